@@ -1,0 +1,99 @@
+"""Run a structure that is known in advance level by level (Suarez & Zhu 2017, section 3).
+
+Calls that depend on one another get different levels; all calls of one level run as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Level(NamedTuple):
+    """The nodes of one level, by their positions in the order of running."""
+
+    nodes: slice
+    parents: slice
+    """Those nodes of the level before that have children; empty for level 0."""
+    parent: Tensor
+    """[nodes of the level] Place of each node's parent among `parents`."""
+
+
+@dataclass(frozen=True)
+class Forest:
+    """A forest's nodes in the order in which they run: by level, and in a level those with children first.
+
+    order: [nodes] the node at each position; position: [nodes] the position of each node; levels: one after
+    the other, each on the one before.
+    """
+
+    order: Tensor
+    position: Tensor
+    levels: tuple[Level, ...]
+
+    @classmethod
+    def of(cls, parent: Tensor, depth: Tensor) -> Forest:
+        """parent: [nodes], -1 for a root; depth: [nodes], 0 for a root, else one more than its parent's."""
+        has_child = torch.zeros(len(parent), dtype=torch.bool)
+        has_child[parent[parent >= 0]] = True
+        order = (2 * depth + (~has_child).long()).argsort(stable=True)
+        position = torch.empty_like(order)
+        position[order] = torch.arange(len(order))
+        sizes = torch.bincount(depth).tolist()
+        parent_counts = torch.bincount(depth[has_child], minlength=len(sizes)).tolist()
+        parent_position = position[parent[order].clamp(min=0)]
+        return cls(order, position, tuple(_levels(sizes, parent_counts, parent_position)))
+
+    def to(self, device: torch.device) -> Forest:
+        levels = tuple(level._replace(parent=level.parent.to(device)) for level in self.levels)
+        return Forest(self.order.to(device), self.position.to(device), levels)
+
+
+def _levels(sizes: list[int], parent_counts: list[int], parent_position: Tensor) -> Iterator[Level]:
+    start, parents = 0, slice(0, 0)
+    for size, parent_count in zip(sizes, parent_counts, strict=True):
+        nodes = slice(start, start + size)
+        yield Level(nodes, parents, parent_position[nodes] - parents.start)
+        parents = slice(start, start + parent_count)
+        start += size
+
+
+@dataclass(frozen=True)
+class StackForest:
+    """What stands on what in a batch of stacks whose operations are known.
+
+    Node 0 is a stack's first row, node t + 1 the row that step t writes. Tensors [batch, steps + 1].
+    """
+
+    parent: Tensor
+    """The node that each node stands on; -1 for node 0."""
+    top: Tensor
+    """The node on top before each step and, last, after all of them."""
+    depth: Tensor
+    """Each node's height in the stack, 0 for node 0."""
+    is_node: Tensor
+    """bool; False where a step's row is overwritten unread, as a pop's."""
+
+    @classmethod
+    def of(cls, read: Tensor, move: Tensor) -> StackForest:
+        """read, move: [batch, steps], operations as in `batching.stack`, after the push of the first row."""
+        batch, steps = read.shape
+        parent = read.new_full((batch, steps + 1), -1)
+        top = read.new_zeros(batch, steps + 1)
+        depth = read.new_zeros(batch, steps + 1)
+        rows = read.new_zeros(batch, steps + 2)
+        pointer = read.new_zeros(batch)
+        for step in range(steps):
+            previous = pointer - read[:, step]
+            parent[:, step + 1] = rows.gather(1, previous[:, None]).squeeze(1)
+            depth[:, step + 1] = previous + 1
+            rows.scatter_(1, previous[:, None] + 1, step + 1)
+            pointer = pointer + move[:, step]
+            top[:, step + 1] = rows.gather(1, pointer[:, None]).squeeze(1)
+        written_to_top = move == 1 - read
+        first = torch.ones(batch, 1, dtype=torch.bool, device=read.device)
+        return cls(parent, top, depth, torch.cat([first, written_to_top], dim=1))

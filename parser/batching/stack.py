@@ -1,0 +1,126 @@
+"""A batch of stacks whose pushes, pops and holds are one operation (Ding & Koehn 2019, section 3).
+
+Every step of every stack, whatever its operation, is
+
+    previous = rows[p - read];  row = f(x, previous);  rows[p - read + 1] = row;  p = p + move
+
+where p points to the top. A pop's and a hold's row is written above the new top and overwritten before
+anything reads it (the paper's Observation 2), so a batch needs neither a branch nor a mask. The paper has
+push, pop and hold; the two operations that replace lift its limit to systems that do not reduce.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+
+class Operation(NamedTuple):
+    """How far below the top the previous row lies, and where the top goes."""
+
+    read: int
+    move: int
+
+
+PUSH = Operation(0, 1)
+POP = Operation(0, -1)
+HOLD = Operation(0, 0)
+REPLACE = Operation(1, 0)
+REDUCE_AND_REPLACE = Operation(2, -1)
+
+
+class Stack:
+    """Stacks of vectors, read and written in place, through which gradients flow.
+
+    Autograd would keep or clear a whole stack at each step. Here a read's backward pass adds to one buffer
+    of gradients, and a write's takes its row out of it: the stack run in reverse. That is right only if
+    they run in the exact reverse of the order in which they were called; a token, handed from each call to
+    the next, makes autograd see to it.
+    """
+
+    def __init__(self, batch: int, size: int, like: Tensor, capacity: int = 16):
+        """Empty stacks of vectors [batch, size] with the dtype and device of `like`; row 0 is zeros."""
+        self.pointer = torch.zeros(batch, dtype=torch.long, device=like.device)
+        self._rows = _Rows(like.new_zeros(capacity * batch, size))
+        self._column = torch.arange(batch, device=like.device)
+        self._token = like.new_zeros((), requires_grad=True)
+
+    @property
+    def capacity(self) -> int:
+        """Rows, of which the lowest is the empty stack's and the highest takes harmless writes."""
+        return len(self._rows.values) // len(self._column)
+
+    def reserve(self, depth: int) -> None:
+        """Make room for stacks of `depth` vectors."""
+        if depth + 2 > self.capacity:
+            old = self._rows.values
+            new = old.new_zeros(max(depth + 2, 2 * self.capacity) * len(self._column), old.shape[1])
+            new[: len(old)] = old
+            self._rows.values = new
+
+    def top(self) -> Tensor:
+        """[batch, size] The vectors on top; zeros for an empty stack."""
+        return self._read(self.pointer)
+
+    def previous(self, read: Tensor | int) -> Tensor:
+        """[batch, size] The vectors that the next ones stand on. read: [batch]."""
+        return self._read(self.pointer - read)
+
+    def write(self, read: Tensor | int, move: Tensor | int, vectors: Tensor) -> None:
+        """Put the vectors [batch, size] above the previous ones and move the pointers. read, move: [batch]."""
+        index = (self.pointer - read + 1) * len(self._column) + self._column
+        self._token = _Write.apply(self._token, vectors, self._rows, index)
+        self.pointer = self.pointer + move
+
+    def empty(self, which: Tensor) -> None:
+        """Empty the stacks where `which` [batch] is True."""
+        self.pointer = self.pointer.masked_fill(which, 0)
+
+    def _read(self, depth: Tensor) -> Tensor:
+        # Rows of equal depth lie together, so that indices outlive a growth of the capacity.
+        vectors, self._token = _Read.apply(self._token, self._rows, depth * len(self._column) + self._column)
+        return vectors
+
+
+class _Rows:
+    """The vectors of all stacks, [capacity * batch, size], and in the backward pass their gradients."""
+
+    def __init__(self, values: Tensor):
+        self.values = values
+        self._gradients: Tensor | None = None
+
+    @property
+    def gradients(self) -> Tensor:
+        if self._gradients is None:
+            self._gradients = torch.zeros_like(self.values)
+        return self._gradients
+
+
+class _Read(Function):
+    @staticmethod
+    def forward(ctx: Any, token: Tensor, rows: _Rows, index: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        ctx.rows, ctx.index = rows, index
+        return rows.values.index_select(0, index), token.view_as(token)
+
+    @staticmethod
+    def backward(ctx: Any, vectors: Tensor, token: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        ctx.rows.gradients.index_add_(0, ctx.index, vectors)
+        return token, None, None
+
+
+class _Write(Function):
+    @staticmethod
+    def forward(ctx: Any, token: Tensor, vectors: Tensor, rows: _Rows, index: Tensor) -> Tensor:  # type: ignore[override]
+        ctx.rows, ctx.index = rows, index
+        rows.values.index_copy_(0, index, vectors)
+        return token.view_as(token)
+
+    @staticmethod
+    def backward(ctx: Any, token: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        gradients = ctx.rows.gradients
+        vectors = gradients.index_select(0, ctx.index)
+        gradients.index_fill_(0, ctx.index, 0)
+        return token, vectors, None, None

@@ -1,0 +1,91 @@
+"""What an experiment's YAML file may say. The text under a field is its documentation."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+
+
+class TreebankSettings(Settings):
+    train: str
+    """CoNLL-U or CoNLL-X file; ${PARSER_DATA} stands for the data folder, `data` unless it is set."""
+    dev: str
+    """Its scores choose the best model."""
+    test: str | None = None
+    """Scored once, at the end, with the best model."""
+
+
+class NetworkSettings(Settings):
+    """The defaults are those of Ding & Koehn 2019, section 5."""
+
+    word_size: int = Field(32, gt=0)
+    """Of the trained embedding of a word form."""
+    pretrained: str | None = None
+    """Text file of word vectors (word2vec, GloVe, fastText): kept as they are, and stored with the model."""
+    tag_sizes: dict[Literal["upos", "xpos"], int] = {"upos": 12}
+    """The tag columns that the parser sees, and the sizes of their embeddings."""
+    token_size: int = Field(60, gt=0)
+    """Of the vector that stands for a word, its parts joined."""
+    hidden_size: int = Field(200, gt=0)
+    """Of the LSTMs of stack, buffer and history, and of the layer that joins them."""
+    layers: int = Field(2, gt=0)
+    """Of each LSTM."""
+    action_size: int = Field(48, gt=0)
+    """Of the embedding of a transition in the history."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """On word vectors, between the layers of the LSTMs and on what the scores are computed from."""
+
+
+class ParserSettings(Settings):
+    system: Literal["arc-hybrid", "arc-eager", "arc-standard"] = "arc-hybrid"
+    """The transition system."""
+    network: NetworkSettings = NetworkSettings()
+
+
+class LearningRateSettings(Settings):
+    start: float = Field(5e-4, gt=0)
+    """At the first step."""
+    peak: float | Literal["paper"] = "paper"
+    """After warming up; the paper's is min(start x batch size, 0.02)."""
+    warmup_epochs: int = Field(5, ge=0)
+    """It grows linearly over so many epochs."""
+    factor: float = Field(0.5, gt=0, lt=1)
+    """It is multiplied by this after more than `patience` epochs without a better dev loss."""
+    patience: int = Field(0, ge=0)
+    smallest: float = Field(1e-5, ge=0)
+    """It does not sink below."""
+
+
+class TrainingSettings(Settings):
+    seed: int = 1
+    """Of the weights, the shuffling, the dropout. The same seed gives the same model on the same machine."""
+    epochs: int = Field(30, gt=0)
+    batch_size: int = Field(64, gt=0)
+    """In sentences or in words, see `batch_unit`."""
+    batch_unit: Literal["sentences", "words"] = "sentences"
+    learning_rate: LearningRateSettings = LearningRateSettings()
+    betas: tuple[float, float] = Field((0.9, 0.999), strict=False)
+    """Adam's averages of the gradient and of its square."""
+    l2: float = Field(1e-6, ge=0)
+    """Added to the gradients, times the weights."""
+    clip: float = Field(5.0, gt=0)
+    """Largest norm of the gradients."""
+    unknown_probability: float = Field(0.5, ge=0, le=1)
+    """How often a word that training has only once is taken for an unknown one."""
+    stop_after: int | None = Field(None, gt=0)
+    """End when so many epochs have brought no better dev LAS."""
+
+
+class Config(Settings):
+    treebank: TreebankSettings
+    parser: ParserSettings = ParserSettings()
+    training: TrainingSettings = TrainingSettings()
+    device: str = "auto"
+    """cpu, cuda, cuda:1, ...; auto takes CUDA where there is one."""
+    threads: int | None = Field(None, gt=0)
+    """CPU threads; all cores unless said."""

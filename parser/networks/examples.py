@@ -1,0 +1,150 @@
+"""Sentences with known trajectories, ready to be put into batches for replay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import torch
+from torch import Tensor
+
+from parser.batching.levels import Forest, StackForest
+from parser.transitions.inventory import Inventory
+from parser.transitions.oracle import oracle_trajectory
+from parser.transitions.trajectory import Trajectory
+from parser.treebank.ragged import Ragged
+
+PREPARED_TOGETHER = 512
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch whose trajectories are known. W words, N stack nodes, S transitions in all; B sentences.
+
+    Rows of the token table are the words, then ROOT (W), then the buffer's end (W + 1).
+    """
+
+    tokens: Tensor
+    """[W, columns]"""
+    buffer_tokens: Tensor
+    """[longest + 1, B] Rows of the token table from the buffer's end to the first word."""
+    history: Tensor
+    """[most steps, B] The transition before each step: `wait` before the first and after the end."""
+    forest: Forest
+    """Of the rows that the stacks store."""
+    node_tokens: Tensor
+    """[N] Row of the token table that each node holds, in running order."""
+    transitions: Tensor
+    """[S] The transitions taken, sentence after sentence; so for the rest."""
+    legal: Tensor
+    """[S, kinds]"""
+    step: Tensor
+    """[S] Row of (step, sentence) in `history`, flattened."""
+    top_node: Tensor
+    """[S] Position in running order of the node on top before the step."""
+    top_token: Tensor
+    """[S] Row of the token table of the word on top after the step."""
+    buffer_row: Tensor
+    """[S] Row of (frame, sentence) in `buffer_tokens`, flattened, that the buffer shows before the step."""
+
+    @property
+    def sentences(self) -> int:
+        return self.history.shape[1]
+
+    def to(self, device: torch.device) -> Batch:
+        return replace(self, **{f.name: getattr(self, f.name).to(device) for f in fields(self)})
+
+
+@dataclass(frozen=True)
+class Examples:
+    """All sentences of a treebank, in flat tensors."""
+
+    inventory: Inventory
+    tokens: Ragged
+    """[words, columns]"""
+    steps: Ragged
+    """[transitions, 4]: the transition; before it B0 and the node on top; after it the word on top."""
+    legal: Ragged
+    """[transitions, kinds] bool"""
+    nodes: Ragged
+    """[nodes, 3]: parent (-1 for none), depth and word of every row that the stack stores."""
+
+    @classmethod
+    def prepare(cls, inventory: Inventory, tokens: Ragged, heads: Ragged, labels: Ragged) -> Examples:
+        """Ask the oracle for the trajectories of projective trees. Raises ValueError for others."""
+        by_length = heads.lengths.argsort()
+        steps, legal, nodes = [], [], []
+        for rows in by_length.split(PREPARED_TOGETHER):
+            trajectory = oracle_trajectory(inventory, heads.select(rows), labels.select(rows))
+            taken, allowed, stored = _flatten(trajectory, inventory)
+            steps += taken.unflatten()
+            legal += allowed.unflatten()
+            nodes += stored.unflatten()
+        place = by_length.argsort()
+        return cls(inventory, tokens, *(Ragged.of(parts).select(place) for parts in (steps, legal, nodes)))
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def batch(self, rows: Tensor) -> Batch:
+        """The sentences `rows` [batch]."""
+        tokens, steps, nodes = (part.select(rows) for part in (self.tokens, self.steps, self.nodes))
+        batch, words = len(rows), len(tokens.values)
+        transition, front, top_node, top_word = steps.values.unbind(1)
+        parent, depth, node_word = nodes.values.unbind(1)
+        sentence_of_step = steps.row_of_element()
+        first_node = nodes.offsets
+        forest = Forest.of(torch.where(parent >= 0, parent + first_node[nodes.row_of_element()], -1), depth)
+
+        def token_row(word: Tensor, sentence: Tensor) -> Tensor:
+            return torch.where(word > 0, tokens.offsets[sentence] + word - 1, words)
+
+        step = steps.place_in_row() * batch + sentence_of_step
+        frames = tokens.lengths[sentence_of_step] + 1 - front
+        return Batch(
+            tokens=tokens.values,
+            buffer_tokens=buffer_tokens(tokens.lengths),
+            history=_history(transition, step, int(steps.lengths.max()), batch, self.inventory.wait),
+            forest=forest,
+            node_tokens=token_row(node_word, nodes.row_of_element())[forest.order],
+            transitions=transition,
+            legal=self.legal.select(rows).values,
+            step=step,
+            top_node=forest.position[top_node + first_node[sentence_of_step]],
+            top_token=token_row(top_word, sentence_of_step),
+            buffer_row=frames * batch + sentence_of_step,
+        )
+
+
+def buffer_tokens(lengths: Tensor) -> Tensor:
+    """[longest + 1, batch] Rows of the token table that the buffers take in: their end, then the last word, ...
+
+    lengths: [batch]. A shorter sentence goes on with ends, which nobody reads.
+    """
+    frame = torch.arange(int(lengths.max()) + 1, device=lengths.device)[:, None]
+    exists = (frame > 0) & (frame <= lengths)
+    return torch.where(exists, lengths.cumsum(0) - frame, lengths.sum() + 1)
+
+
+def _history(transitions: Tensor, step: Tensor, most_steps: int, batch: int, wait: int) -> Tensor:
+    history = transitions.new_full(((most_steps + 1) * batch,), wait)
+    history[step + batch] = transitions
+    return history.view(most_steps + 1, batch)[:-1]
+
+
+def _flatten(trajectory: Trajectory, inventory: Inventory) -> tuple[Ragged, Ragged, Ragged]:
+    """The steps, what was legal and the stack nodes of a padded trajectory; nodes are counted per sentence."""
+    taken = trajectory.transitions != inventory.wait  # [batch, steps]
+    forest = StackForest.of(trajectory.stack_read, trajectory.stack_move)
+    number = forest.is_node.cumsum(1) - 1  # [batch, steps + 1]
+    top_node = number.gather(1, forest.top)[:, :-1]
+    parent = number.gather(1, forest.parent.clamp(min=0)).where(forest.parent >= 0, -1)
+    root = torch.zeros_like(trajectory.top[:, :1])
+    word = torch.cat([root, trajectory.top], dim=1)
+    steps = torch.stack([trajectory.transitions, trajectory.front, top_node, trajectory.top], dim=2)
+    nodes = torch.stack([parent, forest.depth, word], dim=2)
+    step_counts = taken.sum(1)
+    return (
+        Ragged(steps[taken], step_counts),
+        Ragged(trajectory.legal[taken], step_counts),
+        Ragged(nodes[forest.is_node], forest.is_node.sum(1)),
+    )

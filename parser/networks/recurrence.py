@@ -1,0 +1,59 @@
+"""The weights of a `torch.nn.LSTM` frame by frame and over a forest.
+
+All three ways of running an LSTM (the library's over a sequence, a frame at a time, level by level) share
+the library's parameters, so that what one trains the others use.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from parser.batching.levels import Forest
+from parser.networks.forest_lstm import forest_lstm
+
+
+def layer_weights(lstm: nn.LSTM, layer: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Input weights, recurrent weights and their two biases."""
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    return tuple(getattr(lstm, f"{name}_l{layer}") for name in names)  # type: ignore[return-value]
+
+
+def state_size(lstm: nn.LSTM) -> int:
+    """Size of the hidden and cell states of all layers, joined."""
+    return 2 * lstm.num_layers * lstm.hidden_size
+
+
+def advance(lstm: nn.LSTM, inputs: Tensor, state: Tensor) -> Tensor:
+    """One frame through all layers.
+
+    inputs: [batch, input]; state: [batch, 2 * layers * hidden], each layer's hidden and cell state. Returns
+    the new state; its top layer's hidden state is `output(lstm, state)`.
+    """
+    parts = list(state.split(lstm.hidden_size, dim=1))
+    for layer in range(lstm.num_layers):
+        before = (parts[2 * layer], parts[2 * layer + 1])
+        parts[2 * layer : 2 * layer + 2] = torch.lstm_cell(inputs, before, *layer_weights(lstm, layer))
+        inputs = F.dropout(parts[2 * layer], lstm.dropout, lstm.training)
+    return torch.cat(parts, dim=1)
+
+
+def output(lstm: nn.LSTM, state: Tensor) -> Tensor:
+    """[batch, hidden] The top layer's hidden state in a joined state."""
+    return state[:, -2 * lstm.hidden_size : -lstm.hidden_size]
+
+
+def over_forest(lstm: nn.LSTM, inputs: Tensor, forest: Forest) -> Tensor:
+    """Top-layer hidden states [nodes, hidden] of all nodes of a forest; inputs: [nodes, input], running order.
+
+    Layer after layer, so that a layer's input product is one for all nodes. Dropout between the layers, as
+    the library does it: one mask per node.
+    """
+    for layer in range(lstm.num_layers):
+        if layer:
+            inputs = F.dropout(inputs, lstm.dropout, lstm.training)
+        input_weight, recurrent_weight, *biases = layer_weights(lstm, layer)
+        gates = torch.addmm(biases[0] + biases[1], inputs, input_weight.T)
+        inputs = forest_lstm(gates, recurrent_weight, forest)
+    return inputs

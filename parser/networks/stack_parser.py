@@ -1,0 +1,73 @@
+"""The StackLSTM parser (Dyer et al. 2015, section 3; Ding & Koehn 2019, section 2).
+
+`replay` runs known trajectories all at once. `parser.networks.stepper` goes through them one transition at a
+time, as the paper does and as parsing must; both compute the same function.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from parser.config import NetworkSettings
+from parser.networks import recurrence
+from parser.networks.examples import Batch
+from parser.networks.token_encoder import TokenEncoder
+
+class StackParser(nn.Module):
+    """Three LSTMs, over the stack, the buffer and the transitions so far, and scores from what they show."""
+
+    def __init__(
+        self,
+        settings: NetworkSettings,
+        lexicon_sizes: dict[str, int],
+        transitions: int,
+        vectors: Tensor | None = None,
+    ):
+        """lexicon_sizes: of the word columns, in order. transitions: labelled. vectors: pretrained."""
+        super().__init__()
+        self.tokens = TokenEncoder(settings, lexicon_sizes, vectors)
+        self.actions = nn.Embedding(transitions + 1, settings.action_size)
+        nn.init.normal_(self.actions.weight, std=settings.action_size**-0.5)
+        self.stack = _lstm(settings.token_size, settings)
+        self.buffer = _lstm(settings.token_size, settings)
+        self.history = _lstm(settings.action_size, settings)
+        self.from_stack = nn.Linear(settings.hidden_size, settings.hidden_size)
+        self.from_buffer = nn.Linear(settings.hidden_size, settings.hidden_size, bias=False)
+        self.from_history = nn.Linear(settings.hidden_size, settings.hidden_size, bias=False)
+        self.scores = nn.Linear(settings.hidden_size, transitions)
+        self.dropout = settings.dropout
+
+    def replay(self, batch: Batch) -> Tensor:
+        """[S, transitions] Scores of all steps of known trajectories, before each of them is taken."""
+        table = self.tokens(batch.tokens)  # [W + 2, token]
+        nodes = recurrence.over_forest(self.stack, table[batch.node_tokens], batch.forest)  # [N, hidden]
+        history, _ = self.history(self.actions(batch.history))  # [steps, B, hidden]
+        joined = (
+            self.from_stack(self.drop(nodes))[batch.top_node]
+            + self.read_buffer(table, batch.buffer_tokens)[batch.buffer_row]
+            + self.from_history(self.drop(history.flatten(0, 1)[batch.step]))
+        )
+        return self.score(joined)
+
+    def read_buffer(self, table: Tensor, buffer_tokens: Tensor) -> Tensor:
+        """[frames * B, hidden] What the buffers show to the scores at each of their fronts.
+
+        table: [W + 2, token]; buffer_tokens: [frames, B], from the buffers' ends.
+        """
+        buffer, _ = self.buffer(table[buffer_tokens])  # [frames, B, hidden]
+        return self.from_buffer(self.drop(buffer.flatten(0, 1)))
+
+    def score(self, joined: Tensor) -> Tensor:
+        """[..., transitions] from the sum [..., hidden] of what stack, buffer and history show."""
+        return self.scores(self.drop(F.relu(joined)))
+
+    def drop(self, hidden: Tensor) -> Tensor:
+        """Dropout, when training, on what scores are computed from."""
+        return F.dropout(hidden, self.dropout, self.training)
+
+
+def _lstm(input_size: int, settings: NetworkSettings) -> nn.LSTM:
+    between_layers = settings.dropout if settings.layers > 1 else 0.0
+    return nn.LSTM(input_size, settings.hidden_size, settings.layers, dropout=between_layers)

@@ -1,0 +1,86 @@
+"""The parser one transition at a time (Ding & Koehn 2019, section 3): a step for all sentences at once."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from parser.batching.stack import Stack
+from parser.networks import recurrence
+from parser.networks.examples import Batch
+from parser.networks.stack_parser import StackParser
+from parser.transitions.inventory import Inventory
+
+
+class Stepper:
+    """The stacks and histories of a batch of parsers.
+
+    Which word a parser shifts and where its buffer stands is the caller's to know.
+    """
+
+    def __init__(self, network: StackParser, inventory: Inventory, batch: int):
+        """All `batch` parsers begin with ROOT on their stacks."""
+        self._network, self._inventory = network, inventory
+        root = network.tokens.root
+        self._root_row = _first_state(network.stack, root)  # [1, state]
+        self._history_start = _first_state(network.history, network.actions.weight[inventory.wait])
+        self.stack = Stack(batch, self._root_row.shape[1], like=root)
+        self._history = self._history_start.expand(batch, -1)  # [batch, state]
+        self.restart(torch.ones(batch, dtype=torch.bool, device=root.device))
+
+    def restart(self, which: Tensor) -> None:
+        """Let the parsers where `which` [batch] is True begin anew."""
+        self.stack.empty(which)
+        # The others hold: their ROOT goes where nothing reads it.
+        self.stack.write(0, which.long(), self._root_row.expand(len(which), -1))
+        self._history = torch.where(which[:, None], self._history_start, self._history)
+
+    def scores(self, buffer: Tensor) -> Tensor:
+        """[batch, transitions] buffer: [batch, hidden], what `StackParser.read_buffer` gives for the fronts."""
+        network = self._network
+        top = recurrence.output(network.stack, self.stack.top())
+        history = recurrence.output(network.history, self._history)
+        return network.score(
+            network.from_stack(network.drop(top)) + buffer + network.from_history(network.drop(history))
+        )
+
+    def advance(self, transitions: Tensor, words: Tensor) -> None:
+        """Take the transitions [batch]; words: [batch, token], those on top of the stacks afterwards."""
+        network, kind = self._network, self._inventory.kind[transitions]
+        read, move = self._inventory.stack_read[kind], self._inventory.stack_move[kind]
+        row = recurrence.advance(network.stack, words, self.stack.previous(read))
+        self.stack.write(read, move, row)
+        self._history = recurrence.advance(network.history, network.actions(transitions), self._history)
+
+
+def _first_state(lstm: torch.nn.LSTM, inputs: Tensor) -> Tensor:
+    """[1, state] After one frame [input]."""
+    return recurrence.advance(lstm, inputs[None], inputs.new_zeros(1, recurrence.state_size(lstm)))
+
+
+def step(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
+    """[S, transitions] The scores that `StackParser.replay` gives, computed step by step."""
+    table = network.tokens(batch.tokens)  # [W + 2, token]
+    buffer = network.read_buffer(table, batch.buffer_tokens)  # [frames * B, hidden]
+    transitions, top_tokens, buffer_rows = (
+        _by_step(batch, values, fill)
+        for values, fill in (
+            (batch.transitions, inventory.wait),
+            (batch.top_token, len(batch.tokens)),
+            (batch.buffer_row, 0),
+        )
+    )
+    stepper = Stepper(network, inventory, batch.sentences)
+    stepper.stack.reserve(len(batch.forest.levels))
+    scores = []
+    for taken, top_token, buffer_row in zip(transitions, top_tokens, buffer_rows, strict=True):
+        scores.append(stepper.scores(buffer[buffer_row]))
+        stepper.advance(taken, table[top_token])
+    return torch.cat(scores)[batch.step]
+
+
+def _by_step(batch: Batch, values: Tensor, fill: int) -> Tensor:
+    """[steps, B] from one value for each transition [S]; `fill` where a sentence is finished."""
+    padded = values.new_full((batch.history.numel(),), fill)
+    padded[batch.step] = values
+    return padded.view_as(batch.history)

@@ -1,0 +1,48 @@
+"""Arc-eager (Nivre 2003): a word is attached to the left as soon as it is met, and reduced later."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from parser.batching.stack import POP, PUSH
+from parser.transitions.state import State
+from parser.transitions.system import Gold, Place, Transition, TransitionSystem
+
+TRANSITIONS = (
+    Transition("Left-Arc", POP, top=Place.S1, head=Place.B0, dependent=Place.S0),
+    Transition("Right-Arc", PUSH, top=Place.B0, takes_front=True, head=Place.S0, dependent=Place.B0),
+    Transition("Root-Arc", PUSH, top=Place.B0, takes_front=True, head=Place.S0, dependent=Place.B0, from_root=True),
+    Transition("Reduce", POP, top=Place.S1),
+    Transition("Shift", PUSH, top=Place.B0, takes_front=True),
+)
+
+
+def legal(state: State) -> Tensor:
+    """[batch, transitions] The last word of the buffer is attached only when no word behind it waits for a head.
+
+    The dependent of ROOT is never reduced, so that ROOT takes no second one.
+    """
+    top_head = state.head_of(state.top())
+    words_left = state.length + 1 - state.front
+    top_is_word = state.depth >= 2
+    may_attach_front = (words_left >= 2) | ((words_left == 1) & (state.headless == 0))
+    left = (words_left >= 1) & top_is_word & (top_head < 0)
+    reduce = (words_left >= 1) & (top_head > 0)
+    return torch.stack(
+        [left, may_attach_front & top_is_word, may_attach_front & ~top_is_word, reduce, words_left >= 2], dim=1
+    )
+
+
+def oracle(state: State, gold: Gold) -> Tensor:
+    """[batch, transitions] Arcs first, then Reduce where the top is complete, else Shift."""
+    top = state.top()
+    front_head = gold.head_of(state, state.front)
+    left = gold.head_of(state, top) == state.front
+    right = (front_head == top) & (top > 0)
+    root = (front_head == 0) & (top == 0)
+    reduce = (state.head_of(top) > 0) & gold.is_complete(state, top)
+    return torch.stack([left, right, root, reduce, torch.ones_like(left)], dim=1)
+
+
+ARC_EAGER = TransitionSystem("arc-eager", TRANSITIONS, legal, oracle)

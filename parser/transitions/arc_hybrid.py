@@ -1,0 +1,40 @@
+"""Arc-hybrid (Kuhlmann, Gómez-Rodríguez & Satta 2011): the left arc comes from the buffer."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from parser.batching.stack import POP, PUSH
+from parser.transitions.state import State
+from parser.transitions.system import Gold, Place, Transition, TransitionSystem
+
+TRANSITIONS = (
+    Transition("Left-Arc", POP, top=Place.S1, head=Place.B0, dependent=Place.S0),
+    Transition("Right-Arc", POP, top=Place.S1, head=Place.S1, dependent=Place.S0),
+    Transition("Root-Arc", POP, top=Place.S1, head=Place.S1, dependent=Place.S0, from_root=True),
+    Transition("Shift", PUSH, top=Place.B0, takes_front=True),
+)
+
+
+def legal(state: State) -> Tensor:
+    """[batch, transitions] ROOT takes its only dependent last."""
+    buffer_has_word = state.front <= state.length
+    left = buffer_has_word & (state.depth >= 2)
+    right = state.depth >= 3
+    root = ~buffer_has_word & (state.depth == 2)
+    return torch.stack([left, right, root, buffer_has_word], dim=1)
+
+
+def oracle(state: State, gold: Gold) -> Tensor:
+    """[batch, transitions] An arc as soon as its dependent is complete, else Shift."""
+    top, below = state.top(), state.top(below=1)
+    head = gold.head_of(state, top)
+    complete = gold.is_complete(state, top)
+    left = head == state.front
+    right = (head == below) & complete & (below > 0)
+    root = (head == 0) & complete & (below == 0)
+    return torch.stack([left, right, root, torch.ones_like(left)], dim=1)
+
+
+ARC_HYBRID = TransitionSystem("arc-hybrid", TRANSITIONS, legal, oracle)

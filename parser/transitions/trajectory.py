@@ -1,0 +1,59 @@
+"""What a batch of parsers did, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from parser.transitions.inventory import Inventory
+from parser.transitions.state import State
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """The transitions of a batch and what they do to stack and buffer. Tensors [batch, steps] unless said.
+
+    After its end a sentence waits: transition `Inventory.wait`, and both hold.
+    """
+
+    transitions: Tensor
+    """Labelled transitions."""
+    legal: Tensor
+    """[batch, steps, kinds] What was legal, without labels."""
+    stack_read: Tensor
+    """With `stack_move`, the operation of the stack: push (0, 1), pop (0, -1), hold (0, 0), ..."""
+    stack_move: Tensor
+    top: Tensor
+    """The word on top of the stack after the step; where the step writes to the stack, the word written."""
+    front: Tensor
+    """B0 before the step."""
+    front_move: Tensor
+    """The operation of the buffer: 1 for a pop, 0 for a hold."""
+
+
+def record(inventory: Inventory, state: State, choose: Callable[[State, Tensor], Tensor]) -> Trajectory:
+    """Run a batch to its end.
+
+    state: changed in place. choose: (state, legal kinds [batch, kinds]) -> labelled transitions [batch];
+    not heeded where a sentence is finished.
+    """
+    steps = []
+    while (legal := inventory.system.legal(state)).any():
+        transitions = choose(state, legal).where(legal.any(1), inventory.wait)
+        front = state.front.clone()
+        top = inventory.apply(state, transitions)
+        steps.append((transitions, legal, top, front))
+    transitions, legal, top, front = (torch.stack(values, dim=1) for values in zip(*steps, strict=True))
+    kind = inventory.kind[transitions]  # [batch, steps]
+    return Trajectory(
+        transitions=transitions,
+        legal=legal,
+        stack_read=inventory.stack_read[kind],
+        stack_move=inventory.stack_move[kind],
+        top=top,
+        front=front,
+        front_move=inventory.front_move[kind],
+    )

@@ -1,0 +1,42 @@
+"""Sentences of like length together, in an order that differs from epoch to epoch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def length_buckets(lengths: Tensor, size: int, by_words: bool, generator: torch.Generator) -> list[Tensor]:
+    """Batches of sentence numbers, each sentence in one batch.
+
+    lengths: [sentences] in words. size: sentences of a batch, or, `by_words`, its words, padding included
+    (a longer sentence is a batch of its own). Sentences of equal length are shuffled among each other, and
+    a batch's place in the epoch is random.
+    """
+    shuffled = torch.randperm(len(lengths), generator=generator)
+    by_length = shuffled[lengths[shuffled].argsort(stable=True)]
+    # The first batch takes a random share of the size, so that batches' borders move between epochs too.
+    first = int(torch.randint(1, size + 1, (), generator=generator))
+    if by_words:
+        batches = _cut_by_words(by_length, lengths[by_length].tolist(), size, first)
+    else:
+        batches = [by_length[:first], *by_length[first:].split(size)]
+    batches = [batch for batch in batches if len(batch)]
+    return [batches[place] for place in torch.randperm(len(batches), generator=generator).tolist()]
+
+
+def _cut_by_words(order: Tensor, ascending_lengths: list[int], size: int, first: int) -> list[Tensor]:
+    """Cut where one sentence more, with the padding it brings, would exceed the size."""
+    starts, limit = [0], first
+    for place, length in enumerate(ascending_lengths):
+        if place > starts[-1] and length * (place - starts[-1] + 1) > limit:
+            starts.append(place)
+            limit = size
+    ends = [*starts[1:], len(order)]
+    return [order[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def padding_share(lengths: Tensor) -> float:
+    """Share of the elements of a padded batch of these lengths [sentences] that are padding."""
+    padded = len(lengths) * int(lengths.max())
+    return 1 - int(lengths.sum()) / padded

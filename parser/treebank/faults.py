@@ -1,0 +1,142 @@
+"""What can be wrong with a sentence's lines, and how it is said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
+ID, FORM, HEAD, LABEL, DEPS = 0, 1, 6, 7, 8
+SHOWN_FAULTS = 50
+
+WORD_ID = re.compile(r"[1-9][0-9]*")
+RANGE_ID = re.compile(r"([1-9][0-9]*)-([1-9][0-9]*)")
+EMPTY_ID = re.compile(r"(0|[1-9][0-9]*)\.([1-9][0-9]*)")
+HEAD_NUMBER = re.compile(r"0|[1-9][0-9]*")
+
+
+@dataclass(frozen=True)
+class Fault:
+    line: int
+    sentence: str
+    message: str
+
+
+class TreebankError(ValueError):
+    """A file that is not the CoNLL it should be; carries all faults found."""
+
+    def __init__(self, path: str, faults: Sequence[Fault]):
+        self.faults = tuple(faults)
+        shown = [f"{path}:{f.line}: sentence {f.sentence}: {f.message}" for f in faults[:SHOWN_FAULTS]]
+        if len(faults) > SHOWN_FAULTS:
+            shown.append(f"{path}: and {len(faults) - SHOWN_FAULTS} more faults")
+        super().__init__("\n".join(shown))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of ten columns; `line` counts from 1 in the file."""
+
+    line: int
+    columns: tuple[str, ...]
+
+
+def row_faults(row: Row, sentence: str) -> Iterator[Fault]:
+    """What one line shows by itself."""
+
+    def fault(message: str) -> Fault:
+        return Fault(row.line, sentence, message)
+
+    undecoded = re.search("[\udc80-\udcff]", "\t".join(row.columns))
+    if undecoded:
+        yield fault(f"byte 0x{ord(undecoded[0]) - 0xDC00:02x} is not UTF-8; convert the file to UTF-8")
+    if len(row.columns) != len(COLUMNS):
+        hint = ": columns are separated by tabs, not by spaces" if len(row.columns) == 1 else ""
+        yield fault(f"{len(row.columns)} columns instead of {len(COLUMNS)}{hint}")
+        return
+    for name, column in zip(COLUMNS, row.columns, strict=True):
+        if not column:
+            yield fault(f"{name} is empty; write _ for nothing")
+    identifier = row.columns[ID]
+    if not any(pattern.fullmatch(identifier) for pattern in (WORD_ID, RANGE_ID, EMPTY_ID)):
+        yield fault(f"ID {identifier!r} is none of 1, 1-2 or 1.1")
+
+
+def order_faults(rows: Sequence[Row], sentence: str) -> Iterator[Fault]:
+    """Whether the ids run 1, 2, 3, ... with ranges and empty nodes in their places."""
+    last_word, last_empty, range_end = 0, 0, 0
+    word_total = sum(bool(WORD_ID.fullmatch(row.columns[ID])) for row in rows)
+    for row in rows:
+        identifier = row.columns[ID]
+        if match := RANGE_ID.fullmatch(identifier):
+            first, last = int(match[1]), int(match[2])
+            if first != last_word + 1 or last < first or last > word_total or first <= range_end:
+                yield Fault(row.line, sentence, f"range {identifier} does not fit the words around it")
+            range_end = max(range_end, last)
+        elif match := EMPTY_ID.fullmatch(identifier):
+            if (int(match[1]), int(match[2])) != (last_word, last_empty + 1):
+                expected = f"{last_word}.{last_empty + 1}"
+                yield Fault(row.line, sentence, f"empty node {identifier} where {expected} is due")
+            last_empty = int(match[2])
+        else:
+            if int(identifier) != last_word + 1:
+                yield Fault(row.line, sentence, f"ID {identifier} where {last_word + 1} is due")
+            last_word, last_empty = int(identifier), 0
+
+
+def tree_faults(words: Sequence[Row], sentence: str) -> Iterator[Fault]:
+    """Whether HEAD and DEPREL make one tree with one root."""
+    heads = []
+    for row in words:
+        head, number = row.columns[HEAD], int(row.columns[ID])
+        if not HEAD_NUMBER.fullmatch(head):
+            yield Fault(row.line, sentence, f"HEAD {head!r} is not the number of a word")
+        elif int(head) > len(words):
+            yield Fault(row.line, sentence, f"HEAD {head} is beyond the last word, {len(words)}")
+        elif int(head) == number:
+            yield Fault(row.line, sentence, f"word {number} is its own head")
+        else:
+            heads.append(int(head))
+        if row.columns[LABEL] == "_":
+            yield Fault(row.line, sentence, "DEPREL is missing")
+    if len(heads) < len(words):
+        return
+    roots = [number for number, head in enumerate(heads, 1) if head == 0]
+    if not roots:
+        yield Fault(words[0].line, sentence, "no word has HEAD 0: the tree has no root")
+    if len(roots) > 1:
+        message = f"{len(roots)} words have HEAD 0 ({', '.join(map(str, roots[:10]))}): one root is allowed"
+        yield Fault(words[roots[1] - 1].line, sentence, message)
+    for cycle in cycles(heads):
+        message = f"the heads of the words {', '.join(map(str, cycle))} form a cycle"
+        yield Fault(words[cycle[0] - 1].line, sentence, message)
+
+
+def cycles(heads: Sequence[int]) -> list[list[int]]:
+    """The cycles among `heads` (heads[0] is word 1's), each as a sorted list of words."""
+    found = []
+    visited_from = [0] * (len(heads) + 1)
+    for start in range(1, len(heads) + 1):
+        word = start
+        while word and not visited_from[word]:
+            visited_from[word] = start
+            word = heads[word - 1]
+        if word and visited_from[word] == start:
+            cycle = [word]
+            while (following := heads[cycle[-1] - 1]) != word:
+                cycle.append(following)
+            found.append(sorted(cycle))
+    return found
+
+
+def sentence_faults(rows: Sequence[Row], sentence: str, tree: bool) -> list[Fault]:
+    """All that is wrong with a sentence's rows; HEAD and DEPREL are looked at if `tree`."""
+    faults = [fault for row in rows for fault in row_faults(row, sentence)]
+    if faults:
+        return faults
+    faults.extend(order_faults(rows, sentence))
+    words = [row for row in rows if WORD_ID.fullmatch(row.columns[ID])]
+    if not faults and tree:
+        faults.extend(tree_faults(words, sentence))
+    return faults

@@ -1,0 +1,134 @@
+"""Words, tags and labels as numbers."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from parser.treebank.ragged import Ragged
+from parser.treebank.sentence import Sentence
+
+UNKNOWN = 0
+PRETRAINED = "pretrained"
+"""The column of the forms that a file of word vectors knows."""
+
+COLUMNS: dict[str, Callable[[Sentence], Sequence[str]]] = {
+    "form": lambda sentence: sentence.forms,
+    "upos": lambda sentence: sentence.upos,
+    "xpos": lambda sentence: sentence.xpos,
+    PRETRAINED: lambda sentence: sentence.forms,
+}
+
+
+class Lexicon:
+    """The strings of one column and their numbers; 0 is whatever was never seen."""
+
+    def __init__(self, strings: Iterable[str], fold_case: bool = False):
+        self.strings = tuple(strings)
+        self.fold_case = fold_case
+        self._numbers = {string: number for number, string in enumerate(self.strings, 1)}
+
+    def __len__(self) -> int:
+        """Number of strings, the unknown one included."""
+        return len(self.strings) + 1
+
+    def number(self, string: str) -> int:
+        """The string's number; with `fold_case`, its lower-case form's where it has none of its own."""
+        number = self._numbers.get(string, UNKNOWN)
+        if number == UNKNOWN and self.fold_case:
+            return self._numbers.get(string.lower(), UNKNOWN)
+        return number
+
+    def string(self, number: int) -> str:
+        return self.strings[number - 1] if number else "_"
+
+    @classmethod
+    def of(cls, counts: Counter[str], at_least: int = 1) -> Lexicon:
+        """The strings that occur `at_least` so often, most frequent first."""
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        return cls(string for string, count in ordered if count >= at_least)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Everything that a training treebank named.
+
+    columns: a lexicon for each column that the parser reads, in the order of the network's input.
+    labels: all labels; root_labels and word_labels: the numbers of those seen on the arc from ROOT, and
+    of those seen between words.
+    """
+
+    columns: dict[str, Lexicon]
+    labels: Lexicon
+    root_labels: frozenset[int]
+    word_labels: frozenset[int]
+
+    @classmethod
+    def build(
+        cls, sentences: Sequence[Sentence], columns: Iterable[str], pretrained: Iterable[str] = ()
+    ) -> Vocabulary:
+        """Name what the training sentences hold; `pretrained` are the forms with ready-made vectors."""
+        lexicons = {
+            name: Lexicon.of(Counter(string for sentence in sentences for string in COLUMNS[name](sentence)))
+            for name in columns
+        }
+        if pretrained:
+            lexicons[PRETRAINED] = Lexicon(pretrained, fold_case=True)
+        counts = Counter(label for sentence in sentences for label in sentence.labels)
+        labels = Lexicon.of(counts)
+        on_root, between_words = set(), set()
+        for sentence in sentences:
+            for head, label in zip(sentence.heads, sentence.labels, strict=True):
+                (between_words if head else on_root).add(labels.number(label))
+        return cls(lexicons, labels, frozenset(on_root), frozenset(between_words))
+
+    def encode_tokens(self, sentences: Sequence[Sentence]) -> Ragged:
+        """Values [words, columns]."""
+        numbers = [
+            [lexicon.number(string) for sentence in sentences for string in COLUMNS[name](sentence)]
+            for name, lexicon in self.columns.items()
+        ]
+        return Ragged(torch.tensor(numbers).T.contiguous(), _lengths(sentences))
+
+    def encode_heads(self, sentences: Sequence[Sentence]) -> Ragged:
+        """Values [words], 0 for ROOT."""
+        return Ragged(torch.tensor([h for s in sentences for h in s.heads]), _lengths(sentences))
+
+    def encode_labels(self, sentences: Sequence[Sentence]) -> Ragged:
+        """Values [words], 0 for a label that training never saw."""
+        number = self.labels.number
+        return Ragged(torch.tensor([number(label) for s in sentences for label in s.labels]), _lengths(sentences))
+
+    def save(self, path: Path) -> None:
+        content = {
+            "columns": {name: list(lexicon.strings) for name, lexicon in self.columns.items()},
+            "labels": list(self.labels.strings),
+            "root_labels": sorted(self.root_labels),
+            "word_labels": sorted(self.word_labels),
+        }
+        path.write_text(json.dumps(content, ensure_ascii=False, indent=0), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Vocabulary:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        columns = {
+            name: Lexicon(strings, fold_case=name == PRETRAINED)
+            for name, strings in content["columns"].items()
+        }
+        labels = Lexicon(content["labels"])
+        return cls(columns, labels, frozenset(content["root_labels"]), frozenset(content["word_labels"]))
+
+
+def _lengths(sentences: Sequence[Sentence]) -> Tensor:
+    return torch.tensor([len(sentence) for sentence in sentences])
+
+
+def seen_once(forms: Tensor, size: int) -> Tensor:
+    """[size] Which numbers occur just once in `forms` [words]: those that training may make unknown."""
+    return torch.bincount(forms, minlength=size) == 1
