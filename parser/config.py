@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -89,3 +90,8 @@ class Config(Settings):
     """cpu, cuda, cuda:1, ...; auto takes CUDA where there is one."""
     threads: int | None = Field(None, gt=0)
     """CPU threads; all cores unless said."""
+
+
+def data_path(path: str) -> str:
+    """A path from a config, with ${PARSER_DATA} replaced."""
+    return path.replace("${PARSER_DATA}", os.environ.get("PARSER_DATA", "data"))

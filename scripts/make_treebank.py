@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from quickstart_grammar import APART, FUSED, Dice, Node, sentence
+from quickstart_sentences import sentence
+from quickstart_tree import APART, FUSED, Dice, Node
 
 SPLITS = (("train", 2000), ("dev", 300), ("test", 300))
 LONGEST_SENTENCE = 35
@@ -38,7 +40,10 @@ class Word:
 
 
 Sentence = list[Word]
-Guess = Callable[[Word, int, int], tuple[int, str]]
+Treebank = dict[str, list[Sentence]]
+Row = tuple[str, ...]
+Value = TypeVar("Value")
+Guess = Callable[[int, int, str], tuple[int, str]]  # (position, sentence length, tag) -> (head, label)
 
 
 def in_order(node: Node) -> Iterator[Node]:
@@ -115,10 +120,10 @@ def word_line(position: int, word: Word, misc: str) -> str:
 # Sampling
 
 
-def sample(dice: Dice) -> dict[str, list[Sentence]]:
+def sample(dice: Dice) -> Treebank:
     """Draw all splits. No text occurs twice; reserved words wait for dev and test."""
     seen: set[str] = set()
-    treebank: dict[str, list[Sentence]] = {}
+    treebank: Treebank = {}
     for split, size in SPLITS:
         dice.reserved_allowed = split != "train"
         treebank[split] = []
@@ -131,7 +136,7 @@ def sample(dice: Dice) -> dict[str, list[Sentence]]:
     return treebank
 
 
-def write(treebank: dict[str, list[Sentence]], folder: Path) -> None:
+def write(treebank: Treebank, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for split, sentences in treebank.items():
         blocks = (conllu(words, f"{split}-{number}") for number, words in enumerate(sentences, start=1))
@@ -149,33 +154,99 @@ def is_projective(words: Sentence) -> bool:
     )
 
 
-def share(count: int, total: int) -> str:
-    return f"{100 * count / total:.1f} %"
+def share(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.1f} %"
 
 
-def report_on_splits(treebank: dict[str, list[Sentence]]) -> list[tuple[str, ...]]:
+def table_of_splits(treebank: Treebank) -> list[Row]:
     known = {word.form.lower() for words in treebank["train"] for word in words}
-    rows = [
-        ("split", "sentences", "words", "mean", "longest", "multiword", "non-projective", "unknown", "labels")
+    rows: list[Row] = [
+        ("split", "sentences", "words", "longest", "multiword", "non-projective", "unknown", "labels")
     ]
     for split, sentences in treebank.items():
         every_word = [word for words in sentences for word in words]
+        multiword = sum(len(token) > 1 for words in sentences for token in tokens_of(words))
+        non_projective = sum(not is_projective(words) for words in sentences)
         unknown = sum(word.form.lower() not in known for word in every_word)
         rows.append(
             (
                 split,
                 str(len(sentences)),
                 str(len(every_word)),
-                f"{len(every_word) / len(sentences):.1f}",
                 str(max(map(len, sentences))),
-                str(sum(len(token) > 1 for words in sentences for token in tokens_of(words))),
-                share(sum(not is_projective(words) for words in sentences), len(sentences)),
-                "" if split == "train" else share(unknown, len(every_word)),
+                str(multiword),
+                share(non_projective, len(sentences)),
+                share(unknown, len(every_word)),
                 str(len({word.label for word in every_word})),
             )
         )
     return rows
 
 
-def most_frequent(values: Iterable) -> object:
+def most_frequent(values: Iterable[Value]) -> Value:
     return Counter(values).most_common(1)[0][0]
+
+
+def guess_from_tags(train: list[Sentence]) -> Guess:
+    """The best guess without looking around: the most frequent label and head offset of each UPOS tag."""
+    labels: dict[str, list[str]] = {}
+    offsets: dict[str, list[int]] = {}
+    for words in train:
+        for position, word in enumerate(words, start=1):
+            labels.setdefault(word.upos, []).append(word.label)
+            offsets.setdefault(word.upos, []).append(word.head - position)
+    label = {tag: most_frequent(found) for tag, found in labels.items()}
+    offset = {tag: most_frequent(found) for tag, found in offsets.items()}
+    return lambda position, length, tag: (position + offset[tag], label[tag])
+
+
+def table_of_guesses(treebank: Treebank) -> list[Row]:
+    """How far a parser gets on dev that never looks at a word: what a trained one must leave far behind."""
+    label = most_frequent(word.label for words in treebank["train"] for word in words)
+    guesses: dict[str, Guess] = {
+        "left neighbour": lambda position, length, tag: (position - 1, label),
+        "right neighbour": lambda position, length, tag: ((position + 1) % (length + 1), label),
+        "most frequent for tag": guess_from_tags(treebank["train"]),
+    }
+    rows: list[Row] = [("guess on dev", "unlabelled", "labelled")]
+    for description, guess in guesses.items():
+        rows.append((description, *attachment_scores(treebank["dev"], guess)))
+    return rows
+
+
+def attachment_scores(sentences: list[Sentence], guess: Guess) -> tuple[str, str]:
+    """The share of words with the right head, and with the right head and label."""
+    total = right_heads = right_arcs = 0
+    for words in sentences:
+        for position, word in enumerate(words, start=1):
+            head, label = guess(position, len(words), word.upos)
+            total += 1
+            right_heads += head == word.head
+            right_arcs += (head, label) == (word.head, word.label)
+    return share(right_heads, total), share(right_arcs, total)
+
+
+def aligned(rows: list[Row]) -> str:
+    """A plain table: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        lines.append("  ".join((first.ljust(widths[0]), *cells)))
+    return "\n".join(lines)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description="Write the treebank that ships with the project.")
+    options.add_argument(
+        "--out", type=Path, default=Path("data/quickstart"), help="folder for the three files"
+    )
+    options.add_argument("--seed", type=int, default=1, help="another seed, another treebank")
+    arguments = options.parse_args()
+    treebank = sample(Dice(arguments.seed))
+    write(treebank, arguments.out)
+    print(aligned(table_of_splits(treebank)), aligned(table_of_guesses(treebank)), sep="\n\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -36,12 +36,18 @@ class NounFrame:
 
 @dataclass(frozen=True)
 class VerbFrame:
-    """A verb takes this object and, if a preposition is given, this phrase: `put the cup on the table`."""
+    """A verb takes such an object: `read the letter`."""
 
     verbs: Words
     object: NounClass
-    preposition: str = ""
-    complement: NounClass | None = None
+
+
+@dataclass(frozen=True)
+class PrepositionalVerbFrame(VerbFrame):
+    """A verb takes a prepositional phrase besides its object: `put the cup on the table`."""
+
+    preposition: str
+    complement: NounClass
 
 
 def words(text: str) -> Words:
@@ -52,9 +58,9 @@ def words(text: str) -> Words:
 
 SIZES_AND_COLOURS = words("""
     old new small big red long white black green blue heavy round strange broken clean empty cheap pretty
-    dirty soft huge grey yellow thin plain narrow wooden brown wide simple shiny ugly thick golden rusty
-    smooth pale fancy curious tiny solid worn silver bright purple fragile dusty neat crooked odd splendid
-    modest sturdy faded precious hollow polished spotted elegant clumsy
+    dirty soft huge grey yellow thin plain narrow brown wide simple shiny ugly thick rusty
+    smooth pale fancy curious tiny solid worn bright purple fragile dusty neat crooked odd splendid
+    modest sturdy faded precious polished spotted elegant clumsy
 """)
 TEMPERS = words("""
     young old happy kind tall poor clever tired sad rich angry brave proud quiet shy famous polite lazy wise
@@ -201,7 +207,7 @@ LAST_NAMES = words("""
 CITIES = words("Paris Rome London Oslo Vienna Berlin Madrid Athens Dublin Prague Lisbon Cairo")
 DAYS = words("Monday Sunday Friday Tuesday Saturday")
 PARTS_OF_DAY = words("morning evening afternoon summer winter spring")
-SPANS_OF_TIME = words("night week year summer month winter")
+SPANS_OF_TIME = words("week year summer month winter")
 
 # Verbs
 
@@ -220,7 +226,7 @@ IDLING = words("""
     cough disappear snore pray shiver kneel blush giggle tremble nap starve faint quarrel sneeze hesitate
 """)
 IDLING_OF_ANIMALS = words("sleep run bark jump play eat swim sing hide bite wait growl die drink howl graze")
-MOVING = words("walk run go come hurry ride drive travel march wander rush return sail crawl limp")
+MOVING = words("walk run go come hurry ride drive step march wander rush return sail crawl limp")
 ARRIVING = words("arrive come call appear leave")
 APPEARING = words("appear arrive come")
 NOT_IN_PROGRESS = words("""
@@ -267,25 +273,25 @@ WITH_PURPOSE = (
     VerbFrame(words("catch feed wash"), ANIMALS),
 )
 WITH_PREPOSITION = (
-    VerbFrame(words("cut open fix clean break hit"), THINGS, "with", TOOLS),
-    VerbFrame(words("cut taste eat stir"), FOODS, "with", TOOLS),
-    VerbFrame(words("hit clean open paint repair"), PARTS_OF_BUILDINGS, "with", TOOLS),
-    VerbFrame(words("see watch spot find"), PEOPLE, "with", LENSES),
-    VerbFrame(words("see watch spot find"), ANIMALS, "with", LENSES),
-    VerbFrame(words("see watch spot"), BUILDINGS, "with", LENSES),
-    VerbFrame(words("put leave keep place drop"), THINGS, "on", SURFACES),
-    VerbFrame(words("put leave keep hide"), THINGS, "under", SURFACES),
-    VerbFrame(words("put leave keep place"), TEXTS, "on", SURFACES),
-    VerbFrame(words("meet kiss greet marry hug"), PEOPLE, "in", PLACES),
-    VerbFrame(words("feed catch chase keep meet"), ANIMALS, "in", PLACES),
-    VerbFrame(words("send bring take sell lend"), THINGS, "to", PEOPLE),
-    VerbFrame(words("send read bring hand"), TEXTS, "to", PEOPLE),
-    VerbFrame(words("carry take bring drag"), THINGS, "to", PLACES),
-    VerbFrame(words("take steal borrow buy get"), THINGS, "from", PEOPLE),
-    VerbFrame(words("take steal borrow hide"), TEXTS, "from", PEOPLE),
-    VerbFrame(words("bake cook buy make"), FOODS, "for", PEOPLE),
-    VerbFrame(words("ask tell warn remind"), PEOPLE, "about", EVENTS),
-    VerbFrame(words("ask tell warn"), PEOPLE, "about", ANIMALS),
+    PrepositionalVerbFrame(words("cut open fix clean break hit"), THINGS, "with", TOOLS),
+    PrepositionalVerbFrame(words("cut taste eat stir"), FOODS, "with", TOOLS),
+    PrepositionalVerbFrame(words("hit clean open paint repair"), PARTS_OF_BUILDINGS, "with", TOOLS),
+    PrepositionalVerbFrame(words("see watch spot find"), PEOPLE, "with", LENSES),
+    PrepositionalVerbFrame(words("see watch spot find"), ANIMALS, "with", LENSES),
+    PrepositionalVerbFrame(words("see watch spot"), BUILDINGS, "with", LENSES),
+    PrepositionalVerbFrame(words("put leave keep place drop"), THINGS, "on", SURFACES),
+    PrepositionalVerbFrame(words("put leave keep hide"), THINGS, "under", SURFACES),
+    PrepositionalVerbFrame(words("put leave keep place"), TEXTS, "on", SURFACES),
+    PrepositionalVerbFrame(words("meet kiss greet marry hug"), PEOPLE, "in", PLACES),
+    PrepositionalVerbFrame(words("feed catch chase keep meet"), ANIMALS, "in", PLACES),
+    PrepositionalVerbFrame(words("send bring take sell lend"), THINGS, "to", PEOPLE),
+    PrepositionalVerbFrame(words("send read bring hand"), TEXTS, "to", PEOPLE),
+    PrepositionalVerbFrame(words("carry take bring drag"), THINGS, "to", PLACES),
+    PrepositionalVerbFrame(words("take steal borrow buy get"), THINGS, "from", PEOPLE),
+    PrepositionalVerbFrame(words("take steal borrow hide"), TEXTS, "from", PEOPLE),
+    PrepositionalVerbFrame(words("bake cook buy make"), FOODS, "for", PEOPLE),
+    PrepositionalVerbFrame(words("ask tell warn remind"), PEOPLE, "about", EVENTS),
+    PrepositionalVerbFrame(words("ask tell warn"), PEOPLE, "about", ANIMALS),
 )
 WITH_PARTICLE = (
     (words("pick"), "up", THINGS),
@@ -342,8 +348,9 @@ MANNERS = words("""
     quickly slowly quietly well loudly carefully gladly badly gently sadly calmly suddenly bravely happily
     politely softly kindly proudly angrily secretly eagerly boldly lazily warmly cheerfully nervously
 """)
-FREQUENCIES = words("often never always sometimes rarely usually still seldom")
+FREQUENCIES = words("often always sometimes usually still")
 DEGREES = words("very too quite so rather really")
+DEGREES_BEFORE_NOUNS = words("very really")
 MOMENTS = words("soon again later early now late then")
 LOCATIONS = words("here there outside upstairs nearby abroad")
 QUESTION_ADVERBS = words("where when why how")
@@ -354,16 +361,10 @@ SUBORDINATORS = words("when because if while although before after until since")
 
 POSSESSIVES = {"my": "I", "his": "he", "her": "she", "their": "they", "our": "we", "your": "you"}
 SUBJECT_PRONOUNS = words("he she they I we you")
-OBJECT_FORMS = {"he": "him", "she": "her", "they": "them", "I": "me", "we": "us", "you": "you", "it": "it"}
-PRONOUN_FEATURES = {
-    "I": "Number=Sing|Person=1",
-    "you": "Person=2",
-    "he": "Number=Sing|Person=3",
-    "she": "Number=Sing|Person=3",
-    "it": "Number=Sing|Person=3",
-    "we": "Number=Plur|Person=1",
-    "they": "Number=Plur|Person=3",
-}
+OBJECT_FORMS = {"he": "him", "she": "her", "they": "them", "it": "it"}
+OBJECT_PRONOUNS = words("he she they")
+THING_PRONOUNS = words("it they")
+PRONOUN_NUMBERS = {"I": "Sing", "he": "Sing", "she": "Sing", "it": "Sing", "we": "Plur", "they": "Plur"}
 CONTRACTIONS = {"is": "'s", "are": "'re", "am": "'m", "have": "'ve", "has": "'s", "will": "'ll"}
 STEMS_BEFORE_NOT = {"can": "ca", "will": "wo"}
 

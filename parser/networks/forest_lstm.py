@@ -16,6 +16,8 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from parser.batching.levels import Forest
+from parser.batching.product import times_transposed, transposed_times
+from parser.networks.lstm_cell import activate_, activation_slopes, tanh
 
 
 def forest_lstm(gates: Tensor, weight: Tensor, forest: Forest) -> Tensor:
@@ -37,13 +39,13 @@ class _ForestLSTM(Function):
             gate = active[here]
             if parents.stop > parents.start:
                 # Each parent is multiplied once, whatever the number of its children.
-                gate += (hidden[parents] @ weight.T).index_select(0, parent)
-            _activate(gate)
+                gate += times_transposed(hidden[parents], weight).index_select(0, parent)
+            activate_(gate)
             into, forget, new, out = gate.chunk(4, dim=1)
             torch.mul(into, new, out=cell[here])
             if parents.stop > parents.start:
                 cell[here].addcmul_(forget, cell[parents].index_select(0, parent))
-            squashed_cell[here] = _tanh_(cell[here] * 2)
+            squashed_cell[here] = tanh(cell[here])
             torch.mul(out, squashed_cell[here], out=hidden[here])
         ctx.forest = forest
         ctx.save_for_backward(weight, active, cell, squashed_cell, hidden)
@@ -58,7 +60,7 @@ class _ForestLSTM(Function):
         hidden_gradient = hidden_gradient.clone()
         cell_gradient = torch.zeros_like(cell)
         gate_gradient = torch.empty_like(active)
-        slope = _slope(active, size)  # [nodes, 4 * hidden]
+        slope = activation_slopes(active)  # [nodes, 4 * hidden]
         cell_slope = out * (1 - squashed_cell * squashed_cell)
         child_gradients, parent_rows = [], []
         for here, parents, parent in reversed(ctx.forest.levels):
@@ -76,33 +78,11 @@ class _ForestLSTM(Function):
             at_gate *= slope[here]
             summed = gate_gradient.new_zeros(parents.stop - parents.start, 4 * size)
             summed.index_add_(0, parent, at_gate)
-            hidden_gradient[parents].addmm_(summed, weight)
+            hidden_gradient[parents] += times_transposed(summed, weight.T)
             cell_gradient[parents].index_add_(0, parent, at_cell * forget[here])
             child_gradients.append(summed)
             parent_rows.append(hidden[parents])
-        weight_gradient = torch.zeros_like(weight)
-        if child_gradients:
-            torch.mm(torch.cat(child_gradients).T, torch.cat(parent_rows), out=weight_gradient)
+        if not child_gradients:
+            return gate_gradient, torch.zeros_like(weight), None
+        weight_gradient = transposed_times(torch.cat(child_gradients), torch.cat(parent_rows))
         return gate_gradient, weight_gradient, None
-
-
-def _tanh_(doubled: Tensor) -> Tensor:
-    """tanh(x) in place, given 2x: on a CPU torch's sigmoid is several times faster than its tanh."""
-    return doubled.sigmoid_().mul_(2).sub_(1)
-
-
-def _activate(gate: Tensor) -> None:
-    """Sigmoid on the input, forget and output gates, tanh on the new cell; in place, one pass over all four."""
-    new = gate.chunk(4, dim=1)[2]
-    new *= 2
-    gate.sigmoid_()
-    new *= 2
-    new -= 1
-
-
-def _slope(active: Tensor, size: int) -> Tensor:
-    """Derivatives of the activations, from their values."""
-    slope = active - active * active
-    new = active[:, 2 * size : 3 * size]
-    slope[:, 2 * size : 3 * size] = 1 - new * new
-    return slope

@@ -11,7 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from parser.batching.levels import Forest
+from parser.batching.product import linear
 from parser.networks.forest_lstm import forest_lstm
+from parser.networks.lstm_cell import lstm_cell
 
 
 def layer_weights(lstm: nn.LSTM, layer: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -33,8 +35,10 @@ def advance(lstm: nn.LSTM, inputs: Tensor, state: Tensor) -> Tensor:
     """
     parts = list(state.split(lstm.hidden_size, dim=1))
     for layer in range(lstm.num_layers):
-        before = (parts[2 * layer], parts[2 * layer + 1])
-        parts[2 * layer : 2 * layer + 2] = torch.lstm_cell(inputs, before, *layer_weights(lstm, layer))
+        hidden, cell = parts[2 * layer : 2 * layer + 2]
+        input_weight, recurrent_weight, *biases = layer_weights(lstm, layer)
+        gates = linear(inputs, input_weight, biases[0] + biases[1]) + linear(hidden, recurrent_weight)
+        parts[2 * layer : 2 * layer + 2] = lstm_cell(gates, cell)
         inputs = F.dropout(parts[2 * layer], lstm.dropout, lstm.training)
     return torch.cat(parts, dim=1)
 
@@ -54,6 +58,6 @@ def over_forest(lstm: nn.LSTM, inputs: Tensor, forest: Forest) -> Tensor:
         if layer:
             inputs = F.dropout(inputs, lstm.dropout, lstm.training)
         input_weight, recurrent_weight, *biases = layer_weights(lstm, layer)
-        gates = torch.addmm(biases[0] + biases[1], inputs, input_weight.T)
+        gates = linear(inputs, input_weight, biases[0] + biases[1])
         inputs = forest_lstm(gates, recurrent_weight, forest)
     return inputs

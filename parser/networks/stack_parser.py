@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from parser.batching.product import linear
 from parser.config import NetworkSettings
 from parser.networks import recurrence
 from parser.networks.examples import Batch
@@ -45,9 +46,9 @@ class StackParser(nn.Module):
         nodes = recurrence.over_forest(self.stack, table[batch.node_tokens], batch.forest)  # [N, hidden]
         history, _ = self.history(self.actions(batch.history))  # [steps, B, hidden]
         joined = (
-            self.from_stack(self.drop(nodes))[batch.top_node]
+            self.read(self.from_stack, nodes)[batch.top_node]
             + self.read_buffer(table, batch.buffer_tokens)[batch.buffer_row]
-            + self.from_history(self.drop(history.flatten(0, 1)[batch.step]))
+            + self.read(self.from_history, history.flatten(0, 1)[batch.step])
         )
         return self.score(joined)
 
@@ -57,15 +58,15 @@ class StackParser(nn.Module):
         table: [W + 2, token]; buffer_tokens: [frames, B], from the buffers' ends.
         """
         buffer, _ = self.buffer(table[buffer_tokens])  # [frames, B, hidden]
-        return self.from_buffer(self.drop(buffer.flatten(0, 1)))
+        return self.read(self.from_buffer, buffer.flatten(0, 1))
 
     def score(self, joined: Tensor) -> Tensor:
         """[..., transitions] from the sum [..., hidden] of what stack, buffer and history show."""
-        return self.scores(self.drop(F.relu(joined)))
+        return self.read(self.scores, F.relu(joined))
 
-    def drop(self, hidden: Tensor) -> Tensor:
-        """Dropout, when training, on what scores are computed from."""
-        return F.dropout(hidden, self.dropout, self.training)
+    def read(self, layer: nn.Linear, inputs: Tensor) -> Tensor:
+        """[rows, out] A linear layer on inputs [rows, in], with dropout when training."""
+        return linear(F.dropout(inputs, self.dropout, self.training), layer.weight, layer.bias)
 
 
 def _lstm(input_size: int, settings: NetworkSettings) -> nn.LSTM:

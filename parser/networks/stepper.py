@@ -41,16 +41,19 @@ class Stepper:
         top = recurrence.output(network.stack, self.stack.top())
         history = recurrence.output(network.history, self._history)
         return network.score(
-            network.from_stack(network.drop(top)) + buffer + network.from_history(network.drop(history))
+            network.read(network.from_stack, top) + buffer + network.read(network.from_history, history)
         )
 
-    def advance(self, transitions: Tensor, words: Tensor) -> None:
-        """Take the transitions [batch]; words: [batch, token], those on top of the stacks afterwards."""
+    def advance(self, transitions: Tensor, actions: Tensor, words: Tensor) -> None:
+        """Take the transitions [batch].
+
+        actions: [batch, action], their embeddings; words: [batch, token], those on top afterwards.
+        """
         network, kind = self._network, self._inventory.kind[transitions]
         read, move = self._inventory.stack_read[kind], self._inventory.stack_move[kind]
         row = recurrence.advance(network.stack, words, self.stack.previous(read))
         self.stack.write(read, move, row)
-        self._history = recurrence.advance(network.history, network.actions(transitions), self._history)
+        self._history = recurrence.advance(network.history, actions, self._history)
 
 
 def _first_state(lstm: torch.nn.LSTM, inputs: Tensor) -> Tensor:
@@ -62,20 +65,17 @@ def step(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
     """[S, transitions] The scores that `StackParser.replay` gives, computed step by step."""
     table = network.tokens(batch.tokens)  # [W + 2, token]
     buffer = network.read_buffer(table, batch.buffer_tokens)  # [frames * B, hidden]
-    transitions, top_tokens, buffer_rows = (
-        _by_step(batch, values, fill)
-        for values, fill in (
-            (batch.transitions, inventory.wait),
-            (batch.top_token, len(batch.tokens)),
-            (batch.buffer_row, 0),
-        )
-    )
+    # Gathered before the steps: a gather's backward pass fills a tensor as large as what it gathers from.
+    buffers = buffer[_by_step(batch, batch.buffer_row, 0)].unbind()  # steps x [B, hidden]
+    words = table[_by_step(batch, batch.top_token, len(batch.tokens))].unbind()  # steps x [B, token]
+    transitions = _by_step(batch, batch.transitions, inventory.wait)
+    actions = network.actions(transitions).unbind()  # steps x [B, action]
     stepper = Stepper(network, inventory, batch.sentences)
     stepper.stack.reserve(len(batch.forest.levels))
     scores = []
-    for taken, top_token, buffer_row in zip(transitions, top_tokens, buffer_rows, strict=True):
-        scores.append(stepper.scores(buffer[buffer_row]))
-        stepper.advance(taken, table[top_token])
+    for taken, action, word, shown in zip(transitions, actions, words, buffers, strict=True):
+        scores.append(stepper.scores(shown))
+        stepper.advance(taken, action, word)
     return torch.cat(scores)[batch.step]
 
 

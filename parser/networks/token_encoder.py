@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from parser.batching.product import linear
 from parser.config import NetworkSettings
 from parser.treebank.vocabulary import PRETRAINED
 
@@ -34,7 +35,7 @@ class TokenEncoder(nn.Module):
         parts = [
             embedding(numbers) for embedding, numbers in zip(self.embeddings.values(), tokens.unbind(1), strict=True)
         ]
-        words = F.relu(self.join(torch.cat(parts, dim=1)))
+        words = F.relu(linear(torch.cat(parts, dim=1), self.join.weight, self.join.bias))
         words = F.dropout(words, self.dropout, self.training)
         return torch.cat([words, self.root[None], self.end[None]])
 

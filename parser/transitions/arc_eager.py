@@ -18,6 +18,11 @@ TRANSITIONS = (
 )
 
 
+def finished(state: State) -> Tensor:
+    """[batch] When the buffer is empty: `legal` sees to it that every word has its head then."""
+    return state.front > state.length
+
+
 def legal(state: State) -> Tensor:
     """[batch, transitions] The last word of the buffer is attached only when no word behind it waits for a head.
 
@@ -45,4 +50,4 @@ def oracle(state: State, gold: Gold) -> Tensor:
     return torch.stack([left, right, root, reduce, torch.ones_like(left)], dim=1)
 
 
-ARC_EAGER = TransitionSystem("arc-eager", TRANSITIONS, legal, oracle)
+ARC_EAGER = TransitionSystem("arc-eager", TRANSITIONS, finished, legal, oracle)

@@ -17,6 +17,11 @@ TRANSITIONS = (
 )
 
 
+def finished(state: State) -> Tensor:
+    """[batch] When the buffer is empty and ROOT alone on the stack."""
+    return (state.front > state.length) & (state.depth == 1)
+
+
 def legal(state: State) -> Tensor:
     """[batch, transitions] ROOT takes its only dependent last."""
     buffer_has_word = state.front <= state.length
@@ -36,4 +41,4 @@ def oracle(state: State, gold: Gold) -> Tensor:
     return torch.stack([left, right, root, torch.ones_like(left)], dim=1)
 
 
-ARC_STANDARD = TransitionSystem("arc-standard", TRANSITIONS, legal, oracle)
+ARC_STANDARD = TransitionSystem("arc-standard", TRANSITIONS, finished, legal, oracle)

@@ -69,12 +69,14 @@ class Gold:
 class TransitionSystem:
     """One way of building trees from left to right; n words take at most 2n transitions.
 
-    legal: state -> [batch, transitions] bool, all False where a sentence is finished.
+    finished: state -> [batch] bool.
+    legal: state -> [batch, transitions] bool, some True unless a sentence is finished.
     oracle: (state, gold) -> [batch, transitions] bool; the first True is the transition towards the gold
     tree, asked only where a sentence is not finished.
     """
 
     name: str
     transitions: tuple[Transition, ...]
+    finished: Callable[[State], Tensor]
     legal: Callable[[State], Tensor]
     oracle: Callable[[State, Gold], Tensor]

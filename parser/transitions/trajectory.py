@@ -41,8 +41,9 @@ def record(inventory: Inventory, state: State, choose: Callable[[State, Tensor],
     not heeded where a sentence is finished.
     """
     steps = []
-    while (legal := inventory.system.legal(state)).any():
-        transitions = choose(state, legal).where(legal.any(1), inventory.wait)
+    while not (finished := inventory.system.finished(state)).all():
+        legal = inventory.system.legal(state)
+        transitions = choose(state, legal).masked_fill(finished, inventory.wait)
         front = state.front.clone()
         top = inventory.apply(state, transitions)
         steps.append((transitions, legal, top, front))

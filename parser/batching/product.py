@@ -1,0 +1,91 @@
+"""Matrix products at the machine's speed.
+
+On a CPU, torch hands float32 products to MKL, which leaves the wide vector units of AMD's processors idle;
+oneDNN, which torch carries too, is about twice as fast there (`scripts/measure_products.py` prints both).
+Torch has no public name for oneDNN's product, so its own compiler's is used where it exists, and torch's
+product elsewhere. oneDNN builds a kernel for each new shape, at the price of many products, so the number of
+rows, which differs from batch to batch, is rounded up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+SHAPES_PER_OCTAVE = 8
+"""Row counts between one power of two and the next that have a kernel of their own; 1/16 more rows on average."""
+
+
+def times_transposed(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
+    """[rows, n] left @ right.T + bias, without gradients.
+
+    left: [rows, k], of any number of rows; right: [n, k], whose shape recurs; bias: [n].
+    """
+    if not _suits_onednn(left):
+        return F.linear(left, right, bias)
+    rows = len(left)
+    return _onednn(_round_up(left), right, bias)[:rows]
+
+
+def transposed_times(left: Tensor, right: Tensor) -> Tensor:
+    """[m, n] left.T @ right, without gradients: a sum over rows. left: [rows, m], right: [rows, n]."""
+    if not _suits_onednn(left):
+        return left.T @ right
+    return _onednn(_round_up(left).T, _round_up(right).T)
+
+
+def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """[rows, out] inputs @ weight.T + bias; inputs: [rows, in], weight: [out, in], bias: [out]."""
+    if _suits_onednn(inputs):
+        return _Linear.apply(inputs, weight, bias)
+    return F.linear(inputs, weight, bias)
+
+
+class _Linear(Function):
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:  # type: ignore[override]
+        ctx.save_for_backward(inputs, weight)
+        return times_transposed(inputs, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        inputs, weight = ctx.saved_tensors
+        needs_input, needs_weight, needs_bias = ctx.needs_input_grad
+        return (
+            times_transposed(gradient, weight.T) if needs_input else None,
+            transposed_times(gradient, inputs) if needs_weight else None,
+            gradient.sum(0) if needs_bias else None,
+        )
+
+
+def _suits_onednn(tensor: Tensor) -> bool:
+    return (
+        tensor.device.type == "cpu"
+        and tensor.dtype == torch.float32
+        and tensor.numel() > 0
+        and torch.backends.mkldnn.is_available()
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    )
+
+
+def _onednn(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
+    return torch.ops.mkldnn._linear_pointwise(_dense(left), _dense(right), bias, "none", [], "")
+
+
+def _dense(matrix: Tensor) -> Tensor:
+    """The matrix without gaps between its rows or its columns, for which oneDNN has no fast product."""
+    return matrix if matrix.is_contiguous() or matrix.T.is_contiguous() else matrix.contiguous()
+
+
+def _round_up(matrix: Tensor) -> Tensor:
+    """The matrix with rows of zeros appended, up to one of `SHAPES_PER_OCTAVE` row counts."""
+    rows = len(matrix)
+    unit = max(8, 1 << max(0, rows.bit_length() - SHAPES_PER_OCTAVE.bit_length()))
+    missing = -rows % unit
+    return F.pad(matrix, (0, 0, 0, missing)) if missing else matrix

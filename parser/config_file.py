@@ -1,0 +1,111 @@
+"""Read a config strictly: whatever is wrong is said with its file, its line and what was probably meant."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from parser.config import Config
+
+KeyPath = tuple[str, ...]
+
+
+class ConfigError(ValueError):
+    """A config that can not be used; says where and why."""
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.1, but 1e-3 is a number, as everybody expects."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+"), list("-+0123456789")
+)
+
+
+def read_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+    """The config in a file, changed by overrides as "training.batch_size=64".
+
+    Raises ConfigError, FileNotFoundError.
+    """
+    text = path.read_text(encoding="utf-8")
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+        content = yaml.load(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        raise ConfigError(f"{path}:{mark.line + 1 if mark else 1}: not YAML: {error.problem}") from None
+    if not isinstance(node, yaml.MappingNode):
+        raise ConfigError(f"{path}:1: a config is a list of keys and values")
+    places: dict[KeyPath, str] = {}
+    for key_path, line in _key_lines(node):
+        if key_path in places:
+            raise ConfigError(f"{path}:{line}: {'.'.join(key_path)} stands here for the second time")
+        places[key_path] = f"{path}:{line}"
+    for override in overrides:
+        _override(content, override, places)
+    try:
+        return Config.model_validate(content)
+    except ValidationError as error:
+        messages = [_message(detail, places, str(path)) for detail in error.errors()]
+        raise ConfigError("\n".join(messages)) from None
+
+
+def _key_lines(node: yaml.Node, above: KeyPath = ()) -> Iterator[tuple[KeyPath, int]]:
+    """Every key with its line, from 1."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            key_path = (*above, str(key.value))
+            yield key_path, key.start_mark.line + 1
+            yield from _key_lines(value, key_path)
+
+
+def _override(content: dict[str, Any], override: str, places: dict[KeyPath, str]) -> None:
+    name, equals, value = override.partition("=")
+    key_path = tuple(name.split("."))
+    if not equals or not all(key_path):
+        raise ConfigError(f"--set {override}: write it as section.key=value")
+    section = content
+    for key in key_path[:-1]:
+        section = section.setdefault(key, {})
+        if not isinstance(section, dict):
+            raise ConfigError(f"--set {override}: {key} is a value, not a section")
+    try:
+        section[key_path[-1]] = yaml.load(value, Loader=_Loader)
+    except yaml.YAMLError:
+        raise ConfigError(f"--set {override}: {value!r} is not YAML") from None
+    places[key_path] = f"--set {override}"
+
+
+def _message(detail: ErrorDetails, places: dict[KeyPath, str], path: str) -> str:
+    keys = tuple(str(part) for part in detail["loc"])
+    place = next((places[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in places), path)
+    name = ".".join(keys)
+    if detail["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(keys[-1], _fields(keys[:-1]), n=1, cutoff=0.5)
+        known = f"did you mean {near[0]}?" if near else f"known are {', '.join(_fields(keys[:-1]))}"
+        return f"{place}: {name}: unknown key; {known}"
+    message = f"{place}: {name}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
+    if detail["type"] == "missing":
+        return message
+    message += f", not {detail['input']!r}"
+    if isinstance(detail["input"], bool):
+        message += " (YAML reads yes, no, on and off as true and false: put the word into quotes)"
+    return message
+
+
+def _fields(section: KeyPath) -> list[str]:
+    """The keys that a section of the config may have."""
+    model: type[BaseModel] = Config
+    for key in section:
+        annotation = model.model_fields[key].annotation
+        candidates = [annotation, *get_args(annotation)]
+        model = next(c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel))
+    return list(model.model_fields)

@@ -1,0 +1,153 @@
+"""How well trees agree with gold trees: the measures of the CoNLL 2018 shared task, on gold words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from parser.treebank.sentence import Sentence
+
+CONTENT_LABELS = frozenset(
+    "nsubj obj iobj csubj ccomp xcomp obl vocative expl dislocated advcl advmod discourse nmod appos nummod acl "
+    "amod conj fixed flat compound list parataxis orphan goeswith reparandum root dep".split()
+)
+"""Labels of content words, for CLAS, as the shared task's scorer lists them."""
+PUNCTUATION_TAGS = frozenset(["PUNCT", "``", "''", ":", ",", "."])
+"""The UPOS of UD, and the five tags of the Penn Treebank."""
+ARC_LENGTHS = ((1, 1), (2, 2), (3, 3), (4, 7), (8, 15), (16, None))
+
+
+def without_subtype(label: str) -> str:
+    return label.split(":", 1)[0]
+
+
+@dataclass
+class Scores:
+    """Counts that add up over sentences; the measures are percentages."""
+
+    words: int = 0
+    sentences: int = 0
+    right_heads: int = 0
+    right_arcs: int = 0
+    right_full_arcs: int = 0
+    right_content_arcs: int = 0
+    exact_sentences: int = 0
+    gold_labels: Counter[str] = field(default_factory=Counter)
+    parsed_labels: Counter[str] = field(default_factory=Counter)
+    right_labels: Counter[str] = field(default_factory=Counter)
+    lengths: Counter[str] = field(default_factory=Counter)
+    right_lengths: Counter[str] = field(default_factory=Counter)
+
+    def add(self, gold: Sentence, heads: Sequence[int], labels: Sequence[str], punctuation: bool = True) -> None:
+        """Count a sentence; without `punctuation`, its punctuation is left out."""
+        exact = True
+        for word, (tag, gold_head, gold_full, head, full) in enumerate(
+            zip(gold.upos, gold.heads, gold.labels, heads, labels, strict=True), 1
+        ):
+            if not punctuation and tag in PUNCTUATION_TAGS:
+                continue
+            gold_label, label = without_subtype(gold_full), without_subtype(full)
+            right_head = head == gold_head
+            right = right_head and label == gold_label
+            length = _length_group(word, gold_head)
+            self.words += 1
+            self.right_heads += right_head
+            self.right_arcs += right
+            self.right_full_arcs += right_head and full == gold_full
+            self.right_content_arcs += right and gold_label in CONTENT_LABELS
+            self.gold_labels[gold_label] += 1
+            self.parsed_labels[label] += 1
+            self.right_labels[gold_label] += right
+            self.lengths[length] += 1
+            self.right_lengths[length] += right
+            exact = exact and right
+        self.sentences += 1
+        self.exact_sentences += exact
+
+    @property
+    def uas(self) -> float:
+        """Unlabelled attachment score: words with the right head."""
+        return _percent(self.right_heads, self.words)
+
+    @property
+    def las(self) -> float:
+        """Labelled attachment score: words with the right head and label, subtypes stripped."""
+        return _percent(self.right_arcs, self.words)
+
+    @property
+    def las_full(self) -> float:
+        """Labelled attachment score over labels as they stand."""
+        return _percent(self.right_full_arcs, self.words)
+
+    @property
+    def clas(self) -> float:
+        """Content-word labelled attachment score: F1 of LAS over words with content labels."""
+        contents = sum(
+            count
+            for labels in (self.gold_labels, self.parsed_labels)
+            for label, count in labels.items()
+            if label in CONTENT_LABELS
+        )
+        return _percent(2 * self.right_content_arcs, contents)
+
+    @property
+    def exact(self) -> float:
+        """Sentences whose labelled tree is right altogether."""
+        return _percent(self.exact_sentences, self.sentences)
+
+    def label_f1(self) -> dict[str, float]:
+        """F1 of each label (with its head), most frequent gold label first."""
+        names = sorted(self.gold_labels | self.parsed_labels, key=lambda name: (-self.gold_labels[name], name))
+        return {
+            name: _percent(2 * self.right_labels[name], self.gold_labels[name] + self.parsed_labels[name])
+            for name in names
+        }
+
+    def length_las(self) -> dict[str, float]:
+        """LAS by the length of the gold arc, in words; "root" for the arc from ROOT."""
+        names = ["root", *(_range_name(*group) for group in ARC_LENGTHS)]
+        return {
+            name: _percent(self.right_lengths[name], self.lengths[name]) for name in names if self.lengths[name]
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "uas": self.uas,
+            "las": self.las,
+            "las_full": self.las_full,
+            "clas": self.clas,
+            "exact": self.exact,
+            "words": self.words,
+            "sentences": self.sentences,
+            "label_f1": self.label_f1(),
+            "length_las": self.length_las(),
+        }
+
+
+def score(
+    gold: Iterable[Sentence], trees: Iterable[tuple[Sequence[int], Sequence[str]]], punctuation: bool = True
+) -> Scores:
+    """Scores of the trees (heads, labels) of the same sentences."""
+    scores = Scores()
+    for sentence, (heads, labels) in zip(gold, trees, strict=True):
+        scores.add(sentence, heads, labels, punctuation)
+    return scores
+
+
+def _percent(part: int, whole: int) -> float:
+    return 100 * part / whole if whole else 0.0
+
+
+def _length_group(dependent: int, head: int) -> str:
+    if head == 0:
+        return "root"
+    length = abs(head - dependent)
+    return next(_range_name(low, high) for low, high in ARC_LENGTHS if high is None or length <= high)
+
+
+def _range_name(low: int, high: int | None) -> str:
+    if high is None:
+        return f"{low}+"
+    return str(low) if low == high else f"{low}-{high}"

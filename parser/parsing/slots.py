@@ -1,0 +1,179 @@
+"""Parsing in slots: when a slot's sentence ends, the next one takes its place.
+
+A batch of sentences would go on until its longest is done, its other rows idle. Slots are full until the
+sentences run out, whatever their lengths.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from parser.networks.examples import buffer_tokens
+from parser.networks.stepper import Stepper
+from parser.parsing.model import Model
+from parser.transitions.state import State
+from parser.treebank.ragged import Ragged
+from parser.treebank.sentence import Sentence
+
+STEPS_BETWEEN_LOOKS = 16
+"""The host looks at the device's state, and waits for it, only so often."""
+ENCODED_TOGETHER = 256
+
+
+class Tree(NamedTuple):
+    heads: tuple[int, ...]
+    labels: tuple[str, ...]
+
+
+def parse_stream(
+    model: Model, sentences: Iterable[Sentence], slots: int = 256, read_ahead: int = 50_000
+) -> Iterator[tuple[Sentence, Tree]]:
+    """Parse any number of sentences, in their order, in bounded memory.
+
+    read_ahead: words that are read, and sorted by length, at a time; a longer sentence is read all the same.
+    """
+    for group in _groups(sentences, read_ahead):
+        yield from zip(group, parse(model, group, slots), strict=True)
+
+
+def _groups(sentences: Iterable[Sentence], words: int) -> Iterator[list[Sentence]]:
+    group: list[Sentence] = []
+    size = 0
+    for sentence in sentences:
+        if group and size + len(sentence) > words:
+            yield group
+            group, size = [], 0
+        group.append(sentence)
+        size += len(sentence)
+    if group:
+        yield group
+
+
+def parse(model: Model, sentences: Sequence[Sentence], slots: int = 256) -> list[Tree]:
+    """The trees of sentences that fit into memory together."""
+    if not sentences:
+        return []
+    # Longest first, so that no long sentence is left when the slots run empty.
+    order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
+    tokens = model.vocabulary.encode_tokens([sentences[number] for number in order])
+    with torch.inference_mode():
+        state = _run(model, _encode(model, tokens), slots)
+    heads = Ragged(state.heads[:-1].cpu(), tokens.lengths).unflatten()
+    labels = Ragged(state.labels[:-1].cpu(), tokens.lengths).unflatten()
+    name = model.vocabulary.labels.string
+    trees = {
+        number: Tree(tuple(own_heads.tolist()), tuple(map(name, own_labels.tolist())))
+        for number, own_heads, own_labels in zip(order, heads, labels, strict=True)
+    }
+    return [trees[number] for number in range(len(sentences))]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Sentences with all that does not depend on the transitions. W words in all."""
+
+    lengths: Tensor
+    """[sentences]"""
+    words: Tensor
+    """[W + 2, token] Word vectors, then ROOT's and the buffer's end."""
+    buffer: Tensor
+    """[W + sentences, hidden] What the buffers show, for every front of each sentence from its first word."""
+
+
+def _encode(model: Model, tokens: Ragged) -> Encoded:
+    """tokens: values [words, columns]."""
+    network, device = model.network, model.device
+    words = network.tokens(tokens.values.to(device))
+    chunks = []
+    for rows in torch.arange(len(tokens)).split(ENCODED_TOGETHER):
+        table_rows = torch.cat([tokens.elements(rows), torch.tensor([len(words) - 2, len(words) - 1])])
+        chunks.append(_encode_buffers(model, words[table_rows.to(device)], tokens.lengths[rows].to(device)))
+    return Encoded(tokens.lengths.to(device), words, torch.cat(chunks))
+
+
+def _encode_buffers(model: Model, table: Tensor, lengths: Tensor) -> Tensor:
+    """[words + sentences, hidden] table: [words + 2, token] of a batch; lengths: [batch]."""
+    shown = model.network.read_buffer(table, buffer_tokens(lengths))  # [frames * batch, hidden]
+    fronts = lengths + 1
+    sentence = torch.arange(len(lengths), device=lengths.device).repeat_interleave(fronts)
+    # The frames run from the buffer's end: counted down, they are the fronts from the first word on.
+    frame = fronts.cumsum(0)[sentence] - 1 - torch.arange(len(sentence), device=lengths.device)
+    return shown[frame * len(lengths) + sentence]
+
+
+def _run(model: Model, encoded: Encoded, slots: int) -> State:
+    """The state when all sentences are parsed; its flat tensors hold the trees."""
+    queue = _Queue(encoded, min(slots, len(encoded.lengths)))
+    network, inventory, system = model.network, model.inventory, model.inventory.system
+    state, stepper = queue.state, Stepper(network, inventory, len(queue.state.depth))
+    for number in itertools.count():
+        if number % STEPS_BETWEEN_LOOKS == 0:
+            deepest, finished_all = queue.look(system.finished(state))
+            if finished_all:
+                return state
+            stepper.stack.reserve(deepest + STEPS_BETWEEN_LOOKS)
+        finished = system.finished(state)
+        stepper.restart(queue.refill(finished))
+        idle = system.finished(state)
+        legal = inventory.with_labels(system.legal(state))
+        scores = stepper.scores(encoded.buffer[queue.buffer_rows()])
+        best = scores.masked_fill(~legal, float("-inf")).argmax(1).masked_fill(idle, inventory.wait)
+        top = inventory.apply(state, best)
+        stepper.advance(best, network.actions(best), encoded.words[queue.word_rows(top)])
+    raise AssertionError
+
+
+class _Queue:
+    """Which sentence each slot has, and the parser states of the slots."""
+
+    def __init__(self, encoded: Encoded, slots: int):
+        lengths = encoded.lengths
+        self._lengths = lengths
+        self._first_words = lengths.cumsum(0) - lengths
+        self._sentences = torch.arange(slots, device=lengths.device)  # [slots]
+        self._started = torch.tensor(slots, device=lengths.device)
+        whole = State.initial(lengths)
+        self.state = State(
+            stack=whole.stack[:slots],
+            depth=whole.depth[:slots],
+            front=whole.front[:slots],
+            length=whole.length[:slots],
+            base=whole.base[:slots],
+            headless=whole.headless[:slots],
+            heads=whole.heads,
+            labels=whole.labels,
+        )
+
+    def look(self, finished: Tensor) -> tuple[int, bool]:
+        """The greatest depth of a stack and whether all is done; the host waits for the device here."""
+        done = finished.all() & (self._started >= len(self._lengths))
+        deepest, finished_all = torch.stack([self.state.depth.max(), done.long()]).tolist()
+        return deepest, bool(finished_all)
+
+    def refill(self, finished: Tensor) -> Tensor:
+        """Give waiting sentences to the slots where `finished` [slots]; returns [slots] where one began."""
+        sentences = self._started + finished.cumsum(0) - 1
+        begins = finished & (sentences < len(self._lengths))
+        self._sentences = torch.where(begins, sentences, self._sentences)
+        self._started = self._started + begins.sum()
+        state = self.state
+        state.depth.masked_fill_(begins, 1)
+        state.front.masked_fill_(begins, 1)
+        state.headless.masked_fill_(begins, 0)
+        state.length = self._lengths[self._sentences]
+        state.base = self._first_words[self._sentences] - 1
+        return begins
+
+    def word_rows(self, words: Tensor) -> Tensor:
+        """[slots] Rows of `Encoded.words` for the words [slots] of the slots' sentences."""
+        return torch.where(words > 0, self.state.base + words, self._lengths.sum())
+
+    def buffer_rows(self) -> Tensor:
+        """[slots] Rows of `Encoded.buffer` for the slots' fronts: one more for each sentence than words."""
+        return self.state.base + self.state.front + self._sentences

@@ -1,0 +1,151 @@
+"""Training: epochs of replayed batches, each followed by a look at the dev set."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from parser.config import Config, TrainingSettings
+from parser.evaluation.scores import Scores, score
+from parser.networks.examples import Batch, Examples
+from parser.networks.loss import transition_loss
+from parser.parsing.model import Model
+from parser.parsing.slots import parse
+from parser.training import data
+from parser.training.record import Record
+from parser.training.schedule import WarmupThenPlateau, peak_learning_rate
+from parser.treebank.batches import length_buckets, padding_share
+from parser.treebank.vocabulary import UNKNOWN
+
+STEPS_BETWEEN_LOOKS = 20
+"""The bar shows the device's numbers, and waits for them, only so often."""
+DEV_BATCH = 64
+BEST_MODEL = "model"
+
+
+def train(config: Config, run: Path, device: torch.device) -> Scores:
+    """Train a parser; the run's folder gets the metrics and, in `model/`, the model with the best dev LAS.
+
+    Returns the dev scores of that model. Raises as `data.load` does.
+    """
+    torch.manual_seed(config.training.seed)
+    began = time.monotonic()
+    model, loaded = data.load(config, device)
+    left_out = len(loaded.train_sentences) - len(loaded.train)
+    tqdm.write(
+        f"{len(loaded.train):,} training trees ({left_out:,} non-projective left out), "
+        f"{len(loaded.dev_sentences):,} dev; read and prepared in {time.monotonic() - began:.1f} s"
+    )
+    settings = config.training
+    weights = [weight for weight in model.network.parameters() if weight.requires_grad]
+    optimizer = torch.optim.Adam(weights, betas=settings.betas, weight_decay=settings.l2, fused=True)
+    schedule = WarmupThenPlateau(optimizer, settings.learning_rate, peak_learning_rate(settings))
+    best, best_epoch = Scores(), 0
+    with Record(run, config) as record:
+        for epoch in range(1, settings.epochs + 1):
+            metrics = train_epoch(model, loaded, settings, optimizer, schedule, epoch)
+            dev_loss = mean_loss(model, loaded.dev)
+            scores = dev_scores(model, loaded)
+            schedule.after_epoch(epoch, dev_loss)
+            record.write(epoch, {**metrics, "dev_loss": dev_loss, "dev_las": scores.las, "dev_uas": scores.uas})
+            improved = scores.las > best.las or not best_epoch
+            tqdm.write(_epoch_line(epoch, metrics, dev_loss, scores) + ("  best so far" if improved else ""))
+            if improved:
+                best, best_epoch = scores, epoch
+                model.save(run / BEST_MODEL, {"epoch": epoch, "dev": scores.as_dict()})
+            elif settings.stop_after and epoch - best_epoch >= settings.stop_after:
+                tqdm.write(f"no better dev LAS in {settings.stop_after} epochs: stopping")
+                break
+    return best
+
+
+def train_epoch(
+    model: Model,
+    loaded: data.TrainingData,
+    settings: TrainingSettings,
+    optimizer: torch.optim.Optimizer,
+    schedule: WarmupThenPlateau,
+    epoch: int,
+) -> dict[str, float]:
+    """Replay every training sentence once; returns the epoch's metrics."""
+    model.network.train()
+    rare = loaded.rare_forms.to(model.device)
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    totals = torch.zeros(3, device=model.device)  # loss, steps scored, norms of the gradients
+    began, seen, padding = time.monotonic(), 0, 0.0
+    bar = tqdm(total=len(loaded.train), desc=f"epoch {epoch}", unit="sentence", leave=False, mininterval=0.5)
+    batches = epoch_batches(loaded.train, settings, epoch)
+    with bar:
+        for number, rows in enumerate(batches, 1):
+            schedule.before_step(epoch - 1 + seen / len(loaded.train))
+            batch = loaded.train.batch(rows).to(model.device)
+            batch = forget_rare_forms(batch, rare, settings.unknown_probability)
+            loss, steps = transition_loss(model.network.replay(batch), batch, model.inventory)
+            optimizer.zero_grad()
+            (loss / steps).backward()
+            norm = torch.nn.utils.clip_grad_norm_(weights, settings.clip)
+            optimizer.step()
+            totals += torch.stack([loss.detach(), steps, norm])
+            seen += len(rows)
+            padding += padding_share(loaded.train.tokens.lengths[rows])
+            bar.update(len(rows))
+            if number % STEPS_BETWEEN_LOOKS == 0:
+                bar.set_postfix(loss=f"{float(totals[0] / totals[1]):.3f}", refresh=False)
+    loss_sum, step_sum, norm_sum = totals.tolist()
+    return {
+        "loss": loss_sum / step_sum,
+        "learning_rate": schedule.learning_rate,
+        "gradient_norm": norm_sum / len(batches),
+        "sentences_per_second": seen / (time.monotonic() - began),
+        "padding_share": padding / len(batches),
+    }
+
+
+def epoch_batches(examples: Examples, settings: TrainingSettings, epoch: int) -> list[Tensor]:
+    """An epoch's batches, by the seed and the epoch's number alone."""
+    generator = torch.Generator().manual_seed(settings.seed * 1_000_003 + epoch)
+    by_words = settings.batch_unit == "words"
+    return length_buckets(examples.tokens.lengths, settings.batch_size, by_words, generator)
+
+
+def forget_rare_forms(batch: Batch, rare: Tensor, probability: float) -> Batch:
+    """Take words for unknown ones at random, among those where `rare` [forms] is True."""
+    forms = batch.tokens[:, 0]
+    forgotten = rare[forms] & (torch.rand(forms.shape, device=forms.device) < probability)
+    tokens = torch.cat([forms.masked_fill(forgotten, UNKNOWN)[:, None], batch.tokens[:, 1:]], dim=1)
+    return replace(batch, tokens=tokens)
+
+
+@torch.inference_mode()
+def mean_loss(model: Model, examples: Examples) -> float:
+    """Mean loss of a step, without dropout; not a number if there are no examples."""
+    model.network.eval()
+    totals = torch.zeros(2, device=model.device)
+    for rows in _by_length(examples):
+        batch = examples.batch(rows).to(model.device)
+        totals += torch.stack(transition_loss(model.network.replay(batch), batch, model.inventory))
+    loss, steps = totals.tolist()
+    return loss / steps if steps else float("nan")
+
+
+def _by_length(examples: Examples) -> Iterator[Tensor]:
+    yield from examples.tokens.lengths.argsort().split(DEV_BATCH)
+
+
+def dev_scores(model: Model, loaded: data.TrainingData) -> Scores:
+    model.network.eval()
+    return score(loaded.dev_sentences, parse(model, loaded.dev_sentences))
+
+
+def _epoch_line(epoch: int, metrics: dict[str, Any], dev_loss: float, scores: Scores) -> str:
+    return (
+        f"epoch {epoch:3}  loss {metrics['loss']:.4f}  dev loss {dev_loss:.4f}  UAS {scores.uas:.2f}  "
+        f"LAS {scores.las:.2f}  {metrics['sentences_per_second']:,.0f} sentences/s"
+    )

@@ -1,0 +1,43 @@
+"""What a run leaves behind: numbers for people, for TensorBoard and for other programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import yaml
+from torch.utils.tensorboard import SummaryWriter
+
+from parser.config import Config
+
+METRICS = "metrics.jsonl"
+
+
+class Record:
+    """Writes each epoch's metrics to `metrics.jsonl` and to TensorBoard, the same numbers to both."""
+
+    def __init__(self, folder: Path, config: Config):
+        folder.mkdir(parents=True, exist_ok=True)
+        text = yaml.safe_dump(config.model_dump(), sort_keys=False)
+        (folder / "config.yaml").write_text(text, encoding="utf-8")
+        self._lines = (folder / METRICS).open("w", encoding="utf-8")
+        self._board = SummaryWriter(str(folder / "tensorboard"))
+        self._board.add_text("config", f"```yaml\n{text}```")
+
+    def write(self, epoch: int, metrics: dict[str, Any]) -> None:
+        """metrics: numbers by name; units are in the names."""
+        self._lines.write(json.dumps({"epoch": epoch, **metrics}) + "\n")
+        self._lines.flush()
+        for name, value in metrics.items():
+            self._board.add_scalar(name, value, epoch)
+
+    def __enter__(self) -> Record:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lines.close()
+        self._board.close()

@@ -1,0 +1,49 @@
+"""The learning rate: a linear warm-up, then halved whenever the dev loss stops sinking."""
+
+from __future__ import annotations
+
+import math
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from parser.config import LearningRateSettings, TrainingSettings
+
+
+def peak_learning_rate(settings: TrainingSettings) -> float:
+    """The paper's rule, min(start x batch size, 0.02), unless the config names a number."""
+    if settings.learning_rate.peak == "paper":
+        return min(settings.learning_rate.start * settings.batch_size, 0.02)
+    return settings.learning_rate.peak
+
+
+class WarmupThenPlateau:
+    """torch's SequentialLR can not hold ReduceLROnPlateau, which wants the loss; this joins the two."""
+
+    def __init__(self, optimizer: Optimizer, settings: LearningRateSettings, peak: float):
+        self._optimizer, self._settings, self._peak = optimizer, settings, peak
+        self._plateau = ReduceLROnPlateau(
+            optimizer, factor=settings.factor, patience=settings.patience, min_lr=settings.smallest, threshold=0.0
+        )
+        self.before_step(0.0)
+
+    @property
+    def learning_rate(self) -> float:
+        return self._optimizer.param_groups[0]["lr"]
+
+    def before_step(self, epochs: float) -> None:
+        """Set the learning rate of a step, `epochs` (a fraction) after the beginning of training."""
+        if epochs < self._settings.warmup_epochs:
+            share = epochs / self._settings.warmup_epochs
+            self._set(self._settings.start + share * (self._peak - self._settings.start))
+        elif not math.isfinite(self._plateau.best):
+            self._set(self._peak)
+
+    def after_epoch(self, epochs: int, dev_loss: float) -> None:
+        """Lower the learning rate if the dev loss has not improved since the warm-up ended."""
+        if epochs >= self._settings.warmup_epochs:
+            self._plateau.step(dev_loss)
+
+    def _set(self, learning_rate: float) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate
