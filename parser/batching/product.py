@@ -18,7 +18,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 SHAPES_PER_OCTAVE = 8
-"""Row counts between one power of two and the next that have a kernel of their own; 1/16 more rows on average."""
+"""Row counts from one power of two to the next that have a kernel of their own; 1/16 more rows on average."""
 
 
 def times_transposed(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -48,13 +48,13 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
 
 class _Linear(Function):
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(inputs, weight)
         return times_transposed(inputs, weight, bias)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         inputs, weight = ctx.saved_tensors
         needs_input, needs_weight, needs_bias = ctx.needs_input_grad
         return (

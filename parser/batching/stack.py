@@ -70,7 +70,7 @@ class Stack:
         return self._read(self.pointer - read)
 
     def write(self, read: Tensor | int, move: Tensor | int, vectors: Tensor) -> None:
-        """Put the vectors [batch, size] above the previous ones and move the pointers. read, move: [batch]."""
+        """Put the vectors [batch, size] above the previous ones, move the pointers. read, move: [batch]."""
         index = (self.pointer - read + 1) * len(self._column) + self._column
         self._token = _Write.apply(self._token, vectors, self._rows, index)
         self.pointer = self.pointer + move
@@ -101,25 +101,25 @@ class _Rows:
 
 class _Read(Function):
     @staticmethod
-    def forward(ctx: Any, token: Tensor, rows: _Rows, index: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+    def forward(ctx: Any, token: Tensor, rows: _Rows, index: Tensor) -> tuple[Tensor, Tensor]:
         ctx.rows, ctx.index = rows, index
         return rows.values.index_select(0, index), token.view_as(token)
 
     @staticmethod
-    def backward(ctx: Any, vectors: Tensor, token: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, vectors: Tensor, token: Tensor) -> tuple[Tensor | None, ...]:
         ctx.rows.gradients.index_add_(0, ctx.index, vectors)
         return token, None, None
 
 
 class _Write(Function):
     @staticmethod
-    def forward(ctx: Any, token: Tensor, vectors: Tensor, rows: _Rows, index: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, token: Tensor, vectors: Tensor, rows: _Rows, index: Tensor) -> Tensor:
         ctx.rows, ctx.index = rows, index
         rows.values.index_copy_(0, index, vectors)
         return token.view_as(token)
 
     @staticmethod
-    def backward(ctx: Any, token: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, token: Tensor) -> tuple[Tensor | None, ...]:
         gradients = ctx.rows.gradients
         vectors = gradients.index_select(0, ctx.index)
         gradients.index_fill_(0, ctx.index, 0)

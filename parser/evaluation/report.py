@@ -18,7 +18,11 @@ def report(scores: Scores) -> str:
     ]
     lines = [f"{scores.sentences:,} sentences, {scores.words:,} words", ""]
     lines += [f"{name:<18}{value:6.2f}  {meaning}" for name, value, meaning in rows]
-    lines += ["", "F1 by label" + (f" (the {LABELS_SHOWN} most frequent)" if len(scores.gold_labels) > LABELS_SHOWN else "")]
+    lines += [
+        "",
+        "F1 by label"
+        + (f" (the {LABELS_SHOWN} most frequent)" if len(scores.gold_labels) > LABELS_SHOWN else ""),
+    ]
     for name, value in list(scores.label_f1().items())[:LABELS_SHOWN]:
         lines.append(f"  {name:<16}{value:6.2f}  of {scores.gold_labels[name]:,}")
     lines += ["", "LAS by arc length in words"]

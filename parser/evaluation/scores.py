@@ -10,8 +10,35 @@ from typing import Any
 from parser.treebank.sentence import Sentence
 
 CONTENT_LABELS = frozenset(
-    "nsubj obj iobj csubj ccomp xcomp obl vocative expl dislocated advcl advmod discourse nmod appos nummod acl "
-    "amod conj fixed flat compound list parataxis orphan goeswith reparandum root dep".split()
+    [
+        *(
+            "acl",
+            "advcl",
+            "advmod",
+            "amod",
+            "appos",
+            "ccomp",
+            "compound",
+            "conj",
+            "csubj",
+            "dep",
+            "discourse",
+        ),
+        *(
+            "dislocated",
+            "expl",
+            "fixed",
+            "flat",
+            "goeswith",
+            "iobj",
+            "list",
+            "nmod",
+            "nsubj",
+            "nummod",
+            "obj",
+        ),
+        *("obl", "orphan", "parataxis", "reparandum", "root", "vocative", "xcomp"),
+    ]
 )
 """Labels of content words, for CLAS, as the shared task's scorer lists them."""
 PUNCTUATION_TAGS = frozenset(["PUNCT", "``", "''", ":", ",", "."])
@@ -40,7 +67,9 @@ class Scores:
     lengths: Counter[str] = field(default_factory=Counter)
     right_lengths: Counter[str] = field(default_factory=Counter)
 
-    def add(self, gold: Sentence, heads: Sequence[int], labels: Sequence[str], punctuation: bool = True) -> None:
+    def add(
+        self, gold: Sentence, heads: Sequence[int], labels: Sequence[str], punctuation: bool = True
+    ) -> None:
         """Count a sentence; without `punctuation`, its punctuation is left out."""
         exact = True
         for word, (tag, gold_head, gold_full, head, full) in enumerate(
@@ -99,7 +128,9 @@ class Scores:
 
     def label_f1(self) -> dict[str, float]:
         """F1 of each label (with its head), most frequent gold label first."""
-        names = sorted(self.gold_labels | self.parsed_labels, key=lambda name: (-self.gold_labels[name], name))
+        names = sorted(
+            self.gold_labels | self.parsed_labels, key=lambda name: (-self.gold_labels[name], name)
+        )
         return {
             name: _percent(2 * self.right_labels[name], self.gold_labels[name] + self.parsed_labels[name])
             for name in names
@@ -109,7 +140,9 @@ class Scores:
         """LAS by the length of the gold arc, in words; "root" for the arc from ROOT."""
         names = ["root", *(_range_name(*group) for group in ARC_LENGTHS)]
         return {
-            name: _percent(self.right_lengths[name], self.lengths[name]) for name in names if self.lengths[name]
+            name: _percent(self.right_lengths[name], self.lengths[name])
+            for name in names
+            if self.lengths[name]
         }
 
     def as_dict(self) -> dict[str, Any]:

@@ -116,7 +116,7 @@ class Examples:
 
 
 def buffer_tokens(lengths: Tensor) -> Tensor:
-    """[longest + 1, batch] Rows of the token table that the buffers take in: their end, then the last word, ...
+    """[longest + 1, batch] Rows of the token table in the order of the buffers: the end, the last word, ...
 
     lengths: [batch]. A shorter sentence goes on with ends, which nobody reads.
     """
@@ -132,7 +132,7 @@ def _history(transitions: Tensor, step: Tensor, most_steps: int, batch: int, wai
 
 
 def _flatten(trajectory: Trajectory, inventory: Inventory) -> tuple[Ragged, Ragged, Ragged]:
-    """The steps, what was legal and the stack nodes of a padded trajectory; nodes are counted per sentence."""
+    """The steps, what was legal and the stack nodes of a padded trajectory, nodes numbered by sentence."""
     taken = trajectory.transitions != inventory.wait  # [batch, steps]
     forest = StackForest.of(trajectory.stack_read, trajectory.stack_move)
     number = forest.is_node.cumsum(1) - 1  # [batch, steps + 1]

@@ -31,7 +31,7 @@ def forest_lstm(gates: Tensor, weight: Tensor, forest: Forest) -> Tensor:
 
 class _ForestLSTM(Function):
     @staticmethod
-    def forward(ctx: Any, gates: Tensor, weight: Tensor, forest: Forest) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, gates: Tensor, weight: Tensor, forest: Forest) -> Tensor:
         nodes, size = len(gates), weight.shape[1]
         active = gates.clone()  # [nodes, 4 * hidden] gates after their activations
         cell, squashed_cell, hidden = gates.new_empty(3, nodes, size)  # each [nodes, hidden]
@@ -53,9 +53,8 @@ class _ForestLSTM(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, hidden_gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, hidden_gradient: Tensor) -> tuple[Tensor | None, ...]:
         weight, active, cell, squashed_cell, hidden = ctx.saved_tensors
-        nodes, size = hidden.shape
         into, forget, new, out = active.chunk(4, dim=1)
         hidden_gradient = hidden_gradient.clone()
         cell_gradient = torch.zeros_like(cell)
@@ -76,7 +75,7 @@ class _ForestLSTM(Function):
                 continue
             torch.mul(at_cell, cell[parents].index_select(0, parent), out=at_forget)
             at_gate *= slope[here]
-            summed = gate_gradient.new_zeros(parents.stop - parents.start, 4 * size)
+            summed = gate_gradient.new_zeros(parents.stop - parents.start, at_gate.shape[1])
             summed.index_add_(0, parent, at_gate)
             hidden_gradient[parents] += times_transposed(summed, weight.T)
             cell_gradient[parents].index_add_(0, parent, at_cell * forget[here])

@@ -45,7 +45,7 @@ def activation_slopes(active: Tensor) -> Tensor:
 
 class _Cell(Function):
     @staticmethod
-    def forward(ctx: Any, gates: Tensor, cell_before: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+    def forward(ctx: Any, gates: Tensor, cell_before: Tensor) -> tuple[Tensor, Tensor]:
         active = gates.clone()
         activate_(active)
         into, forget, new, out = active.chunk(4, dim=1)
@@ -56,9 +56,11 @@ class _Cell(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, at_hidden: Tensor, at_cell: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+    def backward(ctx: Any, at_hidden: Tensor, at_cell: Tensor) -> tuple[Tensor, Tensor]:
         active, cell_before, squashed = ctx.saved_tensors
         into, forget, new, out = active.chunk(4, dim=1)
         at_cell = torch.addcmul(at_cell, at_hidden, out * (1 - squashed * squashed))
-        at_gates = torch.cat([at_cell * new, at_cell * cell_before, at_cell * into, at_hidden * squashed], dim=1)
+        at_gates = torch.cat(
+            [at_cell * new, at_cell * cell_before, at_cell * into, at_hidden * squashed], dim=1
+        )
         return at_gates.mul_(activation_slopes(active)), at_cell * forget

@@ -49,7 +49,7 @@ def output(lstm: nn.LSTM, state: Tensor) -> Tensor:
 
 
 def over_forest(lstm: nn.LSTM, inputs: Tensor, forest: Forest) -> Tensor:
-    """Top-layer hidden states [nodes, hidden] of all nodes of a forest; inputs: [nodes, input], running order.
+    """Top-layer hidden states [nodes, hidden] of a forest. inputs: [nodes, input], in running order.
 
     Layer after layer, so that a layer's input product is one for all nodes. Dropout between the layers, as
     the library does it: one mask per node.

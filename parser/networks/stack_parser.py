@@ -6,7 +6,6 @@ time, as the paper does and as parsing must; both compute the same function.
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -15,6 +14,7 @@ from parser.config import NetworkSettings
 from parser.networks import recurrence
 from parser.networks.examples import Batch
 from parser.networks.token_encoder import TokenEncoder
+
 
 class StackParser(nn.Module):
     """Three LSTMs, over the stack, the buffer and the transitions so far, and scores from what they show."""

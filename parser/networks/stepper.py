@@ -36,7 +36,7 @@ class Stepper:
         self._history = torch.where(which[:, None], self._history_start, self._history)
 
     def scores(self, buffer: Tensor) -> Tensor:
-        """[batch, transitions] buffer: [batch, hidden], what `StackParser.read_buffer` gives for the fronts."""
+        """[batch, transitions] buffer: [batch, hidden], of `StackParser.read_buffer` for the fronts."""
         network = self._network
         top = recurrence.output(network.stack, self.stack.top())
         history = recurrence.output(network.history, self._history)

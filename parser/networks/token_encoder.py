@@ -14,7 +14,9 @@ from parser.treebank.vocabulary import PRETRAINED
 class TokenEncoder(nn.Module):
     """ReLU(Linear[word; pretrained word vector; tags]), and learned vectors for ROOT and the buffer's end."""
 
-    def __init__(self, settings: NetworkSettings, lexicon_sizes: dict[str, int], vectors: Tensor | None = None):
+    def __init__(
+        self, settings: NetworkSettings, lexicon_sizes: dict[str, int], vectors: Tensor | None = None
+    ):
         """lexicon_sizes: of each column, in the order of the input. vectors: [words, size], pretrained."""
         super().__init__()
         self.embeddings = nn.ModuleDict()
@@ -32,9 +34,8 @@ class TokenEncoder(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """[words + 2, token] from tokens [words, columns]: the words, then ROOT, then the buffer's end."""
-        parts = [
-            embedding(numbers) for embedding, numbers in zip(self.embeddings.values(), tokens.unbind(1), strict=True)
-        ]
+        columns = zip(self.embeddings.values(), tokens.unbind(1), strict=True)
+        parts = [embedding(numbers) for embedding, numbers in columns]
         words = F.relu(linear(torch.cat(parts, dim=1), self.join.weight, self.join.bias))
         words = F.dropout(words, self.dropout, self.training)
         return torch.cat([words, self.root[None], self.end[None]])
@@ -50,4 +51,6 @@ def _frozen(count: int, vectors: Tensor | None) -> nn.Embedding:
     """The pretrained vectors, and zeros for a word that has none."""
     assert vectors is not None
     assert len(vectors) == count - 1
-    return nn.Embedding.from_pretrained(torch.cat([vectors.new_zeros(1, vectors.shape[1]), vectors]), freeze=True)
+    return nn.Embedding.from_pretrained(
+        torch.cat([vectors.new_zeros(1, vectors.shape[1]), vectors]), freeze=True
+    )

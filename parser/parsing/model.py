@@ -56,9 +56,14 @@ class Model:
     def save(self, folder: Path, scores: dict[str, Any]) -> None:
         """Write the folder's files; scores: what the model reached, for people to read."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / SETTINGS).write_text(yaml.safe_dump(self.settings.model_dump(), sort_keys=False), encoding="utf-8")
+        (folder / SETTINGS).write_text(
+            yaml.safe_dump(self.settings.model_dump(), sort_keys=False), encoding="utf-8"
+        )
         self.vocabulary.save(folder / VOCABULARY)
-        save_file({name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}, folder / WEIGHTS)
+        save_file(
+            {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()},
+            folder / WEIGHTS,
+        )
         (folder / SCORES).write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
 
     @classmethod

@@ -39,7 +39,8 @@ def load(config: Config, device: torch.device) -> tuple[Model, TrainingData]:
     projective = [sentence for sentence in train_sentences if is_projective(sentence.heads)]
     if not projective:
         raise ValueError(f"{config.treebank.train}: no projective tree to learn from")
-    words, vectors = [], None
+    words: list[str] = []
+    vectors = None
     network = config.parser.network
     if network.pretrained:
         words, vectors = read_vectors(data_path(network.pretrained))

@@ -54,7 +54,9 @@ def train(config: Config, run: Path, device: torch.device) -> Scores:
             dev_loss = mean_loss(model, loaded.dev)
             scores = dev_scores(model, loaded)
             schedule.after_epoch(epoch, dev_loss)
-            record.write(epoch, {**metrics, "dev_loss": dev_loss, "dev_las": scores.las, "dev_uas": scores.uas})
+            record.write(
+                epoch, {**metrics, "dev_loss": dev_loss, "dev_las": scores.las, "dev_uas": scores.uas}
+            )
             improved = scores.las > best.las or not best_epoch
             tqdm.write(_epoch_line(epoch, metrics, dev_loss, scores) + ("  best so far" if improved else ""))
             if improved:

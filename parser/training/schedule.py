@@ -23,7 +23,11 @@ class WarmupThenPlateau:
     def __init__(self, optimizer: Optimizer, settings: LearningRateSettings, peak: float):
         self._optimizer, self._settings, self._peak = optimizer, settings, peak
         self._plateau = ReduceLROnPlateau(
-            optimizer, factor=settings.factor, patience=settings.patience, min_lr=settings.smallest, threshold=0.0
+            optimizer,
+            factor=settings.factor,
+            patience=settings.patience,
+            min_lr=settings.smallest,
+            threshold=0.0,
         )
         self.before_step(0.0)
 

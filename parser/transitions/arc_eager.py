@@ -12,7 +12,9 @@ from parser.transitions.system import Gold, Place, Transition, TransitionSystem
 TRANSITIONS = (
     Transition("Left-Arc", POP, top=Place.S1, head=Place.B0, dependent=Place.S0),
     Transition("Right-Arc", PUSH, top=Place.B0, takes_front=True, head=Place.S0, dependent=Place.B0),
-    Transition("Root-Arc", PUSH, top=Place.B0, takes_front=True, head=Place.S0, dependent=Place.B0, from_root=True),
+    Transition(
+        "Root-Arc", PUSH, top=Place.B0, takes_front=True, head=Place.S0, dependent=Place.B0, from_root=True
+    ),
     Transition("Reduce", POP, top=Place.S1),
     Transition("Shift", PUSH, top=Place.B0, takes_front=True),
 )
@@ -24,7 +26,7 @@ def finished(state: State) -> Tensor:
 
 
 def legal(state: State) -> Tensor:
-    """[batch, transitions] The last word of the buffer is attached only when no word behind it waits for a head.
+    """[batch, transitions] The last word is attached to the left only when no other word waits for a head.
 
     The dependent of ROOT is never reduced, so that ROOT takes no second one.
     """
@@ -35,7 +37,8 @@ def legal(state: State) -> Tensor:
     left = (words_left >= 1) & top_is_word & (top_head < 0)
     reduce = (words_left >= 1) & (top_head > 0)
     return torch.stack(
-        [left, may_attach_front & top_is_word, may_attach_front & ~top_is_word, reduce, words_left >= 2], dim=1
+        [left, may_attach_front & top_is_word, may_attach_front & ~top_is_word, reduce, words_left >= 2],
+        dim=1,
     )
 
 

@@ -43,7 +43,7 @@ class Inventory:
     def build(
         cls, system: TransitionSystem, labels: int, word_labels: frozenset[int], root_labels: frozenset[int]
     ) -> Inventory:
-        """labels: their number, the unknown one included; the sets: those for arcs from words and from ROOT."""
+        """labels: their number, with the unknown one; the sets: those of arcs from words and from ROOT."""
         pairs: list[tuple[int, int]] = []
         number = torch.zeros(len(system.transitions), labels, dtype=torch.long)
         for kind, transition in enumerate(system.transitions):
@@ -57,7 +57,9 @@ class Inventory:
             system=system,
             kind=torch.tensor([kind for kind, _ in pairs] + [len(system.transitions)]),
             label=torch.tensor([label for _, label in pairs] + [UNKNOWN_LABEL]),
-            known=torch.tensor([label != UNKNOWN_LABEL or not kinds[kind].makes_arc for kind, label in pairs]),
+            known=torch.tensor(
+                [label != UNKNOWN_LABEL or not kinds[kind].makes_arc for kind, label in pairs]
+            ),
             number=number,
             stack_read=torch.tensor([kind.stack.read for kind in kinds]),
             stack_move=torch.tensor([kind.stack.move for kind in kinds]),

@@ -34,13 +34,19 @@ def oracle_trajectory(inventory: Inventory, heads: Ragged, labels: Ragged) -> Tr
     state = State.initial(heads.lengths)
 
     def choose(state: State, legal: Tensor) -> Tensor:
-        kind = inventory.system.oracle(state, gold).int().argmax(1)  # [batch] the first that applies
-        dependent = torch.stack([state.top(), state.top(below=1), state.front, torch.full_like(state.front, -1)])
+        wanted = inventory.system.oracle(state, gold) & legal
+        # The first that is wanted; for a tree that can not be built, at least one that is legal.
+        kind = (2 * wanted.int() + legal.int()).argmax(1)  # [batch]
+        dependent = torch.stack(
+            [state.top(), state.top(below=1), state.front, torch.full_like(state.front, -1)]
+        )
         word = dependent.gather(0, inventory.dependent[kind][None]).squeeze(0)
         return inventory.number[kind, gold_labels[state.place(word)]]
 
     trajectory = record(inventory, state, choose)
     if not torch.equal(state.heads, gold.heads):
         wrong = (state.heads != gold.heads)[:-1].nonzero()[0]
-        raise ValueError(f"tree {int(heads.row_of_element()[wrong])} of the batch can not be built: not projective?")
+        raise ValueError(
+            f"tree {int(heads.row_of_element()[wrong])} of the batch can not be built: not projective?"
+        )
     return trajectory

@@ -27,7 +27,7 @@ ENHANCED_ARC = re.compile(r"[0-9.]+:")
 
 @contextmanager
 def open_text(path: str) -> Iterator[TextIO]:
-    """Open a file, a `.gz` file or, for "-", standard input; bytes that are not UTF-8 survive as surrogates."""
+    """Open a file, a `.gz` file or "-", standard input; bytes that are not UTF-8 become surrogates."""
     # newline="\n": lines end at \n alone, and a \r before it is kept for the output.
     how = {"mode": "rt", "encoding": "utf-8", "errors": "surrogateescape", "newline": "\n"}
     if path == "-":

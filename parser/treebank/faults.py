@@ -52,8 +52,10 @@ def row_faults(row: Row, sentence: str) -> Iterator[Fault]:
     if undecoded:
         yield fault(f"byte 0x{ord(undecoded[0]) - 0xDC00:02x} is not UTF-8; convert the file to UTF-8")
     if len(row.columns) != len(COLUMNS):
-        hint = ": columns are separated by tabs, not by spaces" if len(row.columns) == 1 else ""
-        yield fault(f"{len(row.columns)} columns instead of {len(COLUMNS)}{hint}")
+        if len(row.columns) == 1:
+            yield fault("no tabs: ten columns are due, separated by tabs and not by spaces")
+        else:
+            yield fault(f"{len(row.columns)} columns instead of {len(COLUMNS)}")
         return
     for name, column in zip(COLUMNS, row.columns, strict=True):
         if not column:

@@ -82,7 +82,8 @@ class Vocabulary:
             lexicons[PRETRAINED] = Lexicon(pretrained, fold_case=True)
         counts = Counter(label for sentence in sentences for label in sentence.labels)
         labels = Lexicon.of(counts)
-        on_root, between_words = set(), set()
+        on_root: set[int] = set()
+        between_words: set[int] = set()
         for sentence in sentences:
             for head, label in zip(sentence.heads, sentence.labels, strict=True):
                 (between_words if head else on_root).add(labels.number(label))
@@ -103,7 +104,9 @@ class Vocabulary:
     def encode_labels(self, sentences: Sequence[Sentence]) -> Ragged:
         """Values [words], 0 for a label that training never saw."""
         number = self.labels.number
-        return Ragged(torch.tensor([number(label) for s in sentences for label in s.labels]), _lengths(sentences))
+        return Ragged(
+            torch.tensor([number(label) for s in sentences for label in s.labels]), _lengths(sentences)
+        )
 
     def save(self, path: Path) -> None:
         content = {

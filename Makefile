@@ -1,0 +1,50 @@
+# make train CONFIG=configs/quickstart.yaml     trains a parser
+# make evaluate MODEL=… TREEBANK=…              scores it
+# make parse MODEL=… IN=… OUT=…                 writes trees
+# make test                                     runs the tests
+# PYTHON=python3 uses an interpreter that has everything, and installs nothing.
+
+ifdef PYTHON
+READY :=
+else
+PYTHON := .venv/bin/python
+READY := .venv/ready
+endif
+BASE_PYTHON ?= python3
+CONFIG ?= configs/quickstart.yaml
+IN ?= -
+OUT ?= -
+
+.PHONY: setup train evaluate parse test test-slow test-gpu check
+
+setup: $(READY)
+
+.venv/ready: pyproject.toml constraints.txt
+	$(BASE_PYTHON) -m venv .venv
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,check]'
+	touch .venv/ready
+
+train: $(READY)
+	$(PYTHON) -m parser train $(CONFIG) $(ARGUMENTS)
+
+evaluate: $(READY)
+	$(PYTHON) -m parser evaluate $(MODEL) $(TREEBANK) $(ARGUMENTS)
+
+parse: $(READY)
+	$(PYTHON) -m parser parse $(MODEL) $(IN) -o $(OUT) $(ARGUMENTS)
+
+test: $(READY)
+	$(PYTHON) -m pytest -m "not slow and not gpu" $(ARGUMENTS)
+
+# Everything but what needs a GPU; real treebanks are looked for under PARSER_DATA.
+test-slow: $(READY)
+	$(PYTHON) -m pytest -m "not gpu" $(ARGUMENTS)
+
+# The whole suite with its tensors on the GPU.
+test-gpu: $(READY)
+	PARSER_TEST_DEVICE=cuda $(PYTHON) -m pytest $(ARGUMENTS)
+
+check: $(READY)
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy

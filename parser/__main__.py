@@ -1,0 +1,5 @@
+import sys
+
+from parser.cli import main
+
+sys.exit(main())

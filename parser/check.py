@@ -1,0 +1,72 @@
+"""What a treebank holds, as `parser check` prints it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from statistics import quantiles
+
+from parser.networks.examples import Examples
+from parser.transitions import SYSTEMS
+from parser.transitions.inventory import Inventory
+from parser.treebank.conllu import read_treebank
+from parser.treebank.faults import EMPTY_ID, ID, RANGE_ID
+from parser.treebank.projectivity import is_projective
+from parser.treebank.sentence import Sentence
+from parser.treebank.vocabulary import Vocabulary
+
+
+def describe(path: str) -> str:
+    """Validate a treebank and count what is in it. Raises TreebankError, FileNotFoundError."""
+    began = time.monotonic()
+    sentences = read_treebank(path)
+    read = time.monotonic() - began
+    projective = [sentence for sentence in sentences if is_projective(sentence.heads)]
+    lengths = [len(sentence) for sentence in sentences]
+    ids = [line.split("\t", 1)[ID] for sentence in sentences for line in sentence.lines]
+    labels = {label for sentence in sentences for label in sentence.labels}
+    tags = {tag for sentence in sentences for tag in sentence.upos}
+    rows = [
+        ("sentences", f"{len(sentences):,}"),
+        (
+            "words",
+            f"{sum(lengths):,}, longest sentence {max(lengths):,}, mean {sum(lengths) / len(lengths):.1f}",
+        ),
+        ("multiword tokens", f"{sum(bool(RANGE_ID.fullmatch(identifier)) for identifier in ids):,}"),
+        ("empty nodes", f"{sum(bool(EMPTY_ID.fullmatch(identifier)) for identifier in ids):,}"),
+        ("labels", f"{len(labels)}, without subtypes {len({label.split(':')[0] for label in labels})}"),
+        ("UPOS tags", f"{len(tags)}"),
+        ("non-projective", _share(len(sentences) - len(projective), len(sentences)) + " of the sentences"),
+        *_stack_depths(projective),
+        ("read in", f"{read:.1f} s"),
+    ]
+    return "\n".join([path, *(f"  {name:<20}{text}" for name, text in rows)])
+
+
+def _stack_depths(sentences: Sequence[Sentence]) -> list[tuple[str, str]]:
+    """How deep the stacks get, ROOT included: the number of levels of a replay."""
+    if not sentences:
+        return []
+    vocabulary = Vocabulary.build(sentences, ["upos"])
+    rows = []
+    for name, system in SYSTEMS.items():
+        began = time.monotonic()
+        inventory = Inventory.build(
+            system, len(vocabulary.labels), vocabulary.word_labels, vocabulary.root_labels
+        )
+        encoded = (
+            vocabulary.encode_tokens(sentences),
+            vocabulary.encode_heads(sentences),
+            vocabulary.encode_labels(sentences),
+        )
+        nodes = Examples.prepare(inventory, *encoded).nodes
+        seconds = time.monotonic() - began
+        depths = [int(sentence[:, 1].max()) + 1 for sentence in nodes.unflatten()]
+        percentiles = quantiles(depths, n=100, method="inclusive") if len(depths) > 1 else depths * 99
+        text = f"median {percentiles[49]:.0f}, 99th percentile {percentiles[98]:.0f}, greatest {max(depths)}"
+        rows.append((f"{name} stack", f"{text}; trajectories in {seconds:.1f} s"))
+    return rows
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part:,} ({100 * part / whole:.2f} %)"

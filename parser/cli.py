@@ -1,0 +1,172 @@
+"""The command line: train, evaluate, parse, check."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+import torch
+
+from parser.check import describe
+from parser.config import data_path
+from parser.config_file import read_config
+from parser.evaluation.report import report
+from parser.evaluation.scores import Scores, score
+from parser.machine import choose_device, peak_memory
+from parser.parsing.model import Model
+from parser.parsing.slots import parse_stream
+from parser.training.loop import BEST_MODEL, train
+from parser.treebank.conllu import read_treebank, stream_sentences, with_tree
+
+DONE, USER_ERROR, INTERRUPTED = 0, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code: 0 done, 2 what the user gave is wrong, 130 interrupted."""
+    options = _arguments().parse_args(arguments)
+    try:
+        options.command(options)
+    except (ValueError, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            # Whoever read our output has seen enough; nothing more may be written at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return DONE
+        print(_message(error), file=sys.stderr)
+        return USER_ERROR
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    return DONE
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="stack-parser", description="Train and use StackLSTM dependency parsers."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    command = commands.add_parser("train", help="train a parser as a config says")
+    command.add_argument("config", type=Path, metavar="CONFIG", help="YAML file, as those in configs/")
+    command.add_argument(
+        "--run", type=Path, help="folder of the run; runs/NAME for configs/NAME.yaml unless said"
+    )
+    command.add_argument(
+        "--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE", help="change the config"
+    )
+    command.set_defaults(command=_train)
+
+    command = commands.add_parser("evaluate", help="score a trained parser on a treebank")
+    _add_model(command)
+    command.add_argument("treebank", metavar="FILE")
+    command.add_argument("--json", action="store_true", help="print one object instead of a report")
+    command.add_argument("--no-punct", action="store_true", help="leave punctuation out of the scores")
+    command.set_defaults(command=_evaluate)
+
+    command = commands.add_parser("parse", help="write trees into a CoNLL file")
+    _add_model(command)
+    command.add_argument("input", metavar="IN", help="CoNLL file, may be .gz; - for standard input")
+    command.add_argument("-o", "--output", default="-", metavar="OUT", help="standard output unless said")
+    command.set_defaults(command=_parse)
+
+    command = commands.add_parser("check", help="validate treebanks and describe them")
+    command.add_argument("treebanks", nargs="+", metavar="FILE")
+    command.set_defaults(command=_check)
+    return parser
+
+
+def _add_model(command: argparse.ArgumentParser) -> None:
+    command.add_argument("model", type=Path, metavar="MODEL", help="folder of a trained model")
+    command.add_argument(
+        "--device", default="auto", help="cpu, cuda, ...; CUDA where there is one unless said"
+    )
+    command.add_argument("--threads", type=int, help="CPU threads; all cores unless said")
+    command.add_argument(
+        "--slots", type=int, default=256, help="sentences parsed at the same time (%(default)s)"
+    )
+
+
+def _train(options: argparse.Namespace) -> None:
+    config = read_config(options.config, options.overrides)
+    run = options.run or Path("runs") / options.config.stem
+    device = choose_device(config.device)
+    _use_threads(config.threads)
+    began = time.monotonic()
+    scores = train(config, run, device)
+    print(f"\nbest model: {run / BEST_MODEL}, trained in {time.monotonic() - began:.0f} s on {device}")
+    print(f"dev   UAS {scores.uas:.2f}  LAS {scores.las:.2f}")
+    if config.treebank.test:
+        scores = _scores(Model.load(run / BEST_MODEL, device), data_path(config.treebank.test))
+        print(f"test  UAS {scores.uas:.2f}  LAS {scores.las:.2f}")
+    print(f"peak memory {peak_memory(device)}")
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    _use_threads(options.threads)
+    model = Model.load(options.model, choose_device(options.device))
+    scores = _scores(model, options.treebank, options.slots, punctuation=not options.no_punct)
+    print(json.dumps(scores.as_dict()) if options.json else report(scores))
+
+
+def _scores(model: Model, treebank: str, slots: int = 256, punctuation: bool = True) -> Scores:
+    gold = read_treebank(treebank)
+    trees = (tree for _, tree in parse_stream(model, gold, slots))
+    return score(gold, trees, punctuation)
+
+
+def _parse(options: argparse.Namespace) -> None:
+    _use_threads(options.threads)
+    model = Model.load(options.model, choose_device(options.device))
+    sentences = words = 0
+    began = time.monotonic()
+    with _open_output(options.output, options.input) as output:
+        for sentence, tree in parse_stream(model, stream_sentences(options.input, tree=False), options.slots):
+            output.write(with_tree(sentence, tree.heads, tree.labels))
+            sentences += 1
+            words += len(sentence)
+    seconds = time.monotonic() - began
+    speed = sentences / seconds
+    print(
+        f"{sentences:,} sentences, {words:,} words in {seconds:.1f} s: {speed:,.0f} sentences/s",
+        file=sys.stderr,
+    )
+
+
+@contextmanager
+def _open_output(path: str, source: str) -> Iterator[TextIO]:
+    if path == "-":
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="")  # type: ignore[union-attr]
+        yield sys.stdout
+        return
+    if path == source or (os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source)):
+        raise ValueError(f"{path}: output would overwrite the input while it is read; choose another name")
+    with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+        yield file
+
+
+def _check(options: argparse.Namespace) -> None:
+    failures = []
+    for treebank in options.treebanks:
+        try:
+            print(describe(treebank))
+        except (ValueError, OSError) as error:
+            failures.append(_message(error))
+    if failures:
+        raise ValueError("\n".join(failures))
+
+
+def _use_threads(threads: int | None) -> None:
+    if threads:
+        torch.set_num_threads(threads)

@@ -1,0 +1,30 @@
+import pytest
+import torch
+import torch.nn.functional as F
+
+from parser.batching.product import linear, times_transposed, transposed_times
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3, 8, 17, 64, 100, 1023])
+@pytest.mark.parametrize("bias", [True, False])
+def test_linear_is_torchs_linear_with_its_gradients(rows, bias, device):
+    results = []
+    for function in (linear, F.linear):
+        torch.manual_seed(0)
+        inputs = torch.randn(rows, 13, device=device, requires_grad=True)
+        weight = torch.randn(7, 13, device=device, requires_grad=True)
+        shift = torch.randn(7, device=device, requires_grad=True) if bias else None
+        outputs = function(inputs, weight, shift)
+        (outputs * torch.randn(rows, 7, device=device)).sum().backward()
+        results.append([outputs.detach(), *(t.grad for t in (inputs, weight, shift) if t is not None)])
+    for ours, torchs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, torchs, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_products_of_views_with_gaps(dtype, device):
+    left = torch.randn(20, 30, dtype=dtype, device=device)[:, 5:18]
+    right = torch.randn(9, 40, dtype=dtype, device=device)[:, 2:15]
+    torch.testing.assert_close(times_transposed(left, right), left @ right.T, rtol=1e-5, atol=1e-5)
+    other = torch.randn(20, 6, dtype=dtype, device=device)
+    torch.testing.assert_close(transposed_times(left, other), left.T @ other, rtol=1e-5, atol=1e-5)

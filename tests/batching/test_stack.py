@@ -1,0 +1,88 @@
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parser.batching.stack import HOLD, POP, PUSH, REDUCE_AND_REPLACE, REPLACE, Stack
+
+OPERATIONS = [PUSH, POP, HOLD, REPLACE, REDUCE_AND_REPLACE]
+LEAST_DEPTH = {PUSH: 0, POP: 1, HOLD: 0, REPLACE: 1, REDUCE_AND_REPLACE: 2}
+
+
+@st.composite
+def programs(draw):
+    """Operations [steps][batch] that no stack is too low for."""
+    batch, steps = draw(st.integers(1, 4)), draw(st.integers(1, 30))
+    depths, program = [0] * batch, []
+    for _ in range(steps):
+        row = []
+        for column in range(batch):
+            allowed = [operation for operation in OPERATIONS if depths[column] >= LEAST_DEPTH[operation]]
+            row.append(draw(st.sampled_from(allowed)))
+            depths[column] += row[-1].move
+        program.append(row)
+    return program
+
+
+def on_lists(program, inputs, weight):
+    """What every stack shows after each step, with Python lists and without batches."""
+    shown = []
+    stacks = [[torch.zeros_like(inputs[0, 0])] for _ in program[0]]
+    for step, row in enumerate(program):
+        for column, operation in enumerate(row):
+            stack = stacks[column]
+            if operation == POP:
+                stack.pop()
+            elif operation != HOLD:
+                below = stack[len(stack) - 1 - operation.read]
+                del stack[len(stack) - operation.read :]
+                stack.append(torch.tanh(inputs[step, column] + below @ weight))
+        shown.append(torch.stack([stack[-1] for stack in stacks]))
+    return torch.stack(shown)
+
+
+def in_batch(program, inputs, weight):
+    stack = Stack(len(program[0]), inputs.shape[2], like=inputs, capacity=3)
+    shown = []
+    for step, row in enumerate(program):
+        read, move = torch.tensor(row, device=inputs.device).unbind(1)
+        stack.reserve(step + 1)
+        stack.write(read, move, torch.tanh(inputs[step] + stack.previous(read) @ weight))
+        shown.append(stack.top())
+    return torch.stack(shown)
+
+
+@given(program=programs())
+def test_every_program_gives_what_lists_give_and_the_same_gradients(program):
+    torch.manual_seed(0)
+    results = []
+    for run in (on_lists, in_batch):
+        generator = torch.Generator().manual_seed(0)
+        shape = (len(program), len(program[0]), 3)
+        inputs = torch.randn(shape, generator=generator, dtype=torch.double).requires_grad_()
+        weight = torch.randn(3, 3, generator=generator, dtype=torch.double).requires_grad_()
+        shown = run(program, inputs, weight)
+        mixture = torch.randn(shape, generator=generator, dtype=torch.double)
+        nothing = 0 * (inputs.sum() + weight.sum())  # a program of holds alone shows neither
+        ((shown * mixture).sum() + nothing).backward()
+        results.append((shown.detach(), inputs.grad, weight.grad))
+    for plain, batched in zip(*results, strict=True):
+        torch.testing.assert_close(batched, plain, rtol=0, atol=1e-12)
+
+
+def test_grows_without_losing_what_it_holds(device):
+    stack = Stack(2, 4, like=torch.zeros((), device=device), capacity=2)
+    rows = torch.arange(100 * 8, device=device, dtype=torch.float).view(100, 2, 4)
+    for depth, row in enumerate(rows, 1):
+        stack.reserve(depth)
+        stack.write(*PUSH, row)
+    for row in rows.flip(0):
+        assert torch.equal(stack.top(), row)
+        stack.write(*POP, torch.zeros(2, 4, device=device))
+    assert not stack.top().any()
+
+
+def test_emptied_stacks_begin_anew(device):
+    stack = Stack(2, 1, like=torch.zeros((), device=device))
+    stack.write(*PUSH, torch.tensor([[1.0], [2.0]], device=device))
+    stack.empty(torch.tensor([True, False], device=device))
+    assert stack.top().flatten().tolist() == [0.0, 2.0]

@@ -1,0 +1,68 @@
+"""Fixtures that the tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+import torch
+
+hypothesis.settings.register_profile("shared machine", deadline=None, max_examples=40)
+hypothesis.settings.load_profile("shared machine")
+
+
+@pytest.fixture
+def device() -> torch.device:
+    """Where the tensors lie: PARSER_TEST_DEVICE, the CPU unless it is set."""
+    return torch.device(os.environ.get("PARSER_TEST_DEVICE", "cpu"))
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(1)
+
+
+@pytest.fixture
+def treebanks() -> Path:
+    """The folder of UD treebanks under PARSER_DATA; without it the test is skipped, and says so."""
+    folder = Path(os.environ.get("PARSER_DATA", "data")) / "ud"
+    if not folder.is_dir():
+        pytest.skip(f"no treebanks in {folder}: set PARSER_DATA to the folder that holds ud/")
+    return folder
+
+
+@pytest.fixture
+def config_file(tmp_path: Path) -> Path:
+    """A config that trains a tiny parser on a tiny treebank in a second or two."""
+    rows = {
+        "dogs": "dogs dog NOUN NNS nsubj",
+        "cats": "cats cat NOUN NNS nsubj",
+        "sleep": "sleep sleep VERB VBP root",
+        "bark": "bark bark VERB VBP root",
+    }
+    blocks = []
+    for subject in ("dogs", "cats"):
+        for verb in ("sleep", "bark"):
+            lines = [f"# sent_id = {subject}-{verb}"]
+            for number, (word, head) in enumerate(((subject, 2), (verb, 0)), 1):
+                form, lemma, upos, xpos, label = rows[word].split()
+                lines.append(f"{number}\t{form}\t{lemma}\t{upos}\t{xpos}\t_\t{head}\t{label}\t_\t_")
+            lines.append("3\t.\t.\tPUNCT\t.\t_\t2\tpunct\t_\t_")
+            blocks.append("\n".join(lines) + "\n\n")
+    (tmp_path / "tiny.conllu").write_text("".join(blocks) * 4, encoding="utf-8")
+    config = tmp_path / "tiny.yaml"
+    config.write_text(
+        f"""
+treebank: {{train: {tmp_path}/tiny.conllu, dev: {tmp_path}/tiny.conllu, test: {tmp_path}/tiny.conllu}}
+parser: {{network: {{word_size: 8, tag_sizes: {{upos: 4}}, token_size: 12, hidden_size: 16, layers: 1}}}}
+training:
+  epochs: 6
+  batch_size: 4
+  learning_rate: {{start: 1e-2, peak: 1e-2, warmup_epochs: 1}}
+device: cpu
+""",
+        encoding="utf-8",
+    )
+    return config

@@ -1,0 +1,65 @@
+"""The LSTM's own kernels against torch's."""
+
+import pytest
+import torch
+from torch import nn
+
+from parser.batching.levels import Forest
+from parser.networks import recurrence
+from parser.networks.forest_lstm import forest_lstm
+from parser.networks.lstm_cell import lstm_cell
+
+
+def chains(batch, frames):
+    """A forest of sequences: node = frame * batch + sequence."""
+    nodes = torch.arange(batch * frames)
+    return Forest.of((nodes - batch).clamp(min=-1), nodes // batch)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_frames_one_by_one_and_a_forest_of_chains_give_what_the_library_gives(layers, dtype, device):
+    lstm = nn.LSTM(5, 6, layers, dtype=dtype, device=device)
+    inputs = torch.randn(7, 4, 5, dtype=dtype, device=device)  # [frames, batch, input]
+    mixture = torch.randn(7, 4, 6, dtype=dtype, device=device)
+
+    def library():
+        return lstm(inputs)[0]
+
+    def frame_by_frame():
+        state = inputs.new_zeros(4, recurrence.state_size(lstm))
+        outputs = []
+        for frame in inputs:
+            state = recurrence.advance(lstm, frame, state)
+            outputs.append(recurrence.output(lstm, state))
+        return torch.stack(outputs)
+
+    def forest():
+        of = chains(4, 7).to(device)
+        return recurrence.over_forest(lstm, inputs.flatten(0, 1)[of.order], of)[of.position].view(7, 4, 6)
+
+    results = []
+    for run in (library, frame_by_frame, forest):
+        lstm.zero_grad()
+        outputs = run()
+        (outputs * mixture).sum().backward()
+        results.append([outputs.detach(), *(weight.grad.clone() for weight in lstm.parameters())])
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-10
+    for ours in results[1:]:
+        for our, theirs in zip(ours, results[0], strict=True):
+            torch.testing.assert_close(our, theirs, rtol=tolerance, atol=tolerance)
+
+
+def test_gradients_of_the_cell(device):
+    gates = torch.randn(3, 20, dtype=torch.double, device=device, requires_grad=True)
+    cell = torch.randn(3, 5, dtype=torch.double, device=device, requires_grad=True)
+    assert torch.autograd.gradcheck(lstm_cell, (gates, cell))
+
+
+def test_gradients_of_a_forest_with_branches(device):
+    parent = torch.tensor([-1, 0, 0, 1, 1, 1, 4, -1])
+    depth = torch.tensor([0, 1, 1, 2, 2, 2, 3, 0])
+    forest = Forest.of(parent, depth).to(device)
+    gates = torch.randn(8, 12, dtype=torch.double, device=device, requires_grad=True)
+    weight = torch.randn(12, 3, dtype=torch.double, device=device, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda g, w: forest_lstm(g, w, forest), (gates, weight))

@@ -1,0 +1,185 @@
+"""Replay, step and a plain parser compute the same function."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from plain import PlainParser, inventory, projective_trees
+
+from parser.config import NetworkSettings
+from parser.networks.examples import Examples
+from parser.networks.loss import transition_loss
+from parser.networks.stack_parser import StackParser
+from parser.networks.stepper import step
+from parser.transitions import SYSTEMS
+from parser.treebank.ragged import Ragged
+
+COLUMNS = {"form": 9, "upos": 4}
+
+
+def network(of, layers=1, dropout=0.0, dtype=torch.double, device="cpu"):
+    settings = NetworkSettings(
+        word_size=5,
+        tag_sizes={"upos": 3},
+        token_size=6,
+        hidden_size=7,
+        layers=layers,
+        action_size=4,
+        dropout=dropout,
+    )
+    parser = StackParser(settings, COLUMNS, len(of)).to(dtype).to(device)
+    for weight in parser.parameters():  # large weights, so that a mistake shows
+        torch.nn.init.uniform_(weight, -0.8, 0.8)
+    return parser
+
+
+def examples(of, trees):
+    heads = Ragged.of([torch.tensor(tree) for tree in trees])
+    labels = heads.replace(torch.where(heads.values == 0, 1, 2 + heads.values % 2))
+    tokens = torch.stack([torch.randint(size, (len(heads.values),)) for size in COLUMNS.values()], 1)
+    return Examples.prepare(of, heads.replace(tokens), heads, labels)
+
+
+def loss_and_gradients(parser, loss):
+    parser.zero_grad()
+    loss.backward()
+    return [loss.detach().cpu(), *(weight.grad.clone().cpu() for weight in parser.parameters())]
+
+
+def assert_equal(results, tolerance=1e-9):
+    for ours in results[1:]:
+        for our, first in zip(ours, results[0], strict=True):
+            torch.testing.assert_close(our, first, rtol=tolerance, atol=tolerance)
+
+
+SOME_TREES = [tree for length in (1, 2, 3, 5) for tree in projective_trees(length)[:: length * length]]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_replay_step_and_plain_python_agree(system, layers):
+    of = inventory(system)
+    parser, prepared = network(of, layers), examples(of, SOME_TREES)
+    batch = prepared.batch(torch.arange(len(prepared)))
+    results = [
+        loss_and_gradients(parser, transition_loss(run(batch), batch, of)[0])
+        for run in (parser.replay, lambda batch: step(parser, of, batch))
+    ]
+    sentences = zip(prepared.tokens.unflatten(), prepared.steps.unflatten(), strict=True)
+    plain = sum(PlainParser(parser, of, tokens).loss(steps[:, 0].tolist()) for tokens, steps in sentences)
+    assert_equal([*results, loss_and_gradients(parser, plain)])
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_replay_and_step_agree_on_the_device(system, device):
+    cpu_inventory = inventory(system)
+    of = cpu_inventory.to(device)
+    prepared = examples(cpu_inventory, SOME_TREES)
+    batch = prepared.batch(torch.arange(len(prepared)))
+    parser = network(of, layers=2)
+    on_cpu = loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, cpu_inventory)[0])
+    parser, batch = parser.to(device), batch.to(device)
+    results = [
+        loss_and_gradients(parser, transition_loss(run(batch), batch, of)[0])
+        for run in (parser.replay, lambda batch: step(parser, of, batch))
+    ]
+    assert_equal([on_cpu, *results])
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_neighbours_and_batch_size_change_nothing(system):
+    of = inventory(system)
+    parser, prepared = network(of, layers=2), examples(of, SOME_TREES)
+    order = torch.randperm(len(prepared))
+    results = []
+    for size in (1, 4, len(prepared)):
+        total = torch.zeros((), dtype=torch.double)
+        for rows in order.split(size):
+            batch = prepared.batch(rows)
+            total = total + transition_loss(parser.replay(batch), batch, of)[0]
+        results.append(loss_and_gradients(parser, total))
+    assert_equal(results)
+
+
+def right_branching(length):
+    return tuple(range(length))
+
+
+def left_branching(length):
+    return (*range(2, length + 1), 0)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("tree", [right_branching(1000), left_branching(1000)], ids=["right", "left"])
+def test_a_sentence_of_a_thousand_words(system, tree):
+    """Right branches make the stack of hybrid and standard as deep, and left branches eager's, as it gets."""
+    of = inventory(system)
+    parser, prepared = network(of), examples(of, [tree, (0,)])
+    batch = prepared.batch(torch.tensor([0, 1]))
+    with torch.no_grad():
+        torch.testing.assert_close(parser.replay(batch), step(parser, of, batch), rtol=1e-9, atol=1e-9)
+
+
+def test_a_deep_stack_has_gradients_equal_in_step_and_replay():
+    of = inventory("arc-hybrid")
+    parser, prepared = network(of, layers=2), examples(of, [right_branching(120)])
+    batch = prepared.batch(torch.tensor([0]))
+    results = [
+        loss_and_gradients(parser, transition_loss(run(batch), batch, of)[0])
+        for run in (parser.replay, lambda batch: step(parser, of, batch))
+    ]
+    assert_equal(results)
+
+
+def test_dropout_draws_anew_in_training_and_is_off_otherwise():
+    of = inventory("arc-hybrid")
+    parser, prepared = network(of, layers=2, dropout=0.5), examples(of, SOME_TREES)
+    batch = prepared.batch(torch.arange(len(prepared)))
+    parser.train()
+    assert not torch.equal(parser.replay(batch), parser.replay(batch))
+    parser.eval()
+    assert torch.equal(parser.replay(batch), parser.replay(batch))
+    torch.testing.assert_close(parser.replay(batch), step(parser, of, batch), rtol=1e-9, atol=1e-9)
+
+
+def test_steps_with_unknown_labels_do_not_count():
+    of = inventory("arc-hybrid")
+    heads = Ragged.of([torch.tensor([2, 0, 2])])
+    tokens = heads.replace(torch.zeros(3, 2, dtype=torch.long))
+    batch = Examples.prepare(of, tokens, heads, heads.replace(torch.tensor([0, 1, 2]))).batch(torch.tensor([0]))
+    loss, steps = transition_loss(network(of).replay(batch), batch, of)
+    assert steps == 2 * 3 - 1
+    assert torch.isfinite(loss)
+
+
+@given(st.data())
+def test_random_trees_of_random_lengths(data):
+    """Trees from random legal walks: other shapes and lengths than the enumerated ones."""
+    system = data.draw(st.sampled_from(sorted(SYSTEMS)))
+    of = inventory(system)
+    trees = data.draw(
+        st.lists(st.sampled_from([1, 4, 9, 23]), min_size=1, max_size=3).map(
+            lambda lengths: [random_tree(length, data.draw) for length in lengths]
+        )
+    )
+    torch.manual_seed(0)
+    parser, prepared = network(of), examples(of, trees)
+    batch = prepared.batch(torch.arange(len(prepared)))
+    torch.testing.assert_close(parser.replay(batch), step(parser, of, batch), rtol=1e-9, atol=1e-9)
+
+
+def random_tree(length, draw):
+    """A projective tree: split the words around a head, and let each side do the same."""
+    heads = [0] * length
+
+    def fill(low, high, head):
+        if low < high:
+            middle = draw(st.integers(low, high - 1))
+            heads[middle] = head
+            fill(low, middle, middle + 1)
+            fill(middle + 1, high, middle + 1)
+
+    fill(0, length, 0)
+    return tuple(heads)
+
+

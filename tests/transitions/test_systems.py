@@ -1,0 +1,172 @@
+"""The batched transition systems against plain Python and against enumeration."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from plain import Configuration, inventory, is_projective, is_tree, projective_trees
+
+from parser.transitions import SYSTEMS
+from parser.transitions.inventory import Inventory
+from parser.transitions.oracle import oracle_trajectory
+from parser.transitions.state import State
+from parser.transitions.trajectory import record
+from parser.treebank.conllu import read_treebank
+from parser.treebank.projectivity import is_projective as is_projective_fast
+from parser.treebank.ragged import Ragged
+from parser.treebank.vocabulary import Vocabulary
+
+TREES_BY_LENGTH = {1: 1, 2: 2, 3: 7, 4: 30, 5: 143, 6: 728}
+
+
+def names(of, transitions):
+    return [of.system.transitions[int(of.kind[number])].name for number in transitions if number != of.wait]
+
+
+def gold(trees):
+    heads = Ragged.of([torch.tensor(tree) for tree in trees])
+    labels = heads.replace(torch.where(heads.values == 0, 1, 2 + heads.values % 2))
+    return heads, labels
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_oracle_builds_every_tree_up_to_six_words(system):
+    of = inventory(system)
+    for length, count in TREES_BY_LENGTH.items():
+        trees = projective_trees(length)
+        assert len(trees) == count
+        heads, labels = gold(trees)
+        trajectory = oracle_trajectory(of, heads, labels)
+        for tree, transitions in zip(trees, trajectory.transitions, strict=True):
+            plain = Configuration(system, length)
+            for name in names(of, transitions):
+                assert name in plain.legal(), (tree, name)
+                plain.apply(name)
+            assert plain.finished()
+            assert plain.tree() == tree
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_oracle_gives_every_arc_its_label(system):
+    of = inventory(system)
+    trees = [tree for length in range(1, 6) for tree in projective_trees(length)]
+    heads, labels = gold(trees)
+    trajectory = oracle_trajectory(of, heads, labels)
+    state = State.initial(heads.lengths)
+    for transitions in trajectory.transitions.unbind(1):
+        of.apply(state, transitions)
+    assert torch.equal(state.heads[:-1], heads.values)
+    assert torch.equal(state.labels[:-1], labels.values)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_oracle_gives_unseen_labels_a_transition_that_is_never_legal(system):
+    of = inventory(system)
+    heads = Ragged.of([torch.tensor([2, 0])])
+    trajectory = oracle_trajectory(of, heads, heads.replace(torch.tensor([0, 1])))
+    taken = trajectory.transitions[0]
+    unknown = ~of.known[taken[taken != of.wait]]
+    assert unknown.sum() == 1
+    assert not of.with_labels(trajectory.legal[0])[:, ~of.known].any()
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_oracle_refuses_a_tree_that_it_can_not_build(system):
+    crossing = [(3, 4, 0, 3), (2, 0), (3, 4, 0, 3)]
+    assert not is_projective(crossing[0])
+    with pytest.raises(ValueError, match="tree 0 of the batch can not be built"):
+        oracle_trajectory(inventory(system), *gold(crossing))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_legal_walks_reach_exactly_the_projective_trees(system):
+    def reachable(path):
+        plain = Configuration(system, length)
+        for name in path:
+            plain.apply(name)
+        if plain.finished():
+            return {plain.tree()}
+        legal = plain.legal()
+        assert legal, path
+        return set().union(*(reachable((*path, name)) for name in sorted(legal)))
+
+    for length in range(1, 6):
+        assert reachable(()) == set(projective_trees(length))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@given(seed=st.integers(0, 10_000), lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6))
+def test_random_legal_walks_agree_with_plain_python_and_never_meet_a_dead_end(system, seed, lengths):
+    of = inventory(system)
+    generator = torch.Generator().manual_seed(seed)
+    plains = [Configuration(system, length) for length in lengths]
+
+    def choose(state, legal):
+        for plain, mask in zip(plains, legal.tolist(), strict=True):
+            allowed = {t.name for t, yes in zip(of.system.transitions, mask, strict=True) if yes}
+            if not plain.finished():
+                assert allowed == plain.legal()
+                assert allowed
+        weights = of.with_labels(legal).float() + 1e-30
+        chosen = torch.multinomial(weights, 1, generator=generator).squeeze(1)
+        for plain, transition in zip(plains, chosen, strict=True):
+            if not plain.finished():
+                plain.apply(of.system.transitions[int(of.kind[transition])].name)
+        return chosen
+
+    state = State.initial(torch.tensor(lengths))
+    trajectory = record(of, state, choose)
+    assert trajectory.transitions.shape[1] <= 2 * max(lengths)
+    heads = Ragged(state.heads[:-1], torch.tensor(lengths)).unflatten()
+    labels = Ragged(state.labels[:-1], torch.tensor(lengths)).unflatten()
+    for plain, own_heads, own_labels in zip(plains, heads, labels, strict=True):
+        tree = tuple(own_heads.tolist())
+        assert tree == plain.tree()
+        assert is_tree(tree)
+        assert is_projective(tree)
+        assert [label == 1 for label in own_labels.tolist()] == [head == 0 for head in tree]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_trajectory_says_what_stack_and_buffer_do(system):
+    """The operations alone, on lists, give the stacks that the transitions give."""
+    of = inventory(system)
+    trees = projective_trees(5)
+    trajectory = oracle_trajectory(of, *gold(trees))
+    for row, tree in enumerate(trees):
+        plain, stack, front = Configuration(system, len(tree)), [0], 1
+        for step, name in enumerate(names(of, trajectory.transitions[row])):
+            assert int(trajectory.front[row, step]) == front
+            plain.apply(name)
+            read, move = int(trajectory.stack_read[row, step]), int(trajectory.stack_move[row, step])
+            previous = len(stack) - 1 - read
+            length = len(stack) + move
+            stack = [*stack[: previous + 1], int(trajectory.top[row, step])]
+            stack = stack[:length] if length <= len(stack) else stack
+            front += int(trajectory.front_move[row, step])
+            assert len(stack) == len(plain.stack)
+            assert int(trajectory.top[row, step]) == plain.stack[-1]
+            assert stack == plain.stack or move == -1  # a pop writes above the top
+            stack = list(plain.stack)
+        waits = trajectory.transitions[row] == of.wait
+        assert not trajectory.stack_move[row][waits].any()
+        assert not trajectory.front_move[row][waits].any()
+
+
+@pytest.mark.real_data
+@pytest.mark.slow
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_oracle_builds_every_projective_tree_of_english_ewt(treebanks, system):
+    sentences = read_treebank(str(treebanks / "UD_English-EWT" / "en_ewt-ud-train.conllu"))
+    projective = [sentence for sentence in sentences if is_projective_fast(sentence.heads)]
+    assert (len(sentences), len(projective)) == (12544, 12256)
+    vocabulary = Vocabulary.build(projective, [])
+    heads, labels = vocabulary.encode_heads(projective), vocabulary.encode_labels(projective)
+    of = Inventory.build(SYSTEMS[system], len(vocabulary.labels), vocabulary.word_labels, vocabulary.root_labels)
+    for rows in heads.lengths.argsort().split(1000):
+        trajectory = oracle_trajectory(of, heads.select(rows), labels.select(rows))
+        state = State.initial(heads.lengths[rows])
+        for transitions in trajectory.transitions.unbind(1):
+            of.apply(state, transitions)
+        assert torch.equal(state.heads[:-1], heads.select(rows).values)
+        assert torch.equal(state.labels[:-1], labels.select(rows).values)

@@ -1,0 +1,164 @@
+import gzip
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parser.treebank.conllu import open_text, read_treebank, stream_sentences, with_tree
+from parser.treebank.faults import SHOWN_FAULTS, TreebankError
+
+RICH = (
+    "# newdoc\n"
+    "# sent_id = one\n"
+    "# text = Don't  go\n"
+    "1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\tSpacesAfter=\\s\\s\n"
+    "1\tDo\tdo\tAUX\tVB\tMood=Imp\t3\taux\t3:aux\t_\n"
+    "2\tn't\tnot\tPART\tRB\t_\t3\tadvmod\t3:advmod\t_\n"
+    "2.1\tyou\tyou\tPRON\tPRP\t_\t_\t_\t3:nsubj\tCopyOf=-1\n"
+    "3\tgo\tgo\tVERB\tVB\tMood=Imp\t0\troot\t0:root\tGloss==|x=\n"
+    "\n"
+    "1\t_\t_\tPUNCT\t_\t_\t2\tpunct\t_\t_\n"
+    "2\ttwo  blanks\ta  b\tX\t_\t_\t0\troot\t_\tA=1||B\n"
+    "\n"
+)
+
+
+def write(tmp_path, text, name="file.conllu"):
+    path = tmp_path / name
+    path.write_bytes(text.encode("utf-8", errors="surrogateescape"))
+    return str(path)
+
+
+def rewritten(path, tree=True):
+    """The file's text after its own trees were put into it."""
+    return "".join(
+        with_tree(sentence, sentence.heads, sentence.labels) for sentence in stream_sentences(path, tree)
+    )
+
+
+def test_reads_words_without_ranges_and_empty_nodes(tmp_path):
+    first, second = read_treebank(write(tmp_path, RICH))
+    assert first.forms == ("Do", "n't", "go")
+    assert first.upos == ("AUX", "PART", "VERB")
+    assert first.heads == (3, 3, 0)
+    assert first.labels == ("aux", "advmod", "root")
+    assert (first.identifier, first.line) == ("one", 1)
+    assert second.forms == ("_", "two blanks")
+    assert (second.identifier, second.line) == ("#2", 10)
+
+
+VARIANTS = {
+    "as it is": RICH,
+    "CRLF": RICH.replace("\n", "\r\n"),
+    "no final newline": RICH.rstrip("\n"),
+    "byte-order mark": "\ufeff" + RICH,
+    "extra blank lines": "\n\n" + RICH.replace("\n\n", "\n \n\n"),
+    "separators of other kinds in a form": RICH.replace("\tgo\t", "\tg\u2028o\x85\t"),
+}
+
+
+@pytest.mark.parametrize("text", VARIANTS.values(), ids=VARIANTS.keys())
+def test_every_byte_is_kept(tmp_path, text):
+    path = write(tmp_path, text)
+    assert rewritten(path) == text
+    assert len(read_treebank(path)) == 2
+
+
+def test_reads_gzip(tmp_path):
+    path = tmp_path / "file.conllu.gz"
+    path.write_bytes(gzip.compress(RICH.encode()))
+    assert rewritten(str(path)) == RICH
+
+
+COLUMN = st.text(st.characters(blacklist_characters="\t\n\r", blacklist_categories=["Cs"]), min_size=1)
+
+
+@given(st.lists(st.tuples(COLUMN, COLUMN, COLUMN), min_size=1, max_size=5))
+def test_any_text_in_a_column_survives(tmp_path_factory, rows):
+    lines = [
+        f"{number}\t{form}\t{lemma}\tX\t_\t_\t{number - 1}\tdep\t_\t{misc}\n"
+        for number, (form, lemma, misc) in enumerate(rows, 1)
+    ]
+    path = write(tmp_path_factory.mktemp("any"), "".join(lines) + "\n")
+    assert rewritten(path) == "".join(lines) + "\n"
+    assert len(read_treebank(path)[0]) == len(rows)
+
+
+def test_writes_head_and_label_and_drops_enhanced_arcs_that_changed(tmp_path):
+    first, _ = read_treebank(write(tmp_path, RICH))
+    lines = with_tree(first, [2, 3, 0], ["aux", "advmod", "root"]).splitlines()
+    assert lines[4] == "1\tDo\tdo\tAUX\tVB\tMood=Imp\t2\taux\t_\t_"
+    assert lines[5] == "2\tn't\tnot\tPART\tRB\t_\t3\tadvmod\t3:advmod\t_"
+    assert lines[6].startswith("2.1\tyou")
+
+
+def test_keeps_the_projective_heads_of_conll_x(tmp_path):
+    text = "1\ta\ta\tN\tNN\t_\t0\tROOT\t0\tROOT\n\n"
+    (sentence,) = read_treebank(write(tmp_path, text))
+    assert with_tree(sentence, [0], ["dep"]) == "1\ta\ta\tN\tNN\t_\t0\tdep\t0\tROOT\n\n"
+
+
+def test_input_to_parse_needs_no_tree(tmp_path):
+    path = write(tmp_path, "1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n\n")
+    (sentence,) = stream_sentences(path, tree=False)
+    assert sentence.heads == (-1,)
+    with pytest.raises(TreebankError, match="HEAD '_' is not the number of a word"):
+        read_treebank(path)
+
+
+def row(identifier="1", head="0", label="root", form="a"):
+    return f"{identifier}\t{form}\t_\tX\t_\t_\t{head}\t{label}\t_\t_\n"
+
+
+FAULTS = {
+    "too few columns": ("1\ta\t_\n", ":1: sentence #1: 3 columns instead of 10"),
+    "too many columns": (row().replace("\n", "\tx\n"), "11 columns instead of 10"),
+    "blanks for tabs": ("1  a  _  X  _  _  0  root  _  _\n", "no tabs"),
+    "empty column": (row(label=""), "DEPREL is empty"),
+    "bad id": (row("x"), "ID 'x' is none of 1, 1-2 or 1.1"),
+    "id gap": (row() + row("3", "1", "x"), ":2: .*ID 3 where 2 is due"),
+    "id repeated": (row() + row("1", "1", "x"), "ID 1 where 2 is due"),
+    "head is no number": (row(head="x"), "HEAD 'x' is not the number of a word"),
+    "head is negative": (row(head="-1"), "HEAD '-1' is not the number"),
+    "head beyond the end": (row(head="2"), "HEAD 2 is beyond the last word, 1"),
+    "own head": (row(head="1"), "word 1 is its own head"),
+    "no root": (row(head="2") + row("2", "1"), "no word has HEAD 0"),
+    "two roots": (row() + row("2"), "2 words have HEAD 0"),
+    "cycle": (row() + row("2", "3") + row("3", "2"), "words 2, 3 form a cycle"),
+    "no label": (row(label="_"), "DEPREL is missing"),
+    "range beyond the end": (row("1-2") + row(), "range 1-2 does not fit"),
+    "range out of place": (row() + row("1-2", "_", "_") + row("2", "1"), "range 1-2 does not fit"),
+    "empty node out of place": (row() + row("2.1", "_", "_"), "empty node 2.1 where 1.1 is due"),
+    "not UTF-8": (row(form="\udcff"), "byte 0xff is not UTF-8"),
+    "comments alone": ("# only\n\n", "comments without words"),
+    "empty file": ("", ":1: .*the file holds no sentence"),
+    "cut in a line": (row() + "2\tb\t_", "3 columns instead of 10"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), FAULTS.values(), ids=FAULTS.keys())
+def test_says_what_is_wrong(tmp_path, text, message):
+    path = write(tmp_path, text)
+    with pytest.raises(TreebankError, match=message) as error:
+        read_treebank(path)
+    assert str(error.value).startswith(path + ":")
+
+
+def test_lists_all_faults_and_counts_those_it_does_not_show(tmp_path):
+    path = write(tmp_path, (row(head="7") + "\n") * (SHOWN_FAULTS + 5))
+    with pytest.raises(TreebankError) as error:
+        read_treebank(path)
+    lines = str(error.value).splitlines()
+    assert len(lines) == SHOWN_FAULTS + 1
+    assert lines[1].startswith(f"{path}:3: sentence #2: ")
+    assert lines[-1].endswith("and 5 more faults")
+
+
+@pytest.mark.real_data
+@pytest.mark.slow
+def test_real_treebanks_survive_byte_by_byte(treebanks):
+    paths = sorted(treebanks.glob("*/*.conllu"))
+    assert paths
+    for path in paths:
+        with open_text(str(path)) as file:
+            assert rewritten(str(path)) == file.read(), path

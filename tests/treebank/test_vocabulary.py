@@ -1,0 +1,57 @@
+import torch
+from plain import sentence
+
+from parser.treebank.vocabulary import PRETRAINED, UNKNOWN, Vocabulary, seen_once
+
+TRAIN = [
+    sentence([2, 0], labels=["det", "root"], forms=["the", "dog"]),
+    sentence([2, 0, 2], labels=["det", "root", "obj"], forms=["the", "cat", "Dog"]),
+]
+
+
+def test_frequent_strings_come_first_and_unseen_ones_are_unknown():
+    vocabulary = Vocabulary.build(TRAIN, ["form", "upos"])
+    form = vocabulary.columns["form"]
+    assert form.strings == ("the", "Dog", "cat", "dog")
+    assert form.number("the") == 1
+    assert form.number("bird") == UNKNOWN
+    assert len(form) == 5
+
+
+def test_labels_of_root_and_of_words_are_told_apart():
+    vocabulary = Vocabulary.build(TRAIN, ["form"])
+    assert {vocabulary.labels.string(number) for number in vocabulary.root_labels} == {"root"}
+    assert {vocabulary.labels.string(number) for number in vocabulary.word_labels} == {"det", "obj"}
+
+
+def test_encoding():
+    vocabulary = Vocabulary.build(TRAIN, ["form", "upos"])
+    tokens = vocabulary.encode_tokens([TRAIN[0], sentence([0], forms=["bird"])])
+    assert tokens.values.tolist() == [[1, 1], [4, 2], [UNKNOWN, 1]]
+    assert tokens.lengths.tolist() == [2, 1]
+    assert vocabulary.encode_heads(TRAIN).values.tolist() == [2, 0, 2, 0, 2]
+    labels = vocabulary.encode_labels([sentence([2, 0], labels=["never seen", "root"])])
+    assert labels.values.tolist() == [UNKNOWN, vocabulary.labels.number("root")]
+
+
+def test_pretrained_forms_are_found_in_lower_case():
+    vocabulary = Vocabulary.build(TRAIN, ["form"], ["the", "dog"])
+    assert list(vocabulary.columns) == ["form", PRETRAINED]
+    lexicon = vocabulary.columns[PRETRAINED]
+    assert lexicon.number("The") == lexicon.number("the") == 1
+
+
+def test_save_and_load(tmp_path):
+    vocabulary = Vocabulary.build(TRAIN, ["form", "upos"], ["Ünïcode"])
+    vocabulary.save(tmp_path / "vocabulary.json")
+    loaded = Vocabulary.load(tmp_path / "vocabulary.json")
+    assert {name: lexicon.strings for name, lexicon in loaded.columns.items()} == {
+        name: lexicon.strings for name, lexicon in vocabulary.columns.items()
+    }
+    assert loaded.labels.strings == vocabulary.labels.strings
+    assert (loaded.root_labels, loaded.word_labels) == (vocabulary.root_labels, vocabulary.word_labels)
+    assert loaded.columns[PRETRAINED].fold_case
+
+
+def test_seen_once():
+    assert seen_once(torch.tensor([1, 1, 2, 4]), size=6).tolist() == [False, False, True, False, True, False]
