@@ -50,7 +50,9 @@ def projective_trees(length: int) -> list[tuple[int, ...]]:
     return [heads for heads in all_trees(length) if is_projective(heads)]
 
 
-def sentence(heads: Sequence[int], labels: Sequence[str] | None = None, forms: Sequence[str] = ()) -> Sentence:
+def sentence(
+    heads: Sequence[int], labels: Sequence[str] | None = None, forms: Sequence[str] = ()
+) -> Sentence:
     """A sentence with a given tree, its words and tags made up."""
     count = len(heads)
     return Sentence(
@@ -154,10 +156,14 @@ class PlainParser:
         """[transitions], minus infinity for what is not legal."""
         network, buffer = self.network, self.buffer[len(self.configuration.buffer)]
         stack_top, history_top = self.stack[-1][0][-1], self.history[0][-1]
-        joined = network.from_stack(stack_top) + network.from_buffer(buffer) + network.from_history(history_top)
+        joined = (
+            network.from_stack(stack_top) + network.from_buffer(buffer) + network.from_history(history_top)
+        )
         scores = network.scores(F.relu(joined))
         legal = self.configuration.legal()
-        mask = [self.name(number) in legal and bool(self.inventory.known[number]) for number in range(len(scores))]
+        mask = [
+            self.name(number) in legal and bool(self.inventory.known[number]) for number in range(len(scores))
+        ]
         return scores.masked_fill(~torch.tensor(mask), float("-inf"))
 
     def name(self, transition: int) -> str:

@@ -37,17 +37,14 @@ class WarmupThenPlateau:
 
     def before_step(self, epochs: float) -> None:
         """Set the learning rate of a step, `epochs` (a fraction) after the beginning of training."""
-        if epochs < self._settings.warmup_epochs:
-            share = epochs / self._settings.warmup_epochs
-            self._set(self._settings.start + share * (self._peak - self._settings.start))
-        elif not math.isfinite(self._plateau.best):
-            self._set(self._peak)
+        warmup = self._settings.warmup_epochs
+        if epochs <= warmup:
+            share = epochs / warmup if warmup else 1.0
+            learning_rate = self._settings.start + share * (self._peak - self._settings.start)
+            for group in self._optimizer.param_groups:
+                group["lr"] = learning_rate
 
     def after_epoch(self, epochs: int, dev_loss: float) -> None:
-        """Lower the learning rate if the dev loss has not improved since the warm-up ended."""
-        if epochs >= self._settings.warmup_epochs:
+        """Lower the learning rate if the dev loss (nan: there is none) has not improved since the warm-up."""
+        if epochs >= self._settings.warmup_epochs and not math.isnan(dev_loss):
             self._plateau.step(dev_loss)
-
-    def _set(self, learning_rate: float) -> None:
-        for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate

@@ -146,7 +146,9 @@ def test_steps_with_unknown_labels_do_not_count():
     of = inventory("arc-hybrid")
     heads = Ragged.of([torch.tensor([2, 0, 2])])
     tokens = heads.replace(torch.zeros(3, 2, dtype=torch.long))
-    batch = Examples.prepare(of, tokens, heads, heads.replace(torch.tensor([0, 1, 2]))).batch(torch.tensor([0]))
+    batch = Examples.prepare(of, tokens, heads, heads.replace(torch.tensor([0, 1, 2]))).batch(
+        torch.tensor([0])
+    )
     loss, steps = transition_loss(network(of).replay(batch), batch, of)
     assert steps == 2 * 3 - 1
     assert torch.isfinite(loss)
@@ -181,5 +183,3 @@ def random_tree(length, draw):
 
     fill(0, length, 0)
     return tuple(heads)
-
-

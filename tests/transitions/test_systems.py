@@ -162,7 +162,9 @@ def test_oracle_builds_every_projective_tree_of_english_ewt(treebanks, system):
     assert (len(sentences), len(projective)) == (12544, 12256)
     vocabulary = Vocabulary.build(projective, [])
     heads, labels = vocabulary.encode_heads(projective), vocabulary.encode_labels(projective)
-    of = Inventory.build(SYSTEMS[system], len(vocabulary.labels), vocabulary.word_labels, vocabulary.root_labels)
+    of = Inventory.build(
+        SYSTEMS[system], len(vocabulary.labels), vocabulary.word_labels, vocabulary.root_labels
+    )
     for rows in heads.lengths.argsort().split(1000):
         trajectory = oracle_trajectory(of, heads.select(rows), labels.select(rows))
         state = State.initial(heads.lengths[rows])

@@ -24,7 +24,11 @@ def test_reads_gzip(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("a 1 2\nb 1\n", ":2: 1 numbers instead of 2"), ("a 1 x\n", ":1: could not convert"), ("", "no word vector")],
+    [
+        ("a 1 2\nb 1\n", ":2: 1 numbers instead of 2"),
+        ("a 1 x\n", ":1: could not convert"),
+        ("", "no word vector"),
+    ],
 )
 def test_says_where_a_file_is_wrong(tmp_path, content, message):
     path = tmp_path / "vectors.txt"

@@ -1,0 +1,105 @@
+import random
+
+import pytest
+from plain import sentence
+from udtools.udeval import evaluate, load_conllu_file
+
+from parser.evaluation.report import report
+from parser.evaluation.scores import Scores, score
+from parser.treebank.conllu import read_treebank, with_tree
+
+
+def test_counts_by_hand():
+    gold = sentence((2, 0, 2, 3), labels=["nsubj:pass", "root", "obl", "case"])
+    scores = score([gold], [((2, 0, 2, 2), ("nsubj", "root", "obj", "case"))])
+    assert (scores.uas, scores.las, scores.las_full) == (75.0, 50.0, 25.0)
+    # content words: nsubj, root, obl in gold; nsubj, root, obj in the parse; two are right
+    assert scores.clas == pytest.approx(100 * 2 * 2 / 6)
+    assert scores.exact == 0
+    assert scores.label_f1()["obl"] == 0
+    assert scores.label_f1()["nsubj"] == 100
+    assert scores.length_las() == {"root": 100.0, "1": pytest.approx(100 / 3)}
+
+
+def test_without_punctuation():
+    gold = sentence((2, 0, 2), labels=["nsubj", "root", "punct"])
+    gold = gold.__class__(
+        **{**{n: getattr(gold, n) for n in gold.__slots__}, "upos": ("NOUN", "VERB", "PUNCT")}
+    )
+    trees = [((2, 0, 1), ("nsubj", "root", "punct"))]
+    assert score([gold], trees).las == pytest.approx(200 / 3)
+    assert score([gold], trees, punctuation=False).las == 100
+    assert score([gold], trees, punctuation=False).exact == 100
+
+
+def test_nothing_scored_is_zero_not_an_error():
+    assert Scores().as_dict()["las"] == 0.0
+    assert "0 sentences" in report(Scores())
+
+
+def test_report_shows_the_measures():
+    gold = sentence((2, 0), labels=["nsubj", "root"])
+    text = report(score([gold], [((2, 0), ("nsubj", "root"))]))
+    assert "1 sentences, 2 words" in text
+    assert "LAS               100.00" in text
+
+
+def scramble(heads, labels, generator):
+    """Another tree with one root: some words hang on the root word, some labels change."""
+    root = heads.index(0) + 1
+    heads = [
+        head if head == 0 or generator.random() < 0.7 or word == root else root
+        for word, head in enumerate(heads, 1)
+    ]
+    labels = [label if generator.random() < 0.7 or label == "root" else "obl:agent" for label in labels]
+    return heads, labels
+
+
+def official(gold_path, system_path):
+    evaluation = evaluate(load_conllu_file(gold_path, NO_CHECKS), load_conllu_file(system_path, NO_CHECKS))
+    return {name.lower(): 100 * evaluation[name].f1 for name in ("UAS", "LAS", "CLAS")}
+
+
+NO_CHECKS = {
+    "no_gapping": 0,
+    "no_shared_parents_in_coordination": 0,
+    "no_shared_dependents_in_coordination": 0,
+    "no_control": 0,
+    "no_external_arguments_of_relative_clauses": 0,
+    "no_case_info": 0,
+    "no_empty_nodes": 0,
+    "multiple_roots_okay": 0,
+}
+
+
+# The official scorer leaves its files to the garbage collector.
+official_scorer = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+def assert_official_scorer_agrees(path, tmp_path):
+    generator = random.Random(5)
+    gold = read_treebank(str(path))
+    trees = [scramble(one.heads, one.labels, generator) for one in gold]
+    parsed = tmp_path / "parsed.conllu"
+    parsed.write_text(
+        "".join(with_tree(o, *tree) for o, tree in zip(gold, trees, strict=True)),
+        encoding="utf-8",
+        newline="",
+    )
+    scores = score(gold, trees)
+    assert 20 < scores.las < 90
+    for name, value in official(str(path), str(parsed)).items():
+        assert getattr(scores, name) == pytest.approx(value, abs=1e-9), name
+
+
+@official_scorer
+def test_the_official_scorer_agrees_on_the_treebank_that_ships(tmp_path):
+    assert_official_scorer_agrees("data/quickstart/dev.conllu", tmp_path)
+
+
+@official_scorer
+@pytest.mark.real_data
+@pytest.mark.slow
+def test_the_official_scorer_agrees_on_real_treebanks(treebanks, tmp_path):
+    for path in sorted(treebanks.glob("*/*-dev.conllu")):
+        assert_official_scorer_agrees(path, tmp_path)

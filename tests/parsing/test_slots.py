@@ -1,0 +1,115 @@
+"""Parsing in slots against a plain greedy parser, and trees whatever the weights."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from plain import PlainParser, is_tree, sentence
+
+from parser.config import NetworkSettings, ParserSettings
+from parser.parsing.model import Model
+from parser.parsing.slots import parse, parse_stream
+from parser.transitions import SYSTEMS
+from parser.treebank.projectivity import is_projective
+from parser.treebank.vocabulary import Vocabulary
+
+TRAIN = [
+    sentence((2, 0, 2, 3), labels=["det", "root", "obj", "det"]),
+    sentence((0, 1), labels=["root", "punct"]),
+]
+
+
+def model(system="arc-hybrid", scale=0.8, dtype=torch.float32, device="cpu"):
+    settings = ParserSettings(
+        system=system,
+        network=NetworkSettings(
+            word_size=5,
+            tag_sizes={"upos": 3},
+            token_size=6,
+            hidden_size=7,
+            layers=2,
+            action_size=4,
+            dropout=0.3,
+        ),
+    )
+    built = Model.build(settings, Vocabulary.build(TRAIN, ["form", "upos"]), torch.device(device))
+    for weight in built.network.parameters():
+        torch.nn.init.normal_(weight, std=scale)
+    built.network.to(dtype).eval()
+    return built
+
+
+def words(length):
+    return sentence((0, *range(1, length)))
+
+
+LENGTHS = [5, 1, 17, 3, 2, 2, 40, 9, 1, 6]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("slots", [1, 3, 64])
+def test_slots_give_the_trees_of_a_plain_greedy_parser(system, slots):
+    parser = model(system, dtype=torch.double)
+    sentences = [words(length) for length in LENGTHS]
+    for one, tree in zip(sentences, parse(parser, sentences, slots), strict=True):
+        tokens = parser.vocabulary.encode_tokens([one]).values
+        with torch.no_grad():
+            heads, labels = PlainParser(parser.network, parser.inventory, tokens).parse()
+        assert tree.heads == heads
+        assert tree.labels == tuple(map(parser.vocabulary.labels.string, labels))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@given(seed=st.integers(0, 1000), scale=st.sampled_from([0.0, 0.1, 3.0, 1e4]))
+def test_every_output_is_a_tree_with_one_root_whatever_the_weights(system, seed, scale):
+    torch.manual_seed(seed)
+    for tree in parse(model(system, scale), [words(length) for length in LENGTHS], slots=4):
+        assert is_tree(tree.heads)
+        assert is_projective(tree.heads)
+        assert [label == "root" for label in tree.labels] == [head == 0 for head in tree.heads]
+        assert set(tree.labels) <= {"root", "det", "obj", "punct"}
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_device_gives_the_trees_of_the_cpu(system, device):
+    parser = model(system, dtype=torch.double)
+    sentences = [words(length) for length in LENGTHS]
+    on_cpu = parse(parser, sentences, slots=4)
+    parser.network.to(device)
+    moved = Model(parser.settings, parser.vocabulary, parser.inventory.to(device), parser.network)
+    assert parse(moved, sentences, slots=4) == on_cpu
+
+
+@given(st.lists(st.integers(1, 30), max_size=30), st.integers(1, 60), st.integers(1, 5))
+def test_the_stream_keeps_the_order_and_its_read_ahead_changes_nothing(lengths, read_ahead, slots):
+    torch.manual_seed(0)
+    parser = model(dtype=torch.double)
+    sentences = [words(length) for length in lengths]
+    streamed = list(parse_stream(parser, iter(sentences), slots, read_ahead))
+    assert [one for one, _ in streamed] == sentences
+    assert [tree for _, tree in streamed] == parse(parser, sentences)
+
+
+def test_the_stream_reads_no_further_than_its_read_ahead():
+    taken = 0
+
+    def endless():
+        nonlocal taken
+        while True:
+            taken += 1
+            yield words(5)
+
+    stream = parse_stream(model(), endless(), slots=4, read_ahead=50)
+    next(stream)
+    assert taken == 11
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_sentence_of_a_thousand_words_among_short_ones(system):
+    trees = parse(model(system), [words(3), words(1000), words(2)], slots=2)
+    assert [len(tree.heads) for tree in trees] == [3, 1000, 2]
+    assert trees[1].heads.count(0) == 1
+
+
+def test_nothing_to_parse():
+    assert parse(model(), []) == []

@@ -1,0 +1,141 @@
+"""The commands as a user gives them."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from parser.cli import main
+
+
+@pytest.fixture
+def run(config_file, tmp_path):
+    """The folder of a finished run."""
+    assert main(["train", str(config_file), "--run", str(tmp_path / "run")]) == 0
+    return tmp_path / "run"
+
+
+def test_train_evaluate_and_parse(config_file, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["train", str(config_file), "--run", str(run)]) == 0
+    printed = capsys.readouterr().out
+    assert "dev   UAS 100.00  LAS 100.00" in printed
+    assert "test  UAS 100.00  LAS 100.00" in printed
+    assert "peak memory" in printed
+    model, treebank = str(run / "model"), str(tmp_path / "tiny.conllu")
+
+    assert main(["evaluate", model, treebank]) == 0
+    assert "LAS               100.00" in capsys.readouterr().out
+    assert main(["evaluate", model, treebank, "--json", "--no-punct"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert {"uas", "las", "clas", "exact"} <= scores.keys()
+    assert scores["words"] == 32
+
+    bare = tmp_path / "bare.conllu"
+    bare.write_text(
+        "# a comment\n1\tdogs\t_\tNOUN\t_\t_\t_\t_\t_\tkept=1\n2\tbark\t_\tVERB\t_\t_\t_\t_\t_\t_\n\n"
+    )
+    out = tmp_path / "out.conllu"
+    assert main(["parse", model, str(bare), "-o", str(out)]) == 0
+    assert out.read_text() == (
+        "# a comment\n1\tdogs\t_\tNOUN\t_\t_\t2\tnsubj\t_\tkept=1\n2\tbark\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n"
+    )
+    assert "1 sentences, 2 words" in capsys.readouterr().err
+
+
+def test_parse_reads_standard_input_and_writes_standard_output(run, tmp_path):
+    text = (tmp_path / "tiny.conllu").read_bytes()
+    command = [sys.executable, "-m", "parser", "parse", str(run / "model"), "-"]
+    done = subprocess.run(command, input=text, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, text), done.stderr
+
+
+def test_check_describes_treebanks(capsys):
+    assert main(["check", "data/quickstart/train.conllu"]) == 0
+    printed = capsys.readouterr().out
+    for expected in (
+        "sentences           2,000",
+        "non-projective",
+        "arc-eager stack     median",
+        "multiword tokens",
+    ):
+        assert expected in printed
+
+
+def test_check_goes_on_after_a_faulty_file(tmp_path, capsys):
+    faulty = tmp_path / "faulty.conllu"
+    faulty.write_text("1\ta\n\n")
+    assert main(["check", str(faulty), "data/quickstart/dev.conllu"]) == 2
+    captured = capsys.readouterr()
+    assert "data/quickstart/dev.conllu" in captured.out
+    assert captured.err == f"{faulty}:1: sentence #1: 2 columns instead of 10\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "no/such.yaml"], "no/such.yaml: No such file or directory"),
+        (["check", "no/such.conllu"], "no/such.conllu: No such file or directory"),
+        (["evaluate", "no/such/model", "data/quickstart/dev.conllu"], "no/such/model: not a model's folder"),
+        (["evaluate", "no/such/model", "x", "--device", "cuda:99"], "this machine has"),
+        (["evaluate", "no/such/model", "x", "--device", "toaster"], "write cpu, cuda"),
+    ],
+)
+def test_what_a_user_did_ends_with_a_message_and_exit_code_2(arguments, message, capsys):
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert "Traceback" not in captured.err
+
+
+def test_a_config_that_names_no_file_is_an_error_of_the_user(config_file, tmp_path, capsys):
+    arguments = ["train", str(config_file), "--run", str(tmp_path / "run"), "--set", "treebank.train=no/such"]
+    assert main(arguments) == 2
+    assert "no/such: No such file" in capsys.readouterr().err
+
+
+def test_the_output_may_not_be_the_input(run, tmp_path, capsys):
+    treebank = tmp_path / "tiny.conllu"
+    before = treebank.read_text()
+    assert main(["parse", str(run / "model"), str(treebank), "-o", str(treebank)]) == 2
+    assert "would overwrite the input" in capsys.readouterr().err
+    assert treebank.read_text() == before
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path, run):
+    many = tmp_path / "many.conllu"
+    many.write_text((tmp_path / "tiny.conllu").read_text() * 200)
+    command = [sys.executable, "-m", "parser", "parse", str(run / "model"), str(many)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.readline()
+    process.stdout.close()
+    assert b"Traceback" not in process.stderr.read()
+    process.stderr.close()
+    assert process.wait() == 0
+
+
+def test_interrupted(monkeypatch, config_file, capsys):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("parser.cli.train", interrupt)
+    assert main(["train", str(config_file)]) == 130
+
+
+def test_runs_live_under_their_configs_name(monkeypatch, config_file, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", str(config_file), "--set", "training.epochs=1"]) == 0
+    assert sorted(os.listdir(tmp_path / "runs" / "tiny")) == [
+        "config.yaml",
+        "metrics.jsonl",
+        "model",
+        "tensorboard",
+    ]
+    assert sorted(os.listdir(tmp_path / "runs" / "tiny" / "model")) == [
+        "config.yaml",
+        "scores.json",
+        "vocabulary.json",
+        "weights.safetensors",
+    ]

@@ -1,0 +1,97 @@
+from pathlib import Path
+
+import pytest
+
+from parser.config import ParserSettings, TrainingSettings, data_path
+from parser.config_file import ConfigError, read_config
+
+GOOD = "treebank:\n  train: a\n  dev: b\n"
+
+
+def read(tmp_path, text, overrides=()):
+    path = tmp_path / "some.yaml"
+    path.write_text(text, encoding="utf-8")
+    return read_config(path, overrides)
+
+
+def test_defaults_are_the_papers():
+    network, training = ParserSettings().network, TrainingSettings()
+    assert (network.word_size, network.tag_sizes, network.token_size) == (32, {"upos": 12}, 60)
+    assert (network.hidden_size, network.layers, network.action_size) == (200, 2, 48)
+    assert (training.epochs, training.clip, training.l2) == (30, 5.0, 1e-6)
+    assert (training.learning_rate.start, training.learning_rate.warmup_epochs) == (5e-4, 5)
+
+
+@pytest.mark.parametrize("number", ["1e-3", "1.0e-3", "0.001", "1E-3", "+1e-3"])
+def test_numbers_in_scientific_notation_are_numbers(tmp_path, number):
+    config = read(tmp_path, GOOD + f"training:\n  l2: {number}\n")
+    assert config.training.l2 == 0.001
+
+
+BAD = {
+    "unknown key": (
+        GOOD + "training:\n  batchsize: 3\n",
+        r"some.yaml:5: training.batchsize: unknown key; did you mean batch_size\?",
+    ),
+    "unknown section": (
+        GOOD + "trainning:\n  seed: 3\n",
+        r":4: trainning: unknown key; did you mean training\?",
+    ),
+    "unknown key far from any": (GOOD + "parser:\n  xyzzy: 3\n", "known are system, network"),
+    "wrong type": (GOOD + "training:\n  epochs: many\n", ":5: training.epochs: .*valid integer.*'many'"),
+    "a number as text": (GOOD + "training:\n  epochs: '3'\n", ":5: training.epochs: .*valid integer"),
+    "no as text": ("treebank:\n  train: no\n  dev: b\n", r":2: treebank.train: .*put the word into quotes"),
+    "out of range": (GOOD + "training:\n  epochs: 0\n", ":5: training.epochs: .*greater than 0"),
+    "not among the choices": (GOOD + "parser:\n  system: arc-swift\n", ":5: parser.system: .*'arc-hybrid'"),
+    "missing": ("treebank:\n  train: a\n", ":1: treebank.dev: field required"),
+    "second time": (GOOD + "treebank:\n  train: c\n", ":4: treebank stands here for the second time"),
+    "not YAML": ("treebank: [a\n", r"some.yaml:2: not YAML"),
+    "no mapping": ("- a\n", ":1: a config is a list of keys and values"),
+    "empty": ("", ":1: a config is"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BAD.values(), ids=BAD.keys())
+def test_says_what_is_wrong_and_where(tmp_path, text, message):
+    with pytest.raises(ConfigError, match=message):
+        read(tmp_path, text)
+
+
+def test_overrides(tmp_path):
+    config = read(
+        tmp_path, GOOD, ["training.batch_size=7", "training.learning_rate.peak=1e-3", "treebank.test=c"]
+    )
+    assert config.training.batch_size == 7
+    assert config.training.learning_rate.peak == 1e-3
+    assert config.treebank.test == "c"
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "training.batch_siz=7",
+            r"--set training.batch_siz=7: training.batch_siz: unknown key; did you mean",
+        ),
+        ("training.batch_size", "write it as section.key=value"),
+        ("treebank.train.x=1", "train is a value, not a section"),
+        ("training.batch_size=many", "--set training.batch_size=many: .*valid integer"),
+    ],
+)
+def test_a_wrong_override_is_named(tmp_path, override, message):
+    with pytest.raises(ConfigError, match=message):
+        read(tmp_path, GOOD, [override])
+
+
+def test_data_folder(monkeypatch):
+    monkeypatch.setenv("PARSER_DATA", "/somewhere")
+    assert data_path("${PARSER_DATA}/ud/x") == "/somewhere/ud/x"
+    monkeypatch.delenv("PARSER_DATA")
+    assert data_path("${PARSER_DATA}/ud/x") == "data/ud/x"
+
+
+def test_every_config_that_ships_is_read():
+    paths = sorted(Path("configs").glob("*.yaml"))
+    assert len(paths) >= 3
+    for path in paths:
+        read_config(path)

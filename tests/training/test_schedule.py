@@ -1,0 +1,46 @@
+import pytest
+import torch
+
+from parser.config import LearningRateSettings, TrainingSettings
+from parser.training.schedule import WarmupThenPlateau, peak_learning_rate
+
+
+def rates(settings, peak, dev_losses, steps_per_epoch=2):
+    """The learning rate of every step."""
+    optimizer = torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])
+    schedule = WarmupThenPlateau(optimizer, settings, peak)
+    used = []
+    for epoch, dev_loss in enumerate(dev_losses, 1):
+        for step in range(steps_per_epoch):
+            schedule.before_step(epoch - 1 + step / steps_per_epoch)
+            used.append(schedule.learning_rate)
+        schedule.after_epoch(epoch, dev_loss)
+    return used
+
+
+def test_warms_up_linearly_then_halves_on_a_plateau():
+    settings = LearningRateSettings(start=1.0, warmup_epochs=2, factor=0.5, patience=0, smallest=0.0)
+    losses = [9.0, 8.0, 7.0, 7.5, 6.0, 6.5, 6.4]
+    expected = [1.0, 2.0, 3.0, 4.0] + [5.0] * 4 + [2.5] * 2 + [2.5] * 2 + [1.25] * 2
+    assert rates(settings, 5.0, losses) == pytest.approx(expected)
+
+
+def test_a_worse_loss_while_warming_up_changes_nothing():
+    settings = LearningRateSettings(start=1.0, warmup_epochs=3)
+    assert rates(settings, 4.0, [1.0, 2.0, 3.0], 1) == pytest.approx([1.0, 2.0, 3.0])
+
+
+def test_patience_and_floor():
+    settings = LearningRateSettings(start=8.0, warmup_epochs=0, factor=0.5, patience=1, smallest=3.0)
+    assert rates(settings, 8.0, [5.0] * 7, 1) == pytest.approx([8.0, 8.0, 8.0, 4.0, 4.0, 3.0, 3.0])
+
+
+def test_the_papers_peak():
+    def peak(batch_size, **settings):
+        return peak_learning_rate(
+            TrainingSettings(batch_size=batch_size, learning_rate=LearningRateSettings(**settings))
+        )
+
+    assert peak(8) == pytest.approx(5e-4 * 8)
+    assert peak(256) == 0.02
+    assert peak(256, peak=1e-3) == 1e-3
