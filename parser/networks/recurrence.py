@@ -16,10 +16,11 @@ from parser.networks.forest_lstm import forest_lstm
 from parser.networks.lstm_cell import lstm_cell
 
 
-def layer_weights(lstm: nn.LSTM, layer: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Input weights, recurrent weights and their two biases."""
+def layer_weights(lstm: nn.LSTM, layer: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Input weights [4 * hidden, input], recurrent weights [4 * hidden, hidden], bias [4 * hidden]."""
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    return tuple(getattr(lstm, f"{name}_l{layer}") for name in names)  # type: ignore[return-value]
+    input_weight, recurrent_weight, *biases = (getattr(lstm, f"{name}_l{layer}") for name in names)
+    return input_weight, recurrent_weight, biases[0] + biases[1]
 
 
 def state_size(lstm: nn.LSTM) -> int:
@@ -36,8 +37,8 @@ def advance(lstm: nn.LSTM, inputs: Tensor, state: Tensor) -> Tensor:
     parts = list(state.split(lstm.hidden_size, dim=1))
     for layer in range(lstm.num_layers):
         hidden, cell = parts[2 * layer : 2 * layer + 2]
-        input_weight, recurrent_weight, *biases = layer_weights(lstm, layer)
-        gates = linear(inputs, input_weight, biases[0] + biases[1]) + linear(hidden, recurrent_weight)
+        input_weight, recurrent_weight, bias = layer_weights(lstm, layer)
+        gates = linear(inputs, input_weight, bias) + linear(hidden, recurrent_weight)
         parts[2 * layer : 2 * layer + 2] = lstm_cell(gates, cell)
         inputs = F.dropout(parts[2 * layer], lstm.dropout, lstm.training)
     return torch.cat(parts, dim=1)
@@ -57,7 +58,7 @@ def over_forest(lstm: nn.LSTM, inputs: Tensor, forest: Forest) -> Tensor:
     for layer in range(lstm.num_layers):
         if layer:
             inputs = F.dropout(inputs, lstm.dropout, lstm.training)
-        input_weight, recurrent_weight, *biases = layer_weights(lstm, layer)
-        gates = linear(inputs, input_weight, biases[0] + biases[1])
+        input_weight, recurrent_weight, bias = layer_weights(lstm, layer)
+        gates = linear(inputs, input_weight, bias)
         inputs = forest_lstm(gates, recurrent_weight, forest)
     return inputs

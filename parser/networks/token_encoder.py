@@ -19,14 +19,15 @@ class TokenEncoder(nn.Module):
     ):
         """lexicon_sizes: of each column, in the order of the input. vectors: [words, size], pretrained."""
         super().__init__()
-        self.embeddings = nn.ModuleDict()
+        embeddings = {}
         for column, count in lexicon_sizes.items():
             if column == PRETRAINED:
-                self.embeddings[column] = _frozen(count, vectors)
+                embeddings[column] = _frozen(count, vectors)
             else:
                 size = settings.word_size if column == "form" else settings.tag_sizes[column]  # type: ignore[index]
-                self.embeddings[column] = _trained(count, size)
-        joined_size = sum(embedding.embedding_dim for embedding in self.embeddings.values())
+                embeddings[column] = _trained(count, size)
+        joined_size = sum(embedding.embedding_dim for embedding in embeddings.values())
+        self.embeddings = nn.ModuleDict(embeddings)
         self.join = nn.Linear(joined_size, settings.token_size)
         self.root = nn.Parameter(torch.randn(settings.token_size) / 10)
         self.end = nn.Parameter(torch.randn(settings.token_size) / 10)
@@ -34,8 +35,7 @@ class TokenEncoder(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """[words + 2, token] from tokens [words, columns]: the words, then ROOT, then the buffer's end."""
-        columns = zip(self.embeddings.values(), tokens.unbind(1), strict=True)
-        parts = [embedding(numbers) for embedding, numbers in columns]
+        parts = [embedding(tokens[:, column]) for column, embedding in enumerate(self.embeddings.values())]
         words = F.relu(linear(torch.cat(parts, dim=1), self.join.weight, self.join.bias))
         words = F.dropout(words, self.dropout, self.training)
         return torch.cat([words, self.root[None], self.end[None]])

@@ -1,0 +1,46 @@
+"""GFLOP/s of float32 matrix products on this CPU, by torch's own product and by the one that the parser uses.
+
+python scripts/measure_products.py
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from parser.batching.product import times_transposed
+
+SHAPES = ((8, 200, 800), (64, 200, 800), (256, 200, 800), (2000, 200, 800), (2000, 60, 200))
+ROUNDS, REPETITIONS = 7, 20
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    print(f"{'rows x inner x columns':<24}{'torch':>8}{'ours':>8}   GFLOP/s on one thread")
+    for rows, inner, columns in SHAPES:
+        left, right = torch.randn(rows, inner), torch.randn(columns, inner)
+        operations = 2 * rows * inner * columns
+        seconds = in_turns(partial(F.linear, left, right), partial(times_transposed, left, right))
+        speeds = "".join(f"{operations / value / 1e9:8.0f}" for value in seconds)
+        print(f"{rows:>6} x {inner:>4} x {columns:>5}   {speeds}")
+
+
+def in_turns(*products: Callable[[], Tensor]) -> list[float]:
+    """Best seconds of each, over rounds in which all take their turns."""
+    best = [float("inf")] * len(products)
+    for _ in range(ROUNDS):
+        for number, product in enumerate(products):
+            began = time.perf_counter()
+            for _ in range(REPETITIONS):
+                product()
+            best[number] = min(best[number], (time.perf_counter() - began) / REPETITIONS)
+    return best
+
+
+if __name__ == "__main__":
+    main()
