@@ -21,7 +21,7 @@ setup: $(READY)
 
 .venv/ready: pyproject.toml constraints.txt
 	$(BASE_PYTHON) -m venv .venv
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,check]'
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,plots,check]'
 	touch .venv/ready
 
 train: $(READY)
