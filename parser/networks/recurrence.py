@@ -7,11 +7,11 @@ the library's parameters, so that what one trains the others use.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from parser.batching.levels import Forest
 from parser.batching.product import linear
+from parser.networks.dropout import dropout
 from parser.networks.forest_lstm import forest_lstm
 from parser.networks.lstm_cell import lstm_cell
 
@@ -40,7 +40,7 @@ def advance(lstm: nn.LSTM, inputs: Tensor, state: Tensor) -> Tensor:
         input_weight, recurrent_weight, bias = layer_weights(lstm, layer)
         gates = linear(inputs, input_weight, bias) + linear(hidden, recurrent_weight)
         parts[2 * layer : 2 * layer + 2] = lstm_cell(gates, cell)
-        inputs = F.dropout(parts[2 * layer], lstm.dropout, lstm.training)
+        inputs = dropout(parts[2 * layer], lstm.dropout, lstm.training)
     return torch.cat(parts, dim=1)
 
 
@@ -57,7 +57,7 @@ def over_forest(lstm: nn.LSTM, inputs: Tensor, forest: Forest) -> Tensor:
     """
     for layer in range(lstm.num_layers):
         if layer:
-            inputs = F.dropout(inputs, lstm.dropout, lstm.training)
+            inputs = dropout(inputs, lstm.dropout, lstm.training)
         input_weight, recurrent_weight, bias = layer_weights(lstm, layer)
         gates = linear(inputs, input_weight, bias)
         inputs = forest_lstm(gates, recurrent_weight, forest)

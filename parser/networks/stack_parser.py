@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from parser.batching.product import linear
 from parser.config import NetworkSettings
 from parser.networks import recurrence
+from parser.networks.dropout import dropout
 from parser.networks.examples import Batch
 from parser.networks.token_encoder import TokenEncoder
 
@@ -66,7 +67,7 @@ class StackParser(nn.Module):
 
     def read(self, layer: nn.Linear, inputs: Tensor) -> Tensor:
         """[rows, out] A linear layer on inputs [rows, in], with dropout when training."""
-        return linear(F.dropout(inputs, self.dropout, self.training), layer.weight, layer.bias)
+        return linear(dropout(inputs, self.dropout, self.training), layer.weight, layer.bias)
 
 
 def _lstm(input_size: int, settings: NetworkSettings) -> nn.LSTM:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from parser.batching.product import linear
 from parser.config import NetworkSettings
+from parser.networks.dropout import dropout
 from parser.treebank.vocabulary import PRETRAINED
 
 
@@ -37,7 +38,7 @@ class TokenEncoder(nn.Module):
         """[words + 2, token] from tokens [words, columns]: the words, then ROOT, then the buffer's end."""
         parts = [embedding(tokens[:, column]) for column, embedding in enumerate(self.embeddings.values())]
         words = F.relu(linear(torch.cat(parts, dim=1), self.join.weight, self.join.bias))
-        words = F.dropout(words, self.dropout, self.training)
+        words = dropout(words, self.dropout, self.training)
         return torch.cat([words, self.root[None], self.end[None]])
 
 

@@ -6,7 +6,6 @@ sentences run out, whatever their lengths.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,9 +14,11 @@ import torch
 from torch import Tensor
 
 from parser.networks.examples import buffer_tokens
+from parser.networks.loss import ILLEGAL_SCORE
 from parser.networks.stepper import Stepper
 from parser.parsing.model import Model
 from parser.transitions.state import State
+from parser.transitions.system import TransitionSystem
 from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import Sentence
 
@@ -109,32 +110,34 @@ def _encode_buffers(model: Model, table: Tensor, lengths: Tensor) -> Tensor:
 
 def _run(model: Model, encoded: Encoded, slots: int) -> State:
     """The state when all sentences are parsed; its flat tensors hold the trees."""
-    queue = _Queue(encoded, min(slots, len(encoded.lengths)))
-    network, inventory, system = model.network, model.inventory, model.inventory.system
-    state, stepper = queue.state, Stepper(network, inventory, len(queue.state.depth))
-    for number in itertools.count():
-        if number % STEPS_BETWEEN_LOOKS == 0:
-            deepest, finished_all = queue.look(system.finished(state))
-            if finished_all:
-                return state
-            stepper.stack.reserve(deepest + STEPS_BETWEEN_LOOKS)
-        finished = system.finished(state)
-        stepper.restart(queue.refill(finished))
-        idle = system.finished(state)
-        legal = inventory.with_labels(system.legal(state))
-        scores = stepper.scores(encoded.buffer[queue.buffer_rows()])
-        best = scores.masked_fill(~legal, float("-inf")).argmax(1).masked_fill(idle, inventory.wait)
-        top = inventory.apply(state, best)
-        stepper.advance(best, network.actions(best), encoded.words[queue.word_rows(top)])
-    raise AssertionError
+    queue = _Queue(encoded, min(slots, len(encoded.lengths)), model.inventory.system)
+    stepper = Stepper(model.network, model.inventory, queue.slots)
+    while True:
+        deepest, done = queue.look()
+        if done:
+            return queue.state
+        stepper.stack.reserve(deepest + STEPS_BETWEEN_LOOKS)
+        for _ in range(STEPS_BETWEEN_LOOKS):
+            stepper.restart(queue.refill())
+            _take_best_transitions(model, encoded, queue, stepper)
+
+
+def _take_best_transitions(model: Model, encoded: Encoded, queue: _Queue, stepper: Stepper) -> None:
+    inventory, state = model.inventory, queue.state
+    legal = inventory.with_labels(inventory.system.legal(state))
+    scores = stepper.scores(encoded.buffer[queue.buffer_rows()])
+    best = scores.masked_fill(~legal, ILLEGAL_SCORE).argmax(1)
+    best = best.masked_fill(inventory.system.finished(state), inventory.wait)
+    top = inventory.apply(state, best)
+    stepper.advance(best, model.network.actions(best), encoded.words[queue.word_rows(top)])
 
 
 class _Queue:
     """Which sentence each slot has, and the parser states of the slots."""
 
-    def __init__(self, encoded: Encoded, slots: int):
+    def __init__(self, encoded: Encoded, slots: int, system: TransitionSystem):
         lengths = encoded.lengths
-        self._lengths = lengths
+        self.slots, self._system, self._lengths = slots, system, lengths
         self._first_words = lengths.cumsum(0) - lengths
         self._sentences = torch.arange(slots, device=lengths.device)  # [slots]
         self._started = torch.tensor(slots, device=lengths.device)
@@ -150,14 +153,15 @@ class _Queue:
             labels=whole.labels,
         )
 
-    def look(self, finished: Tensor) -> tuple[int, bool]:
+    def look(self) -> tuple[int, bool]:
         """The greatest depth of a stack and whether all is done; the host waits for the device here."""
-        done = finished.all() & (self._started >= len(self._lengths))
-        deepest, finished_all = torch.stack([self.state.depth.max(), done.long()]).tolist()
-        return deepest, bool(finished_all)
+        done = self._system.finished(self.state).all() & (self._started >= len(self._lengths))
+        deepest, is_done = torch.stack([self.state.depth.max(), done.long()]).tolist()
+        return deepest, bool(is_done)
 
-    def refill(self, finished: Tensor) -> Tensor:
-        """Give waiting sentences to the slots where `finished` [slots]; returns [slots] where one began."""
+    def refill(self) -> Tensor:
+        """Give waiting sentences to slots that are finished; returns [slots] where one begins."""
+        finished = self._system.finished(self.state)
         sentences = self._started + finished.cumsum(0) - 1
         begins = finished & (sentences < len(self._lengths))
         self._sentences = torch.where(begins, sentences, self._sentences)
