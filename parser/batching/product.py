@@ -49,17 +49,19 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
 class _Linear(Function):
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.save_for_backward(inputs, weight)
-        return times_transposed(inputs, weight, bias)
+        rounded = _round_up(inputs)
+        ctx.save_for_backward(rounded, weight)
+        return _onednn(rounded, weight, bias)[: len(inputs)]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        inputs, weight = ctx.saved_tensors
+        rounded, weight = ctx.saved_tensors
         needs_input, needs_weight, needs_bias = ctx.needs_input_grad
+        rounded_gradient = _round_up(gradient)
         return (
-            times_transposed(gradient, weight.T) if needs_input else None,
-            transposed_times(gradient, inputs) if needs_weight else None,
+            _onednn(rounded_gradient, weight.T)[: len(gradient)] if needs_input else None,
+            _onednn(rounded_gradient.T, rounded.T) if needs_weight else None,
             gradient.sum(0) if needs_bias else None,
         )
 
@@ -88,4 +90,9 @@ def _round_up(matrix: Tensor) -> Tensor:
     rows = len(matrix)
     unit = max(8, 1 << max(0, rows.bit_length() - SHAPES_PER_OCTAVE.bit_length()))
     missing = -rows % unit
-    return F.pad(matrix, (0, 0, 0, missing)) if missing else matrix
+    if not missing:
+        return _dense(matrix)
+    rounded = matrix.new_empty(rows + missing, matrix.shape[1])
+    rounded[:rows] = matrix
+    rounded[rows:] = 0
+    return rounded
