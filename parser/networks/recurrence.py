@@ -28,19 +28,26 @@ def state_size(lstm: nn.LSTM) -> int:
     return 2 * lstm.num_layers * lstm.hidden_size
 
 
-def advance(lstm: nn.LSTM, inputs: Tensor, state: Tensor) -> Tensor:
+def project(lstm: nn.LSTM, inputs: Tensor) -> Tensor:
+    """[rows, 4 * hidden] The inputs' part of the first layer's gates; inputs: [rows, input]."""
+    input_weight, _, bias = layer_weights(lstm, 0)
+    return linear(inputs, input_weight, bias)
+
+
+def advance(lstm: nn.LSTM, projected: Tensor, state: Tensor) -> Tensor:
     """One frame through all layers.
 
-    inputs: [batch, input]; state: [batch, 2 * layers * hidden], each layer's hidden and cell state. Returns
-    the new state; its top layer's hidden state is `output(lstm, state)`.
+    projected: [batch, 4 * hidden], the inputs as `project` gives them; state: [batch, 2 * layers * hidden],
+    each layer's hidden and cell state. Returns the new state; its top layer's hidden state is its `output`.
     """
     parts = list(state.split(lstm.hidden_size, dim=1))
     for layer in range(lstm.num_layers):
         hidden, cell = parts[2 * layer : 2 * layer + 2]
         input_weight, recurrent_weight, bias = layer_weights(lstm, layer)
-        gates = linear(inputs, input_weight, bias) + linear(hidden, recurrent_weight)
+        if layer:
+            projected = linear(dropout(parts[2 * layer - 2], lstm.dropout, lstm.training), input_weight, bias)
+        gates = projected + linear(hidden, recurrent_weight)
         parts[2 * layer : 2 * layer + 2] = lstm_cell(gates, cell)
-        inputs = dropout(parts[2 * layer], lstm.dropout, lstm.training)
     return torch.cat(parts, dim=1)
 
 
@@ -55,10 +62,10 @@ def over_forest(lstm: nn.LSTM, inputs: Tensor, forest: Forest) -> Tensor:
     Layer after layer, so that a layer's input product is one for all nodes. Dropout between the layers, as
     the library does it: one mask per node.
     """
-    for layer in range(lstm.num_layers):
-        if layer:
-            inputs = dropout(inputs, lstm.dropout, lstm.training)
+    _, recurrent_weight, _ = layer_weights(lstm, 0)
+    hidden = forest_lstm(project(lstm, inputs), recurrent_weight, forest)
+    for layer in range(1, lstm.num_layers):
         input_weight, recurrent_weight, bias = layer_weights(lstm, layer)
-        gates = linear(inputs, input_weight, bias)
-        inputs = forest_lstm(gates, recurrent_weight, forest)
-    return inputs
+        projected = linear(dropout(hidden, lstm.dropout, lstm.training), input_weight, bias)
+        hidden = forest_lstm(projected, recurrent_weight, forest)
+    return hidden

@@ -47,7 +47,8 @@ class Stepper:
     def advance(self, transitions: Tensor, actions: Tensor, words: Tensor) -> None:
         """Take the transitions [batch].
 
-        actions: [batch, action], their embeddings; words: [batch, token], those on top afterwards.
+        actions: [batch, 4 * hidden], their embeddings, projected; words: the same of the words on top
+        afterwards. See `recurrence.project`.
         """
         network, kind = self._network, self._inventory.kind[transitions]
         read, move = self._inventory.stack_read[kind], self._inventory.stack_move[kind]
@@ -58,7 +59,8 @@ class Stepper:
 
 def _first_state(lstm: torch.nn.LSTM, inputs: Tensor) -> Tensor:
     """[1, state] After one frame [input]."""
-    return recurrence.advance(lstm, inputs[None], inputs.new_zeros(1, recurrence.state_size(lstm)))
+    projected = recurrence.project(lstm, inputs[None])
+    return recurrence.advance(lstm, projected, inputs.new_zeros(1, recurrence.state_size(lstm)))
 
 
 def step(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
@@ -75,7 +77,9 @@ def step(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
     scores = []
     for taken, action, word, shown in zip(transitions, actions, words, buffers, strict=True):
         scores.append(stepper.scores(shown))
-        stepper.advance(taken, action, word)
+        stepper.advance(
+            taken, recurrence.project(network.history, action), recurrence.project(network.stack, word)
+        )
     return torch.cat(scores)[batch.step]
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from parser.networks import recurrence
 from parser.networks.examples import buffer_tokens
 from parser.networks.loss import ILLEGAL_SCORE
 from parser.networks.stepper import Stepper
@@ -33,7 +34,7 @@ class Tree(NamedTuple):
 
 
 def parse_stream(
-    model: Model, sentences: Iterable[Sentence], slots: int = 256, read_ahead: int = 50_000
+    model: Model, sentences: Iterable[Sentence], slots: int = 256, read_ahead: int = 25_000
 ) -> Iterator[tuple[Sentence, Tree]]:
     """Parse any number of sentences, in their order, in bounded memory.
 
@@ -82,7 +83,9 @@ class Encoded:
     lengths: Tensor
     """[sentences]"""
     words: Tensor
-    """[W + 2, token] Word vectors, then ROOT's and the buffer's end."""
+    """[W + 2, 4 * hidden] Words, then ROOT and the buffer's end, projected for the stack's LSTM."""
+    actions: Tensor
+    """[transitions + 1, 4 * hidden] Embeddings of the transitions, projected for the history's LSTM."""
     buffer: Tensor
     """[W + sentences, hidden] What the buffers show, for every front of each sentence from its first word."""
 
@@ -95,7 +98,12 @@ def _encode(model: Model, tokens: Ragged) -> Encoded:
     for rows in torch.arange(len(tokens)).split(ENCODED_TOGETHER):
         table_rows = torch.cat([tokens.elements(rows), torch.tensor([len(words) - 2, len(words) - 1])])
         chunks.append(_encode_buffers(model, words[table_rows.to(device)], tokens.lengths[rows].to(device)))
-    return Encoded(tokens.lengths.to(device), words, torch.cat(chunks))
+    return Encoded(
+        lengths=tokens.lengths.to(device),
+        words=recurrence.project(network.stack, words),
+        actions=recurrence.project(network.history, network.actions.weight),
+        buffer=torch.cat(chunks),
+    )
 
 
 def _encode_buffers(model: Model, table: Tensor, lengths: Tensor) -> Tensor:
@@ -129,7 +137,7 @@ def _take_best_transitions(model: Model, encoded: Encoded, queue: _Queue, steppe
     best = scores.masked_fill(~legal, ILLEGAL_SCORE).argmax(1)
     best = best.masked_fill(inventory.system.finished(state), inventory.wait)
     top = inventory.apply(state, best)
-    stepper.advance(best, model.network.actions(best), encoded.words[queue.word_rows(top)])
+    stepper.advance(best, encoded.actions[best], encoded.words[queue.word_rows(top)])
 
 
 class _Queue:

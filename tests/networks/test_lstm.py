@@ -30,7 +30,7 @@ def test_frames_one_by_one_and_a_forest_of_chains_give_what_the_library_gives(la
         state = inputs.new_zeros(4, recurrence.state_size(lstm))
         outputs = []
         for frame in inputs:
-            state = recurrence.advance(lstm, frame, state)
+            state = recurrence.advance(lstm, recurrence.project(lstm, frame), state)
             outputs.append(recurrence.output(lstm, state))
         return torch.stack(outputs)
 
