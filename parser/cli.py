@@ -92,9 +92,9 @@ def _add_model(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--device", default="auto", help="cpu, cuda, ...; CUDA where there is one unless said"
     )
-    command.add_argument("--threads", type=int, help="CPU threads; all cores unless said")
+    command.add_argument("--threads", type=_positive, default=1, help="CPU threads (%(default)s)")
     command.add_argument(
-        "--slots", type=int, default=256, help="sentences parsed at the same time (%(default)s)"
+        "--slots", type=_positive, default=256, help="sentences parsed at the same time (%(default)s)"
     )
 
 
@@ -102,7 +102,7 @@ def _train(options: argparse.Namespace) -> None:
     config = read_config(options.config, options.overrides)
     run = options.run or Path("runs") / options.config.stem
     device = choose_device(config.device)
-    _use_threads(config.threads)
+    torch.set_num_threads(config.threads)
     began = time.monotonic()
     scores = train(config, run, device)
     print(f"\nbest model: {run / BEST_MODEL}, trained in {time.monotonic() - began:.0f} s on {device}")
@@ -114,7 +114,7 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> None:
-    _use_threads(options.threads)
+    torch.set_num_threads(options.threads)
     model = Model.load(options.model, choose_device(options.device))
     scores = _scores(model, options.treebank, options.slots, punctuation=not options.no_punct)
     print(json.dumps(scores.as_dict()) if options.json else report(scores))
@@ -127,7 +127,7 @@ def _scores(model: Model, treebank: str, slots: int = 256, punctuation: bool = T
 
 
 def _parse(options: argparse.Namespace) -> None:
-    _use_threads(options.threads)
+    torch.set_num_threads(options.threads)
     model = Model.load(options.model, choose_device(options.device))
     sentences = words = 0
     began = time.monotonic()
@@ -167,6 +167,8 @@ def _check(options: argparse.Namespace) -> None:
         raise ValueError("\n".join(failures))
 
 
-def _use_threads(threads: int | None) -> None:
-    if threads:
-        torch.set_num_threads(threads)
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number

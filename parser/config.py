@@ -88,8 +88,9 @@ class Config(Settings):
     training: TrainingSettings = TrainingSettings()
     device: str = "auto"
     """cpu, cuda, cuda:1, ...; auto takes CUDA where there is one."""
-    threads: int | None = Field(None, gt=0)
-    """CPU threads; all cores unless said."""
+    threads: int = Field(1, gt=0)
+    """CPU threads. The products are small: a second thread brings a third at best, and on a machine that is
+    busy with other things the two wait for each other most of the time."""
 
 
 def data_path(path: str) -> str:
