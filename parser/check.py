@@ -51,15 +51,7 @@ def _stack_depths(sentences: Sequence[Sentence]) -> list[tuple[str, str]]:
     rows = []
     for name, system in SYSTEMS.items():
         began = time.monotonic()
-        inventory = Inventory.build(
-            system, len(vocabulary.labels), vocabulary.word_labels, vocabulary.root_labels
-        )
-        encoded = (
-            vocabulary.encode_tokens(sentences),
-            vocabulary.encode_heads(sentences),
-            vocabulary.encode_labels(sentences),
-        )
-        nodes = Examples.prepare(inventory, *encoded).nodes
+        nodes = Examples.of(Inventory.of(system, vocabulary), vocabulary, sentences).nodes
         seconds = time.monotonic() - began
         depths = [int(sentence[:, 1].max()) + 1 for sentence in nodes.unflatten()]
         percentiles = quantiles(depths, n=100, method="inclusive") if len(depths) > 1 else depths * 99

@@ -32,9 +32,7 @@ def main(path: str) -> None:
     treebank = [s for s in read_treebank("data/quickstart/dev.conllu") if is_projective(s.heads)]
     sentences = [next(s for s in treebank if len(s) == length) for length in LENGTHS]
     vocabulary = Vocabulary.build(sentences, ["form"])
-    inventory = Inventory.build(
-        SYSTEMS["arc-hybrid"], len(vocabulary.labels), vocabulary.word_labels, vocabulary.root_labels
-    )
+    inventory = Inventory.of(SYSTEMS["arc-hybrid"], vocabulary)
     trajectory = oracle_trajectory(
         inventory, vocabulary.encode_heads(sentences), vocabulary.encode_labels(sentences)
     )

@@ -6,7 +6,7 @@ Calls that depend on one another get different levels; all calls of one level ru
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -19,20 +19,19 @@ class Level(NamedTuple):
     nodes: slice
     parents: slice
     """Those nodes of the level before that have children; empty for level 0."""
-    parent: Tensor
-    """[nodes of the level] Place of each node's parent among `parents`."""
 
 
 @dataclass(frozen=True)
 class Forest:
     """A forest's nodes in the order in which they run: by level, and in a level those with children first.
 
-    order: [nodes] the node at each position; position: [nodes] the position of each node; levels: one after
-    the other, each on the one before.
+    order: [nodes] the node at each position; position: [nodes] the position of each node; parent: [nodes] for
+    each position, the place of its parent among its level's `parents`; levels: each on the one before.
     """
 
     order: Tensor
     position: Tensor
+    parent: Tensor
     levels: tuple[Level, ...]
 
     @classmethod
@@ -43,23 +42,32 @@ class Forest:
         order = (2 * depth + (~has_child).long()).argsort(stable=True)
         position = torch.empty_like(order)
         position[order] = torch.arange(len(order))
-        sizes = torch.bincount(depth).tolist()
-        parent_counts = torch.bincount(depth[has_child], minlength=len(sizes)).tolist()
-        parent_position = position[parent[order].clamp(min=0)]
-        return cls(order, position, tuple(_levels(sizes, parent_counts, parent_position)))
+        sizes = torch.bincount(depth)
+        parent_counts = torch.bincount(depth[has_child], minlength=len(sizes))
+        level_starts = sizes.cumsum(0) - sizes
+        start_above = level_starts[(depth[order] - 1).clamp(min=0)]
+        parent_place = position[parent[order].clamp(min=0)] - start_above
+        levels = tuple(_levels(sizes.tolist(), parent_counts.tolist()))
+        return cls(order, position, parent_place, levels)
 
     def to(self, device: torch.device) -> Forest:
-        levels = tuple(level._replace(parent=level.parent.to(device)) for level in self.levels)
-        return Forest(self.order.to(device), self.position.to(device), levels)
+        """With `parent`, which running needs, on the device; the others are for whoever prepares the inputs."""
+        return replace(self, parent=to_device(self.parent, device))
 
 
-def _levels(sizes: list[int], parent_counts: list[int], parent_position: Tensor) -> Iterator[Level]:
+def _levels(sizes: list[int], parent_counts: list[int]) -> Iterator[Level]:
     start, parents = 0, slice(0, 0)
     for size, parent_count in zip(sizes, parent_counts, strict=True):
-        nodes = slice(start, start + size)
-        yield Level(nodes, parents, parent_position[nodes] - parents.start)
+        yield Level(slice(start, start + size), parents)
         parents = slice(start, start + parent_count)
         start += size
+
+
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """A copy that the host does not wait for; itself if it is there already."""
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
 
-from parser.batching.levels import Forest, StackForest
+from parser.batching.levels import Forest, StackForest, to_device
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import oracle_trajectory
 from parser.transitions.trajectory import Trajectory
 from parser.treebank.ragged import Ragged
+from parser.treebank.sentence import Sentence
+from parser.treebank.vocabulary import Vocabulary
 
 PREPARED_TOGETHER = 512
 
@@ -51,7 +54,8 @@ class Batch:
         return self.history.shape[1]
 
     def to(self, device: torch.device) -> Batch:
-        return replace(self, **{f.name: getattr(self, f.name).to(device) for f in fields(self)})
+        moved = {f.name: to_device(getattr(self, f.name), device) for f in fields(self) if f.name != "forest"}
+        return replace(self, forest=self.forest.to(device), **moved)
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,16 @@ class Examples:
     """[nodes, 3]: parent (-1 for none), depth and word of every row that the stack stores."""
 
     @classmethod
+    def of(cls, inventory: Inventory, vocabulary: Vocabulary, sentences: Sequence[Sentence]) -> Examples:
+        """Sentences with projective trees. Raises ValueError for others."""
+        return cls.prepare(
+            inventory,
+            vocabulary.encode_tokens(sentences),
+            vocabulary.encode_heads(sentences),
+            vocabulary.encode_labels(sentences),
+        )
+
+    @classmethod
     def prepare(cls, inventory: Inventory, tokens: Ragged, heads: Ragged, labels: Ragged) -> Examples:
         """Ask the oracle for the trajectories of projective trees. Raises ValueError for others."""
         by_length = heads.lengths.argsort()
@@ -80,6 +94,9 @@ class Examples:
             legal += allowed.unflatten()
             nodes += stored.unflatten()
         place = by_length.argsort()
+        if not steps:
+            nothing = Ragged(torch.zeros(0, 4, dtype=torch.long), heads.lengths)
+            return cls(inventory, tokens, nothing, nothing, nothing)
         return cls(inventory, tokens, *(Ragged.of(parts).select(place) for parts in (steps, legal, nodes)))
 
     def __len__(self) -> int:

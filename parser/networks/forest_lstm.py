@@ -35,8 +35,8 @@ class _ForestLSTM(Function):
         nodes, size = len(gates), weight.shape[1]
         active = gates.clone()  # [nodes, 4 * hidden] gates after their activations
         cell, squashed_cell, hidden = gates.new_empty(3, nodes, size)  # each [nodes, hidden]
-        for here, parents, parent in forest.levels:
-            gate = active[here]
+        for here, parents in forest.levels:
+            gate, parent = active[here], forest.parent[here]
             if parents.stop > parents.start:
                 # Each parent is multiplied once, whatever the number of its children.
                 gate += times_transposed(hidden[parents], weight).index_select(0, parent)
@@ -55,6 +55,7 @@ class _ForestLSTM(Function):
     @once_differentiable
     def backward(ctx: Any, hidden_gradient: Tensor) -> tuple[Tensor | None, ...]:
         weight, active, cell, squashed_cell, hidden = ctx.saved_tensors
+        forest = ctx.forest
         into, forget, new, out = active.chunk(4, dim=1)
         hidden_gradient = hidden_gradient.clone()
         cell_gradient = torch.zeros_like(cell)
@@ -62,9 +63,9 @@ class _ForestLSTM(Function):
         slope = activation_slopes(active)  # [nodes, 4 * hidden]
         cell_slope = out * (1 - squashed_cell * squashed_cell)
         child_gradients, parent_rows = [], []
-        for here, parents, parent in reversed(ctx.forest.levels):
+        for here, parents in reversed(forest.levels):
             cell_gradient[here].addcmul_(hidden_gradient[here], cell_slope[here])
-            at_cell, at_gate = cell_gradient[here], gate_gradient[here]
+            at_cell, at_gate, parent = cell_gradient[here], gate_gradient[here], forest.parent[here]
             at_into, at_forget, at_new, at_out = at_gate.chunk(4, dim=1)
             torch.mul(at_cell, new[here], out=at_into)
             torch.mul(at_cell, into[here], out=at_new)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from parser.batching.product import linear
 from parser.config import NetworkSettings
-from parser.networks import recurrence
+from parser.networks import stack_lstm
 from parser.networks.dropout import dropout
 from parser.networks.examples import Batch
 from parser.networks.token_encoder import TokenEncoder
@@ -44,7 +44,7 @@ class StackParser(nn.Module):
     def replay(self, batch: Batch) -> Tensor:
         """[S, transitions] Scores of all steps of known trajectories, before each of them is taken."""
         table = self.tokens(batch.tokens)  # [W + 2, token]
-        nodes = recurrence.over_forest(self.stack, table[batch.node_tokens], batch.forest)  # [N, hidden]
+        nodes = stack_lstm.over_forest(self.stack, table[batch.node_tokens], batch.forest)  # [N, hidden]
         history, _ = self.history(self.actions(batch.history))  # [steps, B, hidden]
         joined = (
             self.read(self.from_stack, nodes)[batch.top_node]

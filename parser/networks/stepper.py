@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.stack import Stack
-from parser.networks import recurrence
+from parser.networks import stack_lstm
 from parser.networks.examples import Batch
 from parser.networks.stack_parser import StackParser
 from parser.transitions.inventory import Inventory
@@ -38,8 +38,8 @@ class Stepper:
     def scores(self, buffer: Tensor) -> Tensor:
         """[batch, transitions] buffer: [batch, hidden], of `StackParser.read_buffer` for the fronts."""
         network = self._network
-        top = recurrence.output(network.stack, self.stack.top())
-        history = recurrence.output(network.history, self._history)
+        top = stack_lstm.output(network.stack, self.stack.top())
+        history = stack_lstm.output(network.history, self._history)
         return network.score(
             network.read(network.from_stack, top) + buffer + network.read(network.from_history, history)
         )
@@ -48,19 +48,19 @@ class Stepper:
         """Take the transitions [batch].
 
         actions: [batch, 4 * hidden], their embeddings, projected; words: the same of the words on top
-        afterwards. See `recurrence.project`.
+        afterwards. See `stack_lstm.project`.
         """
         network, kind = self._network, self._inventory.kind[transitions]
         read, move = self._inventory.stack_read[kind], self._inventory.stack_move[kind]
-        row = recurrence.advance(network.stack, words, self.stack.previous(read))
+        row = stack_lstm.advance(network.stack, words, self.stack.previous(read))
         self.stack.write(read, move, row)
-        self._history = recurrence.advance(network.history, actions, self._history)
+        self._history = stack_lstm.advance(network.history, actions, self._history)
 
 
 def _first_state(lstm: torch.nn.LSTM, inputs: Tensor) -> Tensor:
     """[1, state] After one frame [input]."""
-    projected = recurrence.project(lstm, inputs[None])
-    return recurrence.advance(lstm, projected, inputs.new_zeros(1, recurrence.state_size(lstm)))
+    projected = stack_lstm.project(lstm, inputs[None])
+    return stack_lstm.advance(lstm, projected, inputs.new_zeros(1, stack_lstm.state_size(lstm)))
 
 
 def step(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
@@ -78,7 +78,7 @@ def step(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
     for taken, action, word, shown in zip(transitions, actions, words, buffers, strict=True):
         scores.append(stepper.scores(shown))
         stepper.advance(
-            taken, recurrence.project(network.history, action), recurrence.project(network.stack, word)
+            taken, stack_lstm.project(network.history, action), stack_lstm.project(network.stack, word)
         )
     return torch.cat(scores)[batch.step]
 

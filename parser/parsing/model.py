@@ -39,12 +39,7 @@ class Model:
         vectors: Tensor | None = None,
     ) -> Model:
         """A model with fresh weights. vectors: [words, size], those of the vocabulary's pretrained words."""
-        inventory = Inventory.build(
-            SYSTEMS[settings.system],
-            len(vocabulary.labels),
-            vocabulary.word_labels,
-            vocabulary.root_labels,
-        )
+        inventory = Inventory.of(SYSTEMS[settings.system], vocabulary)
         lexicon_sizes = {name: len(lexicon) for name, lexicon in vocabulary.columns.items()}
         network = StackParser(settings.network, lexicon_sizes, len(inventory), vectors)
         return cls(settings, vocabulary, inventory.to(device), network.to(device))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from parser.networks import recurrence
+from parser.networks import stack_lstm
 from parser.networks.examples import buffer_tokens
 from parser.networks.loss import ILLEGAL_SCORE
 from parser.networks.stepper import Stepper
@@ -100,8 +100,8 @@ def _encode(model: Model, tokens: Ragged) -> Encoded:
         chunks.append(_encode_buffers(model, words[table_rows.to(device)], tokens.lengths[rows].to(device)))
     return Encoded(
         lengths=tokens.lengths.to(device),
-        words=recurrence.project(network.stack, words),
-        actions=recurrence.project(network.history, network.actions.weight),
+        words=stack_lstm.project(network.stack, words),
+        actions=stack_lstm.project(network.history, network.actions.weight),
         buffer=torch.cat(chunks),
     )
 

@@ -16,6 +16,9 @@ from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import Vocabulary, seen_once
 
+FORM_COLUMN = 0
+"""Where `load` puts the forms among the columns of the tokens."""
+
 
 @dataclass(frozen=True)
 class TrainingData:
@@ -45,23 +48,12 @@ def load(config: Config, device: torch.device) -> tuple[Model, TrainingData]:
     if network.pretrained:
         words, vectors = read_vectors(data_path(network.pretrained))
     vocabulary = Vocabulary.build(projective, ["form", *network.tag_sizes], words)
+    if not vocabulary.word_labels:
+        raise ValueError(f"{config.treebank.train}: no arc between two words to learn from")
     model = Model.build(config.parser, vocabulary, device, vectors)
-    train = _examples(model, projective)
-    forms = train.tokens.values[:, list(vocabulary.columns).index("form")]
-    return model, TrainingData(
-        train_sentences,
-        dev_sentences,
-        train,
-        _examples(model, [sentence for sentence in dev_sentences if is_projective(sentence.heads)]),
-        seen_once(forms, len(vocabulary.columns["form"])),
-    )
-
-
-def _examples(model: Model, sentences: list[Sentence]) -> Examples:
-    vocabulary = model.vocabulary
-    return Examples.prepare(
-        model.inventory.to(torch.device("cpu")),
-        vocabulary.encode_tokens(sentences),
-        vocabulary.encode_heads(sentences),
-        vocabulary.encode_labels(sentences),
-    )
+    inventory = model.inventory.to(torch.device("cpu"))
+    train = Examples.of(inventory, vocabulary, projective)
+    projective_dev = [sentence for sentence in dev_sentences if is_projective(sentence.heads)]
+    dev = Examples.of(inventory, vocabulary, projective_dev)
+    rare_forms = seen_once(train.tokens.values[:, FORM_COLUMN], len(vocabulary.columns["form"]))
+    return model, TrainingData(train_sentences, dev_sentences, train, dev, rare_forms)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from parser.transitions.state import State
 from parser.transitions.system import WAIT, TransitionSystem
+from parser.treebank.vocabulary import Vocabulary
 
 UNKNOWN_LABEL = 0
 
@@ -38,6 +39,11 @@ class Inventory:
     head: Tensor
     dependent: Tensor
     headless_change: Tensor
+
+    @classmethod
+    def of(cls, system: TransitionSystem, vocabulary: Vocabulary) -> Inventory:
+        """With the labels that a training treebank named."""
+        return cls.build(system, len(vocabulary.labels), vocabulary.word_labels, vocabulary.root_labels)
 
     @classmethod
     def build(
@@ -92,8 +98,7 @@ class Inventory:
         Returns the words [batch] that lie on top of the stacks afterwards.
         """
         kind = self.kind[transitions]
-        nowhere = torch.full_like(state.front, -1)
-        words = torch.stack([state.top(), state.top(below=1), state.front, nowhere])  # [places, batch]
+        words = state.words()  # [places, batch]
         head, dependent, top = (
             words.gather(0, place[kind][None]).squeeze(0) for place in (self.head, self.dependent, self.top)
         )

@@ -37,11 +37,8 @@ def oracle_trajectory(inventory: Inventory, heads: Ragged, labels: Ragged) -> Tr
         wanted = inventory.system.oracle(state, gold) & legal
         # The first that is wanted; for a tree that can not be built, at least one that is legal.
         kind = (2 * wanted.int() + legal.int()).argmax(1)  # [batch]
-        dependent = torch.stack(
-            [state.top(), state.top(below=1), state.front, torch.full_like(state.front, -1)]
-        )
-        word = dependent.gather(0, inventory.dependent[kind][None]).squeeze(0)
-        return inventory.number[kind, gold_labels[state.place(word)]]
+        dependent = state.words().gather(0, inventory.dependent[kind][None]).squeeze(0)
+        return inventory.number[kind, gold_labels[state.place(dependent)]]
 
     trajectory = record(inventory, state, choose)
     if not torch.equal(state.heads, gold.heads):

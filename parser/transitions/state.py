@@ -12,7 +12,7 @@ from parser.treebank.sentence import NO_HEAD
 
 @dataclass
 class State:
-    """The configurations of a batch. Changed in place by `TransitionSystem.apply`.
+    """The configurations of a batch. Changed in place by `Inventory.apply`.
 
     Words count from 1 in each sentence and ROOT is 0. Facts about words lie in flat tensors [words + 1],
     sentence after sentence; `base` + word is a word's place there, and the last place belongs to no word.
@@ -54,6 +54,11 @@ class State:
         """[batch] S0, or S1 with `below` 1; ROOT where the stack ends."""
         place = (self.depth - 1 - below).clamp(min=0)
         return self.stack.gather(1, place[:, None]).squeeze(1)
+
+    def words(self) -> Tensor:
+        """[places, batch] The words at S0, S1, B0 and, -1, nowhere: the order of `system.Place`."""
+        nowhere = torch.full_like(self.front, -1)
+        return torch.stack([self.top(), self.top(below=1), self.front, nowhere])
 
     def place(self, word: Tensor) -> Tensor:
         """[batch] Places of the words [batch] in the flat tensors; the last for ROOT and the empty buffer."""

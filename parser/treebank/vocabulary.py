@@ -95,17 +95,17 @@ class Vocabulary:
             [lexicon.number(string) for sentence in sentences for string in COLUMNS[name](sentence)]
             for name, lexicon in self.columns.items()
         ]
-        return Ragged(torch.tensor(numbers).T.contiguous(), _lengths(sentences))
+        return Ragged(_integers(numbers).T.contiguous(), _lengths(sentences))
 
     def encode_heads(self, sentences: Sequence[Sentence]) -> Ragged:
         """Values [words], 0 for ROOT."""
-        return Ragged(torch.tensor([h for s in sentences for h in s.heads]), _lengths(sentences))
+        return Ragged(_integers([h for s in sentences for h in s.heads]), _lengths(sentences))
 
     def encode_labels(self, sentences: Sequence[Sentence]) -> Ragged:
         """Values [words], 0 for a label that training never saw."""
         number = self.labels.number
         return Ragged(
-            torch.tensor([number(label) for s in sentences for label in s.labels]), _lengths(sentences)
+            _integers([number(label) for s in sentences for label in s.labels]), _lengths(sentences)
         )
 
     def save(self, path: Path) -> None:
@@ -129,7 +129,12 @@ class Vocabulary:
 
 
 def _lengths(sentences: Sequence[Sentence]) -> Tensor:
-    return torch.tensor([len(sentence) for sentence in sentences])
+    return _integers([len(sentence) for sentence in sentences])
+
+
+def _integers(numbers: list[int] | list[list[int]]) -> Tensor:
+    """Of integers even if there are none."""
+    return torch.tensor(numbers, dtype=torch.long)
 
 
 def seen_once(forms: Tensor, size: int) -> Tensor:

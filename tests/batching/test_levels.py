@@ -28,12 +28,12 @@ def test_a_forest_runs_level_by_level_and_finds_its_parents(parents):
     assert forest.order[forest.position].tolist() == list(range(len(parents)))
     assert len(forest.levels) == max(depth) + 1
     seen = []
-    for number, (nodes, above, parent) in enumerate(forest.levels):
+    for number, (nodes, above) in enumerate(forest.levels):
         here = forest.order[nodes].tolist()
         seen += here
         assert {depth[node] for node in here} == {number}
         if number:
-            assert [parents[node] for node in here] == forest.order[above][parent].tolist()
+            assert [parents[node] for node in here] == forest.order[above][forest.parent[nodes]].tolist()
             assert set(forest.order[above].tolist()) == {parents[node] for node in here}
     assert sorted(seen) == list(range(len(parents)))
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from parser.batching.levels import Forest
-from parser.networks import recurrence
+from parser.networks import stack_lstm
 from parser.networks.forest_lstm import forest_lstm
 from parser.networks.lstm_cell import lstm_cell
 
@@ -27,16 +27,16 @@ def test_frames_one_by_one_and_a_forest_of_chains_give_what_the_library_gives(la
         return lstm(inputs)[0]
 
     def frame_by_frame():
-        state = inputs.new_zeros(4, recurrence.state_size(lstm))
+        state = inputs.new_zeros(4, stack_lstm.state_size(lstm))
         outputs = []
         for frame in inputs:
-            state = recurrence.advance(lstm, recurrence.project(lstm, frame), state)
-            outputs.append(recurrence.output(lstm, state))
+            state = stack_lstm.advance(lstm, stack_lstm.project(lstm, frame), state)
+            outputs.append(stack_lstm.output(lstm, state))
         return torch.stack(outputs)
 
     def forest():
         of = chains(4, 7).to(device)
-        return recurrence.over_forest(lstm, inputs.flatten(0, 1)[of.order], of)[of.position].view(7, 4, 6)
+        return stack_lstm.over_forest(lstm, inputs.flatten(0, 1)[of.order], of)[of.position].view(7, 4, 6)
 
     results = []
     for run in (library, frame_by_frame, forest):
