@@ -28,17 +28,17 @@ train: $(READY)
 	$(PYTHON) -m parser train $(CONFIG) $(ARGUMENTS)
 
 evaluate: $(READY)
-	$(PYTHON) -m parser evaluate $(MODEL) $(TREEBANK) $(ARGUMENTS)
+	@$(PYTHON) -m parser evaluate $(MODEL) $(TREEBANK) $(ARGUMENTS)
 
 parse: $(READY)
-	$(PYTHON) -m parser parse $(MODEL) $(IN) -o $(OUT) $(ARGUMENTS)
+	@$(PYTHON) -m parser parse $(MODEL) $(IN) -o $(OUT) $(ARGUMENTS)
 
 test: $(READY)
-	$(PYTHON) -m pytest -m "not slow and not gpu" $(ARGUMENTS)
+	$(PYTHON) -m pytest -m "not slow" $(ARGUMENTS)
 
-# Everything but what needs a GPU; real treebanks are looked for under PARSER_DATA.
+# With the slow tests, which read the real treebanks under PARSER_DATA.
 test-slow: $(READY)
-	$(PYTHON) -m pytest -m "not gpu" $(ARGUMENTS)
+	$(PYTHON) -m pytest $(ARGUMENTS)
 
 # The whole suite with its tensors on the GPU.
 test-gpu: $(READY)

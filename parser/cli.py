@@ -17,11 +17,11 @@ import torch
 from parser.check import describe
 from parser.config import data_path
 from parser.config_file import read_config
+from parser.evaluation.evaluate import evaluate
 from parser.evaluation.report import report
-from parser.evaluation.scores import Scores, score
 from parser.machine import choose_device, peak_memory
 from parser.parsing.model import Model
-from parser.parsing.slots import parse_stream
+from parser.parsing.slots import SLOTS, parse_stream
 from parser.training.loop import BEST_MODEL, train
 from parser.treebank.conllu import read_treebank, stream_sentences, with_tree
 
@@ -94,7 +94,7 @@ def _add_model(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--threads", type=_positive, default=1, help="CPU threads (%(default)s)")
     command.add_argument(
-        "--slots", type=_positive, default=256, help="sentences parsed at the same time (%(default)s)"
+        "--slots", type=_positive, default=SLOTS, help="sentences parsed at the same time (%(default)s)"
     )
 
 
@@ -108,7 +108,9 @@ def _train(options: argparse.Namespace) -> None:
     print(f"\nbest model: {run / BEST_MODEL}, trained in {time.monotonic() - began:.0f} s on {device}")
     print(f"dev   UAS {scores.uas:.2f}  LAS {scores.las:.2f}")
     if config.treebank.test:
-        scores = _scores(Model.load(run / BEST_MODEL, device), data_path(config.treebank.test))
+        scores = evaluate(
+            Model.load(run / BEST_MODEL, device), read_treebank(data_path(config.treebank.test))
+        )
         print(f"test  UAS {scores.uas:.2f}  LAS {scores.las:.2f}")
     print(f"peak memory {peak_memory(device)}")
 
@@ -116,14 +118,9 @@ def _train(options: argparse.Namespace) -> None:
 def _evaluate(options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads)
     model = Model.load(options.model, choose_device(options.device))
-    scores = _scores(model, options.treebank, options.slots, punctuation=not options.no_punct)
+    gold = read_treebank(options.treebank)
+    scores = evaluate(model, gold, options.slots, punctuation=not options.no_punct)
     print(json.dumps(scores.as_dict()) if options.json else report(scores))
-
-
-def _scores(model: Model, treebank: str, slots: int = 256, punctuation: bool = True) -> Scores:
-    gold = read_treebank(treebank)
-    trees = (tree for _, tree in parse_stream(model, gold, slots))
-    return score(gold, trees, punctuation)
 
 
 def _parse(options: argparse.Namespace) -> None:
@@ -146,14 +143,20 @@ def _parse(options: argparse.Namespace) -> None:
 
 @contextmanager
 def _open_output(path: str, source: str) -> Iterator[TextIO]:
+    """A file that takes its name when it is whole, or standard output."""
     if path == "-":
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="")  # type: ignore[union-attr]
         yield sys.stdout
         return
-    if path == source or (os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source)):
+    if os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
         raise ValueError(f"{path}: output would overwrite the input while it is read; choose another name")
-    with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-        yield file
+    unfinished = f"{path}.part"
+    try:
+        with open(unfinished, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            yield file
+        os.replace(unfinished, path)
+    finally:
+        Path(unfinished).unlink(missing_ok=True)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -161,6 +164,8 @@ def _check(options: argparse.Namespace) -> None:
     for treebank in options.treebanks:
         try:
             print(describe(treebank))
+        except BrokenPipeError:
+            raise
         except (ValueError, OSError) as error:
             failures.append(_message(error))
     if failures:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -28,7 +28,7 @@ class NetworkSettings(Settings):
     """Of the trained embedding of a word form."""
     pretrained: str | None = None
     """Text file of word vectors (word2vec, GloVe, fastText): kept as they are, and stored with the model."""
-    tag_sizes: dict[Literal["upos", "xpos"], int] = {"upos": 12}
+    tag_sizes: dict[Literal["upos", "xpos"], Annotated[int, Field(gt=0)]] = {"upos": 12}
     """The tag columns that the parser sees, and the sizes of their embeddings."""
     token_size: int = Field(60, gt=0)
     """Of the vector that stands for a word, its parts joined."""

@@ -35,13 +35,15 @@ def read_config(path: Path, overrides: Sequence[str] = ()) -> Config:
 
     Raises ConfigError, FileNotFoundError.
     """
-    text = path.read_text(encoding="utf-8")
     try:
+        text = path.read_text(encoding="utf-8")
         node = yaml.compose(text, Loader=_Loader)
         content = yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         raise ConfigError(f"{path}:{mark.line + 1 if mark else 1}: not YAML: {error.problem}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not YAML in UTF-8: {error}") from None
     if not isinstance(node, yaml.MappingNode):
         raise ConfigError(f"{path}:1: a config is a list of keys and values")
     places: dict[KeyPath, str] = {}
@@ -86,12 +88,15 @@ def _override(content: dict[str, Any], override: str, places: dict[KeyPath, str]
 
 def _message(detail: ErrorDetails, places: dict[KeyPath, str], path: str) -> str:
     keys = tuple(str(part) for part in detail["loc"])
-    place = next((places[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in places), path)
+    known = max((n for n in range(len(keys) + 1) if keys[:n] in places), default=0)
+    place = places.get(keys[:known], path)
+    if known and detail["type"] not in ("extra_forbidden", "missing"):
+        keys = keys[:known]  # what follows names no key, but a choice that was tried
     name = ".".join(keys)
     if detail["type"] == "extra_forbidden":
         near = difflib.get_close_matches(keys[-1], _fields(keys[:-1]), n=1, cutoff=0.5)
-        known = f"did you mean {near[0]}?" if near else f"known are {', '.join(_fields(keys[:-1]))}"
-        return f"{place}: {name}: unknown key; {known}"
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(_fields(keys[:-1]))}"
+        return f"{place}: {name}: unknown key; {hint}"
     message = f"{place}: {name}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
     if detail["type"] == "missing":
         return message

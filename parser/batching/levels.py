@@ -51,7 +51,7 @@ class Forest:
         return cls(order, position, parent_place, levels)
 
     def to(self, device: torch.device) -> Forest:
-        """With `parent`, which running needs, on the device; the others are for whoever prepares the inputs."""
+        """With `parent` on the device; running needs no other tensor there."""
         return replace(self, parent=to_device(self.parent, device))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import yaml
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -67,6 +68,13 @@ class Model:
         missing = [name for name in (SETTINGS, VOCABULARY, WEIGHTS) if not (folder / name).is_file()]
         if missing:
             raise ValueError(f"{folder}: not a model's folder, {', '.join(missing)} missing")
+        try:
+            return cls._read(folder, device)
+        except (SafetensorError, RuntimeError, KeyError, json.JSONDecodeError, yaml.YAMLError) as error:
+            raise ValueError(f"{folder}: the model's files are broken or not of one model: {error}") from None
+
+    @classmethod
+    def _read(cls, folder: Path, device: torch.device) -> Model:
         content = yaml.safe_load((folder / SETTINGS).read_text(encoding="utf-8"))
         settings = ParserSettings.model_validate(content)
         vocabulary = Vocabulary.load(folder / VOCABULARY)

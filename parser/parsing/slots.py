@@ -20,12 +20,18 @@ from parser.networks.stepper import Stepper
 from parser.parsing.model import Model
 from parser.transitions.state import State
 from parser.transitions.system import TransitionSystem
+from parser.treebank.batches import cut_by_words
 from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import Sentence
 
 STEPS_BETWEEN_LOOKS = 16
 """The host looks at the device's state, and waits for it, only so often."""
-ENCODED_TOGETHER = 256
+SLOTS = 256
+"""Sentences that are parsed at the same time."""
+READ_AHEAD = 25_000
+"""Words that are read, and sorted by length, at a time."""
+ENCODED_TOGETHER = 8_000
+"""Words, padding included, whose buffers are encoded at a time."""
 
 
 class Tree(NamedTuple):
@@ -34,7 +40,7 @@ class Tree(NamedTuple):
 
 
 def parse_stream(
-    model: Model, sentences: Iterable[Sentence], slots: int = 256, read_ahead: int = 25_000
+    model: Model, sentences: Iterable[Sentence], slots: int = SLOTS, read_ahead: int = READ_AHEAD
 ) -> Iterator[tuple[Sentence, Tree]]:
     """Parse any number of sentences, in their order, in bounded memory.
 
@@ -57,7 +63,7 @@ def _groups(sentences: Iterable[Sentence], words: int) -> Iterator[list[Sentence
         yield group
 
 
-def parse(model: Model, sentences: Sequence[Sentence], slots: int = 256) -> list[Tree]:
+def parse(model: Model, sentences: Sequence[Sentence], slots: int = SLOTS) -> list[Tree]:
     """The trees of sentences that fit into memory together."""
     if not sentences:
         return []
@@ -95,7 +101,7 @@ def _encode(model: Model, tokens: Ragged) -> Encoded:
     network, device = model.network, model.device
     words = network.tokens(tokens.values.to(device))
     chunks = []
-    for rows in torch.arange(len(tokens)).split(ENCODED_TOGETHER):
+    for rows in cut_by_words(torch.arange(len(tokens)), tokens.lengths.tolist(), ENCODED_TOGETHER):
         table_rows = torch.cat([tokens.elements(rows), torch.tensor([len(words) - 2, len(words) - 1])])
         chunks.append(_encode_buffers(model, words[table_rows.to(device)], tokens.lengths[rows].to(device)))
     return Encoded(
@@ -134,6 +140,8 @@ def _take_best_transitions(model: Model, encoded: Encoded, queue: _Queue, steppe
     inventory, state = model.inventory, queue.state
     legal = inventory.with_labels(inventory.system.legal(state))
     scores = stepper.scores(encoded.buffer[queue.buffer_rows()])
+    # However low a legal score is, it stays above those of the others.
+    scores = scores.clamp(min=torch.finfo(scores.dtype).min)
     best = scores.masked_fill(~legal, ILLEGAL_SCORE).argmax(1)
     best = best.masked_fill(inventory.system.finished(state), inventory.wait)
     top = inventory.apply(state, best)
@@ -149,17 +157,8 @@ class _Queue:
         self._first_words = lengths.cumsum(0) - lengths
         self._sentences = torch.arange(slots, device=lengths.device)  # [slots]
         self._started = torch.tensor(slots, device=lengths.device)
-        whole = State.initial(lengths)
-        self.state = State(
-            stack=whole.stack[:slots],
-            depth=whole.depth[:slots],
-            front=whole.front[:slots],
-            length=whole.length[:slots],
-            base=whole.base[:slots],
-            headless=whole.headless[:slots],
-            heads=whole.heads,
-            labels=whole.labels,
-        )
+        self._root_row = lengths.sum()
+        self.state = State.initial(lengths, slots)
 
     def look(self) -> tuple[int, bool]:
         """The greatest depth of a stack and whether all is done; the host waits for the device here."""
@@ -184,7 +183,7 @@ class _Queue:
 
     def word_rows(self, words: Tensor) -> Tensor:
         """[slots] Rows of `Encoded.words` for the words [slots] of the slots' sentences."""
-        return torch.where(words > 0, self.state.base + words, self._lengths.sum())
+        return torch.where(words > 0, self.state.base + words, self._root_row)
 
     def buffer_rows(self) -> Tensor:
         """[slots] Rows of `Encoded.buffer` for the slots' fronts: one more for each sentence than words."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,11 @@ from torch import Tensor
 from tqdm import tqdm
 
 from parser.config import Config, TrainingSettings
-from parser.evaluation.scores import Scores, score
+from parser.evaluation.evaluate import evaluate
+from parser.evaluation.scores import Scores
 from parser.networks.examples import Batch, Examples
 from parser.networks.loss import transition_loss
 from parser.parsing.model import Model
-from parser.parsing.slots import parse
 from parser.training import data
 from parser.training.record import Record
 from parser.training.schedule import WarmupThenPlateau, peak_learning_rate
@@ -50,9 +49,9 @@ def train(config: Config, run: Path, device: torch.device) -> Scores:
     best, best_epoch = Scores(), 0
     with Record(run, config) as record:
         for epoch in range(1, settings.epochs + 1):
-            metrics = train_epoch(model, loaded, settings, optimizer, schedule, epoch)
+            metrics = train_epoch(model, loaded, settings, optimizer, schedule, epoch, best.las)
             dev_loss = mean_loss(model, loaded.dev)
-            scores = dev_scores(model, loaded)
+            scores = evaluate(model, loaded.dev_sentences)
             schedule.after_epoch(epoch, dev_loss)
             record.write(
                 epoch, {**metrics, "dev_loss": dev_loss, "dev_las": scores.las, "dev_uas": scores.uas}
@@ -75,8 +74,9 @@ def train_epoch(
     optimizer: torch.optim.Optimizer,
     schedule: WarmupThenPlateau,
     epoch: int,
+    best_las: float = 0.0,
 ) -> dict[str, float]:
-    """Replay every training sentence once; returns the epoch's metrics."""
+    """Replay every training sentence once; returns the epoch's metrics. best_las: for the bar to show."""
     model.network.train()
     rare = loaded.rare_forms.to(model.device)
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
@@ -99,7 +99,8 @@ def train_epoch(
             padding += padding_share(loaded.train.tokens.lengths[rows])
             bar.update(len(rows))
             if number % STEPS_BETWEEN_LOOKS == 0:
-                bar.set_postfix(loss=f"{float(totals[0] / totals[1]):.3f}", refresh=False)
+                loss_so_far = float(totals[0] / totals[1])
+                bar.set_postfix(loss=f"{loss_so_far:.3f}", best_LAS=f"{best_las:.2f}", refresh=False)
     loss_sum, step_sum, norm_sum = totals.tolist()
     return {
         "loss": loss_sum / step_sum,
@@ -119,31 +120,25 @@ def epoch_batches(examples: Examples, settings: TrainingSettings, epoch: int) ->
 
 def forget_rare_forms(batch: Batch, rare: Tensor, probability: float) -> Batch:
     """Take words for unknown ones at random, among those where `rare` [forms] is True."""
-    forms = batch.tokens[:, 0]
+    forms = batch.tokens[:, data.FORM_COLUMN]
     forgotten = rare[forms] & (torch.rand(forms.shape, device=forms.device) < probability)
-    tokens = torch.cat([forms.masked_fill(forgotten, UNKNOWN)[:, None], batch.tokens[:, 1:]], dim=1)
+    tokens = batch.tokens.clone()
+    tokens[:, data.FORM_COLUMN] = forms.masked_fill(forgotten, UNKNOWN)
     return replace(batch, tokens=tokens)
 
 
 @torch.inference_mode()
 def mean_loss(model: Model, examples: Examples) -> float:
     """Mean loss of a step, without dropout; not a number if there are no examples."""
+    if not len(examples):
+        return float("nan")
     model.network.eval()
     totals = torch.zeros(2, device=model.device)
-    for rows in _by_length(examples):
+    for rows in examples.tokens.lengths.argsort().split(DEV_BATCH):
         batch = examples.batch(rows).to(model.device)
         totals += torch.stack(transition_loss(model.network.replay(batch), batch, model.inventory))
     loss, steps = totals.tolist()
-    return loss / steps if steps else float("nan")
-
-
-def _by_length(examples: Examples) -> Iterator[Tensor]:
-    yield from examples.tokens.lengths.argsort().split(DEV_BATCH)
-
-
-def dev_scores(model: Model, loaded: data.TrainingData) -> Scores:
-    model.network.eval()
-    return score(loaded.dev_sentences, parse(model, loaded.dev_sentences))
+    return loss / steps
 
 
 def _epoch_line(epoch: int, metrics: dict[str, Any], dev_loss: float, scores: Scores) -> str:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
+import shutil
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import yaml
 from torch.utils.tensorboard import SummaryWriter
 
 from parser.config import Config
 
-METRICS = "metrics.jsonl"
+METRICS, BOARD = "metrics.jsonl", "tensorboard"
 
 
 class Record:
@@ -20,15 +21,17 @@ class Record:
 
     def __init__(self, folder: Path, config: Config):
         folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder / BOARD, ignore_errors=True)  # an earlier run's curves
         text = yaml.safe_dump(config.model_dump(), sort_keys=False)
         (folder / "config.yaml").write_text(text, encoding="utf-8")
         self._lines = (folder / METRICS).open("w", encoding="utf-8")
-        self._board = SummaryWriter(str(folder / "tensorboard"))
+        self._board = SummaryWriter(str(folder / BOARD))
         self._board.add_text("config", f"```yaml\n{text}```")
 
-    def write(self, epoch: int, metrics: dict[str, Any]) -> None:
-        """metrics: numbers by name; units are in the names."""
-        self._lines.write(json.dumps({"epoch": epoch, **metrics}) + "\n")
+    def write(self, epoch: int, metrics: dict[str, float]) -> None:
+        """metrics: numbers by name, units in the names; JSON has null for what is no number."""
+        numbers = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+        self._lines.write(json.dumps({"epoch": epoch, **numbers}) + "\n")
         self._lines.flush()
         for name, value in metrics.items():
             self._board.add_scalar(name, value, epoch)

@@ -36,16 +36,21 @@ class State:
     """[words + 1] Label of the arc to every word."""
 
     @classmethod
-    def initial(cls, lengths: Tensor) -> State:
-        """ROOT on the stacks, all words in the buffers. lengths: [batch], on the device to use."""
-        batch, total, longest = len(lengths), int(lengths.sum()), int(lengths.max())
+    def initial(cls, lengths: Tensor, batch: int | None = None) -> State:
+        """ROOT on the stacks, all words in the buffers.
+
+        lengths: [sentences], on the device to use. The first `batch` sentences, all unless said, have states;
+        the flat tensors have room for every sentence.
+        """
+        total, longest = int(lengths.sum()), int(lengths.max())
+        started = lengths[:batch]
         return cls(
-            stack=lengths.new_zeros(batch, longest + 1),
-            depth=torch.ones_like(lengths),
-            front=torch.ones_like(lengths),
-            length=lengths.clone(),
-            base=lengths.cumsum(0) - lengths - 1,
-            headless=torch.zeros_like(lengths),
+            stack=lengths.new_zeros(len(started), longest + 1),
+            depth=torch.ones_like(started),
+            front=torch.ones_like(started),
+            length=started.clone(),
+            base=(lengths.cumsum(0) - lengths - 1)[:batch],
+            headless=torch.zeros_like(started),
             heads=lengths.new_full((total + 1,), NO_HEAD),
             labels=lengths.new_zeros(total + 1),
         )

@@ -18,20 +18,25 @@ def length_buckets(lengths: Tensor, size: int, by_words: bool, generator: torch.
     # The first batch takes a random share of the size, so that batches' borders move between epochs too.
     first = int(torch.randint(1, size + 1, (), generator=generator))
     if by_words:
-        batches = _cut_by_words(by_length, lengths[by_length].tolist(), size, first)
+        batches = cut_by_words(by_length, lengths[by_length].tolist(), size, first)
     else:
         batches = [by_length[:first], *by_length[first:].split(size)]
     batches = [batch for batch in batches if len(batch)]
     return [batches[place] for place in torch.randperm(len(batches), generator=generator).tolist()]
 
 
-def _cut_by_words(order: Tensor, ascending_lengths: list[int], size: int, first: int) -> list[Tensor]:
-    """Cut where one sentence more, with the padding it brings, would exceed the size."""
-    starts, limit = [0], first
-    for place, length in enumerate(ascending_lengths):
-        if place > starts[-1] and length * (place - starts[-1] + 1) > limit:
+def cut_by_words(order: Tensor, lengths: list[int], size: int, first: int | None = None) -> list[Tensor]:
+    """Cut where one sentence more, with the padding it brings, would exceed the size.
+
+    order: [sentences] their numbers, and lengths: their lengths, sorted up or down; first: another size for
+    the first batch.
+    """
+    starts, limit, longest = [0], first or size, 0
+    for place, length in enumerate(lengths):
+        longest = max(longest, length)
+        if place > starts[-1] and longest * (place - starts[-1] + 1) > limit:
             starts.append(place)
-            limit = size
+            limit, longest = size, length
     ends = [*starts[1:], len(order)]
     return [order[start:end] for start, end in zip(starts, ends, strict=True)]
 

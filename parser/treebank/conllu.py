@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import re
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,15 +28,21 @@ ENHANCED_ARC = re.compile(r"[0-9.]+:")
 
 @contextmanager
 def open_text(path: str) -> Iterator[TextIO]:
-    """Open a file, a `.gz` file or "-", standard input; bytes that are not UTF-8 become surrogates."""
+    """Open a file, a `.gz` file or "-", standard input; bytes that are not UTF-8 become surrogates.
+
+    Raises ValueError for a broken `.gz` file.
+    """
     # newline="\n": lines end at \n alone, and a \r before it is kept for the output.
     how = {"mode": "rt", "encoding": "utf-8", "errors": "surrogateescape", "newline": "\n"}
     if path == "-":
         sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")  # type: ignore[union-attr]
         yield sys.stdin
     elif path.endswith(".gz"):
-        with gzip.open(path, **how) as file:  # type: ignore[call-overload]
-            yield file
+        try:
+            with gzip.open(path, **how) as file:  # type: ignore[call-overload]
+                yield file
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(f"{path}: not a whole gzip file: {error}") from None
     else:
         with open(path, **how) as file:  # type: ignore[call-overload]
             yield file
