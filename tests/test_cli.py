@@ -81,6 +81,7 @@ def test_check_goes_on_after_a_faulty_file(tmp_path, capsys):
         (["evaluate", "no/such/model", "data/quickstart/dev.conllu"], "no/such/model: not a model's folder"),
         (["evaluate", "no/such/model", "x", "--device", "cuda:99"], "this machine has"),
         (["evaluate", "no/such/model", "x", "--device", "toaster"], "write cpu, cuda"),
+        (["evaluate", "no/such/model", "x", "--device", "mps"], "write cpu, cuda"),
     ],
 )
 def test_what_a_user_did_ends_with_a_message_and_exit_code_2(arguments, message, capsys):
@@ -102,6 +103,18 @@ def test_the_output_may_not_be_the_input(run, tmp_path, capsys):
     assert main(["parse", str(run / "model"), str(treebank), "-o", str(treebank)]) == 2
     assert "would overwrite the input" in capsys.readouterr().err
     assert treebank.read_text() == before
+
+
+def test_a_failed_parse_leaves_the_output_as_it_was(run, tmp_path, capsys):
+    out = tmp_path / "out.conllu"
+    out.write_text("precious")
+    faulty = tmp_path / "faulty.conllu"
+    faulty.write_text("1\ta\n\n")
+    for source in ("no/such", str(faulty)):
+        assert main(["parse", str(run / "model"), source, "-o", str(out)]) == 2
+        assert out.read_text() == "precious"
+        assert not (tmp_path / "out.conllu.part").exists()
+    assert "2 columns instead of 10" in capsys.readouterr().err
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path, run):

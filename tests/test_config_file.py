@@ -43,6 +43,15 @@ BAD = {
     "no as text": ("treebank:\n  train: no\n  dev: b\n", r":2: treebank.train: .*put the word into quotes"),
     "out of range": (GOOD + "training:\n  epochs: 0\n", ":5: training.epochs: .*greater than 0"),
     "not among the choices": (GOOD + "parser:\n  system: arc-swift\n", ":5: parser.system: .*'arc-hybrid'"),
+    "tag of size 0": (
+        GOOD + "parser:\n  network:\n    tag_sizes: {upos: 0}\n",
+        ":6: parser.network.tag_sizes.upos: .*greater than 0",
+    ),
+    "not a choice and no number": (
+        GOOD + "training:\n  learning_rate: {peak: high}\n",
+        ":5: training.learning_rate.peak: .*valid number",
+    ),
+    "control character": (GOOD + "device: '\x01'\n", "not YAML in UTF-8"),
     "missing": ("treebank:\n  train: a\n", ":1: treebank.dev: field required"),
     "second time": (GOOD + "treebank:\n  train: c\n", ":4: treebank stands here for the second time"),
     "not YAML": ("treebank: [a\n", r"some.yaml:2: not YAML"),

@@ -85,6 +85,9 @@ class Examples:
     @classmethod
     def prepare(cls, inventory: Inventory, tokens: Ragged, heads: Ragged, labels: Ragged) -> Examples:
         """Ask the oracle for the trajectories of projective trees. Raises ValueError for others."""
+        if not len(heads):
+            nothing = Ragged(torch.zeros(0, 4, dtype=torch.long), heads.lengths)
+            return cls(inventory, tokens, nothing, nothing, nothing)
         by_length = heads.lengths.argsort()
         steps, legal, nodes = [], [], []
         for rows in by_length.split(PREPARED_TOGETHER):
@@ -94,9 +97,6 @@ class Examples:
             legal += allowed.unflatten()
             nodes += stored.unflatten()
         place = by_length.argsort()
-        if not steps:
-            nothing = Ragged(torch.zeros(0, 4, dtype=torch.long), heads.lengths)
-            return cls(inventory, tokens, nothing, nothing, nothing)
         return cls(inventory, tokens, *(Ragged.of(parts).select(place) for parts in (steps, legal, nodes)))
 
     def __len__(self) -> int:

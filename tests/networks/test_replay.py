@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from plain import PlainParser, inventory, projective_trees
 
 from parser.config import NetworkSettings
+from parser.networks import stack_lstm, stack_parser, token_encoder
 from parser.networks.examples import Examples
 from parser.networks.loss import transition_loss
 from parser.networks.stack_parser import StackParser
@@ -71,19 +72,21 @@ def test_replay_step_and_plain_python_agree(system, layers):
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_replay_and_step_agree_on_the_device(system, device):
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.double, 1e-9), (torch.float, 2e-4)])
+def test_replay_and_step_agree_on_the_device(system, dtype, tolerance, device):
+    """In single precision a CPU takes other products than in double."""
     cpu_inventory = inventory(system)
     of = cpu_inventory.to(device)
     prepared = examples(cpu_inventory, SOME_TREES)
     batch = prepared.batch(torch.arange(len(prepared)))
     parser = network(of, layers=2)
-    on_cpu = loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, cpu_inventory)[0])
-    parser, batch = parser.to(device), batch.to(device)
+    exact = loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, cpu_inventory)[0])
+    parser, batch = parser.to(dtype).to(device), batch.to(device)
     results = [
         loss_and_gradients(parser, transition_loss(run(batch), batch, of)[0])
         for run in (parser.replay, lambda batch: step(parser, of, batch))
     ]
-    assert_equal([on_cpu, *results])
+    assert_equal([exact, *([values.double() for values in result] for result in results)], tolerance)
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -140,6 +143,36 @@ def test_dropout_draws_anew_in_training_and_is_off_otherwise():
     parser.eval()
     assert torch.equal(parser.replay(batch), parser.replay(batch))
     torch.testing.assert_close(parser.replay(batch), step(parser, of, batch), rtol=1e-9, atol=1e-9)
+
+
+def inputs_of_dropout(monkeypatch, run):
+    """The shapes of what is dropped from, in order."""
+    shapes = []
+
+    def watched(tensor, probability, training):
+        shapes.append(tuple(tensor.shape))
+        return tensor
+
+    for module in (stack_parser, stack_lstm, token_encoder):
+        monkeypatch.setattr(module, "dropout", watched)
+    run()
+    return shapes
+
+
+def test_replay_draws_one_mask_for_each_word_node_and_step(monkeypatch):
+    of = inventory("arc-hybrid")
+    parser, prepared = network(of, layers=2, dropout=0.5), examples(of, SOME_TREES)
+    batch = prepared.batch(torch.arange(len(prepared)))
+    words, nodes, steps = len(batch.tokens), len(batch.node_tokens), len(batch.transitions)
+    shapes = inputs_of_dropout(monkeypatch, lambda: parser.replay(batch))
+    assert shapes == [
+        (words, 6),  # word vectors
+        (nodes, 7),  # between the stack's two layers
+        (nodes, 7),  # what the stack shows
+        (batch.buffer_tokens.numel(), 7),
+        (steps, 7),  # what the history shows
+        (steps, 7),  # before the scores
+    ]
 
 
 def test_steps_with_unknown_labels_do_not_count():

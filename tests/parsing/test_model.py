@@ -17,7 +17,9 @@ TRAIN = [sentence((2, 0, 2)), sentence((0, 1))]
 def test_a_saved_model_parses_as_before_without_any_other_file(tmp_path, pretrained):
     vocabulary = Vocabulary.build(TRAIN, ["form", "upos"], pretrained)
     vectors = torch.randn(2, 3) if pretrained else None
-    settings = ParserSettings(system="arc-eager", network=NetworkSettings(pretrained="is/not/read/again.txt"))
+    settings = ParserSettings(
+        system="arc-eager", network=NetworkSettings(pretrained="is/not/read/again.txt", dropout=0.5)
+    )
     model = Model.build(settings, vocabulary, CPU, vectors)
     model.network.eval()
     model.save(tmp_path, {"dev": {"las": 12.5}})
@@ -34,4 +36,19 @@ def test_says_when_a_folder_is_no_model(tmp_path):
     with pytest.raises(
         ValueError, match=r"not a model's folder, config.yaml, vocabulary.json, weights.safetensors missing"
     ):
+        Model.load(tmp_path, CPU)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("weights.safetensors", b"\0" * 20),
+        ("vocabulary.json", b"{}"),
+        ("config.yaml", b"network: {hidden_size: 8}"),
+    ],
+)
+def test_says_when_a_models_files_are_broken(tmp_path, name, content):
+    Model.build(ParserSettings(), Vocabulary.build(TRAIN, ["form", "upos"]), CPU).save(tmp_path, {})
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match="broken or not of one model"):
         Model.load(tmp_path, CPU)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from plain import PlainParser, is_tree, sentence
 
 from parser.config import NetworkSettings, ParserSettings
+from parser.parsing import slots
 from parser.parsing.model import Model
 from parser.parsing.slots import parse, parse_stream
 from parser.transitions import SYSTEMS
@@ -47,11 +48,11 @@ LENGTHS = [5, 1, 17, 3, 2, 2, 40, 9, 1, 6]
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("slots", [1, 3, 64])
-def test_slots_give_the_trees_of_a_plain_greedy_parser(system, slots):
+@pytest.mark.parametrize("slot_count", [1, 3, 64])
+def test_slots_give_the_trees_of_a_plain_greedy_parser(system, slot_count):
     parser = model(system, dtype=torch.double)
     sentences = [words(length) for length in LENGTHS]
-    for one, tree in zip(sentences, parse(parser, sentences, slots), strict=True):
+    for one, tree in zip(sentences, parse(parser, sentences, slot_count), strict=True):
         tokens = parser.vocabulary.encode_tokens([one]).values
         with torch.no_grad():
             heads, labels = PlainParser(parser.network, parser.inventory, tokens).parse()
@@ -81,11 +82,11 @@ def test_the_device_gives_the_trees_of_the_cpu(system, device):
 
 
 @given(st.lists(st.integers(1, 30), max_size=30), st.integers(1, 60), st.integers(1, 5))
-def test_the_stream_keeps_the_order_and_its_read_ahead_changes_nothing(lengths, read_ahead, slots):
+def test_the_stream_keeps_the_order_and_its_read_ahead_changes_nothing(lengths, read_ahead, slot_count):
     torch.manual_seed(0)
     parser = model(dtype=torch.double)
     sentences = [words(length) for length in lengths]
-    streamed = list(parse_stream(parser, iter(sentences), slots, read_ahead))
+    streamed = list(parse_stream(parser, iter(sentences), slot_count, read_ahead))
     assert [one for one, _ in streamed] == sentences
     assert [tree for _, tree in streamed] == parse(parser, sentences)
 
@@ -109,6 +110,29 @@ def test_a_sentence_of_a_thousand_words_among_short_ones(system):
     trees = parse(model(system), [words(3), words(1000), words(2)], slots=2)
     assert [len(tree.heads) for tree in trees] == [3, 1000, 2]
     assert trees[1].heads.count(0) == 1
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_scores_that_are_no_numbers_give_trees_all_the_same(system, number):
+    broken = model(system)
+    torch.nn.init.constant_(broken.network.scores.bias, number)
+    for tree in parse(broken, [words(length) for length in LENGTHS], slots=4):
+        assert is_tree(tree.heads)
+
+
+def test_a_long_sentence_does_not_pad_the_short_ones(monkeypatch):
+    sizes = []
+    encode = slots._encode_buffers
+
+    def watched(model, table, lengths):
+        sizes.append(len(lengths) * int(lengths.max()))
+        return encode(model, table, lengths)
+
+    monkeypatch.setattr(slots, "_encode_buffers", watched)
+    parse(model(), [words(1000)] + [words(2)] * 5000)
+    assert max(sizes) <= slots.ENCODED_TOGETHER
+    assert len(sizes) < 10
 
 
 def test_nothing_to_parse():

@@ -1,10 +1,12 @@
 import json
 
+import pytest
 import torch
 
 from parser.config_file import read_config
+from parser.networks.stack_parser import StackParser
 from parser.parsing.model import Model
-from parser.training import data
+from parser.training import data, loop
 from parser.training.loop import epoch_batches, forget_rare_forms, mean_loss, train
 
 CPU = torch.device("cpu")
@@ -108,3 +110,91 @@ def test_dev_loss_does_not_depend_on_dropout(config_file):
     model, loaded = data.load(read_config(config_file, ["parser.network.dropout=0.5"]), CPU)
     model.network.train()
     assert mean_loss(model, loaded.dev) == mean_loss(model, loaded.dev)
+
+
+def test_a_dev_set_without_projective_trees_has_scores_but_no_loss(config_file, tmp_path):
+    dev = tmp_path / "dev.conllu"
+    arcs = enumerate([(3, "nsubj"), (4, "punct"), (0, "root"), (3, "punct")], 1)
+    dev.write_text("".join(f"{word}\tx\tx\tX\tX\t_\t{head}\t{label}\t_\t_\n" for word, (head, label) in arcs))
+    train(read_config(config_file, [f"treebank.dev={dev}", "training.epochs=2"]), tmp_path / "run", CPU)
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [row["dev_loss"] for row in rows] == [None, None]
+
+
+def test_a_treebank_of_single_words_is_refused(config_file, tmp_path):
+    (tmp_path / "tiny.conllu").write_text("1\tyes\tyes\tINTJ\tUH\t_\t0\troot\t_\t_\n")
+    with pytest.raises(ValueError, match="no arc between two words"):
+        data.load(read_config(config_file), CPU)
+
+
+class Watched(torch.optim.Adam):
+    """Adam that remembers the learning rate and the norm of the gradients at each step."""
+
+    def __init__(self, *arguments, **settings):
+        super().__init__(*arguments, **settings)
+        self.rates, self.norms, self.settings = [], [], settings
+
+    def step(self):
+        weights = [weight for group in self.param_groups for weight in group["params"]]
+        self.rates.append(self.param_groups[0]["lr"])
+        self.norms.append(torch.nn.utils.get_total_norm([weight.grad for weight in weights]).item())
+        super().step()
+
+
+def test_training_warms_up_clips_decays_and_forgets_rare_words(config_file, tmp_path, monkeypatch):
+    watched, forgotten, modes = [], [], []
+
+    def adam(*arguments, **settings):
+        watched.append(Watched(*arguments, **settings))
+        return watched[0]
+
+    def forget(batch, rare, probability):
+        forgotten.append(probability)
+        return forget_rare_forms(batch, rare, probability)
+
+    replay = StackParser.replay
+    monkeypatch.setattr(torch.optim, "Adam", adam)
+    monkeypatch.setattr(loop, "forget_rare_forms", forget)
+    monkeypatch.setattr(
+        StackParser, "replay", lambda self, batch: modes.append(self.training) or replay(self, batch)
+    )
+    changes = [
+        "training.epochs=2",
+        "training.clip=0.001",
+        "training.l2=0.5",
+        "training.unknown_probability=0.25",
+    ]
+    rate = ["training.learning_rate.start=0.1", "training.learning_rate.peak=0.5"]
+    train(read_config(config_file, changes + rate), tmp_path / "run", CPU)
+    optimizer = watched[0]
+    steps = len(optimizer.rates)
+    first_epoch = [rate for rate in optimizer.rates if rate < 0.5]
+    assert first_epoch[0] == pytest.approx(0.1)
+    assert first_epoch == sorted(first_epoch)
+    assert optimizer.rates[len(first_epoch) :] == pytest.approx([0.5] * (steps - len(first_epoch)))
+    assert max(optimizer.norms) <= 0.001 * 1.01
+    assert optimizer.settings["weight_decay"] == 0.5
+    assert forgotten == [0.25] * steps
+    assert modes.count(True) == steps
+    assert modes.count(False) == 2  # the dev loss of each epoch
+
+
+def test_the_rate_sinks_when_the_dev_loss_does_not(config_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "mean_loss", lambda *_: 1.0)
+    changes = [
+        "training.epochs=4",
+        "training.learning_rate.warmup_epochs=0",
+        "training.learning_rate.peak=0.01",
+    ]
+    train(read_config(config_file, changes), tmp_path / "run", CPU)
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [row["learning_rate"] for row in rows] == pytest.approx([0.01, 0.01, 0.005, 0.0025])
+
+
+def test_pretrained_vectors_come_through_training_as_they_were(config_file, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("dogs 1 2 3\nunseen 4 5 6\n")
+    train(read_config(config_file, [f"parser.network.pretrained={vectors}"]), tmp_path / "run", CPU)
+    vectors.unlink()
+    model = Model.load(tmp_path / "run" / "model", CPU)
+    assert model.network.tokens.embeddings["pretrained"].weight.tolist() == [[0, 0, 0], [1, 2, 3], [4, 5, 6]]

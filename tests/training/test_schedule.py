@@ -26,8 +26,14 @@ def test_warms_up_linearly_then_halves_on_a_plateau():
 
 
 def test_a_worse_loss_while_warming_up_changes_nothing():
-    settings = LearningRateSettings(start=1.0, warmup_epochs=3)
-    assert rates(settings, 4.0, [1.0, 2.0, 3.0], 1) == pytest.approx([1.0, 2.0, 3.0])
+    settings = LearningRateSettings(start=1.0, warmup_epochs=3, patience=0)
+    losses = [1.0, 2.0, 3.0, 2.5, 2.4]  # the first is never reached again
+    assert rates(settings, 4.0, losses, 1) == pytest.approx([1.0, 2.0, 3.0, 4.0, 4.0])
+
+
+def test_without_a_dev_loss_the_rate_stays():
+    settings = LearningRateSettings(start=1.0, warmup_epochs=0, patience=0)
+    assert rates(settings, 4.0, [float("nan")] * 4, 1) == pytest.approx([4.0] * 4)
 
 
 def test_patience_and_floor():
@@ -44,3 +50,5 @@ def test_the_papers_peak():
     assert peak(8) == pytest.approx(5e-4 * 8)
     assert peak(256) == 0.02
     assert peak(256, peak=1e-3) == 1e-3
+    with pytest.raises(ValueError, match="write a number"):
+        peak_learning_rate(TrainingSettings(batch_unit="words"))

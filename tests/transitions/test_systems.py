@@ -79,7 +79,9 @@ def test_oracle_refuses_a_tree_that_it_can_not_build(system):
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_legal_walks_reach_exactly_the_projective_trees(system):
+def test_the_rules_in_plain_python_reach_exactly_the_projective_trees(system):
+    """What the batched rules are held against below."""
+
     def reachable(path):
         plain = Configuration(system, length)
         for name in path:

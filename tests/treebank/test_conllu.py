@@ -70,6 +70,14 @@ def test_reads_gzip(tmp_path):
     assert rewritten(str(path)) == RICH
 
 
+@pytest.mark.parametrize("damage", [lambda data: data[:-20], lambda data: b"not gzip"])
+def test_a_broken_gzip_file_is_named(tmp_path, damage):
+    path = tmp_path / "file.conllu.gz"
+    path.write_bytes(damage(gzip.compress(RICH.encode())))
+    with pytest.raises(ValueError, match=r"file\.conllu\.gz: not a whole gzip file"):
+        read_treebank(str(path))
+
+
 COLUMN = st.text(st.characters(blacklist_characters="\t\n\r", blacklist_categories=["Cs"]), min_size=1)
 
 
