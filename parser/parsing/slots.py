@@ -139,13 +139,14 @@ def _run(model: Model, encoded: Encoded, slots: int) -> State:
 def _take_best_transitions(model: Model, encoded: Encoded, queue: _Queue, stepper: Stepper) -> None:
     inventory, state = model.inventory, queue.state
     legal = inventory.with_labels(inventory.system.legal(state))
-    scores = stepper.scores(encoded.buffer[queue.buffer_rows()])
+    scores = stepper.scores(encoded.buffer.index_select(0, queue.buffer_rows()))
     # However low a legal score is, it stays above those of the others.
     scores = scores.clamp(min=torch.finfo(scores.dtype).min)
     best = scores.masked_fill(~legal, ILLEGAL_SCORE).argmax(1)
     best = best.masked_fill(inventory.system.finished(state), inventory.wait)
     top = inventory.apply(state, best)
-    stepper.advance(best, encoded.actions[best], encoded.words[queue.word_rows(top)])
+    actions = encoded.actions.index_select(0, best)
+    stepper.advance(best, actions, encoded.words.index_select(0, queue.word_rows(top)))
 
 
 class _Queue:

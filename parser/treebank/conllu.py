@@ -121,8 +121,9 @@ def parse_rows(rows: Sequence[Row], tree: bool) -> conllu.TokenList:
         return columns[place]
 
     kept = [name for name in PARSED_FIELDS if name not in ("id", "head") or (name == "head" and not tree)]
+    text = "\n".join("\t".join(row.columns[:8]) for row in rows)
     # The library takes two spaces for a column's end: within a form, blanks count as one.
-    text = "\n".join("\t".join(re.sub(" {2,}", " ", c) for c in row.columns[:8]) for row in rows)
+    text = re.sub(" {2,}", " ", text)
     parsed = conllu.parse(text, fields=PARSED_FIELDS, field_parsers=dict.fromkeys(kept, as_it_stands))
     return parsed[0]
 

@@ -13,6 +13,8 @@ SHOWN_FAULTS = 50
 WORD_ID = re.compile(r"[1-9][0-9]*")
 RANGE_ID = re.compile(r"([1-9][0-9]*)-([1-9][0-9]*)")
 EMPTY_ID = re.compile(r"(0|[1-9][0-9]*)\.([1-9][0-9]*)")
+UNDECODED = re.compile("[\udc80-\udcff]")
+"""What `conllu.open_text` makes of a byte that is not UTF-8."""
 HEAD_NUMBER = re.compile(r"0|[1-9][0-9]*")
 
 
@@ -48,7 +50,8 @@ def row_faults(row: Row, sentence: str) -> Iterator[Fault]:
     def fault(message: str) -> Fault:
         return Fault(row.line, sentence, message)
 
-    undecoded = re.search("[\udc80-\udcff]", "\t".join(row.columns))
+    text = "\t".join(row.columns)
+    undecoded = None if text.isascii() else UNDECODED.search(text)
     if undecoded:
         yield fault(f"byte 0x{ord(undecoded[0]) - 0xDC00:02x} is not UTF-8; convert the file to UTF-8")
     if len(row.columns) != len(COLUMNS):
