@@ -64,22 +64,31 @@ def _first_state(lstm: torch.nn.LSTM, inputs: Tensor) -> Tensor:
 
 
 def step(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
-    """[S, transitions] The scores that `StackParser.replay` gives, computed step by step."""
+    """[S, transitions] The scores that `StackParser.replay` gives, computed step by step.
+
+    What does not depend on a state is computed before the first step, as in parsing: the projections of words
+    and transitions, and the buffer. With dropout, a step draws masks of its own, where replay has one for
+    each word, node and step.
+    """
     table = network.tokens(batch.tokens)  # [W + 2, token]
+    words = stack_lstm.project(network.stack, table)  # [W + 2, 4 * hidden]
+    actions = stack_lstm.project(network.history, network.actions.weight)  # [transitions + 1, 4 * hidden]
     buffer = network.read_buffer(table, batch.buffer_tokens)  # [frames * B, hidden]
-    # Gathered before the steps: a gather's backward pass fills a tensor as large as what it gathers from.
-    buffers = buffer[_by_step(batch, batch.buffer_row, 0)].unbind()  # steps x [B, hidden]
-    words = table[_by_step(batch, batch.top_token, len(batch.tokens))].unbind()  # steps x [B, token]
     transitions = _by_step(batch, batch.transitions, inventory.wait)
-    actions = network.actions(transitions).unbind()  # steps x [B, action]
+    # Gathered before the steps: a gather's backward pass fills a tensor as large as what it gathers from.
+    each_step = zip(
+        transitions,
+        actions[transitions].unbind(),
+        words[_by_step(batch, batch.top_token, len(batch.tokens))].unbind(),
+        buffer[_by_step(batch, batch.buffer_row, 0)].unbind(),
+        strict=True,
+    )
     stepper = Stepper(network, inventory, batch.sentences)
     stepper.stack.reserve(len(batch.forest.levels))
     scores = []
-    for taken, action, word, shown in zip(transitions, actions, words, buffers, strict=True):
+    for taken, action, word, shown in each_step:
         scores.append(stepper.scores(shown))
-        stepper.advance(
-            taken, stack_lstm.project(network.history, action), stack_lstm.project(network.stack, word)
-        )
+        stepper.advance(taken, action, word)
     return torch.cat(scores)[batch.step]
 
 
