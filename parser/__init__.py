@@ -1,0 +1,1 @@
+"""Trains StackLSTM dependency parsers in batches, and parses with them."""

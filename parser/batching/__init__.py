@@ -1,0 +1,1 @@
+"""How computation is grouped. Knows no sentence and no parser."""

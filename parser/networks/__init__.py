@@ -1,0 +1,1 @@
+"""The torch modules, and the batches that they take."""

@@ -63,6 +63,7 @@ class _ForestLSTM(Function):
         slope = activation_slopes(active)  # [nodes, 4 * hidden]
         cell_slope = out * (1 - squashed_cell * squashed_cell)
         child_gradients, parent_rows = [], []
+        # at_x is the loss's gradient at x
         for here, parents in reversed(forest.levels):
             cell_gradient[here].addcmul_(hidden_gradient[here], cell_slope[here])
             at_cell, at_gate, parent = cell_gradient[here], gate_gradient[here], forest.parent[here]

@@ -1,0 +1,1 @@
+"""From treebanks to a trained model."""

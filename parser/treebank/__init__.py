@@ -1,0 +1,1 @@
+"""Files <-> sentences <-> integer tensors."""
