@@ -137,7 +137,7 @@ class Watched(torch.optim.Adam):
     def step(self):
         weights = [weight for group in self.param_groups for weight in group["params"]]
         self.rates.append(self.param_groups[0]["lr"])
-        self.norms.append(torch.nn.utils.get_total_norm([weight.grad for weight in weights]).item())
+        self.norms.append(torch.cat([weight.grad.flatten() for weight in weights]).norm().item())
         super().step()
 
 
