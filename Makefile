@@ -36,7 +36,7 @@ parse: $(READY)
 test: $(READY)
 	$(PYTHON) -m pytest -m "not slow" $(ARGUMENTS)
 
-# With the slow tests, which read the real treebanks under PARSER_DATA.
+# Real treebanks are looked for under PARSER_DATA; here the slow tests run too.
 test-slow: $(READY)
 	$(PYTHON) -m pytest $(ARGUMENTS)
 

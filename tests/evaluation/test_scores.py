@@ -99,7 +99,6 @@ def test_the_official_scorer_agrees_on_the_treebank_that_ships(tmp_path):
 
 @official_scorer
 @pytest.mark.real_data
-@pytest.mark.slow
 def test_the_official_scorer_agrees_on_real_treebanks(treebanks, tmp_path):
     for path in sorted(treebanks.glob("*/*-dev.conllu")):
         assert_official_scorer_agrees(path, tmp_path)

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -198,3 +199,12 @@ def test_pretrained_vectors_come_through_training_as_they_were(config_file, tmp_
     vectors.unlink()
     model = Model.load(tmp_path / "run" / "model", CPU)
     assert model.network.tokens.embeddings["pretrained"].weight.tolist() == [[0, 0, 0], [1, 2, 3], [4, 5, 6]]
+
+
+@pytest.mark.slow
+@pytest.mark.real_data
+def test_learns_english_from_ewt(treebanks, tmp_path):
+    folder = treebanks / "UD_English-EWT"
+    paths = [f"treebank.{split}={folder}/en_ewt-ud-{split}.conllu" for split in ("train", "dev", "test")]
+    config = read_config(Path("configs/ud-english-ewt.yaml"), [*paths, "training.epochs=2"])
+    assert train(config, tmp_path / "run", CPU).las > 70

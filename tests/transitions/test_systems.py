@@ -156,7 +156,6 @@ def test_trajectory_says_what_stack_and_buffer_do(system):
 
 
 @pytest.mark.real_data
-@pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_oracle_builds_every_projective_tree_of_english_ewt(treebanks, system):
     sentences = read_treebank(str(treebanks / "UD_English-EWT" / "en_ewt-ud-train.conllu"))

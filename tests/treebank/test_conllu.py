@@ -163,7 +163,6 @@ def test_lists_all_faults_and_counts_those_it_does_not_show(tmp_path):
 
 
 @pytest.mark.real_data
-@pytest.mark.slow
 def test_real_treebanks_survive_byte_by_byte(treebanks):
     paths = sorted(treebanks.glob("*/*.conllu"))
     assert paths
