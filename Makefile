@@ -25,13 +25,13 @@ setup: $(READY)
 	touch .venv/ready
 
 train: $(READY)
-	$(PYTHON) -m parser train $(CONFIG) $(ARGUMENTS)
+	$(PYTHON) -m parser train "$(CONFIG)" $(ARGUMENTS)
 
 evaluate: $(READY)
-	@$(PYTHON) -m parser evaluate $(MODEL) $(TREEBANK) $(ARGUMENTS)
+	@$(PYTHON) -m parser evaluate "$(MODEL)" "$(TREEBANK)" $(ARGUMENTS)
 
 parse: $(READY)
-	@$(PYTHON) -m parser parse $(MODEL) $(IN) -o $(OUT) $(ARGUMENTS)
+	@$(PYTHON) -m parser parse "$(MODEL)" "$(IN)" -o "$(OUT)" $(ARGUMENTS)
 
 test: $(READY)
 	$(PYTHON) -m pytest -m "not slow" $(ARGUMENTS)

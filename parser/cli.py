@@ -19,6 +19,7 @@ from parser.config import data_path
 from parser.config_file import read_config
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.report import report
+from parser.files import whole_file
 from parser.machine import choose_device, peak_memory
 from parser.parsing.model import Model
 from parser.parsing.slots import SLOTS, parse_stream
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options.command(options)
     except (ValueError, OSError) as error:
-        if isinstance(error, BrokenPipeError):
+        if isinstance(error, BrokenPipeError) and options.command is not _train:
             # Whoever read our output has seen enough; nothing more may be written at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return DONE
@@ -103,14 +104,13 @@ def _train(options: argparse.Namespace) -> None:
     run = options.run or Path("runs") / options.config.stem
     device = choose_device(config.device)
     torch.set_num_threads(config.threads)
+    test = read_treebank(data_path(config.treebank.test)) if config.treebank.test else None
     began = time.monotonic()
     scores = train(config, run, device)
     print(f"\nbest model: {run / BEST_MODEL}, trained in {time.monotonic() - began:.0f} s on {device}")
     print(f"dev   UAS {scores.uas:.2f}  LAS {scores.las:.2f}")
-    if config.treebank.test:
-        scores = evaluate(
-            Model.load(run / BEST_MODEL, device), read_treebank(data_path(config.treebank.test))
-        )
+    if test:
+        scores = evaluate(Model.load(run / BEST_MODEL, device), test)
         print(f"test  UAS {scores.uas:.2f}  LAS {scores.las:.2f}")
     print(f"peak memory {peak_memory(device)}")
 
@@ -150,13 +150,8 @@ def _open_output(path: str, source: str) -> Iterator[TextIO]:
         return
     if os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
         raise ValueError(f"{path}: output would overwrite the input while it is read; choose another name")
-    unfinished = f"{path}.part"
-    try:
-        with open(unfinished, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-            yield file
-        os.replace(unfinished, path)
-    finally:
-        Path(unfinished).unlink(missing_ok=True)
+    with whole_file(path) as file:
+        yield file
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+Average = Annotated[float, Field(ge=0, lt=1)]
+
 
 class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
@@ -70,7 +72,7 @@ class TrainingSettings(Settings):
     """In sentences or in words, see `batch_unit`."""
     batch_unit: Literal["sentences", "words"] = "sentences"
     learning_rate: LearningRateSettings = LearningRateSettings()
-    betas: tuple[float, float] = Field((0.9, 0.999), strict=False)
+    betas: tuple[Average, Average] = Field((0.9, 0.999), strict=False)
     """Adam's averages of the gradient and of its square."""
     l2: float = Field(1e-6, ge=0)
     """Added to the gradients, times the weights."""

@@ -45,7 +45,7 @@ def read_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not YAML in UTF-8: {error}") from None
     if not isinstance(node, yaml.MappingNode):
-        raise ConfigError(f"{path}:1: a config is a list of keys and values")
+        raise ConfigError(f"{path}:1: a config has keys and values, as in configs/")
     places: dict[KeyPath, str] = {}
     for key_path, line in _key_lines(node):
         if key_path in places:
@@ -83,6 +83,8 @@ def _override(content: dict[str, Any], override: str, places: dict[KeyPath, str]
         section[key_path[-1]] = yaml.load(value, Loader=_Loader)
     except yaml.YAMLError:
         raise ConfigError(f"--set {override}: {value!r} is not YAML") from None
+    for depth in range(1, len(key_path)):
+        places.setdefault(key_path[:depth], f"--set {override}")
     places[key_path] = f"--set {override}"
 
 

@@ -97,6 +97,23 @@ def test_a_config_that_names_no_file_is_an_error_of_the_user(config_file, tmp_pa
     assert "no/such: No such file" in capsys.readouterr().err
 
 
+def test_a_second_run_keeps_the_first(run, config_file, capsys):
+    first = (run / "model" / "weights.safetensors").read_bytes()
+    arguments = ["train", str(config_file), "--run", str(run), "--set", "training.seed=2"]
+    assert main([*arguments, "--set", "treebank.train=no/such"]) == 2
+    assert (run / "model" / "weights.safetensors").read_bytes() == first  # nothing was begun
+    assert main(arguments) == 0
+    assert f"it is now {run}.1" in capsys.readouterr().out
+    assert (run.with_name("run.1") / "model" / "weights.safetensors").read_bytes() == first
+
+
+def test_a_wrong_test_file_is_found_before_training(config_file, tmp_path, capsys):
+    arguments = ["train", str(config_file), "--run", str(tmp_path / "run"), "--set", "treebank.test=no/such"]
+    assert main(arguments) == 2
+    assert "no/such" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_output_may_not_be_the_input(run, tmp_path, capsys):
     treebank = tmp_path / "tiny.conllu"
     before = treebank.read_text()
@@ -113,7 +130,7 @@ def test_a_failed_parse_leaves_the_output_as_it_was(run, tmp_path, capsys):
     for source in ("no/such", str(faulty)):
         assert main(["parse", str(run / "model"), source, "-o", str(out)]) == 2
         assert out.read_text() == "precious"
-        assert not (tmp_path / "out.conllu.part").exists()
+        assert not list(tmp_path.glob(".out*"))
     assert "2 columns instead of 10" in capsys.readouterr().err
 
 

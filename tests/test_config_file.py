@@ -55,8 +55,8 @@ BAD = {
     "missing": ("treebank:\n  train: a\n", ":1: treebank.dev: field required"),
     "second time": (GOOD + "treebank:\n  train: c\n", ":4: treebank stands here for the second time"),
     "not YAML": ("treebank: [a\n", r"some.yaml:2: not YAML"),
-    "no mapping": ("- a\n", ":1: a config is a list of keys and values"),
-    "empty": ("", ":1: a config is"),
+    "no mapping": ("- a\n", ":1: a config has keys and values"),
+    "empty": ("", ":1: a config has"),
 }
 
 

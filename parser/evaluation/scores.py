@@ -42,7 +42,7 @@ CONTENT_LABELS = frozenset(
 )
 """Labels of content words, for CLAS, as the shared task's scorer lists them."""
 PUNCTUATION_TAGS = frozenset(["PUNCT", "``", "''", ":", ",", "."])
-"""The UPOS of UD, and the five tags of the Penn Treebank."""
+"""The UPOS of UD, and the five tags of the Penn Treebank; XPOS is looked at where there is no UPOS."""
 ARC_LENGTHS = ((1, 1), (2, 2), (3, 3), (4, 7), (8, 15), (16, None))
 
 
@@ -72,8 +72,9 @@ class Scores:
     ) -> None:
         """Count a sentence; without `punctuation`, its punctuation is left out."""
         exact = True
+        tags = [xpos if upos == "_" else upos for upos, xpos in zip(gold.upos, gold.xpos, strict=True)]
         for word, (tag, gold_head, gold_full, head, full) in enumerate(
-            zip(gold.upos, gold.heads, gold.labels, heads, labels, strict=True), 1
+            zip(tags, gold.heads, gold.labels, heads, labels, strict=True), 1
         ):
             if not punctuation and tag in PUNCTUATION_TAGS:
                 continue

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import yaml
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from parser.config import ParserSettings
@@ -56,10 +56,8 @@ class Model:
             yaml.safe_dump(self.settings.model_dump(), sort_keys=False), encoding="utf-8"
         )
         self.vocabulary.save(folder / VOCABULARY)
-        save_file(
-            {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()},
-            folder / WEIGHTS,
-        )
+        weights = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
+        (folder / WEIGHTS).write_bytes(save(weights))
         (folder / SCORES).write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
 
     @classmethod

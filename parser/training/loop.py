@@ -14,6 +14,7 @@ from tqdm import tqdm
 from parser.config import Config, TrainingSettings
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import Scores
+from parser.files import make_way
 from parser.networks.examples import Batch, Examples
 from parser.networks.loss import transition_loss
 from parser.parsing.model import Model
@@ -32,7 +33,8 @@ BEST_MODEL = "model"
 def train(config: Config, run: Path, device: torch.device) -> Scores:
     """Train a parser; the run's folder gets the metrics and, in `model/`, the model with the best dev LAS.
 
-    Returns the dev scores of that model. Raises as `data.load` does.
+    An earlier run in that folder is moved aside. Returns the dev scores of the best model. Raises as `data.load`
+    and `files.make_way` do.
     """
     torch.manual_seed(config.training.seed)
     began = time.monotonic()
@@ -42,6 +44,9 @@ def train(config: Config, run: Path, device: torch.device) -> Scores:
         f"{len(loaded.train):,} training trees ({left_out:,} non-projective left out), "
         f"{len(loaded.dev_sentences):,} dev; read and prepared in {time.monotonic() - began:.1f} s"
     )
+    moved = make_way(run)
+    if moved:
+        tqdm.write(f"{run} held a run already: it is now {moved}")
     settings = config.training
     weights = [weight for weight in model.network.parameters() if weight.requires_grad]
     optimizer = torch.optim.Adam(weights, betas=settings.betas, weight_decay=settings.l2, fused=True)
@@ -82,7 +87,7 @@ def train_epoch(
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     totals = torch.zeros(3, device=model.device)  # loss, steps scored, norms of the gradients
     began, seen, padding = time.monotonic(), 0, 0.0
-    bar = tqdm(total=len(loaded.train), desc=f"epoch {epoch}", unit="sentence", leave=False, mininterval=0.5)
+    bar = tqdm(total=len(loaded.train), desc=f"epoch {epoch}", unit="sentence", leave=False, disable=None)
     batches = epoch_batches(loaded.train, settings, epoch)
     with bar:
         for number, rows in enumerate(batches, 1):

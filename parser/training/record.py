@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from pathlib import Path
 from types import TracebackType
 
@@ -21,7 +20,6 @@ class Record:
 
     def __init__(self, folder: Path, config: Config):
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(folder / BOARD, ignore_errors=True)  # an earlier run's curves
         text = yaml.safe_dump(config.model_dump(), sort_keys=False)
         (folder / "config.yaml").write_text(text, encoding="utf-8")
         self._lines = (folder / METRICS).open("w", encoding="utf-8")

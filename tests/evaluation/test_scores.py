@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 
 import pytest
 from plain import sentence
@@ -23,13 +24,16 @@ def test_counts_by_hand():
 
 def test_without_punctuation():
     gold = sentence((2, 0, 2), labels=["nsubj", "root", "punct"])
-    gold = gold.__class__(
-        **{**{n: getattr(gold, n) for n in gold.__slots__}, "upos": ("NOUN", "VERB", "PUNCT")}
-    )
+    gold = replace(gold, upos=("NOUN", "VERB", "PUNCT"))
     trees = [((2, 0, 1), ("nsubj", "root", "punct"))]
     assert score([gold], trees).las == pytest.approx(200 / 3)
     assert score([gold], trees, punctuation=False).las == 100
     assert score([gold], trees, punctuation=False).exact == 100
+
+
+def test_punctuation_is_known_by_its_xpos_where_there_is_no_upos():
+    gold = replace(sentence((2, 0, 2)), upos=("_",) * 3, xpos=("NN", "VB", "."))
+    assert score([gold], [(gold.heads, gold.labels)], punctuation=False).words == 2
 
 
 def test_nothing_scored_is_zero_not_an_error():

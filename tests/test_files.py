@@ -1,0 +1,84 @@
+import gzip
+import os
+import stat
+import threading
+
+import pytest
+
+from parser.files import make_way, whole_file
+
+
+def test_a_file_takes_its_name_when_it_is_whole(tmp_path):
+    path = tmp_path / "out.txt"
+    with whole_file(str(path)) as file:
+        file.write("content\r\n")
+        assert not path.exists()
+    assert path.read_bytes() == b"content\r\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~current_mask()
+    assert os.listdir(tmp_path) == ["out.txt"]
+
+
+def current_mask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_a_failure_leaves_the_old_content_and_nothing_else(tmp_path):
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+
+    def write_and_fail():
+        with whole_file(str(path)) as file:
+            file.write("new")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_and_fail()
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["out.txt"]
+
+
+def test_compresses_by_name(tmp_path):
+    with whole_file(str(tmp_path / "out.gz")) as file:
+        file.write("content")
+    assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == b"content"
+
+
+def test_follows_links(tmp_path):
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(target)
+    with whole_file(str(link)) as file:
+        file.write("new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+
+
+def test_writes_into_pipes(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    with whole_file(str(pipe)) as file:
+        file.write("content")
+    reader.join()
+    assert read == ["content"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_an_earlier_run_is_moved_aside_and_nothing_else_is(tmp_path):
+    run = tmp_path / "run"
+    assert make_way(run) is None
+    for number in (1, 2):
+        run.mkdir()
+        assert make_way(run) is None
+        (run / "metrics.jsonl").write_text(str(number))
+        assert make_way(run) == tmp_path / f"run.{number}"
+        assert (tmp_path / f"run.{number}" / "metrics.jsonl").read_text() == str(number)
+    run.mkdir()
+    (run / "precious").touch()
+    with pytest.raises(ValueError, match="not a run"):
+        make_way(run)
+    assert (run / "precious").exists()
