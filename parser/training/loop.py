@@ -33,8 +33,8 @@ BEST_MODEL = "model"
 def train(config: Config, run: Path, device: torch.device) -> Scores:
     """Train a parser; the run's folder gets the metrics and, in `model/`, the model with the best dev LAS.
 
-    An earlier run in that folder is moved aside. Returns the dev scores of the best model. Raises as `data.load`
-    and `files.make_way` do.
+    An earlier run in that folder is moved aside. Returns the dev scores of the best model. Raises as
+    `data.load` and `files.make_way` do.
     """
     torch.manual_seed(config.training.seed)
     began = time.monotonic()

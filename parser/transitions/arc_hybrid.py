@@ -5,21 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from parser.batching.stack import POP, PUSH
+from parser.batching.stack import POP
+from parser.transitions.reducing import RIGHT_ARC, ROOT_ARC, SHIFT, finished
 from parser.transitions.state import State
 from parser.transitions.system import Gold, Place, Transition, TransitionSystem
 
-TRANSITIONS = (
-    Transition("Left-Arc", POP, top=Place.S1, head=Place.B0, dependent=Place.S0),
-    Transition("Right-Arc", POP, top=Place.S1, head=Place.S1, dependent=Place.S0),
-    Transition("Root-Arc", POP, top=Place.S1, head=Place.S1, dependent=Place.S0, from_root=True),
-    Transition("Shift", PUSH, top=Place.B0, takes_front=True),
-)
-
-
-def finished(state: State) -> Tensor:
-    """[batch] When the buffer is empty and ROOT alone on the stack."""
-    return (state.front > state.length) & (state.depth == 1)
+LEFT_ARC = Transition("Left-Arc", POP, top=Place.S1, head=Place.B0, dependent=Place.S0)
+TRANSITIONS = (LEFT_ARC, RIGHT_ARC, ROOT_ARC, SHIFT)
 
 
 def legal(state: State) -> Tensor:

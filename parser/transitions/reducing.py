@@ -1,0 +1,18 @@
+"""What arc-hybrid and arc-standard share: a word is reduced as it gets its head, and ROOT takes one last."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from parser.batching.stack import POP, PUSH
+from parser.transitions.state import State
+from parser.transitions.system import Place, Transition
+
+RIGHT_ARC = Transition("Right-Arc", POP, top=Place.S1, head=Place.S1, dependent=Place.S0)
+ROOT_ARC = RIGHT_ARC._replace(name="Root-Arc", from_root=True)
+SHIFT = Transition("Shift", PUSH, top=Place.B0, takes_front=True)
+
+
+def finished(state: State) -> Tensor:
+    """[batch] When the buffer is empty and ROOT alone on the stack."""
+    return (state.front > state.length) & (state.depth == 1)
