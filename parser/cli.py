@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import TextIO
 
@@ -57,6 +58,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="stack-parser", description="Train and use StackLSTM dependency parsers."
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('stack-parser')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     command = commands.add_parser("train", help="train a parser as a config says")

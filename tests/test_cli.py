@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -144,6 +145,13 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path, run):
     assert b"Traceback" not in process.stderr.read()
     process.stderr.close()
     assert process.wait() == 0
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"stack-parser {version('stack-parser')}\n"
 
 
 def test_interrupted(monkeypatch, config_file, capsys):
