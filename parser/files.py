@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-RUN_MARK = "metrics.jsonl"
-
 
 @contextmanager
 def whole_file(path: str) -> Iterator[TextIO]:
@@ -47,20 +45,3 @@ def _mode(path: Path) -> int:
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
-
-
-def make_way(run: Path) -> Path | None:
-    """Move a folder that holds an earlier run aside; returns where to, or None if there was nothing to move.
-
-    Raises ValueError for a folder that holds other things.
-    """
-    if not run.exists() or (run.is_dir() and not any(run.iterdir())):
-        return None
-    if not (run / RUN_MARK).is_file():
-        raise ValueError(f"{run}: holds something that is not a run; choose another folder with --run")
-    run = run.resolve()
-    number = 1
-    while (aside := run.with_name(f"{run.name}.{number}")).exists():
-        number += 1
-    run.rename(aside)
-    return aside

@@ -26,7 +26,7 @@ from parser.networks.loss import transition_loss
 from parser.networks.stepper import step
 from parser.parsing.model import Model
 from parser.training import data
-from parser.training.loop import epoch_batches
+from parser.training.loop import epoch_batches, update
 
 
 def main() -> None:
@@ -67,10 +67,7 @@ def training_step(
     def run(rows: Tensor) -> None:
         batch = examples.batch(rows).to(model.device)
         loss, steps = transition_loss(scores_of(batch), batch, model.inventory)
-        optimizer.zero_grad()
-        (loss / steps).backward()
-        nn.utils.clip_grad_norm_(network.parameters(), 5.0)
-        optimizer.step()
+        update(optimizer, loss / steps, clip=5.0)
 
     return run
 

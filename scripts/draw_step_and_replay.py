@@ -72,12 +72,9 @@ def draw_steps(axes: Axes, trajectory: Trajectory, wait: int) -> None:
     for row, (moves, transitions) in enumerate(
         zip(trajectory.stack_move, trajectory.transitions, strict=True)
     ):
-        colours = [PUSH] + [PUSH if move > 0 else POP for move in moves]
-        colours[1:] = [
-            WAIT if transition == wait else colour
-            for colour, transition in zip(colours[1:], transitions, strict=True)
-        ]
-        for step, colour in enumerate(colours):
+        pairs = zip(moves, transitions, strict=True)
+        taken = [WAIT if transition == wait else PUSH if move > 0 else POP for move, transition in pairs]
+        for step, colour in enumerate([PUSH, *taken]):
             axes.add_patch(Rectangle((step, -row), 0.9, 0.8, color=colour))
 
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from parser.files import make_way, whole_file
+from parser.files import whole_file
 
 
 def test_a_file_takes_its_name_when_it_is_whole(tmp_path):
@@ -66,19 +66,3 @@ def test_writes_into_pipes(tmp_path):
     reader.join()
     assert read == ["content"]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
-
-
-def test_an_earlier_run_is_moved_aside_and_nothing_else_is(tmp_path):
-    run = tmp_path / "run"
-    assert make_way(run) is None
-    for number in (1, 2):
-        run.mkdir()
-        assert make_way(run) is None
-        (run / "metrics.jsonl").write_text(str(number))
-        assert make_way(run) == tmp_path / f"run.{number}"
-        assert (tmp_path / f"run.{number}" / "metrics.jsonl").read_text() == str(number)
-    run.mkdir()
-    (run / "precious").touch()
-    with pytest.raises(ValueError, match="not a run"):
-        make_way(run)
-    assert (run / "precious").exists()

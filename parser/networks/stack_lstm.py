@@ -16,22 +16,20 @@ from parser.networks.forest_lstm import forest_lstm
 from parser.networks.lstm_cell import lstm_cell
 
 
-def layer_weights(lstm: nn.LSTM, layer: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Input weights [4 * hidden, input], recurrent weights [4 * hidden, hidden], bias [4 * hidden]."""
-    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    input_weight, recurrent_weight, *biases = (getattr(lstm, f"{name}_l{layer}") for name in names)
-    return input_weight, recurrent_weight, biases[0] + biases[1]
-
-
 def state_size(lstm: nn.LSTM) -> int:
     """Size of the hidden and cell states of all layers, joined."""
     return 2 * lstm.num_layers * lstm.hidden_size
 
 
-def project(lstm: nn.LSTM, inputs: Tensor) -> Tensor:
-    """[rows, 4 * hidden] The inputs' part of the first layer's gates; inputs: [rows, input]."""
-    input_weight, _, bias = layer_weights(lstm, 0)
-    return linear(inputs, input_weight, bias)
+def project(lstm: nn.LSTM, inputs: Tensor, layer: int = 0) -> Tensor:
+    """[rows, 4 * hidden] The inputs' part of a layer's gates; inputs: [rows, input] of that layer."""
+    bias = getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}")
+    return linear(inputs, getattr(lstm, f"weight_ih_l{layer}"), bias)
+
+
+def recurrent_weight(lstm: nn.LSTM, layer: int) -> Tensor:
+    """[4 * hidden, hidden]"""
+    return getattr(lstm, f"weight_hh_l{layer}")
 
 
 def advance(lstm: nn.LSTM, projected: Tensor, state: Tensor) -> Tensor:
@@ -43,10 +41,10 @@ def advance(lstm: nn.LSTM, projected: Tensor, state: Tensor) -> Tensor:
     parts = list(state.split(lstm.hidden_size, dim=1))
     for layer in range(lstm.num_layers):
         hidden, cell = parts[2 * layer : 2 * layer + 2]
-        input_weight, recurrent_weight, bias = layer_weights(lstm, layer)
         if layer:
-            projected = linear(dropout(parts[2 * layer - 2], lstm.dropout, lstm.training), input_weight, bias)
-        gates = projected + linear(hidden, recurrent_weight)
+            below = parts[2 * layer - 2]
+            projected = project(lstm, dropout(below, lstm.dropout, lstm.training), layer)
+        gates = projected + linear(hidden, recurrent_weight(lstm, layer))
         parts[2 * layer : 2 * layer + 2] = lstm_cell(gates, cell)
     return torch.cat(parts, dim=1)
 
@@ -62,10 +60,8 @@ def over_forest(lstm: nn.LSTM, inputs: Tensor, forest: Forest) -> Tensor:
     Layer after layer, so that a layer's input product is one for all nodes. Dropout between the layers, as
     the library does it: one mask per node.
     """
-    _, recurrent_weight, _ = layer_weights(lstm, 0)
-    hidden = forest_lstm(project(lstm, inputs), recurrent_weight, forest)
+    hidden = forest_lstm(project(lstm, inputs), recurrent_weight(lstm, 0), forest)
     for layer in range(1, lstm.num_layers):
-        input_weight, recurrent_weight, bias = layer_weights(lstm, layer)
-        projected = linear(dropout(hidden, lstm.dropout, lstm.training), input_weight, bias)
-        hidden = forest_lstm(projected, recurrent_weight, forest)
+        projected = project(lstm, dropout(hidden, lstm.dropout, lstm.training), layer)
+        hidden = forest_lstm(projected, recurrent_weight(lstm, layer), forest)
     return hidden

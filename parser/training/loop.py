@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,12 +13,11 @@ from tqdm import tqdm
 from parser.config import Config, TrainingSettings
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import Scores
-from parser.files import make_way
 from parser.networks.examples import Batch, Examples
 from parser.networks.loss import transition_loss
 from parser.parsing.model import Model
 from parser.training import data
-from parser.training.record import Record
+from parser.training.record import Record, make_way
 from parser.training.schedule import WarmupThenPlateau, peak_learning_rate
 from parser.treebank.batches import length_buckets, padding_share
 from parser.treebank.vocabulary import UNKNOWN
@@ -34,7 +32,7 @@ def train(config: Config, run: Path, device: torch.device) -> Scores:
     """Train a parser; the run's folder gets the metrics and, in `model/`, the model with the best dev LAS.
 
     An earlier run in that folder is moved aside. Returns the dev scores of the best model. Raises as
-    `data.load` and `files.make_way` do.
+    `data.load`, `peak_learning_rate` and `make_way` do.
     """
     torch.manual_seed(config.training.seed)
     began = time.monotonic()
@@ -44,14 +42,13 @@ def train(config: Config, run: Path, device: torch.device) -> Scores:
         f"{len(loaded.train):,} training trees ({left_out:,} non-projective left out), "
         f"{len(loaded.dev_sentences):,} dev; read and prepared in {time.monotonic() - began:.1f} s"
     )
-    moved = make_way(run)
-    if moved:
-        tqdm.write(f"{run} held a run already: it is now {moved}")
     settings = config.training
     weights = [weight for weight in model.network.parameters() if weight.requires_grad]
     optimizer = torch.optim.Adam(weights, betas=settings.betas, weight_decay=settings.l2, fused=True)
     schedule = WarmupThenPlateau(optimizer, settings.learning_rate, peak_learning_rate(settings))
     best, best_epoch = Scores(), 0
+    if moved := make_way(run):
+        tqdm.write(f"{run} held a run already: it is now {moved}")
     with Record(run, config) as record:
         for epoch in range(1, settings.epochs + 1):
             metrics = train_epoch(model, loaded, settings, optimizer, schedule, epoch, best.las)
@@ -84,7 +81,6 @@ def train_epoch(
     """Replay every training sentence once; returns the epoch's metrics. best_las: for the bar to show."""
     model.network.train()
     rare = loaded.rare_forms.to(model.device)
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     totals = torch.zeros(3, device=model.device)  # loss, steps scored, norms of the gradients
     began, seen, padding = time.monotonic(), 0, 0.0
     bar = tqdm(total=len(loaded.train), desc=f"epoch {epoch}", unit="sentence", leave=False, disable=None)
@@ -95,10 +91,7 @@ def train_epoch(
             batch = loaded.train.batch(rows).to(model.device)
             batch = forget_rare_forms(batch, rare, settings.unknown_probability)
             loss, steps = transition_loss(model.network.replay(batch), batch, model.inventory)
-            optimizer.zero_grad()
-            (loss / steps).backward()
-            norm = torch.nn.utils.clip_grad_norm_(weights, settings.clip)
-            optimizer.step()
+            norm = update(optimizer, loss / steps, settings.clip)
             totals += torch.stack([loss.detach(), steps, norm])
             seen += len(rows)
             padding += padding_share(loaded.train.tokens.lengths[rows])
@@ -114,6 +107,16 @@ def train_epoch(
         "sentences_per_second": seen / (time.monotonic() - began),
         "padding_share": padding / len(batches),
     }
+
+
+def update(optimizer: torch.optim.Optimizer, loss: Tensor, clip: float) -> Tensor:
+    """Change the optimizer's weights by a loss's gradients, clipped; returns their norm before."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    optimizer.zero_grad()
+    loss.backward()
+    norm = torch.nn.utils.clip_grad_norm_(weights, clip)
+    optimizer.step()
+    return norm
 
 
 def epoch_batches(examples: Examples, settings: TrainingSettings, epoch: int) -> list[Tensor]:
@@ -146,7 +149,7 @@ def mean_loss(model: Model, examples: Examples) -> float:
     return loss / steps
 
 
-def _epoch_line(epoch: int, metrics: dict[str, Any], dev_loss: float, scores: Scores) -> str:
+def _epoch_line(epoch: int, metrics: dict[str, float], dev_loss: float, scores: Scores) -> str:
     return (
         f"epoch {epoch:3}  loss {metrics['loss']:.4f}  dev loss {dev_loss:.4f}  UAS {scores.uas:.2f}  "
         f"LAS {scores.las:.2f}  {metrics['sentences_per_second']:,.0f} sentences/s"

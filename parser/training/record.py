@@ -15,6 +15,23 @@ from parser.config import Config
 METRICS, BOARD = "metrics.jsonl", "tensorboard"
 
 
+def make_way(run: Path) -> Path | None:
+    """Move a folder that holds an earlier run aside; returns where to, or None if there was nothing to move.
+
+    Raises ValueError for a folder that holds other things.
+    """
+    if not run.exists() or (run.is_dir() and not any(run.iterdir())):
+        return None
+    if not (run / METRICS).is_file():
+        raise ValueError(f"{run}: holds something that is not a run; choose another folder with --run")
+    run = run.resolve()
+    number = 1
+    while (aside := run.with_name(f"{run.name}.{number}")).exists():
+        number += 1
+    run.rename(aside)
+    return aside
+
+
 class Record:
     """Writes each epoch's metrics to `metrics.jsonl` and to TensorBoard, the same numbers to both."""
 

@@ -54,9 +54,9 @@ class Inventory:
         number = torch.zeros(len(system.transitions), labels, dtype=torch.long)
         for kind, transition in enumerate(system.transitions):
             seen = sorted(root_labels if transition.from_root else word_labels)
-            number[kind] = len(pairs)
+            number[kind] = len(pairs)  # that of the unknown label, unless the label was seen
             for label in [UNKNOWN_LABEL, *seen] if transition.makes_arc else [UNKNOWN_LABEL]:
-                number[kind, label] = number[kind, label] if label == UNKNOWN_LABEL else len(pairs)
+                number[kind, label] = len(pairs)
                 pairs.append((kind, label))
         kinds = (*system.transitions, WAIT)
         return cls(

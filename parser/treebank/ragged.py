@@ -44,11 +44,6 @@ class Ragged:
         """The rows [selected], in that order."""
         return Ragged(self.values[self.elements(rows)], self.lengths[rows])
 
-    def replace(self, values: Tensor) -> Ragged:
-        """Other values [total, ...] in rows of the same lengths."""
-        assert len(values) == len(self.values)
-        return Ragged(values, self.lengths)
-
     def row_of_element(self) -> Tensor:
         """[total] The row that each element belongs to."""
         return torch.arange(len(self)).repeat_interleave(self.lengths)

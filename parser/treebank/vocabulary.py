@@ -49,10 +49,10 @@ class Lexicon:
         return self.strings[number - 1] if number else "_"
 
     @classmethod
-    def of(cls, counts: Counter[str], at_least: int = 1) -> Lexicon:
-        """The strings that occur `at_least` so often, most frequent first."""
+    def of(cls, counts: Counter[str]) -> Lexicon:
+        """The strings that were counted, most frequent first."""
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        return cls(string for string, count in ordered if count >= at_least)
+        return cls(string for string, _ in ordered)
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,9 @@ def network(of, layers=1, dropout=0.0, dtype=torch.double, device="cpu"):
 
 def examples(of, trees):
     heads = Ragged.of([torch.tensor(tree) for tree in trees])
-    labels = heads.replace(torch.where(heads.values == 0, 1, 2 + heads.values % 2))
+    labels = Ragged(torch.where(heads.values == 0, 1, 2 + heads.values % 2), heads.lengths)
     tokens = torch.stack([torch.randint(size, (len(heads.values),)) for size in COLUMNS.values()], 1)
-    return Examples.prepare(of, heads.replace(tokens), heads, labels)
+    return Examples.prepare(of, Ragged(tokens, heads.lengths), heads, labels)
 
 
 def loss_and_gradients(parser, loss):
@@ -178,8 +178,8 @@ def test_replay_draws_one_mask_for_each_word_node_and_step(monkeypatch):
 def test_steps_with_unknown_labels_do_not_count():
     of = inventory("arc-hybrid")
     heads = Ragged.of([torch.tensor([2, 0, 2])])
-    tokens = heads.replace(torch.zeros(3, 2, dtype=torch.long))
-    batch = Examples.prepare(of, tokens, heads, heads.replace(torch.tensor([0, 1, 2]))).batch(
+    tokens = Ragged(torch.zeros(3, 2, dtype=torch.long), heads.lengths)
+    batch = Examples.prepare(of, tokens, heads, Ragged(torch.tensor([0, 1, 2]), heads.lengths)).batch(
         torch.tensor([0])
     )
     loss, steps = transition_loss(network(of).replay(batch), batch, of)

@@ -25,7 +25,7 @@ def names(of, transitions):
 
 def gold(trees):
     heads = Ragged.of([torch.tensor(tree) for tree in trees])
-    labels = heads.replace(torch.where(heads.values == 0, 1, 2 + heads.values % 2))
+    labels = Ragged(torch.where(heads.values == 0, 1, 2 + heads.values % 2), heads.lengths)
     return heads, labels
 
 
@@ -63,7 +63,7 @@ def test_oracle_gives_every_arc_its_label(system):
 def test_oracle_gives_unseen_labels_a_transition_that_is_never_legal(system):
     of = inventory(system)
     heads = Ragged.of([torch.tensor([2, 0])])
-    trajectory = oracle_trajectory(of, heads, heads.replace(torch.tensor([0, 1])))
+    trajectory = oracle_trajectory(of, heads, Ragged(torch.tensor([0, 1]), heads.lengths))
     taken = trajectory.transitions[0]
     unknown = ~of.known[taken[taken != of.wait]]
     assert unknown.sum() == 1
