@@ -1,4 +1,4 @@
-"""The command line: train, evaluate, parse, check."""
+"""The command line."""
 
 from __future__ import annotations
 
@@ -9,21 +9,30 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import TextIO
 
 import torch
 
+from parser import __version__
 from parser.check import describe
 from parser.config import data_path
-from parser.config_file import read_config
+from parser.config_file import read_config, read_settings
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.report import report
 from parser.files import whole_file
-from parser.machine import choose_device, peak_memory
+from parser.machine import choose_device, keep_freed_memory, peak_memory
 from parser.parsing.model import Model
 from parser.parsing.slots import SLOTS, parse_stream
+from parser.speed.board import write_board
+from parser.speed.cells import read_filter
+from parser.speed.conformance import faults_of
+from parser.speed.discovery import find, installed
+from parser.speed.findings import asked_ratios
+from parser.speed.report import write_report
+from parser.speed.run import CONFIG as SPEED_CONFIG
+from parser.speed.run import measure, rows_of
+from parser.speed.settings import SpeedConfig
 from parser.training.loop import BEST_MODEL, train
 from parser.treebank.conllu import read_treebank, stream_sentences, with_tree
 
@@ -33,6 +42,7 @@ DONE, USER_ERROR, INTERRUPTED = 0, 2, 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 done, 2 what the user gave is wrong, 130 interrupted."""
     options = _arguments().parse_args(arguments)
+    keep_freed_memory()
     try:
         options.command(options)
     except (ValueError, OSError) as error:
@@ -58,7 +68,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="stack-parser", description="Train and use StackLSTM dependency parsers."
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {version('stack-parser')}")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     command = commands.add_parser("train", help="train a parser as a config says")
@@ -66,9 +76,7 @@ def _arguments() -> argparse.ArgumentParser:
     command.add_argument(
         "--run", type=Path, help="folder of the run; runs/NAME for configs/NAME.yaml unless said"
     )
-    command.add_argument(
-        "--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE", help="change the config"
-    )
+    _add_overrides(command)
     command.set_defaults(command=_train)
 
     command = commands.add_parser("evaluate", help="score a trained parser on a treebank")
@@ -87,7 +95,35 @@ def _arguments() -> argparse.ArgumentParser:
     command = commands.add_parser("check", help="validate treebanks and describe them")
     command.add_argument("treebanks", nargs="+", metavar="FILE")
     command.set_defaults(command=_check)
+
+    command = commands.add_parser("speed", help="measure batching methods side by side, as a config says")
+    command.add_argument("config", type=Path, metavar="CONFIG", help="YAML file, as those in configs/speed/")
+    command.add_argument(
+        "--run", type=Path, help="folder of the run; runs/speed/NAME for configs/speed/NAME.yaml unless said"
+    )
+    _add_overrides(command)
+    command.add_argument(
+        "--only", default="", metavar="KEY=VALUE|VALUE,…", help="measure just these cells: method=step,batch_size=1|64"
+    )
+    command.add_argument(
+        "--ratio", action="append", default=[], metavar="A/B", help="print it: method=replay/method=step"
+    )
+    command.set_defaults(command=_speed)
+
+    command = commands.add_parser("plots", help="draw and tell again what a speed run measured")
+    command.add_argument("run", type=Path, metavar="RUN", help="folder, as runs/speed/quick")
+    command.set_defaults(command=_plots)
+
+    command = commands.add_parser("plugins", help="list what can be measured, or check a plugin")
+    command.add_argument("--check", metavar="NAME", help="try whether the plugin does what every plugin must")
+    command.set_defaults(command=_plugins)
     return parser
+
+
+def _add_overrides(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE", help="change the config"
+    )
 
 
 def _add_model(command: argparse.ArgumentParser) -> None:
@@ -167,6 +203,46 @@ def _check(options: argparse.Namespace) -> None:
             failures.append(_message(error))
     if failures:
         raise ValueError("\n".join(failures))
+
+
+def _speed(options: argparse.Namespace) -> None:
+    config = read_settings(options.config, SpeedConfig, options.overrides)
+    folder = options.run or Path("runs") / "speed" / options.config.stem
+    rows = measure(config, folder, read_filter(options.only))
+    for text in options.ratio:
+        print("\n".join(asked_ratios(rows, text)))
+    _tell(folder, config, options.config)
+
+
+def _plots(options: argparse.Namespace) -> None:
+    config = read_settings(options.run / SPEED_CONFIG, SpeedConfig)
+    _tell(options.run, config, options.run / SPEED_CONFIG)
+
+
+def _tell(folder: Path, config: SpeedConfig, path: Path) -> None:
+    rows = rows_of(folder, config)
+    write_board(rows, folder)
+    print(f"report: {write_report(rows, folder, path)}")
+
+
+def _plugins(options: argparse.Namespace) -> None:
+    if not options.check:
+        for name, entry in installed().items():
+            print(f"{name:<24}{_about(name)}  [{entry.value}]")
+        return
+    faults = faults_of(find(options.check))
+    if faults:
+        raise ValueError("\n".join(f"{options.check}: {fault}" for fault in faults))
+    print(f"{options.check}: does all that a plugin must")
+
+
+def _about(name: str) -> str:
+    try:
+        plugin = find(name)
+    except ValueError as error:
+        return str(error)
+    methods = "; ".join(f"{mode}: {', '.join(methods)}" for mode, methods in plugin.methods.items())
+    return f"{plugin.paper}. {methods}"
 
 
 def _positive(text: str) -> int:

@@ -6,15 +6,16 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from parser.config import Config
+from parser.config import Config, Settings
 
 KeyPath = tuple[str, ...]
+AnyConfig = TypeVar("AnyConfig", bound=Settings)
 
 
 class ConfigError(ValueError):
@@ -31,7 +32,12 @@ _Loader.add_implicit_resolver(
 
 
 def read_config(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """The config in a file, changed by overrides as "training.batch_size=64".
+    """The config of a training run, see `read_settings`."""
+    return read_settings(path, Config, overrides)
+
+
+def read_settings(path: Path, kind: type[AnyConfig], overrides: Sequence[str] = ()) -> AnyConfig:
+    """The config in a file, changed by overrides as "training.batch_size=64". kind: what it may say.
 
     Raises ConfigError, FileNotFoundError.
     """
@@ -54,9 +60,9 @@ def read_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     for override in overrides:
         _override(content, override, places)
     try:
-        return Config.model_validate(content)
+        return kind.model_validate(content)
     except ValidationError as error:
-        messages = [_message(detail, places, str(path)) for detail in error.errors()]
+        messages = [_message(detail, places, str(path), kind) for detail in error.errors()]
         raise ConfigError("\n".join(messages)) from None
 
 
@@ -88,7 +94,7 @@ def _override(content: dict[str, Any], override: str, places: dict[KeyPath, str]
     places[key_path] = f"--set {override}"
 
 
-def _message(detail: ErrorDetails, places: dict[KeyPath, str], path: str) -> str:
+def _message(detail: ErrorDetails, places: dict[KeyPath, str], path: str, kind: type[Settings]) -> str:
     keys = tuple(str(part) for part in detail["loc"])
     known = max((n for n in range(len(keys) + 1) if keys[:n] in places), default=0)
     place = places.get(keys[:known], path)
@@ -96,8 +102,9 @@ def _message(detail: ErrorDetails, places: dict[KeyPath, str], path: str) -> str
         keys = keys[:known]  # what follows names no key, but a choice that was tried
     name = ".".join(keys)
     if detail["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(keys[-1], _fields(keys[:-1]), n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(_fields(keys[:-1]))}"
+        fields = _fields(kind, keys[:-1])
+        near = difflib.get_close_matches(keys[-1], fields, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(fields)}"
         return f"{place}: {name}: unknown key; {hint}"
     message = f"{place}: {name}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
     if detail["type"] == "missing":
@@ -108,11 +115,11 @@ def _message(detail: ErrorDetails, places: dict[KeyPath, str], path: str) -> str
     return message
 
 
-def _fields(section: KeyPath) -> list[str]:
+def _fields(kind: type[BaseModel], section: KeyPath) -> list[str]:
     """The keys that a section of the config may have."""
-    model: type[BaseModel] = Config
     for key in section:
-        annotation = model.model_fields[key].annotation
-        candidates = [annotation, *get_args(annotation)]
-        model = next(c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel))
-    return list(model.model_fields)
+        if key in kind.model_fields:  # else it is a name that the user gave to one of several sections
+            annotation = kind.model_fields[key].annotation
+            inner = [annotation, *get_args(annotation)]
+            kind = next(part for part in inner if isinstance(part, type) and issubclass(part, BaseModel))
+    return list(kind.model_fields)

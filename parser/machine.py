@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import platform
 import resource
 import sys
+from typing import NamedTuple
 
 import torch
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""Of glibc's mallopt: free memory at the heap's end, and blocks, from so many bytes on go back at once."""
+LARGEST_INT = (1 << 31) - 1
 
 
 def choose_device(name: str) -> torch.device:
@@ -23,11 +31,41 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def peak_memory(device: torch.device) -> str:
-    """What the process has needed at most, for people to read."""
+def keep_freed_memory() -> None:
+    """Let this process use memory again that it freed, in large pages. Call it before there are tensors.
+
+    glibc gives large blocks back to the system at once and gets new ones page by page, zeroed: 60,000 page
+    faults in a training step of 256 sentences, a quarter of its time. Elsewhere this does nothing.
+    """
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # torch asks for large pages
+    if platform.libc_ver()[0] == "glibc":
+        libc = ctypes.CDLL(None)
+        for parameter, value in ((M_TRIM_THRESHOLD, LARGEST_INT), (M_MMAP_THRESHOLD, 1 << 30)):
+            libc.mallopt(parameter, value)
+
+
+class Memory(NamedTuple):
+    """Bytes that a process has needed at most."""
+
+    host: int
+    device_allocated: int = 0
+    device_reserved: int = 0
+
+
+def memory(device: torch.device) -> Memory:
+    """What this process has needed so far."""
     # Linux counts in KiB, macOS in bytes.
     unit = 1 if sys.platform == "darwin" else 1024
-    text = f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30:.2f} GiB"
+    host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    if device.type != "cuda":
+        return Memory(host)
+    return Memory(host, torch.cuda.max_memory_allocated(device), torch.cuda.max_memory_reserved(device))
+
+
+def peak_memory(device: torch.device) -> str:
+    """What this process has needed, for people to read."""
+    needed = memory(device)
+    text = f"{needed.host / 2**30:.2f} GiB"
     if device.type == "cuda":
-        text += f", on the device {torch.cuda.max_memory_allocated(device) / 2**30:.2f} GiB"
+        text += f", on the device {needed.device_allocated / 2**30:.2f} GiB"
     return text

@@ -36,7 +36,7 @@ def transposed_times(left: Tensor, right: Tensor) -> Tensor:
     """[m, n] left.T @ right, without gradients: a sum over rows. left: [rows, m], right: [rows, n]."""
     if not _suits_onednn(left):
         return left.T @ right
-    return _onednn(_round_up(left).T, _round_up(right).T)
+    return _sum_over_rows(_round_up(left), _round_up(right))
 
 
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -61,7 +61,7 @@ class _Linear(Function):
         rounded_gradient = _round_up(gradient)
         return (
             _onednn(rounded_gradient, weight.T)[: len(gradient)] if needs_input else None,
-            _onednn(rounded_gradient.T, rounded.T) if needs_weight else None,
+            _sum_over_rows(rounded_gradient, rounded) if needs_weight else None,
             gradient.sum(0) if needs_bias else None,
         )
 
@@ -78,6 +78,13 @@ def _suits_onednn(tensor: Tensor) -> bool:
 
 def _onednn(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(_dense(left), _dense(right), bias, "none", [], "")
+
+
+def _sum_over_rows(left: Tensor, right: Tensor) -> Tensor:
+    """[m, n] left.T @ right, with the shorter side first, which oneDNN does up to a third faster."""
+    if left.shape[1] > right.shape[1]:
+        return _onednn(right.T, left.T).T
+    return _onednn(left.T, right.T)
 
 
 def _dense(matrix: Tensor) -> Tensor:

@@ -22,8 +22,8 @@ class Stepper:
         """All `batch` parsers begin with ROOT on their stacks."""
         self._network, self._inventory = network, inventory
         root = network.tokens.root
-        self._root_row = _first_state(network.stack, root)  # [1, state]
-        self._history_start = _first_state(network.history, network.actions.weight[inventory.wait])
+        self._root_row = first_state(network.stack, root)  # [1, state]
+        self._history_start = first_state(network.history, network.actions.weight[inventory.wait])
         self.stack = Stack(batch, self._root_row.shape[1], like=root)
         self._history = self._history_start.expand(batch, -1)  # [batch, state]
         self.restart(torch.ones(batch, dtype=torch.bool, device=root.device))
@@ -57,8 +57,8 @@ class Stepper:
         self._history = stack_lstm.advance(network.history, actions, self._history)
 
 
-def _first_state(lstm: torch.nn.LSTM, inputs: Tensor) -> Tensor:
-    """[1, state] After one frame [input]."""
+def first_state(lstm: torch.nn.LSTM, inputs: Tensor) -> Tensor:
+    """[1, state] An LSTM's after one frame, inputs [input]."""
     projected = stack_lstm.project(lstm, inputs[None])
     return stack_lstm.advance(lstm, projected, inputs.new_zeros(1, stack_lstm.state_size(lstm)))
 
@@ -74,13 +74,13 @@ def step(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
     words = stack_lstm.project(network.stack, table)  # [W + 2, 4 * hidden]
     actions = stack_lstm.project(network.history, network.actions.weight)  # [transitions + 1, 4 * hidden]
     buffer = network.read_buffer(table, batch.buffer_tokens)  # [frames * B, hidden]
-    transitions = _by_step(batch, batch.transitions, inventory.wait)
+    transitions = by_step(batch, batch.transitions, inventory.wait)
     # Gathered before the steps: a gather's backward pass fills a tensor as large as what it gathers from.
     each_step = zip(
         transitions,
         actions[transitions].unbind(),
-        words[_by_step(batch, batch.top_token, len(batch.tokens))].unbind(),
-        buffer[_by_step(batch, batch.buffer_row, 0)].unbind(),
+        words[by_step(batch, batch.top_token, len(batch.tokens))].unbind(),
+        buffer[by_step(batch, batch.buffer_row, 0)].unbind(),
         strict=True,
     )
     stepper = Stepper(network, inventory, batch.sentences)
@@ -92,7 +92,7 @@ def step(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
     return torch.cat(scores)[batch.step]
 
 
-def _by_step(batch: Batch, values: Tensor, fill: int) -> Tensor:
+def by_step(batch: Batch, values: Tensor, fill: int) -> Tensor:
     """[steps, B] from one value for each transition [S]; `fill` where a sentence is finished."""
     padded = values.new_full((batch.history.numel(),), fill)
     padded[batch.step] = values

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from parser.networks import stack_lstm
 from parser.networks.examples import buffer_tokens
-from parser.networks.loss import ILLEGAL_SCORE
 from parser.networks.stepper import Stepper
+from parser.parsing.greedy import best_transitions
 from parser.parsing.model import Model
 from parser.transitions.state import State
 from parser.transitions.system import TransitionSystem
@@ -71,7 +71,7 @@ def parse(model: Model, sentences: Sequence[Sentence], slots: int = SLOTS) -> li
     order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
     tokens = model.vocabulary.encode_tokens([sentences[number] for number in order])
     with torch.inference_mode():
-        state = _run(model, _encode(model, tokens), slots)
+        state = parse_tokens(model, tokens, slots)
     heads = Ragged(state.heads[:-1].cpu(), tokens.lengths).unflatten()
     labels = Ragged(state.labels[:-1].cpu(), tokens.lengths).unflatten()
     name = model.vocabulary.labels.string
@@ -80,6 +80,21 @@ def parse(model: Model, sentences: Sequence[Sentence], slots: int = SLOTS) -> li
         for number, own_heads, own_labels in zip(order, heads, labels, strict=True)
     }
     return [trees[number] for number in range(len(sentences))]
+
+
+def parse_tokens(model: Model, tokens: Ragged, slots: int) -> State:
+    """The state when all sentences are parsed; its flat tensors hold the trees. tokens: [words, columns]."""
+    encoded = _encode(model, tokens)
+    queue = _Queue(encoded, min(slots, len(tokens)), model.inventory.system)
+    stepper = Stepper(model.network, model.inventory, queue.slots)
+    while True:
+        deepest, done = queue.look()
+        if done:
+            return queue.state
+        stepper.stack.reserve(deepest + STEPS_BETWEEN_LOOKS)
+        for _ in range(STEPS_BETWEEN_LOOKS):
+            stepper.restart(queue.refill())
+            _take_best_transitions(model, encoded, queue, stepper)
 
 
 @dataclass(frozen=True)
@@ -122,29 +137,10 @@ def _encode_buffers(model: Model, table: Tensor, lengths: Tensor) -> Tensor:
     return shown[frame * len(lengths) + sentence]
 
 
-def _run(model: Model, encoded: Encoded, slots: int) -> State:
-    """The state when all sentences are parsed; its flat tensors hold the trees."""
-    queue = _Queue(encoded, min(slots, len(encoded.lengths)), model.inventory.system)
-    stepper = Stepper(model.network, model.inventory, queue.slots)
-    while True:
-        deepest, done = queue.look()
-        if done:
-            return queue.state
-        stepper.stack.reserve(deepest + STEPS_BETWEEN_LOOKS)
-        for _ in range(STEPS_BETWEEN_LOOKS):
-            stepper.restart(queue.refill())
-            _take_best_transitions(model, encoded, queue, stepper)
-
-
 def _take_best_transitions(model: Model, encoded: Encoded, queue: _Queue, stepper: Stepper) -> None:
-    inventory, state = model.inventory, queue.state
-    legal = inventory.with_labels(inventory.system.legal(state))
     scores = stepper.scores(encoded.buffer.index_select(0, queue.buffer_rows()))
-    # However low a legal score is, it stays above those of the others.
-    scores = scores.clamp(min=torch.finfo(scores.dtype).min)
-    best = scores.masked_fill(~legal, ILLEGAL_SCORE).argmax(1)
-    best = best.masked_fill(inventory.system.finished(state), inventory.wait)
-    top = inventory.apply(state, best)
+    best = best_transitions(model.inventory, queue.state, scores)
+    top = model.inventory.apply(queue.state, best)
     actions = encoded.actions.index_select(0, best)
     stepper.advance(best, actions, encoded.words.index_select(0, queue.word_rows(top)))
 

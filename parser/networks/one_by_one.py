@@ -1,0 +1,65 @@
+"""The parser without any batching: one sentence, one transition at a time, its stack a Python list."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from parser.networks import stack_lstm
+from parser.networks.examples import Batch
+from parser.networks.stack_parser import StackParser
+from parser.networks.stepper import first_state
+from parser.transitions.inventory import Inventory
+
+
+class SingleParser:
+    """The stack and the history of one sentence. A pop calls no network."""
+
+    def __init__(self, network: StackParser, inventory: Inventory):
+        self._network = network
+        self._operations = [
+            (int(inventory.stack_read[kind]), int(inventory.stack_move[kind])) for kind in inventory.kind.tolist()
+        ]
+        self._stack = [first_state(network.stack, network.tokens.root)]
+        self._history = first_state(network.history, network.actions.weight[inventory.wait])
+
+    def scores(self, buffer: Tensor) -> Tensor:
+        """[1, transitions] buffer: [1, hidden], of `StackParser.read_buffer` for the front."""
+        network = self._network
+        top = stack_lstm.output(network.stack, self._stack[-1])
+        history = stack_lstm.output(network.history, self._history)
+        return network.score(
+            network.read(network.from_stack, top) + buffer + network.read(network.from_history, history)
+        )
+
+    def advance(self, transition: int, word: Tensor) -> None:
+        """Take a transition. word: [1, 4 * hidden], that on top afterwards, see `stack_lstm.project`."""
+        network, stack = self._network, self._stack
+        read, move = self._operations[transition]
+        below = len(stack) - read
+        if move == 1 - read:
+            row = stack_lstm.advance(network.stack, word, stack[below - 1])
+            stack[below:] = [row]
+        else:
+            del stack[len(stack) + move :]
+        action = stack_lstm.project(network.history, network.actions.weight[transition, None])
+        self._history = stack_lstm.advance(network.history, action, self._history)
+
+
+def read_sentence(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
+    """[S, transitions] The scores that `StackParser.replay` gives, for a batch of one sentence."""
+    assert batch.sentences == 1
+    table = network.tokens(batch.tokens)  # [W + 2, token]
+    words = stack_lstm.project(network.stack, table)  # [W + 2, 4 * hidden]
+    buffer = network.read_buffer(table, batch.buffer_tokens)  # [frames, hidden]
+    single, scores = SingleParser(network, inventory), []
+    steps = zip(
+        batch.transitions.tolist(),
+        words[batch.top_token].split(1),
+        buffer[batch.buffer_row].split(1),
+        strict=True,
+    )
+    for transition, word, shown in steps:
+        scores.append(single.scores(shown))
+        single.advance(transition, word)
+    return torch.cat(scores)

@@ -1,0 +1,52 @@
+"""Greedy parsing without slots, for comparison: a batch goes on until its longest sentence is done."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from parser.networks import stack_lstm
+from parser.networks.examples import buffer_tokens
+from parser.networks.loss import ILLEGAL_SCORE
+from parser.networks.naive_stepper import NaiveStepper
+from parser.networks.one_by_one import SingleParser
+from parser.parsing.model import Model
+from parser.transitions.inventory import Inventory
+from parser.transitions.state import State
+
+
+def best_transitions(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
+    """[batch] The best legal transitions; `wait` where a sentence is finished. scores: [batch, transitions]."""
+    legal = inventory.with_labels(inventory.system.legal(state))
+    # However low a legal score is, it stays above those of the others.
+    scores = scores.clamp(min=torch.finfo(scores.dtype).min)
+    best = scores.masked_fill(~legal, ILLEGAL_SCORE).argmax(1)
+    return best.masked_fill(inventory.system.finished(state), inventory.wait)
+
+
+def parse_one(model: Model, tokens: Tensor) -> State:
+    """The final state of one sentence, parsed a transition at a time. tokens: [words, columns]."""
+    network, inventory = model.network, model.inventory
+    table = network.tokens(tokens)  # [words + 2, token]
+    words = stack_lstm.project(network.stack, table)  # [words + 2, 4 * hidden]
+    length = torch.tensor([len(tokens)], device=tokens.device)
+    buffer = network.read_buffer(table, buffer_tokens(length))  # [words + 1, hidden]
+    state, single = State.initial(length), SingleParser(network, inventory)
+    while not inventory.system.finished(state):
+        best = best_transitions(inventory, state, single.scores(buffer[length + 1 - state.front]))
+        top = inventory.apply(state, best)
+        single.advance(int(best), words[top - 1 if top else length])
+    return state
+
+
+def parse_batch(model: Model, tokens: Tensor, lengths: Tensor) -> State:
+    """The final state of a batch as the paper decodes it. tokens: [words, columns], lengths: [batch]."""
+    network, inventory = model.network, model.inventory
+    table = network.tokens(tokens)  # [words + 2, token]
+    state = State.initial(lengths)
+    stepper = NaiveStepper(network, inventory, table, buffer_tokens(lengths), int(lengths.max()) + 1)
+    while not inventory.system.finished(state).all():
+        best = best_transitions(inventory, state, stepper.scores(lengths + 1 - state.front))
+        top = inventory.apply(state, best)
+        stepper.advance(best, torch.where(top > 0, state.base + top, len(tokens)))
+    return state

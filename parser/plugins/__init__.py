@@ -1,0 +1,89 @@
+"""Models for the speed harness to measure, one file each, and what such a plugin is.
+
+A plugin is a model with the ways of batching it. Every module of this package has one, as `PLUGIN`; other
+packages add theirs through the entry-point group `stack_parser.plugins`. The harness makes one object for
+each cell that it measures and calls, in this order, `skip`, `prepare`, `batches`, `check` and, many times, `run`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol
+
+import torch
+from pydantic import BaseModel
+from torch import Tensor
+
+Mode = Literal["train", "infer"]
+"""A training step, from the examples to the changed weights; or inference, from inputs to outputs."""
+
+NO_BATCHING = "none"
+"""The method that every plugin has: one example after the other. Its results are those of the others."""
+
+PHASES = ("data", "graph", "scheduling", "forward", "backward", "update")
+"""The parts of a run, as in Neubig et al. 2017, Figure 2. What no phase covers is reported as `other`."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """One cell, as a plugin needs to know it."""
+
+    settings: Any
+    """The plugin's own, an instance of its `Settings`."""
+    method: str
+    mode: Mode
+    batch_size: int
+    device: torch.device
+    seed: int
+    """Equal seeds give equal weights and batches, whatever the method."""
+    phase: Callable[[str], AbstractContextManager[object]]
+    """`with phase("forward"): ...` says which part of `run` this is; it costs nothing while speed is measured."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one batch asks for, whatever the method; only the padding depends on it."""
+
+    sentences: int
+    """Examples, where they are no sentences."""
+    tokens: int
+    operations: float
+    """Floating-point operations of the matrix products, forward and in training backward, each distinct product
+    once: no padding, nothing that is thrown away, and no parameter update."""
+    padding: float | None = None
+    """Share of the rows that the method computes which nobody reads; None where it is not known."""
+
+
+class Plugin(Protocol):
+    """A model to measure. Its class has no arguments, and `prepare` makes it ready for one cell."""
+
+    name: ClassVar[str]
+    paper: ClassVar[str]
+    """The paper and the table or figure that it stands for."""
+    methods: ClassVar[Mapping[Mode, Sequence[str]]]
+    """The batching methods of each mode, `none` among them."""
+    Settings: ClassVar[type[BaseModel]]
+    """What a config may set. Its defaults must work where there is nothing but the project."""
+
+    def skip(self, setup: Setup) -> str | None:
+        """Why this cell can not be measured here, or None."""
+
+    def prepare(self, setup: Setup) -> None:
+        """Load data and build the model on the device. Not timed."""
+
+    def batches(self) -> Sequence[Any]:
+        """One epoch: all that `run` takes, in batches of `batch_size`, the same examples for every method."""
+
+    def run(self, batch: Any) -> None:
+        """One training step, or inference. The only thing that is timed."""
+
+    def check(self) -> Tensor:
+        """The loss or the outputs on a few examples, in batches of `batch_size`, with the weights as they are.
+
+        Every method must give the same numbers but for rounding.
+        """
+
+    def work(self, batch: Any) -> Work:
+        """What a batch asks for."""

@@ -1,0 +1,218 @@
+"""The StackLSTM parser (Ding & Koehn 2019): sentence by sentence, step by step, and by replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from parser.config import ParserSettings, Settings, data_path
+from parser.networks.examples import Batch, Examples
+from parser.networks.loss import transition_loss
+from parser.networks.naive_stepper import step_naively
+from parser.networks.one_by_one import read_sentence
+from parser.networks.stack_parser import StackParser
+from parser.networks.stepper import step
+from parser.parsing.greedy import parse_batch, parse_one
+from parser.parsing.model import Model
+from parser.parsing.slots import parse_tokens
+from parser.plugins import NO_BATCHING, Setup, Work
+from parser.treebank.batches import length_buckets
+from parser.treebank.conllu import read_treebank
+from parser.treebank.projectivity import is_projective
+from parser.treebank.vocabulary import Vocabulary
+
+CHECKED = 24
+"""Sentences on which the methods must agree."""
+CLIP = 5.0
+GROUPS_OF_SLOTS = 4
+"""So many times more sentences than slots are parsed at a time, as in a stream."""
+
+
+class StackParserSettings(Settings):
+    treebank: str = "data/quickstart/train.conllu"
+    """Its projective trees are trained on, and parsed. ${PARSER_DATA} stands for the data folder."""
+    parser: ParserSettings = ParserSettings()
+    learning_rate: float = Field(1e-3, gt=0)
+
+
+class StackParserPlugin:
+    name = "stack_parser"
+    paper = "Ding & Koehn 2019, Figure 1"
+    methods = {
+        "train": (NO_BATCHING, "step-naive", "step", "replay"),
+        "infer": (NO_BATCHING, "step-naive", "step"),
+    }
+    Settings = StackParserSettings
+
+    def skip(self, setup: Setup) -> str | None:
+        path = data_path(setup.settings.treebank)
+        return None if Path(path).is_file() else f"no treebank {path}"
+
+    def prepare(self, setup: Setup) -> None:
+        self._setup = setup
+        settings: StackParserSettings = setup.settings
+        trees = [tree for tree in read_treebank(data_path(settings.treebank)) if is_projective(tree.heads)]
+        vocabulary = Vocabulary.build(trees, ["form", *settings.parser.network.tag_sizes])
+        torch.manual_seed(setup.seed)
+        self._model = Model.build(settings.parser, vocabulary, setup.device)
+        self._examples = Examples.of(self._model.inventory.to(torch.device("cpu")), vocabulary, trees)
+        self._operations = operations(self._examples, self._model.network)
+        network = self._model.network
+        self._optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, fused=True)
+        network.train(setup.mode == "train")
+
+    def batches(self) -> list[Tensor]:
+        """Sentences' numbers [batch]: of like length, or for slots any, the longest first."""
+        setup, lengths = self._setup, self._examples.tokens.lengths
+        generator = torch.Generator().manual_seed(setup.seed)
+        if not self._in_slots():
+            return length_buckets(lengths, setup.batch_size, by_words=False, generator=generator)
+        groups = torch.randperm(len(lengths), generator=generator).split(GROUPS_OF_SLOTS * setup.batch_size)
+        return [rows[lengths[rows].argsort(descending=True)] for rows in groups]
+
+    def run(self, batch: Tensor) -> None:
+        if self._setup.mode == "train":
+            self._train(batch)
+        else:
+            with torch.inference_mode():
+                self._parse(batch)
+
+    def check(self) -> Tensor:
+        generator = torch.Generator().manual_seed(self._setup.seed)
+        checked = torch.randperm(len(self._examples), generator=generator)[:CHECKED]
+        batches = checked.split(self._setup.batch_size)
+        if self._setup.mode == "train":
+            return self._loss_and_gradients(batches)
+        with torch.inference_mode():
+            return torch.cat([self._parse(batch) for batch in batches], dim=1).flatten()
+
+    def work(self, batch: Tensor) -> Work:
+        training = self._setup.mode == "train"
+        return Work(
+            sentences=len(batch),
+            tokens=int(self._examples.tokens.lengths[batch].sum()),
+            # The backward pass has two products for each of the forward pass.
+            operations=float(self._operations[batch].sum()) * (3 if training else 1),
+            padding=self._padding(batch),
+        )
+
+    def _in_slots(self) -> bool:
+        return self._setup.mode == "infer" and self._setup.method == "step"
+
+    def _train(self, batch: Tensor) -> None:
+        phase = self._setup.phase
+        loss, steps = self._loss(batch)
+        with phase("backward"):
+            self._optimizer.zero_grad()
+            (loss / steps).backward()
+        with phase("update"):
+            torch.nn.utils.clip_grad_norm_(self._model.network.parameters(), CLIP)
+            self._optimizer.step()
+
+    def _loss(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Sum of the losses of the steps of some sentences, and the number of steps."""
+        phase, model, method = self._setup.phase, self._model, self._setup.method
+        alone = method == NO_BATCHING
+        losses = []
+        for together in rows.split(1 if alone else len(rows)):
+            with phase("scheduling"):  # the indices and levels of trajectories that the oracle made before
+                batch = self._examples.batch(together)
+            with phase("data"):
+                batch = batch.to(self._setup.device)
+            with phase("forward"):
+                losses.append(torch.stack(transition_loss(self._scores(batch), batch, model.inventory)))
+        loss, steps = torch.stack(losses).sum(0)
+        return loss, steps
+
+    def _scores(self, batch: Batch) -> Tensor:
+        network, inventory = self._model.network, self._model.inventory
+        if self._setup.method == "replay":
+            return network.replay(batch)
+        stepwise = {NO_BATCHING: read_sentence, "step-naive": step_naively, "step": step}
+        return stepwise[self._setup.method](network, inventory, batch)
+
+    def _loss_and_gradients(self, batches: Sequence[Tensor]) -> Tensor:
+        """[1 + weights] The loss, and the norm of each weight's gradient, without dropout."""
+        network = self._model.network.eval()
+        network.zero_grad()
+        loss = torch.stack([self._loss(batch)[0] for batch in batches]).sum()
+        loss.backward()
+        results = torch.stack([loss.detach(), *(weight.grad.norm() for weight in network.parameters())])
+        network.zero_grad()
+        network.train()
+        return results
+
+    def _parse(self, rows: Tensor) -> Tensor:
+        """[2, words] Heads and labels of some sentences."""
+        model, method, phase, device = self._model, self._setup.method, self._setup.phase, self._setup.device
+        found = []
+        for together in rows.split(1 if method == NO_BATCHING else len(rows)):
+            with phase("data"):
+                tokens = self._examples.tokens.select(together)
+                values, lengths = tokens.values.to(device), tokens.lengths.to(device)
+            with phase("forward"):
+                if method == NO_BATCHING:
+                    state = parse_one(model, values)
+                elif method == "step-naive":
+                    state = parse_batch(model, values, lengths)
+                else:
+                    state = parse_tokens(model, tokens, self._setup.batch_size)
+            found.append(torch.stack([state.heads[:-1], state.labels[:-1]]))
+        return torch.cat(found, dim=1)
+
+    def _padding(self, rows: Tensor) -> float | None:
+        """Share of the rows of the LSTMs that nobody reads; not known of slots."""
+        if self._setup.method == NO_BATCHING:
+            return 0.0
+        if self._in_slots():
+            return None
+        examples = self._examples
+        words, steps, nodes = (part.lengths[rows] for part in (examples.tokens, examples.steps, examples.nodes))
+        needed = int(nodes.sum() + (words + 1).sum() + steps.sum())
+        of_buffer, of_history = (int(words.max()) + 1) * len(rows), int(steps.max()) * len(rows)
+        of_stack = int(nodes.sum()) if self._setup.method == "replay" else of_history
+        return 1 - needed / (of_stack + of_buffer + of_history)
+
+
+def operations(examples: Examples, network: StackParser) -> Tensor:
+    """[sentences] Floating-point operations of the products of a forward pass, every distinct product once.
+
+    A word is encoded, and projected for the stack, once; a stack node is multiplied once for all that are
+    pushed upon it; inputs of the history come from a table of transitions, which is not counted.
+    """
+    words, steps = examples.tokens.lengths, examples.steps.lengths
+    nodes, parents = examples.nodes.lengths, _parents(examples)
+    hidden, layers = network.stack.hidden_size, network.stack.num_layers
+    token, (columns, transitions) = network.stack.input_size, (network.tokens.join.in_features, len(examples.inventory))
+    gates = 4 * hidden
+
+    def lstm(frames: Tensor, followed: Tensor, inputs: int) -> Tensor:
+        first = frames * inputs * gates + followed * hidden * gates
+        return first + (layers - 1) * (frames + followed) * hidden * gates
+
+    products = (
+        words * columns * token
+        + lstm(nodes, parents, token)
+        + lstm(words + 1, words, token)
+        + lstm(steps, steps - 1, 0)
+        + (nodes + words + 1 + steps) * hidden * hidden
+        + steps * hidden * transitions
+    )
+    return 2 * products
+
+
+def _parents(examples: Examples) -> Tensor:
+    """[sentences] How many of each sentence's stack nodes have others upon them."""
+    nodes = examples.nodes
+    parent = nodes.values[:, 0]
+    sentence = nodes.row_of_element()
+    has_child = torch.zeros(len(parent), dtype=torch.long)
+    has_child[(nodes.offsets[sentence] + parent)[parent >= 0]] = 1
+    return torch.zeros(len(nodes), dtype=torch.long).index_add_(0, sentence, has_child)
+
+
+PLUGIN = StackParserPlugin

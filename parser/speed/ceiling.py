@@ -1,0 +1,47 @@
+"""What the machine's matrix products reach at best: the measure of every model's useful operations."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from parser.batching.product import times_transposed
+from parser.speed.stopwatch import synchronise
+
+SHAPES = {"cpu": ((1024, 1024, 1024), (4096, 256, 1024)), "cuda": ((8192, 8192, 8192), (65536, 256, 1024))}
+"""Rows, inner and columns."""
+SECONDS_EACH = 0.05
+
+
+class Ceiling:
+    """Large float32 products, measured a little at each turn."""
+
+    def __init__(self, device: str, threads: int):
+        torch.set_num_threads(threads)
+        self._device = torch.device(device)
+        self._products: list[tuple[Callable[[], Tensor], int]] = []
+        for rows, inner, columns in SHAPES[self._device.type]:
+            left = torch.randn(rows, inner, device=self._device)
+            right = torch.randn(columns, inner, device=self._device)
+            for product in (F.linear, times_transposed):
+                self._products.append((partial(product, left, right), 2 * rows * inner * columns))
+
+    def turn(self) -> list[float]:
+        """Operations per second of each product, now."""
+        return [self._speed(product, operations) for product, operations in self._products]
+
+    def _speed(self, product: Callable[[], Tensor], operations: int) -> float:
+        product()
+        synchronise(self._device)
+        repetitions, began = 0, time.perf_counter()
+        while (passed := time.perf_counter() - began) < SECONDS_EACH or not repetitions:
+            for _ in range(4):
+                product()
+            synchronise(self._device)
+            repetitions += 4
+        return repetitions * operations / passed

@@ -1,0 +1,131 @@
+"""The cells of a speed run: what is measured, each by itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby, product
+from typing import Any
+
+from pydantic import ValidationError
+
+from parser.machine import choose_device
+from parser.plugins import NO_BATCHING, Mode, Plugin
+from parser.speed.settings import SpeedConfig
+
+KEYS = ("experiment", "plugin", "mode", "device", "threads", "method", "batch_size")
+"""What tells the cells of a run apart, from the coarse to the fine."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    experiment: str
+    plugin: str
+    mode: Mode
+    device: str
+    threads: int
+    method: str
+    batch_size: int
+    seed: int
+    settings: str
+    """The plugin's settings, as JSON."""
+
+    @property
+    def identity(self) -> str:
+        """Equal for cells whose measurements are of the same thing."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        device = self.device if self.threads == 1 else f"{self.device}, {self.threads} threads"
+        return f"{self.experiment}: {self.method} at {self.batch_size}, {self.mode}, {device}"
+
+    def without_batching(self) -> Cell:
+        """The cell whose results this one's must equal."""
+        return replace(self, method=NO_BATCHING)
+
+
+def cells_of(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> list[Cell]:
+    """All cells of a config, compared ones side by side and in the order in which they take turns.
+
+    find: a plugin by its name. Raises ValueError for methods, modes and devices that are not there.
+    """
+    devices = list(dict.fromkeys(str(choose_device(name)) for name in config.devices))
+    cells = []
+    for name, experiment in config.experiments.items():
+        plugin = find(experiment.plugin)
+        validated(plugin, experiment.settings, f"experiments.{name}.settings")
+        settings = json.dumps(experiment.settings, sort_keys=True)
+        modes = list(dict.fromkeys(experiment.modes))
+        chosen = _methods(name, plugin, experiment.methods, modes)
+        for mode, device, threads in product(modes, devices, dict.fromkeys(config.threads)):
+            by_size = [
+                (size, method)
+                for method in chosen
+                if method in plugin.methods[mode]
+                for size in _sizes(experiment.batch_sizes, method)
+            ]
+            cells += [
+                Cell(name, experiment.plugin, mode, device, threads, method, size, config.seed, settings)
+                for size, method in sorted(set(by_size), key=lambda pair: (pair[0], chosen.index(pair[1])))
+            ]
+    return cells
+
+
+def validated(plugin: type[Plugin], settings: dict[str, Any], place: str = "settings") -> Any:
+    """An instance of the plugin's `Settings`. Raises ValueError with a line for each that is wrong."""
+    try:
+        return plugin.Settings.model_validate(settings)
+    except ValidationError as error:
+        wrong = [f"{'.'.join(map(str, (place, *detail['loc'])))}: {detail['msg']}" for detail in error.errors()]
+        raise ValueError("\n".join(wrong)) from None
+
+
+def _methods(
+    experiment: str, plugin: type[Plugin], asked: Sequence[str] | None, modes: Sequence[Mode]
+) -> list[str]:
+    for mode in modes:
+        if mode not in plugin.methods:
+            raise ValueError(f"experiments.{experiment}.modes: {plugin.name} can not be measured in {mode!r}")
+    known = list(dict.fromkeys(method for mode in modes for method in plugin.methods[mode]))
+    for method in asked or ():
+        if method not in known:
+            raise ValueError(
+                f"experiments.{experiment}.methods: {plugin.name} has no method {method!r}, but {', '.join(known)}"
+            )
+    return list(dict.fromkeys(asked)) if asked else known
+
+
+def _sizes(sizes: Sequence[int] | Mapping[str, Sequence[int]], method: str) -> Sequence[int]:
+    return sizes.get(method, []) if isinstance(sizes, Mapping) else sizes
+
+
+def sittings(cells: Iterable[Cell], together: int) -> list[list[Cell]]:
+    """Cells that take turns: those of one experiment, mode, device and thread count, so many at the most."""
+    compared = [
+        list(group)
+        for _, group in groupby(cells, key=lambda cell: (cell.experiment, cell.mode, cell.device, cell.threads))
+    ]
+    return [group[start : start + together] for group in compared for start in range(0, len(group), together)]
+
+
+Filter = Mapping[str, frozenset[str]]
+"""Key -> the values that pass."""
+
+
+def read_filter(text: str) -> Filter:
+    """From "plugin=stack_parser,method=replay|step,batch_size=64". Raises ValueError."""
+    passing: dict[str, frozenset[str]] = {}
+    for part in filter(None, text.split(",")):
+        key, equals, values = part.partition("=")
+        if not equals or not values or key not in KEYS:
+            raise ValueError(f"{part!r}: write KEY=VALUE or KEY=VALUE|VALUE; the keys are {', '.join(KEYS)}")
+        passing[key] = frozenset(values.split("|"))
+    return passing
+
+
+def passes(cell: Mapping[str, Any], wanted: Filter) -> bool:
+    """Whether a cell, or a row, by its keys, is one of those wanted."""
+    return all(str(cell[key]) in values for key, values in wanted.items())

@@ -1,0 +1,111 @@
+"""What every plugin must do. Each fault says what to mend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, get_args
+
+import torch
+from pydantic import BaseModel
+
+from parser.plugins import NO_BATCHING, PHASES, Mode, Plugin, Setup
+from parser.speed.turns import disagreement
+
+SIZES = (1, 3)
+"""Batch sizes that are tried; 3 leaves a smaller last batch in most epochs."""
+FUNCTIONS = ("skip", "prepare", "batches", "run", "check", "work")
+
+
+def faults_of(plugin: type[Plugin]) -> list[str]:
+    """What the plugin, with the defaults of its settings, does not do as it must; an empty list if all is well."""
+    faults = list(_faults_of_description(plugin))
+    if faults:
+        return faults  # nothing else can be tried
+    for mode, methods in plugin.methods.items():
+        try:
+            faults += _faults_in_mode(plugin, mode, list(methods))
+        except Exception as error:  # whatever a stranger's code does
+            faults.append(f"{mode}: {type(error).__name__}: {error}")
+    return faults
+
+
+def _faults_of_description(plugin: type[Plugin]) -> Iterator[str]:
+    for name in ("name", "paper"):
+        if not isinstance(getattr(plugin, name, None), str):
+            yield f"`{name}` must be a string of the class"
+    settings = getattr(plugin, "Settings", None)
+    if not (isinstance(settings, type) and issubclass(settings, BaseModel)):
+        yield "`Settings` must be a pydantic model, as parser.config.Settings, with defaults that work anywhere"
+    for name in FUNCTIONS:
+        if not callable(getattr(plugin, name, None)):
+            yield f"it has no method `{name}`; parser.plugins.Plugin says what it must do"
+    methods = getattr(plugin, "methods", None)
+    if not isinstance(methods, dict) or not methods or not methods.keys() <= set(get_args(Mode)):
+        yield "`methods` must say the batching methods of `train`, of `infer`, or of both"
+        return
+    for mode, names in methods.items():
+        if NO_BATCHING not in names:
+            yield f"`methods` of {mode!r} lack {NO_BATCHING!r}, which all others are compared with"
+
+
+def _faults_in_mode(plugin: type[Plugin], mode: Mode, methods: list[str]) -> list[str]:
+    faults: list[str] = []
+    reference = _Trial(plugin, mode, NO_BATCHING, 1)
+    if reference.skipped:
+        return [f"{mode}: skipped with the defaults of its settings ({reference.skipped}); they must work anywhere"]
+    expected = reference.results()
+    if not expected or not all(map(torch.isfinite, torch.tensor(expected))):
+        faults.append(f"{mode}: `check` must give finite numbers, and one at least")
+    for method in sorted(methods, key=lambda name: name != NO_BATCHING):
+        for size in SIZES:
+            place = f"{mode}, {method} at {size}"
+            trial = _Trial(plugin, mode, method, size)
+            faults += [f"{place}: {fault}" for fault in trial.faults(expected, reference.sentences())]
+    return faults
+
+
+class _Trial:
+    """A plugin prepared for one cell on the CPU."""
+
+    def __init__(self, plugin: type[Plugin], mode: Mode, method: str, size: int):
+        self._phases: set[str] = set()
+        self._mode, self._size = mode, size
+        setup = Setup(plugin.Settings(), method, mode, size, torch.device("cpu"), 1, self._phase)
+        self._plugin = plugin()
+        self.skipped = self._plugin.skip(setup)
+        if not self.skipped:
+            self._plugin.prepare(setup)
+
+    def _phase(self, name: str) -> AbstractContextManager[Any]:
+        self._phases.add(name)
+        return nullcontext()
+
+    def results(self) -> list[float]:
+        return torch.as_tensor(self._plugin.check()).detach().double().flatten().tolist()
+
+    def sentences(self) -> int:
+        """Of an epoch."""
+        return sum(self._plugin.work(batch).sentences for batch in self._plugin.batches())
+
+    def faults(self, expected: list[float], sentences: int) -> Iterator[str]:
+        results = self.results()
+        if difference := disagreement(results, expected):
+            yield f"`check` must give what it gives without batching, in batches of 1: {difference}"
+        if results != self.results():
+            yield "`check` gives something else the second time; it must change nothing, and drop nothing out"
+        batches = self._plugin.batches()
+        works = [self._plugin.work(batch) for batch in batches]
+        if sum(work.sentences for work in works) != sentences:
+            yield f"`batches` must hold the same examples for every method and size: {sentences} without batching"
+        if any(work.sentences < 1 or work.tokens < 1 or work.operations <= 0 for work in works):
+            yield "`work` must count sentences, tokens and operations of every batch, none of them 0"
+        if any(work.padding is not None and not 0 <= work.padding < 1 for work in works):
+            yield "`work` must give the padding as a share from 0 to 1, or None"
+        self._plugin.run(batches[0])
+        if unknown := self._phases - set(PHASES):
+            yield f"`run` names the phases {', '.join(sorted(unknown))}; known are {', '.join(PHASES)}"
+        if not self._phases:
+            yield "`run` must say what it does, as in `with setup.phase('forward'): ...`"
+        if (self._mode == "train") == (self.results() == results):
+            yield "`run` must change what `check` gives when training, and nothing in inference"

@@ -1,0 +1,41 @@
+"""Find the plugins: the modules of `parser.plugins`, and what other packages announce."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib.metadata import EntryPoint, entry_points
+
+import parser.plugins
+from parser.plugins import Plugin
+
+GROUP = "stack_parser.plugins"
+
+
+def installed() -> dict[str, EntryPoint]:
+    """Where each plugin is, by name; nothing is imported. Raises ValueError if two share a name."""
+    plugins: dict[str, EntryPoint] = {}
+    own = [
+        EntryPoint(module.name, f"parser.plugins.{module.name}:PLUGIN", GROUP)
+        for module in pkgutil.iter_modules(parser.plugins.__path__)
+    ]
+    for entry in [*own, *entry_points(group=GROUP)]:
+        if entry.name in plugins:
+            raise ValueError(
+                f"two plugins are called {entry.name!r}: {plugins[entry.name].value} and {entry.value}; "
+                "uninstall one of their packages"
+            )
+        plugins[entry.name] = entry
+    return dict(sorted(plugins.items()))
+
+
+def find(name: str) -> type[Plugin]:
+    """Raises ValueError if there is no plugin of that name, or if it can not be imported."""
+    plugins = installed()
+    if name not in plugins:
+        raise ValueError(f"no plugin is called {name!r}; installed are {', '.join(plugins)}")
+    try:
+        return plugins[name].load()
+    except Exception as error:  # whatever a stranger's module does at import
+        raise ValueError(
+            f"plugin {name!r} ({plugins[name].value}) can not be imported: {type(error).__name__}: {error}"
+        ) from error

@@ -1,0 +1,141 @@
+"""The plots: Ding & Koehn 2019, Figure 1; speed over batch size; where the time goes (Neubig et al. 2017, Figure 2).
+
+Readable in grey: lines differ in marker and dash, bars in hatching. Colours: Okabe & Ito's.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from parser.plugins import PHASES
+from parser.speed.findings import Comparison, parallel_shares, speed_ups
+from parser.speed.rows import Row
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = "osD^vPX"
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+HATCHES = ("", "///", "...", "\\\\\\", "xxx", "+++", "---")
+WIDTH, HEIGHT = 6.4, 4.2
+
+
+def figures(comparison: Comparison) -> dict[str, str]:
+    """SVG pictures by their kind; those for which nothing was measured are missing."""
+    drawings: dict[str, Callable[[Axes, Comparison], bool]] = {
+        "speed-up": _draw_speed_up,
+        "speed": _draw_speed,
+        "time": _draw_time,
+    }
+    pictures = {}
+    for kind, draw in drawings.items():
+        figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+        axes = figure.add_subplot()
+        if draw(axes, comparison):
+            axes.set_title(comparison.title, fontsize=10)
+            pictures[kind] = _svg(figure)
+    return pictures
+
+
+def _svg(figure: Figure) -> str:
+    text = io.StringIO()
+    # Text stays text, and nothing in the file depends on the time: equal rows give equal files.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "speed", "font.family": "sans-serif"}):
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    picture = text.getvalue()
+    return picture[picture.index("<svg") :]
+
+
+def _draw_speed_up(axes: Axes, comparison: Comparison) -> bool:
+    curves = {method: speed_ups(rows) for method, rows in comparison.by_method().items()}
+    curves = {method: curve for method, curve in curves.items() if len(curve) > 1}
+    if not curves:
+        return False
+    sizes = sorted({size for curve in curves.values() for size in curve})
+    axes.plot(sizes, sizes, color="0.5", linewidth=1, label="ideal")
+    for number, (method, curve) in enumerate(curves.items()):
+        shares = parallel_shares(comparison.by_method()[method])
+        label = f"{method}: {100 * shares[0].value:.1f} % parallel" if shares else method
+        _line(axes, number, label, list(curve), [(e.value, e.low, e.high) for e in curve.values()])
+    axes.set_ylabel("speed-up over batches of 1")
+    _scale_by_size(axes, sizes)
+    return True
+
+
+def _draw_speed(axes: Axes, comparison: Comparison) -> bool:
+    methods = comparison.by_method()
+    for number, (method, rows) in enumerate(methods.items()):
+        estimates = [(row["sentences_per_second"], *row["interval"]) for row in rows]
+        _line(axes, number, method, [row["batch_size"] for row in rows], estimates)
+    axes.set_ylabel("sentences per second")
+    _scale_by_size(axes, sorted({row["batch_size"] for rows in methods.values() for row in rows}))
+    return bool(methods)
+
+
+def _line(
+    axes: Axes, number: int, label: str, sizes: Sequence[int], estimates: Sequence[tuple[float, float, float]]
+) -> None:
+    """estimates: value, low and high for each size."""
+    values, low, high = zip(*estimates, strict=True)
+    below = [max(0.0, value - bound) for value, bound in zip(values, low, strict=True)]
+    above = [max(0.0, bound - value) for value, bound in zip(values, high, strict=True)]
+    axes.errorbar(
+        sizes,
+        values,
+        yerr=[below, above],
+        label=label,
+        color=COLOURS[number % len(COLOURS)],
+        marker=MARKERS[number % len(MARKERS)],
+        linestyle=DASHES[number % len(DASHES)],
+        markersize=5,
+        capsize=2,
+    )
+
+
+def _scale_by_size(axes: Axes, sizes: Sequence[int]) -> None:
+    plain = FuncFormatter(lambda value, _: f"{value:,g}")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(sizes)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(plain)
+    axes.yaxis.set_major_formatter(plain)
+    axes.set_xlabel("batch size")
+    axes.grid(True, color="0.9")
+    axes.legend(fontsize=8)
+
+
+def _draw_time(axes: Axes, comparison: Comparison) -> bool:
+    rows = [row for own in comparison.by_method().values() for row in own]
+    if not rows:
+        return False
+    left = [0.0] * len(rows)
+    for number, phase in enumerate([*PHASES, "other"]):
+        shares = [_share(row, phase) for row in rows]
+        if not any(shares):
+            continue
+        axes.barh(
+            range(len(rows)),
+            shares,
+            left=left,
+            label=phase,
+            color=COLOURS[number],
+            hatch=HATCHES[number],
+            edgecolor="white",
+            linewidth=0.3,
+        )
+        left = [start + share for start, share in zip(left, shares, strict=True)]
+    axes.set_yticks(range(len(rows)), [f"{row['method']}, {row['batch_size']}" for row in rows], fontsize=7)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1)
+    axes.set_xlabel("share of a step's time")
+    axes.legend(fontsize=8, ncols=4, loc="upper center", bbox_to_anchor=(0.45, -0.14))
+    return True
+
+
+def _share(row: Row, phase: str) -> float:
+    return row["split"].get(phase, 0.0) / sum(row["split"].values())

@@ -1,0 +1,105 @@
+"""What rows say together: speed-ups, ratios, parallel shares."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from parser.speed.cells import KEYS, Filter, passes, read_filter
+from parser.speed.rows import OK, Row, turn_speeds
+from parser.speed.statistics import Estimate, parallel_share, parallel_share_at, ratio_of
+
+COMPARED = ("experiment", "plugin", "mode", "device", "threads")
+"""Rows that share these are drawn into one picture."""
+PAPER_SIZE = 64
+
+
+class Comparison(NamedTuple):
+    """Rows of one experiment in one mode on one device, by method and batch size."""
+
+    experiment: str
+    plugin: str
+    mode: str
+    device: str
+    threads: int
+    rows: list[Row]
+
+    @property
+    def title(self) -> str:
+        threads = f", {self.threads} threads" if self.threads > 1 else ""
+        return f"{self.experiment}, {self.mode}, {self.device}{threads}"
+
+    @property
+    def name(self) -> str:
+        """For files."""
+        return "-".join(map(str, (self.experiment, self.mode, self.device, self.threads))).replace(":", "-")
+
+    def by_method(self) -> dict[str, list[Row]]:
+        """Rows that were measured, of each method, from the smallest batch on."""
+        found: dict[str, list[Row]] = defaultdict(list)
+        for row in self.rows:
+            if row["status"] == OK:
+                found[row["method"]].append(row)
+        return {method: sorted(rows, key=lambda row: row["batch_size"]) for method, rows in found.items()}
+
+
+def comparisons(rows: Sequence[Row]) -> list[Comparison]:
+    found: dict[tuple, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[tuple(row[key] for key in COMPARED)].append(row)
+    return [Comparison(*key, own) for key, own in found.items()]
+
+
+def ratio(first: Row, second: Row) -> Estimate:
+    """How many times as many sentences per second the first has."""
+    return ratio_of(turn_speeds(first), turn_speeds(second), first["sitting"] == second["sitting"])
+
+
+def speed_ups(rows: Sequence[Row]) -> dict[int, Estimate]:
+    """Of one method, over its own batches of 1, for each batch size; empty if those are missing."""
+    if not rows or rows[0]["batch_size"] != 1:
+        return {}
+    return {row["batch_size"]: ratio(row, rows[0]) for row in rows}
+
+
+def parallel_shares(rows: Sequence[Row]) -> tuple[Estimate, float | None] | None:
+    """By Amdahl's law, fitted over all sizes; and by the paper's formula at 64. rows: of one method."""
+    gains = speed_ups(rows)
+    if len(gains) < 2:
+        return None
+    fitted = parallel_share(list(gains), [turn_speeds(row) for row in rows])
+    at_paper_size = parallel_share_at(PAPER_SIZE, gains[PAPER_SIZE].value) if PAPER_SIZE in gains else None
+    return fitted, at_paper_size
+
+
+def asked_ratios(rows: Sequence[Row], text: str) -> list[str]:
+    """Lines for people, for "method=replay,batch_size=64/method=none": one for each pair that differs in no more.
+
+    Raises ValueError if the text is none of that kind, or if it finds no pair.
+    """
+    left, slash, right = text.partition("/")
+    if not slash:
+        raise ValueError(f"--ratio {text}: write two cells, as method=replay,batch_size=64/method=step,batch_size=64")
+    wanted = read_filter(left), read_filter(right)
+    named = wanted[0].keys() | wanted[1].keys()
+    measured = [row for row in rows if row["status"] == OK]
+    lines = []
+    for first in _passing(measured, wanted[0]):
+        for second in _passing(measured, wanted[1]):
+            if all(first[key] == second[key] for key in KEYS if key not in named):
+                lines.append(_ratio_line(first, second))
+    if not lines:
+        raise ValueError(f"--ratio {text}: no two cells that were measured differ in just that")
+    return lines
+
+
+def _passing(rows: Sequence[Row], wanted: Filter) -> list[Row]:
+    return [row for row in rows if passes(row, wanted)]
+
+
+def _ratio_line(first: Row, second: Row) -> str:
+    how = "in turns" if first["sitting"] == second["sitting"] else "not in turns: the machine may have changed"
+    shared = ", ".join(str(first[key]) for key in ("experiment", "mode", "device") if first[key] == second[key])
+    names = [f"{row['method']} at {row['batch_size']}" for row in (first, second)]
+    return f"{shared}: {names[0]} / {names[1]} = {ratio(first, second)} ({how})"

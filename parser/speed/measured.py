@@ -1,0 +1,156 @@
+"""One cell, in its own process: prepared, warmed up, and measured when it is its turn."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from parser.machine import Memory, memory
+from parser.plugins import Plugin, Setup, Work
+from parser.speed.cells import Cell, validated
+from parser.speed.discovery import find
+from parser.speed.stopwatch import PhaseClock, synchronise, time_steps
+
+STEPS_IN_A_TURN = 6
+"""At least; so that a turn has short and long examples."""
+GOLDEN = 0.618034
+
+
+class Started(NamedTuple):
+    skipped: str | None = None
+    check: list[float] | None = None
+    prepare_seconds: float = 0.0
+    first_step_seconds: float = 0.0
+    """Compilation, graph capture and what else only the first step has to do, are in it."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Steps in a row, each with its seconds and its batch's work."""
+
+    seconds: list[float]
+    works: list[Work]
+
+    @property
+    def total_seconds(self) -> float:
+        return sum(self.seconds)
+
+    @property
+    def sentences_per_second(self) -> float:
+        return sum(work.sentences for work in self.works) / self.total_seconds
+
+    @property
+    def tokens_per_second(self) -> float:
+        return sum(work.tokens for work in self.works) / self.total_seconds
+
+
+class Finished(NamedTuple):
+    split: dict[str, float]
+    """Seconds of each phase, and of the rest as `other`, for a sentence."""
+    calls: float
+    """Operator calls of a step."""
+    memory: Memory
+
+
+class MeasuredCell:
+    """A plugin made ready for one cell."""
+
+    def __init__(self, cell: Cell):
+        torch.set_num_threads(cell.threads)
+        # Without TF32, whose ten bits would make methods differ that are equal.
+        torch.backends.cudnn.allow_tf32 = False
+        torch.manual_seed(cell.seed)
+        self._device = torch.device(cell.device)
+        self._clock = PhaseClock(self._device)
+        self._plugin: Plugin = find(cell.plugin)()
+        self._setup = Setup(
+            settings=validated(type(self._plugin), json.loads(cell.settings)),
+            method=cell.method,
+            mode=cell.mode,
+            batch_size=cell.batch_size,
+            device=self._device,
+            seed=cell.seed,
+            phase=self._clock,
+        )
+
+    def results(self) -> list[float] | None:
+        """What every method must agree on; None for a cell that is skipped."""
+        if self._plugin.skip(self._setup):
+            return None
+        self._plugin.prepare(self._setup)
+        return _numbers(self._plugin.check())
+
+    def start(self, warmup: float, turn: float) -> Started:
+        """Prepare and warm up for `warmup` seconds; from then on a turn takes about `turn` seconds."""
+        reason = self._plugin.skip(self._setup)
+        if reason:
+            return Started(skipped=reason)
+        began = time.perf_counter()
+        self._plugin.prepare(self._setup)
+        synchronise(self._device)
+        prepare_seconds = time.perf_counter() - began
+        check = _numbers(self._plugin.check())
+        works = [(batch, self._plugin.work(batch)) for batch in self._plugin.batches()]
+        self._by_length = sorted(works, key=lambda pair: pair[1].tokens / pair[1].sentences)
+        first_step_seconds = time_steps(self._plugin.run, [self._by_length[0][0]], self._device)[0]
+        self._steps, number, passed = STEPS_IN_A_TURN, 0, 0.0
+        while passed < warmup:
+            passed += self.turn(number).total_seconds
+            number += 1
+        seconds_per_step = self.turn(number).total_seconds / self._steps
+        self._steps = max(STEPS_IN_A_TURN, round(turn / seconds_per_step))
+        if self._device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self._device)
+        return Started(None, check, prepare_seconds, first_step_seconds)
+
+    def turn(self, number: int) -> Turn:
+        """Run the `number`-th sample of an epoch."""
+        batches, works = zip(*self._sample(number, self._steps), strict=True)
+        return Turn(time_steps(self._plugin.run, batches, self._device), list(works))
+
+    def finish(self, number: int) -> Finished:
+        """Where the time of such a turn goes, which is measured apart, and what the cell needed."""
+        sample = list(self._sample(number, self._steps))
+        self._clock.on = True
+        turn = Turn(
+            time_steps(self._plugin.run, [batch for batch, _ in sample], self._device), [w for _, w in sample]
+        )
+        self._clock.on = False
+        sentences = sum(work.sentences for work in turn.works)
+        split = {phase: seconds / sentences for phase, seconds in self._clock.seconds.items()}
+        split["other"] = max(0.0, turn.total_seconds / sentences - sum(split.values()))
+        needed = memory(self._device)  # before calls are counted, which is not part of the work
+        with CallCounter() as counter:
+            for batch, _ in self._sample(number, STEPS_IN_A_TURN):
+                self._plugin.run(batch)
+        return Finished(split, counter.calls / STEPS_IN_A_TURN, needed)
+
+    def _sample(self, number: int, steps: int) -> Iterator[tuple[Any, Work]]:
+        """So many batches, evenly spread over the lengths of the epoch, others for each number."""
+        count = len(self._by_length)
+        shift = number * GOLDEN % 1
+        for step in range(steps):
+            yield self._by_length[int((step + shift) * count / steps) % count]
+
+
+class CallCounter(TorchDispatchMode):
+    """Counts the operators that are called, those of the backward pass too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls += 1
+        return function(*args, **(kwargs or {}))
+
+
+def _numbers(results: Tensor | Sequence[float]) -> list[float]:
+    return torch.as_tensor(results).detach().double().flatten().tolist()

@@ -1,0 +1,206 @@
+"""A run's report: the same tables and plots as Markdown, and as one HTML file that needs no other."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+from parser.speed.figures import figures
+from parser.speed.findings import Comparison, comparisons, parallel_shares, speed_ups
+from parser.speed.rows import OK, Row
+
+MARKDOWN, HTML, PLOTS = "report.md", "report.html", "plots"
+
+COLUMNS = (
+    "method",
+    "batch",
+    "sentences/s",
+    "95 % interval",
+    "tokens/s",
+    "speed-up",
+    "MFU",
+    "with update",
+    "padding",
+    "calls/step",
+    "memory",
+)
+
+LEGEND = (
+    "Sentences and tokens per second: medians over turns, with a bootstrapped 95 % interval. Speed-up: over the "
+    "method's own batches of 1. MFU: useful floating-point operations per second (every distinct matrix product "
+    "once; no padding, nothing thrown away, no parameter update, and without the update's time), over what the "
+    "machine's large float32 matrix products reached in the same run; `with update`: the update's time included. "
+    "Padding: share of computed rows that nobody reads. Calls: operators in a step. Memory: the most that the "
+    "process has held, data and program included."
+)
+
+
+class Table(NamedTuple):
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+class Picture(NamedTuple):
+    name: str
+    svg: str
+
+
+class Heading(NamedTuple):
+    level: int
+    text: str
+
+
+Part = str | Heading | Table | Picture
+"""A string is a paragraph."""
+
+
+def write_report(rows: Sequence[Row], folder: Path, config: Path) -> Path:
+    """Write report.md, plots/ and report.html into a run's folder; returns the last's path. config: of the run."""
+    parts = _parts(rows, folder, config)
+    (folder / PLOTS).mkdir(parents=True, exist_ok=True)
+    for part in parts:
+        if isinstance(part, Picture):
+            (folder / PLOTS / f"{part.name}.svg").write_text(part.svg, encoding="utf-8")
+    (folder / MARKDOWN).write_text("\n\n".join(map(_markdown, parts)) + "\n", encoding="utf-8")
+    body = "\n".join(map(_html, parts))
+    (folder / HTML).write_text(PAGE.format(title=escape(folder.name), body=body), encoding="utf-8")
+    return folder / HTML
+
+
+def _parts(rows: Sequence[Row], folder: Path, config: Path) -> list[Part]:
+    parts: list[Part] = [Heading(1, f"Speed: {folder.name}"), *_circumstances(rows, config), LEGEND]
+    for comparison in comparisons(rows):
+        parts.append(Heading(2, comparison.title))
+        parts += [Picture(f"{comparison.name}-{kind}", svg) for kind, svg in figures(comparison).items()]
+        parts.append(Table(COLUMNS, [_cells(row, comparison) for row in comparison.rows]))
+        shares = _shares(comparison)
+        if shares.rows:
+            parts.append(shares)
+        parts += [f"{_name(row)}: {row['status']}." for row in comparison.rows if row["status"] != OK]
+    return parts
+
+
+def _circumstances(rows: Sequence[Row], config: Path) -> list[Part]:
+    """Where, when, with what, and how to do it again."""
+    machines = {_machine(row) for row in rows}
+    dates = sorted(row["date"][:10] for row in rows)
+    versions = {f"torch {row['versions']['torch']}, Python {row['versions']['python']}" for row in rows}
+    commits = sorted({row["commit"] or "unknown" for row in rows})
+    ceilings = [row["ceiling"] for row in rows if row["status"] == OK]
+    when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+    facts = [
+        ["machine", "; ".join(sorted(machines))],
+        ["date", when],
+        ["versions", "; ".join(sorted(versions))],
+        ["commit", ", ".join(commits)],
+        ["seed", ", ".join(sorted({str(row["seed"]) for row in rows}))],
+        ["matrix products", _ceilings(ceilings)],
+        ["to repeat", f"make speed CONFIG={shlex.quote(str(config))}"],
+    ]
+    return [Table(("", ""), facts)]
+
+
+def _machine(row: Row) -> str:
+    machine = row["machine"]
+    parts = [f"{machine['cores']} cores of {machine['cpu']} ({machine['vectors']})", *machine["gpus"]]
+    return ", ".join(parts)
+
+
+def _ceilings(speeds: Sequence[float]) -> str:
+    if not speeds:
+        return "not measured"
+    low, high = min(speeds) / 1e9, max(speeds) / 1e9
+    return f"{low:,.0f} GFLOP/s" if round(low) == round(high) else f"{low:,.0f} to {high:,.0f} GFLOP/s"
+
+
+def _name(row: Row) -> str:
+    return f"{row['method']} at {row['batch_size']}"
+
+
+def _cells(row: Row, comparison: Comparison) -> list[str]:
+    head = [row["method"], str(row["batch_size"])]
+    if row["status"] != OK:
+        return [*head, row["status"].partition(":")[0], *[""] * (len(COLUMNS) - 3)]
+    low, high = row["interval"]
+    gain = speed_ups(comparison.by_method()[row["method"]]).get(row["batch_size"])
+    padding = row["padding_share"]
+    return [
+        *head,
+        _number(row["sentences_per_second"]),
+        f"{_number(low)} to {_number(high)}",
+        _number(row["tokens_per_second"]),
+        f"{gain.value:.2f}" if gain else "",
+        f"{row['mfu']:.3f}",
+        f"{row['mfu_with_update']:.3f}",
+        "" if padding is None else f"{100 * padding:.1f} %",
+        f"{row['calls_per_step']:,.0f}",
+        _memory(row["memory"]),
+    ]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def _memory(memory: dict[str, int]) -> str:
+    text = f"{memory['host'] / 2**30:.2f} GiB"
+    if memory["device_reserved"]:
+        text += (
+            f"; device {memory['device_allocated'] / 2**30:.2f} allocated, "
+            f"{memory['device_reserved'] / 2**30:.2f} reserved"
+        )
+    return text
+
+
+def _shares(comparison: Comparison) -> Table:
+    lines = []
+    for method, rows in comparison.by_method().items():
+        if shares := parallel_shares(rows):
+            fitted, at_paper_size = shares
+            interval = f"{100 * fitted.low:.2f} to {100 * fitted.high:.2f} %"
+            paper = "" if at_paper_size is None else f"{100 * at_paper_size:.2f} %"
+            lines.append([method, f"{100 * fitted.value:.2f} %", interval, paper])
+    return Table(("method", "parallel share (Amdahl), all sizes", "95 % interval", "from 64 over 1 alone"), lines)
+
+
+def _markdown(part: Part) -> str:
+    match part:
+        case Heading(level, text):
+            return f"{'#' * level} {text}"
+        case Picture(name, _):
+            return f"![{name}]({PLOTS}/{name}.svg)"
+        case Table(columns, rows):
+            lines = [columns, ["---"] * len(columns), *rows]
+            return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return part
+
+
+def _html(part: Part) -> str:
+    match part:
+        case Heading(level, text):
+            return f"<h{level}>{escape(text)}</h{level}>"
+        case Picture(name, svg):
+            return f'<figure aria-label="{escape(name)}">{svg}</figure>'
+        case Table(columns, rows):
+            head = "".join(f"<th>{escape(cell)}</th>" for cell in columns)
+            body = "\n".join(
+                "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in rows
+            )
+            return f"<table><tr>{head}</tr>\n{body}</table>"
+    return f"<p>{escape(str(part))}</p>"
+
+
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
+body {{ font: 15px/1.45 sans-serif; max-width: 75em; margin: 2em auto; padding: 0 1em; }}
+table {{ border-collapse: collapse; font-size: 13px; margin: 1em 0; }}
+td, th {{ border-bottom: 1px solid #ccc; padding: 2px 8px; text-align: left; font-variant-numeric: tabular-nums; }}
+figure {{ display: inline-block; margin: 0.5em; max-width: 100%; }}
+figure svg {{ max-width: 100%; height: auto; }}
+</style></head><body>
+{body}
+</body></html>
+"""

@@ -1,0 +1,178 @@
+"""Rows of measurements: one JSON line for each cell, with all that is needed to repeat it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import datetime, timezone
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import parser
+from parser.plugins import Work
+from parser.speed.cells import Cell
+from parser.speed.measured import Finished, Started, Turn
+from parser.speed.statistics import median_of, quartiles
+
+Row = dict[str, Any]
+
+OK, SKIPPED, WRONG, ERROR = "ok", "skipped", "wrong", "error"
+"""How a row's status begins; besides them there are `out of memory` and `timeout`."""
+
+
+def measured_row(
+    turns: Sequence[Turn], started: Started, finished: Finished, ceiling: float, sitting: str
+) -> Row:
+    """What was found out about a cell. ceiling: operations per second of the machine's matrix products.
+
+    sitting: rows that share it were measured in turns, the n-th turn of each next to the n-th of the others.
+    """
+    sentences = [turn.sentences_per_second for turn in turns]
+    tokens = [turn.tokens_per_second for turn in turns]
+    speed, token_speed = median_of(sentences), median_of(tokens)
+    works = [work for turn in turns for work in turn.works]
+    seconds = [value for turn in turns for value in turn.seconds]
+    operations_per_sentence = sum(work.operations for work in works) / sum(work.sentences for work in works)
+    operations_per_second = operations_per_sentence * speed.value
+    update_share = finished.split.get("update", 0.0) / sum(finished.split.values())
+    return {
+        "status": OK,
+        "sentences_per_second": speed.value,
+        "interval": [speed.low, speed.high],
+        "quartiles": quartiles(sentences),
+        "tokens_per_second": token_speed.value,
+        "tokens_interval": [token_speed.low, token_speed.high],
+        "operations_per_sentence": operations_per_sentence,
+        "operations_per_second": operations_per_second,
+        "ceiling": ceiling,
+        "mfu": operations_per_second / (1 - update_share) / ceiling,
+        "mfu_with_update": operations_per_second / ceiling,
+        "split": finished.split,
+        "padding_share": _padding(works),
+        "calls_per_step": finished.calls,
+        "memory": finished.memory._asdict(),
+        "prepare_seconds": started.prepare_seconds,
+        "first_step_seconds": started.first_step_seconds,
+        "sitting": sitting,
+        "turns": [len(turn.seconds) for turn in turns],
+        "seconds": [round(value, 7) for value in seconds],
+        "sentences": [work.sentences for work in works],
+        "tokens": [work.tokens for work in works],
+    }
+
+
+def _padding(works: Sequence[Work]) -> float | None:
+    """The mean share, weighted by the batches' tokens."""
+    known = [(work.padding, work.tokens) for work in works if work.padding is not None]
+    return sum(share * tokens for share, tokens in known) / sum(tokens for _, tokens in known) if known else None
+
+
+def turn_speeds(row: Row) -> list[float]:
+    """Sentences per second of each turn, from a row's raw step times."""
+    speeds, start = [], 0
+    for steps in row["turns"]:
+        end = start + steps
+        speeds.append(sum(row["sentences"][start:end]) / sum(row["seconds"][start:end]))
+        start = end
+    return speeds
+
+
+def stamped(cell: Cell, row: Row) -> Row:
+    """The row with its cell, and when, where and with what it was measured."""
+    keys = {**asdict(cell), "settings": json.loads(cell.settings)}
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return {**keys, **row, "date": now, "commit": _commit(), "versions": _versions(), "machine": machine()}
+
+
+@cache
+def machine() -> dict[str, Any]:
+    """The processors, by their names."""
+    gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    capability = torch.backends.cpu.get_cpu_capability()
+    return {"cpu": _cpu_name(), "vectors": capability, "cores": os.cpu_count(), "gpus": gpus}
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+@cache
+def _versions() -> dict[str, str | None]:
+    return {
+        "parser": parser.__version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "cuda": torch.version.cuda,
+    }
+
+
+@cache
+def _commit() -> str | None:
+    """Of the source that runs, marked where it was changed since; None outside a git checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40", "--dirty"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+class RowFile:
+    """The rows of a run; a row is in the file whole, or not at all."""
+
+    def __init__(self, path: Path):
+        """Raises ValueError for a file that holds other things."""
+        self._path = path
+        self._rows: dict[str, Row] = {}
+        if path.exists():
+            self._rows = {_identity(row): row for row in _read(path)}
+
+    def find(self, cell: Cell) -> Row | None:
+        """The last row of a cell."""
+        return self._rows.get(cell.identity)
+
+    def of(self, cells: Iterable[Cell]) -> list[Row]:
+        """Those rows of the cells that are there."""
+        return [row for row in map(self.find, cells) if row]
+
+    def add(self, cell: Cell, row: Row) -> None:
+        stamped_row = stamped(cell, row)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(stamped_row, ensure_ascii=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self._rows[cell.identity] = stamped_row
+
+
+def _identity(row: Row) -> str:
+    keys = Cell.__dataclass_fields__
+    return Cell(**{**{key: row[key] for key in keys}, "settings": json.dumps(row["settings"], sort_keys=True)}).identity
+
+
+def _read(path: Path) -> list[Row]:
+    """All rows; what a run that was stopped left of its last line is cut off."""
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        os.truncate(path, whole)
+    rows = []
+    for number, line in enumerate(content[:whole].splitlines(), 1):
+        try:
+            row = json.loads(line)
+            _identity(row)
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(f"{path}:{number}: not a row of measurements; move the file away") from None
+        rows.append(row)
+    return rows

@@ -1,0 +1,73 @@
+"""A whole speed run: every cell of a config, once, into the run's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import yaml
+from tqdm import tqdm
+
+from parser.speed.cells import Cell, Filter, cells_of, passes, sittings
+from parser.speed.discovery import find
+from parser.speed.rows import ERROR, Row, RowFile
+from parser.speed.settings import SpeedConfig
+from parser.speed.turns import References, measure_in_turns
+
+ROWS, CONFIG = "rows.jsonl", "config.yaml"
+
+
+def measure(config: SpeedConfig, folder: Path, only: Filter) -> list[Row]:
+    """Measure the cells that the folder has no rows of, and pass the filter. Returns the rows of all that pass.
+
+    Cells that ended with an error are measured again. Raises ValueError for a config that can not be measured.
+    """
+    wanted = [cell for cell in cells_of(config, find) if passes(asdict(cell), only)]
+    if not wanted:
+        raise ValueError("no cell of the config passes --only; try it with fewer conditions")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / CONFIG).write_text(yaml.safe_dump(config.model_dump(), sort_keys=False), encoding="utf-8")
+    rows = RowFile(folder / ROWS)
+    _measure_missing([cell for cell in wanted if _is_missing(rows.find(cell))], config, rows)
+    return rows.of(wanted)
+
+
+def rows_of(folder: Path, config: SpeedConfig) -> list[Row]:
+    """What was measured of a config. Raises FileNotFoundError."""
+    if not (folder / ROWS).is_file():
+        raise FileNotFoundError(2, "holds no speed run", str(folder))
+    return RowFile(folder / ROWS).of(cells_of(config, find))
+
+
+def _is_missing(row: Row | None) -> bool:
+    return row is None or row["status"].startswith(ERROR)
+
+
+def _measure_missing(cells: Sequence[Cell], config: SpeedConfig, rows: RowFile) -> None:
+    references = References(config.timeout)
+    bar = tqdm(total=len(cells), unit="cell", disable=None, bar_format=BAR)
+    with bar:
+        for sitting in sittings(cells, config.together):
+
+            def progress(doing: str, share: float) -> None:
+                bar.set_description_str(doing, refresh=False)
+                bar.update(share)
+
+            for cell, row in measure_in_turns(sitting, config, references, progress):
+                rows.add(cell, row)
+                tqdm.write(summary(cell, row))
+
+
+BAR = "{desc} {percentage:3.0f}%|{bar}| {n:.1f}/{total} cells, {elapsed} passed, {remaining} left"
+
+
+def summary(cell: Cell, row: Row) -> str:
+    """One line for people."""
+    if "interval" not in row:
+        return f"{cell.name:<60} {row['status']}"
+    low, high = row["interval"]
+    return (
+        f"{cell.name:<60} {row['sentences_per_second']:9,.1f} sentences/s [{low:,.1f}, {high:,.1f}]  "
+        f"MFU {row['mfu']:.3f}"
+    )

@@ -1,0 +1,50 @@
+"""What a speed run's YAML file may say. The text under a field is its documentation."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from parser.config import Settings
+from parser.plugins import Mode
+
+Size = Annotated[int, Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class Experiment(Settings):
+    """A plugin with settings of its own, by all methods and batch sizes that are asked for."""
+
+    plugin: str
+    """As `stack-parser plugins` names it."""
+    settings: dict[str, Any] = {}
+    """The plugin's own; what is not said here is as the plugin has it."""
+    methods: list[str] | None = None
+    """Batching methods; all that the plugin has unless said."""
+    modes: list[Mode] = ["train"]
+    """train: a whole training step. infer: from inputs to outputs."""
+    batch_sizes: list[Size] | dict[str, list[Size]] = [1, 8, 32, 64, 128, 256]
+    """For every method the same, or a list for each method; `none` need not have more than 1."""
+
+
+class SpeedConfig(Settings):
+    experiments: dict[str, Experiment] = Field(min_length=1)
+    """By the names that the plots will show."""
+    devices: list[str] = ["auto"]
+    """cpu, cuda, ...; auto takes CUDA where there is one."""
+    threads: list[Size] = [1]
+    """CPU threads."""
+    seed: int = 1
+    seconds: Seconds = 20.0
+    """A cell is measured for so long, its warming up not counted, unless its interval is tight before."""
+    precision: float = Field(0.02, gt=0)
+    """The interval is tight when its ends are so near to the median, as a share of it."""
+    turn: Seconds = 1.0
+    """About so long each cell is measured before it is the next one's turn."""
+    warmup: Seconds = 2.0
+    """Each cell runs for so long, and once at least, before it is measured."""
+    together: Size = 16
+    """So many processes at the most wait for their turns at the same time; memory is what limits it."""
+    timeout: Seconds = 900.0
+    """A cell that does not answer for so long is given up."""

@@ -1,0 +1,92 @@
+"""How sure a measurement is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+RESAMPLES = 2000
+LEVEL = 0.95
+
+
+class Estimate(NamedTuple):
+    """A number with the bounds of its 95% bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+def bootstrap(samples: Sequence[Sequence[float]], statistic: Callable[..., Tensor], paired: bool = False) -> Estimate:
+    """A statistic of some series of measurements, resampled each by itself, or together if they are paired.
+
+    statistic: takes one tensor for each series, [resamples, measurements], and gives [resamples].
+    """
+    generator = torch.Generator().manual_seed(0)
+    series = [torch.tensor(list(values), dtype=torch.double) for values in samples]
+    drawn, rows = [], None
+    for values in series:
+        if rows is None or not paired:
+            rows = torch.randint(len(values), (RESAMPLES, len(values)), generator=generator)
+        drawn.append(values[rows])
+    value = float(statistic(*(values[None] for values in series)))
+    low, high = torch.quantile(
+        statistic(*drawn), torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=torch.double)
+    ).tolist()
+    return Estimate(value, low, high)
+
+
+def median(values: Tensor) -> Tensor:
+    """[...] of the last dimension: the middle one, or the mean of the two in the middle."""
+    return values.quantile(0.5, dim=-1)
+
+
+def median_of(values: Sequence[float]) -> Estimate:
+    return bootstrap([values], median)
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float]:
+    low, high = torch.tensor(list(values), dtype=torch.double).quantile(
+        torch.tensor([0.25, 0.75], dtype=torch.double)
+    ).tolist()
+    return low, high
+
+
+def ratio_of(first: Sequence[float], second: Sequence[float], in_turns: bool) -> Estimate:
+    """How many times the first measurements are the second.
+
+    in_turns: the n-th of both were made one after the other, so that what slowed one slowed the other; then
+    it is the median of their ratios, else the ratio of their medians.
+    """
+    if in_turns:
+        turns = min(len(first), len(second))
+        ratios = [one / other for one, other in zip(first[:turns], second[:turns], strict=True)]
+        return median_of(ratios)
+    return bootstrap([first, second], lambda one, other: median(one) / median(other))
+
+
+def parallel_share(sizes: Sequence[int], speeds: Sequence[Sequence[float]]) -> Estimate:
+    """The share of the work that a batch does at once, by Amdahl's law, fitted over all batch sizes.
+
+    With time(B) / time(1) = (1 - p) + p / B for the time of a sentence, p by least squares. sizes: the first
+    is 1. speeds: measurements of sentences per second at each size.
+    """
+    gain = 1 - 1 / torch.tensor(sizes, dtype=torch.double)  # [sizes]
+
+    def fit(*drawn: Tensor) -> Tensor:
+        time = torch.stack([1 / median(values) for values in drawn], dim=1)  # [resamples, sizes]
+        saved = 1 - time / time[:, :1]
+        return saved @ gain / (gain @ gain)
+
+    return bootstrap(speeds, fit)
+
+
+def parallel_share_at(size: int, speed_up: float) -> float:
+    """The paper's formula (Ding & Koehn 2019, section 5.2) from one speed-up over batches of 1."""
+    return (1 - 1 / speed_up) / (1 - 1 / size)
