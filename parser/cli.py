@@ -21,7 +21,7 @@ from parser.config_file import read_config, read_settings
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.report import report
 from parser.files import whole_file
-from parser.machine import choose_device, keep_freed_memory, peak_memory
+from parser.machine import choose_device, peak_memory, tune_process
 from parser.parsing.model import Model
 from parser.parsing.slots import SLOTS, parse_stream
 from parser.speed.board import write_board
@@ -42,7 +42,7 @@ DONE, USER_ERROR, INTERRUPTED = 0, 2, 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 done, 2 what the user gave is wrong, 130 interrupted."""
     options = _arguments().parse_args(arguments)
-    keep_freed_memory()
+    tune_process()
     try:
         options.command(options)
     except (ValueError, OSError) as error:
@@ -103,7 +103,10 @@ def _arguments() -> argparse.ArgumentParser:
     )
     _add_overrides(command)
     command.add_argument(
-        "--only", default="", metavar="KEY=VALUE|VALUE,…", help="measure just these cells: method=step,batch_size=1|64"
+        "--only",
+        default="",
+        metavar="KEY=VALUE|VALUE,…",
+        help="measure just these cells: method=step,batch_size=1|64",
     )
     command.add_argument(
         "--ratio", action="append", default=[], metavar="A/B", help="print it: method=replay/method=step"

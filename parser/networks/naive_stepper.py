@@ -1,21 +1,25 @@
-"""The batched parser as its paper describes it (Ding & Koehn 2019, section 3), for comparison.
+"""The batched parser as its paper has it (Ding & Koehn 2019, section 3), for comparison.
 
-Each step gathers from the whole stack, runs every LSTM for one frame, input product and all, and writes
-into the whole stack by index. `parser.networks.stepper` is the same algorithm without that waste.
+Each step gathers from the whole stacks of hidden and cell states, runs every LSTM for one frame with the
+library's cell, input product and all, and writes into the whole stacks by index.
+`parser.networks.stepper` is the same algorithm without that waste.
 """
 
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.batching.product import linear
-from parser.networks import stack_lstm
-from parser.networks.dropout import dropout
 from parser.networks.examples import Batch
 from parser.networks.stack_parser import StackParser
-from parser.networks.stepper import by_step, first_state
+from parser.networks.stepper import by_step
 from parser.transitions.inventory import Inventory
+
+CELL_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+"""Names of a layer's weights, in the order of the library's cell."""
+States = tuple[Tensor, Tensor]
+"""Hidden and cell states, each [batch, layers, hidden]."""
 
 
 class NaiveStepper:
@@ -24,56 +28,76 @@ class NaiveStepper:
     def __init__(
         self, network: StackParser, inventory: Inventory, table: Tensor, buffer_tokens: Tensor, depth: int
     ):
-        """table: [W + 2, token]; buffer_tokens: [frames, batch], from the ends; depth: of the deepest stack."""
+        """table: [W + 2, token]; buffer_tokens: [frames, batch], from the end; depth: the deepest stack's."""
         batch = buffer_tokens.shape[1]
         self._network, self._inventory, self._table = network, inventory, table
         self._column = torch.arange(batch, device=table.device)
         self._buffer = _frame_by_frame(network.buffer, table[buffer_tokens])  # [frames, batch, hidden]
-        root = first_state(network.stack, network.tokens.root)  # [1, state]
-        self._rows = root.new_zeros(depth + 2, batch, root.shape[1])  # [depth + 2, batch, state]
-        self._rows[1] = root
+        root = _frame(
+            network.stack, network.tokens.root.expand(batch, -1), _zeros(network.stack, table, batch)
+        )
+        # [depth + 2, batch, layers, hidden]
+        self._hidden, self._cell = (table.new_zeros(depth + 2, *states.shape) for states in root)
+        self._hidden[1], self._cell[1] = root
         self._pointer = torch.ones_like(self._column)
-        start = first_state(network.history, network.actions.weight[inventory.wait])
-        self._history = start.expand(batch, -1)  # [batch, state]
-        shows = (network.from_stack, network.from_buffer, network.from_history)
-        self._weight = torch.cat([layer.weight for layer in shows], dim=1)  # [hidden, 3 * hidden]
+        wait = torch.full_like(self._column, inventory.wait)
+        start = _zeros(network.history, table, batch)
+        self._history = _frame(network.history, network.actions(wait), start)
 
     def scores(self, frame: Tensor) -> Tensor:
         """[batch, transitions] frame: [batch], that of each buffer's front."""
         network = self._network
-        state = torch.cat(
-            [
-                stack_lstm.output(network.stack, self._rows[self._pointer, self._column]),
-                self._buffer[frame, self._column],
-                stack_lstm.output(network.history, self._history),
-            ],
-            dim=1,
-        )  # [batch, 3 * hidden]
-        state = dropout(state, network.dropout, network.training)
-        return network.score(linear(state, self._weight, network.from_stack.bias))
+        shown = (
+            network.from_stack(self._dropped(self._hidden[self._pointer, self._column, -1]))
+            + network.from_buffer(self._dropped(self._buffer[frame, self._column]))
+            + network.from_history(self._dropped(self._history[0][:, -1]))
+        )
+        return network.scores(self._dropped(F.relu(shown)))
+
+    def _dropped(self, states: Tensor) -> Tensor:
+        return F.dropout(states, self._network.dropout, self._network.training)
 
     def advance(self, transitions: Tensor, words: Tensor) -> None:
         """Take the transitions [batch]; words: [batch], rows of the table that are on top afterwards."""
         network, kind = self._network, self._inventory.kind[transitions]
         read, move = self._inventory.stack_read[kind], self._inventory.stack_move[kind]
-        previous = self._rows[self._pointer - read, self._column]
-        row = _frame(network.stack, self._table[words], previous)
-        self._rows[self._pointer - read + 1, self._column] = row
+        below = self._pointer - read
+        previous = self._hidden[below, self._column], self._cell[below, self._column]
+        hidden, cell = _frame(network.stack, self._table[words], previous)
+        self._hidden[below + 1, self._column] = hidden
+        self._cell[below + 1, self._column] = cell
         self._pointer = self._pointer + move
         self._history = _frame(network.history, network.actions(transitions), self._history)
 
 
-def _frame(lstm: nn.LSTM, inputs: Tensor, state: Tensor) -> Tensor:
-    return stack_lstm.advance(lstm, stack_lstm.project(lstm, inputs), state)
+def _zeros(lstm: nn.LSTM, like: Tensor, batch: int) -> States:
+    states = like.new_zeros(batch, lstm.num_layers, lstm.hidden_size)
+    return states, states
+
+
+def _frame(lstm: nn.LSTM, inputs: Tensor, before: States) -> States:
+    """inputs: [batch, input]."""
+    hidden, cell = [], []
+    for layer in range(lstm.num_layers):
+        if layer:
+            inputs = F.dropout(inputs, lstm.dropout, lstm.training)
+        weights = (
+            getattr(lstm, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        )
+        states = torch.lstm_cell(inputs, (before[0][:, layer], before[1][:, layer]), *weights)
+        inputs = states[0]
+        hidden.append(states[0])
+        cell.append(states[1])
+    return torch.stack(hidden, dim=1), torch.stack(cell, dim=1)
 
 
 def _frame_by_frame(lstm: nn.LSTM, inputs: Tensor) -> Tensor:
     """[frames, batch, hidden] inputs: [frames, batch, input]."""
-    state = inputs.new_zeros(inputs.shape[1], stack_lstm.state_size(lstm))
+    states = _zeros(lstm, inputs, inputs.shape[1])
     outputs = []
     for frame in inputs:
-        state = _frame(lstm, frame, state)
-        outputs.append(stack_lstm.output(lstm, state))
+        states = _frame(lstm, frame, states)
+        outputs.append(states[0][:, -1])
     return torch.stack(outputs)
 
 

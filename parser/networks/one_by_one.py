@@ -17,9 +17,8 @@ class SingleParser:
 
     def __init__(self, network: StackParser, inventory: Inventory):
         self._network = network
-        self._operations = [
-            (int(inventory.stack_read[kind]), int(inventory.stack_move[kind])) for kind in inventory.kind.tolist()
-        ]
+        reads, moves = inventory.stack_read[inventory.kind], inventory.stack_move[inventory.kind]
+        self._operations = list(zip(reads.tolist(), moves.tolist(), strict=True))
         self._stack = [first_state(network.stack, network.tokens.root)]
         self._history = first_state(network.history, network.actions.weight[inventory.wait])
 

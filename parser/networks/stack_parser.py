@@ -44,12 +44,13 @@ class StackParser(nn.Module):
     def replay(self, batch: Batch) -> Tensor:
         """[S, transitions] Scores of all steps of known trajectories, before each of them is taken."""
         table = self.tokens(batch.tokens)  # [W + 2, token]
-        nodes = stack_lstm.over_forest(self.stack, table[batch.node_tokens], batch.forest)  # [N, hidden]
+        node_inputs = table.index_select(0, batch.node_tokens)  # [N, token]
+        nodes = stack_lstm.over_forest(self.stack, node_inputs, batch.forest)  # [N, hidden]
         history, _ = self.history(self.actions(batch.history))  # [steps, B, hidden]
         joined = (
-            self.read(self.from_stack, nodes)[batch.top_node]
-            + self.read_buffer(table, batch.buffer_tokens)[batch.buffer_row]
-            + self.read(self.from_history, history.flatten(0, 1)[batch.step])
+            self.read(self.from_stack, nodes).index_select(0, batch.top_node)
+            + self.read_buffer(table, batch.buffer_tokens).index_select(0, batch.buffer_row)
+            + self.read(self.from_history, history.flatten(0, 1).index_select(0, batch.step))
         )
         return self.score(joined)
 

@@ -16,7 +16,7 @@ from parser.transitions.state import State
 
 
 def best_transitions(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
-    """[batch] The best legal transitions; `wait` where a sentence is finished. scores: [batch, transitions]."""
+    """[batch] The best legal transitions by scores [batch, transitions]; `wait` for a finished sentence."""
     legal = inventory.with_labels(inventory.system.legal(state))
     # However low a legal score is, it stays above those of the others.
     scores = scores.clamp(min=torch.finfo(scores.dtype).min)

@@ -2,7 +2,8 @@
 
 A plugin is a model with the ways of batching it. Every module of this package has one, as `PLUGIN`; other
 packages add theirs through the entry-point group `stack_parser.plugins`. The harness makes one object for
-each cell that it measures and calls, in this order, `skip`, `prepare`, `batches`, `check` and, many times, `run`.
+each cell that it measures and calls, in this order, `skip`, `prepare`, `batches`, `check` and, many times,
+`run`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Setup:
     seed: int
     """Equal seeds give equal weights and batches, whatever the method."""
     phase: Callable[[str], AbstractContextManager[object]]
-    """`with phase("forward"): ...` says which part of `run` this is; it costs nothing while speed is measured."""
+    """`with phase("forward"): ...` says which part of `run` this is; next to free while speed is measured."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ class Work:
     """Examples, where they are no sentences."""
     tokens: int
     operations: float
-    """Floating-point operations of the matrix products, forward and in training backward, each distinct product
-    once: no padding, nothing that is thrown away, and no parameter update."""
+    """Floating-point operations of the matrix products, forward and in training backward, as few as the
+    function needs: no padding, nothing that is thrown away, and no parameter update."""
     padding: float | None = None
     """Share of the rows that the method computes which nobody reads; None where it is not known."""
 
@@ -80,9 +81,9 @@ class Plugin(Protocol):
         """One training step, or inference. The only thing that is timed."""
 
     def check(self) -> Tensor:
-        """The loss or the outputs on a few examples, in batches of `batch_size`, with the weights as they are.
+        """The loss or the outputs on a few examples, in batches of `batch_size`, by the weights as they are.
 
-        Every method must give the same numbers but for rounding.
+        Every method, and every batch size, must give the same numbers but for rounding.
         """
 
     def work(self, batch: Any) -> Work:

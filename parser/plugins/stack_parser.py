@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -19,7 +20,7 @@ from parser.networks.stepper import step
 from parser.parsing.greedy import parse_batch, parse_one
 from parser.parsing.model import Model
 from parser.parsing.slots import parse_tokens
-from parser.plugins import NO_BATCHING, Setup, Work
+from parser.plugins import NO_BATCHING, Mode, Setup, Work
 from parser.treebank.batches import length_buckets
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import is_projective
@@ -42,7 +43,7 @@ class StackParserSettings(Settings):
 class StackParserPlugin:
     name = "stack_parser"
     paper = "Ding & Koehn 2019, Figure 1"
-    methods = {
+    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {
         "train": (NO_BATCHING, "step-naive", "step", "replay"),
         "infer": (NO_BATCHING, "step-naive", "step"),
     }
@@ -141,7 +142,8 @@ class StackParserPlugin:
         network.zero_grad()
         loss = torch.stack([self._loss(batch)[0] for batch in batches]).sum()
         loss.backward()
-        results = torch.stack([loss.detach(), *(weight.grad.norm() for weight in network.parameters())])
+        gradients = [weight.grad for weight in network.parameters() if weight.grad is not None]
+        results = torch.stack([loss.detach(), *(gradient.norm() for gradient in gradients)])
         network.zero_grad()
         network.train()
         return results
@@ -171,7 +173,9 @@ class StackParserPlugin:
         if self._in_slots():
             return None
         examples = self._examples
-        words, steps, nodes = (part.lengths[rows] for part in (examples.tokens, examples.steps, examples.nodes))
+        words, steps, nodes = (
+            part.lengths[rows] for part in (examples.tokens, examples.steps, examples.nodes)
+        )
         needed = int(nodes.sum() + (words + 1).sum() + steps.sum())
         of_buffer, of_history = (int(words.max()) + 1) * len(rows), int(steps.max()) * len(rows)
         of_stack = int(nodes.sum()) if self._setup.method == "replay" else of_history
@@ -179,16 +183,16 @@ class StackParserPlugin:
 
 
 def operations(examples: Examples, network: StackParser) -> Tensor:
-    """[sentences] Floating-point operations of the products of a forward pass, every distinct product once.
+    """[sentences] Floating-point operations of the products of a forward pass, as few as replay needs.
 
-    A word is encoded, and projected for the stack, once; a stack node is multiplied once for all that are
-    pushed upon it; inputs of the history come from a table of transitions, which is not counted.
+    Each LSTM has an input product for each of its frames, stack nodes or steps. A stack node has one
+    recurrent product for all that are pushed upon it, and a last frame none.
     """
     words, steps = examples.tokens.lengths, examples.steps.lengths
     nodes, parents = examples.nodes.lengths, _parents(examples)
     hidden, layers = network.stack.hidden_size, network.stack.num_layers
-    token, (columns, transitions) = network.stack.input_size, (network.tokens.join.in_features, len(examples.inventory))
-    gates = 4 * hidden
+    columns, token = network.tokens.join.in_features, network.tokens.join.out_features
+    gates, transitions = 4 * hidden, network.scores.out_features
 
     def lstm(frames: Tensor, followed: Tensor, inputs: int) -> Tensor:
         first = frames * inputs * gates + followed * hidden * gates
@@ -198,7 +202,7 @@ def operations(examples: Examples, network: StackParser) -> Tensor:
         words * columns * token
         + lstm(nodes, parents, token)
         + lstm(words + 1, words, token)
-        + lstm(steps, steps - 1, 0)
+        + lstm(steps, steps - 1, network.history.input_size)
         + (nodes + words + 1 + steps) * hidden * hidden
         + steps * hidden * transitions
     )

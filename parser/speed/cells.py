@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby, product
+from operator import attrgetter
 from typing import Any
 
 from pydantic import ValidationError
@@ -79,7 +80,8 @@ def validated(plugin: type[Plugin], settings: dict[str, Any], place: str = "sett
     try:
         return plugin.Settings.model_validate(settings)
     except ValidationError as error:
-        wrong = [f"{'.'.join(map(str, (place, *detail['loc'])))}: {detail['msg']}" for detail in error.errors()]
+        keys = [".".join(map(str, (place, *detail["loc"]))) for detail in error.errors()]
+        wrong = [f"{key}: {detail['msg']}" for key, detail in zip(keys, error.errors(), strict=True)]
         raise ValueError("\n".join(wrong)) from None
 
 
@@ -93,7 +95,7 @@ def _methods(
     for method in asked or ():
         if method not in known:
             raise ValueError(
-                f"experiments.{experiment}.methods: {plugin.name} has no method {method!r}, but {', '.join(known)}"
+                f"experiments.{experiment}.methods: {plugin.name} has no {method!r}, but {', '.join(known)}"
             )
     return list(dict.fromkeys(asked)) if asked else known
 
@@ -104,10 +106,8 @@ def _sizes(sizes: Sequence[int] | Mapping[str, Sequence[int]], method: str) -> S
 
 def sittings(cells: Iterable[Cell], together: int) -> list[list[Cell]]:
     """Cells that take turns: those of one experiment, mode, device and thread count, so many at the most."""
-    compared = [
-        list(group)
-        for _, group in groupby(cells, key=lambda cell: (cell.experiment, cell.mode, cell.device, cell.threads))
-    ]
+    coarse = [key for key in KEYS if key not in ("method", "batch_size")]
+    compared = [list(group) for _, group in groupby(cells, key=attrgetter(*coarse))]
     return [group[start : start + together] for group in compared for start in range(0, len(group), together)]
 
 

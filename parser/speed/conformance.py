@@ -18,7 +18,7 @@ FUNCTIONS = ("skip", "prepare", "batches", "run", "check", "work")
 
 
 def faults_of(plugin: type[Plugin]) -> list[str]:
-    """What the plugin, with the defaults of its settings, does not do as it must; an empty list if all is well."""
+    """What the plugin, with the defaults of its settings, does not do as it must; empty if all is well."""
     faults = list(_faults_of_description(plugin))
     if faults:
         return faults  # nothing else can be tried
@@ -36,7 +36,7 @@ def _faults_of_description(plugin: type[Plugin]) -> Iterator[str]:
             yield f"`{name}` must be a string of the class"
     settings = getattr(plugin, "Settings", None)
     if not (isinstance(settings, type) and issubclass(settings, BaseModel)):
-        yield "`Settings` must be a pydantic model, as parser.config.Settings, with defaults that work anywhere"
+        yield "`Settings` must be a pydantic model, as parser.config.Settings, whose defaults work anywhere"
     for name in FUNCTIONS:
         if not callable(getattr(plugin, name, None)):
             yield f"it has no method `{name}`; parser.plugins.Plugin says what it must do"
@@ -53,7 +53,9 @@ def _faults_in_mode(plugin: type[Plugin], mode: Mode, methods: list[str]) -> lis
     faults: list[str] = []
     reference = _Trial(plugin, mode, NO_BATCHING, 1)
     if reference.skipped:
-        return [f"{mode}: skipped with the defaults of its settings ({reference.skipped}); they must work anywhere"]
+        return [
+            f"{mode}: skipped with the defaults of `Settings` ({reference.skipped}); they must work anywhere"
+        ]
     expected = reference.results()
     if not expected or not all(map(torch.isfinite, torch.tensor(expected))):
         faults.append(f"{mode}: `check` must give finite numbers, and one at least")
@@ -97,7 +99,7 @@ class _Trial:
         batches = self._plugin.batches()
         works = [self._plugin.work(batch) for batch in batches]
         if sum(work.sentences for work in works) != sentences:
-            yield f"`batches` must hold the same examples for every method and size: {sentences} without batching"
+            yield f"`batches` must hold the same examples for every method and size, here {sentences}"
         if any(work.sentences < 1 or work.tokens < 1 or work.operations <= 0 for work in works):
             yield "`work` must count sentences, tokens and operations of every batch, none of them 0"
         if any(work.padding is not None and not 0 <= work.padding < 1 for work in works):

@@ -1,4 +1,5 @@
-"""The plots: Ding & Koehn 2019, Figure 1; speed over batch size; where the time goes (Neubig et al. 2017, Figure 2).
+"""The plots: speed-up over batch size (Ding & Koehn 2019, Figure 1), speed, and where the time goes
+(Neubig et al. 2017, Figure 2).
 
 Readable in grey: lines differ in marker and dash, bars in hatching. Colours: Okabe & Ito's.
 """
@@ -16,12 +17,14 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from parser.plugins import PHASES
 from parser.speed.findings import Comparison, parallel_shares, speed_ups
 from parser.speed.rows import Row
+from parser.speed.statistics import Estimate
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = "osD^vPX"
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 HATCHES = ("", "///", "...", "\\\\\\", "xxx", "+++", "---")
 WIDTH, HEIGHT = 6.4, 4.2
+PLAIN = FuncFormatter(lambda value, _: f"{value:,g}")
 
 
 def figures(comparison: Comparison) -> dict[str, str]:
@@ -44,42 +47,43 @@ def figures(comparison: Comparison) -> dict[str, str]:
 def _svg(figure: Figure) -> str:
     text = io.StringIO()
     # Text stays text, and nothing in the file depends on the time: equal rows give equal files.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "speed", "font.family": "sans-serif"}):
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "speed"}):
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     picture = text.getvalue()
     return picture[picture.index("<svg") :]
 
 
 def _draw_speed_up(axes: Axes, comparison: Comparison) -> bool:
-    curves = {method: speed_ups(rows) for method, rows in comparison.by_method().items()}
-    curves = {method: curve for method, curve in curves.items() if len(curve) > 1}
-    if not curves:
+    sizes: set[int] = set()
+    for number, (method, rows) in enumerate(comparison.by_method().items()):
+        curve = speed_ups(rows)
+        if shares := parallel_shares(rows):  # there are two sizes at least
+            label = f"{method}: {100 * shares[0].value:.1f} % parallel"
+            _line(axes, number, label, list(curve), list(curve.values()))
+            sizes |= curve.keys()
+    if not sizes:
         return False
-    sizes = sorted({size for curve in curves.values() for size in curve})
-    axes.plot(sizes, sizes, color="0.5", linewidth=1, label="ideal")
-    for number, (method, curve) in enumerate(curves.items()):
-        shares = parallel_shares(comparison.by_method()[method])
-        label = f"{method}: {100 * shares[0].value:.1f} % parallel" if shares else method
-        _line(axes, number, label, list(curve), [(e.value, e.low, e.high) for e in curve.values()])
+    ordered = sorted(sizes)
+    axes.plot(ordered, ordered, color="0.5", linewidth=1, label="ideal")
     axes.set_ylabel("speed-up over batches of 1")
-    _scale_by_size(axes, sizes)
+    _scale_by_size(axes, ordered)
+    axes.set_yscale("log", base=2)
+    axes.yaxis.set_major_formatter(PLAIN)
     return True
 
 
 def _draw_speed(axes: Axes, comparison: Comparison) -> bool:
     methods = comparison.by_method()
     for number, (method, rows) in enumerate(methods.items()):
-        estimates = [(row["sentences_per_second"], *row["interval"]) for row in rows]
+        estimates = [Estimate(row["sentences_per_second"], *row["interval"]) for row in rows]
         _line(axes, number, method, [row["batch_size"] for row in rows], estimates)
     axes.set_ylabel("sentences per second")
     _scale_by_size(axes, sorted({row["batch_size"] for rows in methods.values() for row in rows}))
     return bool(methods)
 
 
-def _line(
-    axes: Axes, number: int, label: str, sizes: Sequence[int], estimates: Sequence[tuple[float, float, float]]
-) -> None:
-    """estimates: value, low and high for each size."""
+def _line(axes: Axes, number: int, label: str, sizes: Sequence[int], estimates: Sequence[Estimate]) -> None:
+    """number: the method's, so that it looks alike in every picture."""
     values, low, high = zip(*estimates, strict=True)
     below = [max(0.0, value - bound) for value, bound in zip(values, low, strict=True)]
     above = [max(0.0, bound - value) for value, bound in zip(values, high, strict=True)]
@@ -97,13 +101,12 @@ def _line(
 
 
 def _scale_by_size(axes: Axes, sizes: Sequence[int]) -> None:
-    plain = FuncFormatter(lambda value, _: f"{value:,g}")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(sizes)
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(plain)
-    axes.yaxis.set_major_formatter(plain)
+    axes.xaxis.set_major_formatter(PLAIN)
+    axes.yaxis.set_major_formatter(PLAIN)
     axes.set_xlabel("batch size")
     axes.grid(True, color="0.9")
     axes.legend(fontsize=8)

@@ -48,7 +48,7 @@ def comparisons(rows: Sequence[Row]) -> list[Comparison]:
     found: dict[tuple, list[Row]] = defaultdict(list)
     for row in rows:
         found[tuple(row[key] for key in COMPARED)].append(row)
-    return [Comparison(*key, own) for key, own in found.items()]
+    return [Comparison(**dict(zip(COMPARED, key, strict=True)), rows=own) for key, own in found.items()]
 
 
 def ratio(first: Row, second: Row) -> Estimate:
@@ -74,13 +74,16 @@ def parallel_shares(rows: Sequence[Row]) -> tuple[Estimate, float | None] | None
 
 
 def asked_ratios(rows: Sequence[Row], text: str) -> list[str]:
-    """Lines for people, for "method=replay,batch_size=64/method=none": one for each pair that differs in no more.
+    """Lines for people, one for each pair of cells that differ in nothing but what the text names.
 
-    Raises ValueError if the text is none of that kind, or if it finds no pair.
+    text: as "method=replay,batch_size=64/method=none". Raises ValueError if it is not of that kind, or finds
+    no pair.
     """
     left, slash, right = text.partition("/")
     if not slash:
-        raise ValueError(f"--ratio {text}: write two cells, as method=replay,batch_size=64/method=step,batch_size=64")
+        raise ValueError(
+            f"--ratio {text}: write two cells, as method=replay,batch_size=64/method=step,batch_size=64"
+        )
     wanted = read_filter(left), read_filter(right)
     named = wanted[0].keys() | wanted[1].keys()
     measured = [row for row in rows if row["status"] == OK]
@@ -99,7 +102,11 @@ def _passing(rows: Sequence[Row], wanted: Filter) -> list[Row]:
 
 
 def _ratio_line(first: Row, second: Row) -> str:
-    how = "in turns" if first["sitting"] == second["sitting"] else "not in turns: the machine may have changed"
-    shared = ", ".join(str(first[key]) for key in ("experiment", "mode", "device") if first[key] == second[key])
+    how = (
+        "in turns" if first["sitting"] == second["sitting"] else "not in turns: the machine may have changed"
+    )
+    shared = ", ".join(
+        str(first[key]) for key in ("experiment", "mode", "device") if first[key] == second[key]
+    )
     names = [f"{row['method']} at {row['batch_size']}" for row in (first, second)]
     return f"{shared}: {names[0]} / {names[1]} = {ratio(first, second)} ({how})"

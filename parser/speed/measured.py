@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from parser.machine import Memory, memory
+from parser.machine import Memory, give_back_memory, memory
 from parser.plugins import Plugin, Setup, Work
 from parser.speed.cells import Cell, validated
 from parser.speed.discovery import find
@@ -110,19 +110,19 @@ class MeasuredCell:
             torch.cuda.reset_peak_memory_stats(self._device)
         return Started(None, check, prepare_seconds, first_step_seconds)
 
-    def turn(self, number: int) -> Turn:
-        """Run the `number`-th sample of an epoch."""
+    def turn(self, number: int, by_phase: bool = False) -> Turn:
+        """Run the `number`-th sample of an epoch; by_phase: with the clock that tells its phases apart."""
         batches, works = zip(*self._sample(number, self._steps), strict=True)
-        return Turn(time_steps(self._plugin.run, batches, self._device), list(works))
+        self._plugin.run(batches[-1])  # others have had their turns: caches and memory are cold
+        self._clock.on = by_phase
+        seconds = time_steps(self._plugin.run, batches, self._device)
+        self._clock.on = False
+        give_back_memory()
+        return Turn(seconds, list(works))
 
     def finish(self, number: int) -> Finished:
         """Where the time of such a turn goes, which is measured apart, and what the cell needed."""
-        sample = list(self._sample(number, self._steps))
-        self._clock.on = True
-        turn = Turn(
-            time_steps(self._plugin.run, [batch for batch, _ in sample], self._device), [w for _, w in sample]
-        )
-        self._clock.on = False
+        turn = self.turn(number, by_phase=True)
         sentences = sum(work.sentences for work in turn.works)
         split = {phase: seconds / sentences for phase, seconds in self._clock.seconds.items()}
         split["other"] = max(0.0, turn.total_seconds / sentences - sum(split.values()))

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from parser.machine import keep_freed_memory
+from parser.machine import tune_process
 
 
 class RemoteError(Exception):
@@ -78,7 +78,7 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 def _serve(connection: Connection, make: Callable[..., object], arguments: tuple[Any, ...]) -> None:
-    keep_freed_memory()
+    tune_process()
     thing = None
     while True:
         try:
@@ -102,5 +102,5 @@ def _status(error: Exception) -> str:
 
 def _death(exit_code: int | None) -> str:
     if exit_code == -signal.SIGKILL:
-        return "error: its process was killed, perhaps by the system for want of memory: measure fewer cells together"
+        return "error: killed, perhaps by the system for want of memory: lower `together` in the config"
     return f"error: its process ended with exit code {exit_code}"

@@ -29,12 +29,12 @@ COLUMNS = (
 )
 
 LEGEND = (
-    "Sentences and tokens per second: medians over turns, with a bootstrapped 95 % interval. Speed-up: over the "
-    "method's own batches of 1. MFU: useful floating-point operations per second (every distinct matrix product "
-    "once; no padding, nothing thrown away, no parameter update, and without the update's time), over what the "
-    "machine's large float32 matrix products reached in the same run; `with update`: the update's time included. "
-    "Padding: share of computed rows that nobody reads. Calls: operators in a step. Memory: the most that the "
-    "process has held, data and program included."
+    "Sentences and tokens per second: medians over turns, with a bootstrapped 95 % interval. Speed-up: over "
+    "the method's own batches of 1. MFU: useful floating-point operations per second (those of matrix "
+    "products; no padding, nothing thrown away, no parameter update, and without the update's time), over "
+    "what the machine's large float32 matrix products reached in the same run; `with update`: the update's "
+    "time included. Padding: share of computed rows that nobody reads. Calls: operators in a step. Memory: "
+    "the most that the process has held, data and program included."
 )
 
 
@@ -58,7 +58,7 @@ Part = str | Heading | Table | Picture
 
 
 def write_report(rows: Sequence[Row], folder: Path, config: Path) -> Path:
-    """Write report.md, plots/ and report.html into a run's folder; returns the last's path. config: of the run."""
+    """Write report.md, plots/ and report.html, and return the last's path. config: the run's."""
     parts = _parts(rows, folder, config)
     (folder / PLOTS).mkdir(parents=True, exist_ok=True)
     for part in parts:
@@ -163,7 +163,9 @@ def _shares(comparison: Comparison) -> Table:
             interval = f"{100 * fitted.low:.2f} to {100 * fitted.high:.2f} %"
             paper = "" if at_paper_size is None else f"{100 * at_paper_size:.2f} %"
             lines.append([method, f"{100 * fitted.value:.2f} %", interval, paper])
-    return Table(("method", "parallel share (Amdahl), all sizes", "95 % interval", "from 64 over 1 alone"), lines)
+    return Table(
+        ("method", "parallel share (Amdahl), all sizes", "95 % interval", "from 64 over 1 alone"), lines
+    )
 
 
 def _markdown(part: Part) -> str:
@@ -174,7 +176,8 @@ def _markdown(part: Part) -> str:
             return f"![{name}]({PLOTS}/{name}.svg)"
         case Table(columns, rows):
             lines = [columns, ["---"] * len(columns), *rows]
-            return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+            escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+            return "\n".join("| " + " | ".join(line) + " |" for line in escaped)
     return part
 
 
@@ -197,7 +200,7 @@ PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
 body {{ font: 15px/1.45 sans-serif; max-width: 75em; margin: 2em auto; padding: 0 1em; }}
 table {{ border-collapse: collapse; font-size: 13px; margin: 1em 0; }}
-td, th {{ border-bottom: 1px solid #ccc; padding: 2px 8px; text-align: left; font-variant-numeric: tabular-nums; }}
+td, th {{ border-bottom: 1px solid #ccc; padding: 2px 8px; text-align: left; }}
 figure {{ display: inline-block; margin: 0.5em; max-width: 100%; }}
 figure svg {{ max-width: 100%; height: auto; }}
 </style></head><body>

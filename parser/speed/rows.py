@@ -71,7 +71,8 @@ def measured_row(
 def _padding(works: Sequence[Work]) -> float | None:
     """The mean share, weighted by the batches' tokens."""
     known = [(work.padding, work.tokens) for work in works if work.padding is not None]
-    return sum(share * tokens for share, tokens in known) / sum(tokens for _, tokens in known) if known else None
+    tokens = sum(size for _, size in known)
+    return sum(share * size for share, size in known) / tokens if known else None
 
 
 def turn_speeds(row: Row) -> list[float]:
@@ -157,8 +158,8 @@ class RowFile:
 
 
 def _identity(row: Row) -> str:
-    keys = Cell.__dataclass_fields__
-    return Cell(**{**{key: row[key] for key in keys}, "settings": json.dumps(row["settings"], sort_keys=True)}).identity
+    keys = {key: row[key] for key in Cell.__dataclass_fields__}
+    return Cell(**{**keys, "settings": json.dumps(row["settings"], sort_keys=True)}).identity
 
 
 def _read(path: Path) -> list[Row]:

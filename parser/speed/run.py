@@ -19,9 +19,9 @@ ROWS, CONFIG = "rows.jsonl", "config.yaml"
 
 
 def measure(config: SpeedConfig, folder: Path, only: Filter) -> list[Row]:
-    """Measure the cells that the folder has no rows of, and pass the filter. Returns the rows of all that pass.
+    """Measure the cells that pass the filter and have no row in the folder yet. Returns all their rows.
 
-    Cells that ended with an error are measured again. Raises ValueError for a config that can not be measured.
+    Cells that ended with an error are measured again. Raises ValueError for a config that can not be.
     """
     wanted = [cell for cell in cells_of(config, find) if passes(asdict(cell), only)]
     if not wanted:

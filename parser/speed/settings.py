@@ -18,22 +18,22 @@ class Experiment(Settings):
 
     plugin: str
     """As `stack-parser plugins` names it."""
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = Field({})
     """The plugin's own; what is not said here is as the plugin has it."""
     methods: list[str] | None = None
     """Batching methods; all that the plugin has unless said."""
-    modes: list[Mode] = ["train"]
+    modes: list[Mode] = Field(["train"], min_length=1)
     """train: a whole training step. infer: from inputs to outputs."""
-    batch_sizes: list[Size] | dict[str, list[Size]] = [1, 8, 32, 64, 128, 256]
+    batch_sizes: list[Size] | dict[str, list[Size]] = Field([1, 8, 32, 64, 128, 256])
     """For every method the same, or a list for each method; `none` need not have more than 1."""
 
 
 class SpeedConfig(Settings):
     experiments: dict[str, Experiment] = Field(min_length=1)
     """By the names that the plots will show."""
-    devices: list[str] = ["auto"]
+    devices: list[str] = Field(["auto"], min_length=1)
     """cpu, cuda, ...; auto takes CUDA where there is one."""
-    threads: list[Size] = [1]
+    threads: list[Size] = Field([1], min_length=1)
     """CPU threads."""
     seed: int = 1
     seconds: Seconds = 20.0

@@ -23,7 +23,9 @@ class Estimate(NamedTuple):
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
-def bootstrap(samples: Sequence[Sequence[float]], statistic: Callable[..., Tensor], paired: bool = False) -> Estimate:
+def bootstrap(
+    samples: Sequence[Sequence[float]], statistic: Callable[..., Tensor], paired: bool = False
+) -> Estimate:
     """A statistic of some series of measurements, resampled each by itself, or together if they are paired.
 
     statistic: takes one tensor for each series, [resamples, measurements], and gives [resamples].
@@ -52,9 +54,11 @@ def median_of(values: Sequence[float]) -> Estimate:
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float]:
-    low, high = torch.tensor(list(values), dtype=torch.double).quantile(
-        torch.tensor([0.25, 0.75], dtype=torch.double)
-    ).tolist()
+    low, high = (
+        torch.tensor(list(values), dtype=torch.double)
+        .quantile(torch.tensor([0.25, 0.75], dtype=torch.double))
+        .tolist()
+    )
     return low, high
 
 

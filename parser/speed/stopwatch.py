@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -28,7 +29,7 @@ def time_steps(run: Callable[[Any], None], batches: Sequence[Any], device: torch
         for batch in batches:
             run(batch)
             marks.append(time.perf_counter())
-        return [end - begin for begin, end in zip(marks, marks[1:], strict=False)]
+        return [end - begin for begin, end in pairwise(marks)]
     synchronise(device)
     events = [torch.cuda.Event(enable_timing=True) for _ in range(len(batches) + 1)]
     events[0].record()
@@ -36,7 +37,7 @@ def time_steps(run: Callable[[Any], None], batches: Sequence[Any], device: torch
         run(batch)
         event.record()
     synchronise(device)
-    return [begin.elapsed_time(end) / 1000 for begin, end in zip(events, events[1:], strict=False)]
+    return [begin.elapsed_time(end) / 1000 for begin, end in pairwise(events)]
 
 
 class PhaseClock:

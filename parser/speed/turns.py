@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import datetime, timezone
+from functools import partial
 
 from parser.speed.ceiling import Ceiling
 from parser.speed.cells import Cell
 from parser.speed.measured import Finished, MeasuredCell, Started, Turn
 from parser.speed.remote import Remote, RemoteError
-from parser.speed.rows import ERROR, SKIPPED, WRONG, Row, measured_row
+from parser.speed.rows import SKIPPED, WRONG, Row, measured_row
 from parser.speed.settings import SpeedConfig
 from parser.speed.statistics import median_of
 
@@ -101,7 +102,7 @@ def measure_in_turns(
             progress(f"starting {cell.name}", 0.0)
             runner = _Runner(cell, config)
             stack.enter_context(runner.remote)
-            row = _or_failure(lambda runner=runner: runner.start(references))
+            row = _or_failure(partial(runner.start, references))
             if row:
                 runner.remote.close()
                 progress(cell.name, 1.0)
@@ -124,7 +125,7 @@ def _take_turns(
         products.append(ceiling.call("turn"))
         for runner in list(waiting):
             before = runner.progress
-            row = _or_failure(lambda runner=runner: _one_turn(runner, products, sitting))
+            row = _or_failure(partial(_one_turn, runner, products, sitting))
             if row:
                 waiting.remove(runner)
                 runner.remote.close()
