@@ -1,6 +1,8 @@
 # make train CONFIG=configs/quickstart.yaml     trains a parser
 # make evaluate MODEL=… TREEBANK=…              scores it
 # make parse MODEL=… IN=… OUT=…                 writes trees
+# make speed CONFIG=configs/speed/quick.yaml    measures batching methods side by side
+# make plots RUN=runs/speed/quick               draws them again
 # make test                                     runs the tests
 # PYTHON=python3 uses an interpreter that has everything, and installs nothing.
 
@@ -15,13 +17,13 @@ CONFIG ?= configs/quickstart.yaml
 IN ?= -
 OUT ?= -
 
-.PHONY: setup train evaluate parse test test-slow test-gpu check
+.PHONY: setup train evaluate parse speed plots test test-slow test-gpu check
 
 setup: $(READY)
 
 .venv/ready: pyproject.toml constraints.txt
 	$(BASE_PYTHON) -m venv .venv
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,plots,check]'
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,check]'
 	touch .venv/ready
 
 train: $(READY)
@@ -32,6 +34,13 @@ evaluate: $(READY)
 
 parse: $(READY)
 	@$(PYTHON) -m parser parse "$(MODEL)" "$(IN)" -o "$(OUT)" $(ARGUMENTS)
+
+speed: CONFIG = configs/speed/quick.yaml
+speed: $(READY)
+	$(PYTHON) -m parser speed "$(CONFIG)" $(ARGUMENTS)
+
+plots: $(READY)
+	@$(PYTHON) -m parser plots "$(RUN)" $(ARGUMENTS)
 
 test: $(READY)
 	$(PYTHON) -m pytest -m "not slow" $(ARGUMENTS)

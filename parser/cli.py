@@ -28,7 +28,7 @@ from parser.speed.board import write_board
 from parser.speed.cells import read_filter
 from parser.speed.conformance import faults_of
 from parser.speed.discovery import find, installed
-from parser.speed.findings import asked_ratios
+from parser.speed.findings import asked_ratios, read_ratio
 from parser.speed.report import write_report
 from parser.speed.run import CONFIG as SPEED_CONFIG
 from parser.speed.run import measure, rows_of
@@ -211,21 +211,23 @@ def _check(options: argparse.Namespace) -> None:
 def _speed(options: argparse.Namespace) -> None:
     config = read_settings(options.config, SpeedConfig, options.overrides)
     folder = options.run or Path("runs") / "speed" / options.config.stem
+    for text in options.ratio:
+        read_ratio(text)  # a slip is better found before hours of measuring
     rows = measure(config, folder, read_filter(options.only))
+    _tell(folder, config)
     for text in options.ratio:
         print("\n".join(asked_ratios(rows, text)))
-    _tell(folder, config, options.config)
 
 
 def _plots(options: argparse.Namespace) -> None:
     config = read_settings(options.run / SPEED_CONFIG, SpeedConfig)
-    _tell(options.run, config, options.run / SPEED_CONFIG)
+    _tell(options.run, config)
 
 
-def _tell(folder: Path, config: SpeedConfig, path: Path) -> None:
+def _tell(folder: Path, config: SpeedConfig) -> None:
     rows = rows_of(folder, config)
     write_board(rows, folder)
-    print(f"report: {write_report(rows, folder, path)}")
+    print(f"report: {write_report(rows, folder)}")
 
 
 def _plugins(options: argparse.Namespace) -> None:

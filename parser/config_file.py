@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -121,5 +121,6 @@ def _fields(kind: type[BaseModel], section: KeyPath) -> list[str]:
         if key in kind.model_fields:  # else it is a name that the user gave to one of several sections
             annotation = kind.model_fields[key].annotation
             inner = [annotation, *get_args(annotation)]
-            kind = next(part for part in inner if isinstance(part, type) and issubclass(part, BaseModel))
+            plain = [part for part in inner if isinstance(part, type) and get_origin(part) is None]
+            kind = next(part for part in plain if issubclass(part, BaseModel))
     return list(kind.model_fields)

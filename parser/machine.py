@@ -7,6 +7,8 @@ import os
 import platform
 import resource
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -40,19 +42,11 @@ def tune_process() -> None:
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "4096")
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # torch asks for large pages
-    if libc := _glibc():
-        for parameter, value in ((M_TRIM_THRESHOLD, LARGEST_INT), (M_MMAP_THRESHOLD, 1 << 30)):
-            libc.mallopt(parameter, value)
-
-
-def give_back_memory() -> None:
-    """Let other processes have what this one has freed."""
-    if libc := _glibc():
-        libc.malloc_trim(0)
-
-
-def _glibc() -> ctypes.CDLL | None:
-    return ctypes.CDLL(None) if platform.libc_ver()[0] == "glibc" else None
+    if platform.libc_ver()[0] == "glibc":
+        libc = ctypes.CDLL(None)
+        # Some versions refuse more than 32 MiB.
+        if libc.mallopt(M_MMAP_THRESHOLD, 1 << 30) or libc.mallopt(M_MMAP_THRESHOLD, 1 << 25):
+            libc.mallopt(M_TRIM_THRESHOLD, LARGEST_INT)
 
 
 class Memory(NamedTuple):
@@ -63,11 +57,26 @@ class Memory(NamedTuple):
     device_reserved: int = 0
 
 
-def memory(device: torch.device) -> Memory:
-    """What this process has needed so far."""
+def forget_peak_memory(device: torch.device) -> None:
+    """Let `memory` tell what is needed from here on; on the host only Linux can."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def _peak_of_host() -> int:
+    """Bytes."""
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
+        return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
     # Linux counts in KiB, macOS in bytes.
-    unit = 1 if sys.platform == "darwin" else 1024
-    host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def memory(device: torch.device) -> Memory:
+    """The most that this process has needed since it began, or since `forget_peak_memory`."""
+    host = _peak_of_host()
     if device.type != "cuda":
         return Memory(host)
     return Memory(host, torch.cuda.max_memory_allocated(device), torch.cuda.max_memory_reserved(device))

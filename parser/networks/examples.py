@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from parser.batching.levels import Forest, StackForest, to_device
+from parser.batching.padding import Padding
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import oracle_trajectory
 from parser.transitions.trajectory import Trajectory
@@ -28,10 +30,12 @@ class Batch:
 
     tokens: Tensor
     """[W, columns]"""
-    buffer_tokens: Tensor
-    """[longest + 1, B] Rows of the token table from the buffer's end to the first word."""
-    history: Tensor
-    """[most steps, B] The transition before each step: `wait` before the first and after the end."""
+    buffer_tokens: tuple[Tensor, ...]
+    """For each group [longest + 1, sentences] Rows of the token table, from the buffer's end to the first
+    word."""
+    history: tuple[Tensor, ...]
+    """For each group [most steps, sentences] The transition before each step: `wait` before the first and
+    after the end."""
     forest: Forest
     """Of the rows that the stacks store."""
     node_tokens: Tensor
@@ -41,21 +45,27 @@ class Batch:
     legal: Tensor
     """[S, kinds]"""
     step: Tensor
-    """[S] Row of (step, sentence) in `history`, flattened."""
+    """[S] Row of (step, sentence) in `history`, laid out flat."""
     top_node: Tensor
     """[S] Position in running order of the node on top before the step."""
     top_token: Tensor
     """[S] Row of the token table of the word on top after the step."""
     buffer_row: Tensor
-    """[S] Row of (frame, sentence) in `buffer_tokens`, flattened, that the buffer shows before the step."""
+    """[S] Row of (frame, sentence) in `buffer_tokens`, laid out flat, that shows before the step."""
 
     @property
     def sentences(self) -> int:
-        return self.history.shape[1]
+        return sum(group.shape[1] for group in self.history)
 
     def to(self, device: torch.device) -> Batch:
-        moved = {f.name: to_device(getattr(self, f.name), device) for f in fields(self) if f.name != "forest"}
-        return replace(self, forest=self.forest.to(device), **moved)
+        moved: dict[str, Any] = {}
+        for name in (field.name for field in fields(self)):
+            value = getattr(self, name)
+            if isinstance(value, tuple):
+                moved[name] = tuple(to_device(block, device) for block in value)
+            else:
+                moved[name] = value.to(device) if name == "forest" else to_device(value, device)
+        return replace(self, **moved)
 
 
 @dataclass(frozen=True)
@@ -102,10 +112,12 @@ class Examples:
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def batch(self, rows: Tensor) -> Batch:
-        """The sentences `rows` [batch]."""
+    def batch(self, rows: Tensor, group: int | None = None) -> Batch:
+        """The sentences `rows` [batch]; group: so many of them are padded together, those of like length."""
+        if group:
+            rows = rows[self.tokens.lengths[rows].argsort(descending=True)]
         tokens, steps, nodes = (part.select(rows) for part in (self.tokens, self.steps, self.nodes))
-        batch, words = len(rows), len(tokens.values)
+        words = len(tokens.values)
         transition, front, top_node, top_word = steps.values.unbind(1)
         parent, depth, node_word = nodes.values.unbind(1)
         sentence_of_step = steps.row_of_element()
@@ -115,20 +127,31 @@ class Examples:
         def token_row(word: Tensor, sentence: Tensor) -> Tensor:
             return torch.where(word > 0, tokens.offsets[sentence] + word - 1, words)
 
-        step = steps.place_in_row() * batch + sentence_of_step
-        frames = tokens.lengths[sentence_of_step] + 1 - front
+        step, sentence_of_word = steps.place_in_row(), tokens.row_of_element()
+        goes_on = step + 1 < steps.lengths[sentence_of_step]
+        buffers, histories = Padding.of(tokens.lengths + 1, group), Padding.of(steps.lengths, group)
         return Batch(
             tokens=tokens.values,
-            buffer_tokens=buffer_tokens(tokens.lengths),
-            history=_history(transition, step, int(steps.lengths.max()), batch, self.inventory.wait),
+            buffer_tokens=buffers.spread(
+                frame=tokens.lengths[sentence_of_word] - tokens.place_in_row(),
+                sequence=sentence_of_word,
+                values=torch.arange(words),
+                fill=words + 1,
+            ),
+            history=histories.spread(
+                frame=step[goes_on] + 1,
+                sequence=sentence_of_step[goes_on],
+                values=transition[goes_on],
+                fill=self.inventory.wait,
+            ),
             forest=forest,
             node_tokens=token_row(node_word, nodes.row_of_element())[forest.order],
             transitions=transition,
             legal=self.legal.select(rows).values,
-            step=step,
+            step=histories.row(step, sentence_of_step),
             top_node=forest.position[top_node + first_node[sentence_of_step]],
             top_token=token_row(top_word, sentence_of_step),
-            buffer_row=frames * batch + sentence_of_step,
+            buffer_row=buffers.row(tokens.lengths[sentence_of_step] + 1 - front, sentence_of_step),
         )
 
 
@@ -140,12 +163,6 @@ def buffer_tokens(lengths: Tensor) -> Tensor:
     frame = torch.arange(int(lengths.max()) + 1, device=lengths.device)[:, None]
     exists = (frame > 0) & (frame <= lengths)
     return torch.where(exists, lengths.cumsum(0) - frame, lengths.sum() + 1)
-
-
-def _history(transitions: Tensor, step: Tensor, most_steps: int, batch: int, wait: int) -> Tensor:
-    history = transitions.new_full(((most_steps + 1) * batch,), wait)
-    history[step + batch] = transitions
-    return history.view(most_steps + 1, batch)[:-1]
 
 
 def _flatten(trajectory: Trajectory, inventory: Inventory) -> tuple[Ragged, Ragged, Ragged]:

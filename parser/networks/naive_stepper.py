@@ -81,9 +81,7 @@ def _frame(lstm: nn.LSTM, inputs: Tensor, before: States) -> States:
     for layer in range(lstm.num_layers):
         if layer:
             inputs = F.dropout(inputs, lstm.dropout, lstm.training)
-        weights = (
-            getattr(lstm, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        )
+        weights = (getattr(lstm, f"{name}_l{layer}") for name in CELL_WEIGHTS)
         states = torch.lstm_cell(inputs, (before[0][:, layer], before[1][:, layer]), *weights)
         inputs = states[0]
         hidden.append(states[0])
@@ -104,7 +102,8 @@ def _frame_by_frame(lstm: nn.LSTM, inputs: Tensor) -> Tensor:
 def step_naively(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
     """[S, transitions] The scores that `StackParser.replay` gives, computed step by step."""
     table = network.tokens(batch.tokens)
-    stepper = NaiveStepper(network, inventory, table, batch.buffer_tokens, len(batch.forest.levels))
+    [buffer_tokens] = batch.buffer_tokens
+    stepper = NaiveStepper(network, inventory, table, buffer_tokens, len(batch.forest.levels))
     end = len(batch.tokens) + 1
     each_step = zip(
         by_step(batch, batch.transitions, inventory.wait),

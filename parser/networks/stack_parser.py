@@ -6,9 +6,12 @@ time, as the paper does and as parsing must; both compute the same function.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from parser.batching.padding import flatten
 from parser.batching.product import linear
 from parser.config import NetworkSettings
 from parser.networks import stack_lstm
@@ -46,21 +49,21 @@ class StackParser(nn.Module):
         table = self.tokens(batch.tokens)  # [W + 2, token]
         node_inputs = table.index_select(0, batch.node_tokens)  # [N, token]
         nodes = stack_lstm.over_forest(self.stack, node_inputs, batch.forest)  # [N, hidden]
-        history, _ = self.history(self.actions(batch.history))  # [steps, B, hidden]
+        history = flatten([self.history(self.actions(group))[0] for group in batch.history])  # [rows, hidden]
         joined = (
             self.read(self.from_stack, nodes).index_select(0, batch.top_node)
             + self.read_buffer(table, batch.buffer_tokens).index_select(0, batch.buffer_row)
-            + self.read(self.from_history, history.flatten(0, 1).index_select(0, batch.step))
+            + self.read(self.from_history, history.index_select(0, batch.step))
         )
         return self.score(joined)
 
-    def read_buffer(self, table: Tensor, buffer_tokens: Tensor) -> Tensor:
-        """[frames * B, hidden] What the buffers show to the scores at each of their fronts.
+    def read_buffer(self, table: Tensor, buffer_tokens: Sequence[Tensor]) -> Tensor:
+        """[rows, hidden] What the buffers show to the scores at each of their fronts, laid out flat.
 
-        table: [W + 2, token]; buffer_tokens: [frames, B], from the buffers' ends.
+        table: [W + 2, token]; buffer_tokens: for each group [frames, sentences], from the buffers' ends.
         """
-        buffer, _ = self.buffer(table[buffer_tokens])  # [frames, B, hidden]
-        return self.read(self.from_buffer, buffer.flatten(0, 1))
+        buffer = flatten([self.buffer(table[group])[0] for group in buffer_tokens])  # [rows, hidden]
+        return self.read(self.from_buffer, buffer)
 
     def score(self, joined: Tensor) -> Tensor:
         """[..., transitions] from the sum [..., hidden] of what stack, buffer and history show."""

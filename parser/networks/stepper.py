@@ -94,6 +94,7 @@ def step(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
 
 def by_step(batch: Batch, values: Tensor, fill: int) -> Tensor:
     """[steps, B] from one value for each transition [S]; `fill` where a sentence is finished."""
-    padded = values.new_full((batch.history.numel(),), fill)
-    padded[batch.step] = values
-    return padded.view_as(batch.history)
+    [history] = batch.history  # steps go through all sentences at once
+    padded = torch.full_like(history, fill)
+    padded.view(-1)[batch.step] = values
+    return padded

@@ -7,21 +7,11 @@ from torch import Tensor
 
 from parser.networks import stack_lstm
 from parser.networks.examples import buffer_tokens
-from parser.networks.loss import ILLEGAL_SCORE
 from parser.networks.naive_stepper import NaiveStepper
 from parser.networks.one_by_one import SingleParser
 from parser.parsing.model import Model
-from parser.transitions.inventory import Inventory
+from parser.parsing.slots import best_transitions
 from parser.transitions.state import State
-
-
-def best_transitions(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
-    """[batch] The best legal transitions by scores [batch, transitions]; `wait` for a finished sentence."""
-    legal = inventory.with_labels(inventory.system.legal(state))
-    # However low a legal score is, it stays above those of the others.
-    scores = scores.clamp(min=torch.finfo(scores.dtype).min)
-    best = scores.masked_fill(~legal, ILLEGAL_SCORE).argmax(1)
-    return best.masked_fill(inventory.system.finished(state), inventory.wait)
 
 
 def parse_one(model: Model, tokens: Tensor) -> State:
@@ -30,7 +20,7 @@ def parse_one(model: Model, tokens: Tensor) -> State:
     table = network.tokens(tokens)  # [words + 2, token]
     words = stack_lstm.project(network.stack, table)  # [words + 2, 4 * hidden]
     length = torch.tensor([len(tokens)], device=tokens.device)
-    buffer = network.read_buffer(table, buffer_tokens(length))  # [words + 1, hidden]
+    buffer = network.read_buffer(table, [buffer_tokens(length)])  # [words + 1, hidden]
     state, single = State.initial(length), SingleParser(network, inventory)
     while not inventory.system.finished(state):
         best = best_transitions(inventory, state, single.scores(buffer[length + 1 - state.front]))

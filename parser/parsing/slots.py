@@ -15,9 +15,10 @@ from torch import Tensor
 
 from parser.networks import stack_lstm
 from parser.networks.examples import buffer_tokens
+from parser.networks.loss import ILLEGAL_SCORE
 from parser.networks.stepper import Stepper
-from parser.parsing.greedy import best_transitions
 from parser.parsing.model import Model
+from parser.transitions.inventory import Inventory
 from parser.transitions.state import State
 from parser.transitions.system import TransitionSystem
 from parser.treebank.batches import cut_by_words
@@ -129,7 +130,7 @@ def _encode(model: Model, tokens: Ragged) -> Encoded:
 
 def _encode_buffers(model: Model, table: Tensor, lengths: Tensor) -> Tensor:
     """[words + sentences, hidden] table: [words + 2, token] of a batch; lengths: [batch]."""
-    shown = model.network.read_buffer(table, buffer_tokens(lengths))  # [frames * batch, hidden]
+    shown = model.network.read_buffer(table, [buffer_tokens(lengths)])  # [frames * batch, hidden]
     fronts = lengths + 1
     sentence = torch.arange(len(lengths), device=lengths.device).repeat_interleave(fronts)
     # The frames run from the buffer's end: counted down, they are the fronts from the first word on.
@@ -143,6 +144,15 @@ def _take_best_transitions(model: Model, encoded: Encoded, queue: _Queue, steppe
     top = model.inventory.apply(queue.state, best)
     actions = encoded.actions.index_select(0, best)
     stepper.advance(best, actions, encoded.words.index_select(0, queue.word_rows(top)))
+
+
+def best_transitions(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
+    """[batch] The best legal transitions by scores [batch, transitions]; `wait` for a finished sentence."""
+    legal = inventory.with_labels(inventory.system.legal(state))
+    # However low a legal score is, it stays above those of the others.
+    scores = scores.clamp(min=torch.finfo(scores.dtype).min)
+    best = scores.masked_fill(~legal, ILLEGAL_SCORE).argmax(1)
+    return best.masked_fill(inventory.system.finished(state), inventory.wait)
 
 
 class _Queue:

@@ -75,7 +75,10 @@ class Plugin(Protocol):
         """Load data and build the model on the device. Not timed."""
 
     def batches(self) -> Sequence[Any]:
-        """One epoch: all that `run` takes, in batches of `batch_size`, the same examples for every method."""
+        """One epoch, in batches of `batch_size`, the same examples for every method.
+
+        For inference a batch may hold more examples, of which `batch_size` at a time are in work.
+        """
 
     def run(self, batch: Any) -> None:
         """One training step, or inference. The only thing that is timed."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
+from parser.batching.padding import Padding, group_size
 from parser.config import ParserSettings, Settings, data_path
 from parser.networks.examples import Batch, Examples
 from parser.networks.loss import transition_loss
@@ -121,7 +123,7 @@ class StackParserPlugin:
         losses = []
         for together in rows.split(1 if alone else len(rows)):
             with phase("scheduling"):  # the indices and levels of trajectories that the oracle made before
-                batch = self._examples.batch(together)
+                batch = self._examples.batch(together, self._group())
             with phase("data"):
                 batch = batch.to(self._setup.device)
             with phase("forward"):
@@ -138,14 +140,14 @@ class StackParserPlugin:
 
     def _loss_and_gradients(self, batches: Sequence[Tensor]) -> Tensor:
         """[1 + weights] The loss, and the norm of each weight's gradient, without dropout."""
-        network = self._model.network.eval()
+        network = self._model.network
         network.zero_grad()
-        loss = torch.stack([self._loss(batch)[0] for batch in batches]).sum()
+        with _without_dropout(network):
+            loss = torch.stack([self._loss(batch)[0] for batch in batches]).sum()
         loss.backward()
         gradients = [weight.grad for weight in network.parameters() if weight.grad is not None]
         results = torch.stack([loss.detach(), *(gradient.norm() for gradient in gradients)])
         network.zero_grad()
-        network.train()
         return results
 
     def _parse(self, rows: Tensor) -> Tensor:
@@ -155,15 +157,15 @@ class StackParserPlugin:
         for together in rows.split(1 if method == NO_BATCHING else len(rows)):
             with phase("data"):
                 tokens = self._examples.tokens.select(together)
-                values, lengths = tokens.values.to(device), tokens.lengths.to(device)
             with phase("forward"):
                 if method == NO_BATCHING:
-                    state = parse_one(model, values)
+                    state = parse_one(model, tokens.values.to(device))
                 elif method == "step-naive":
-                    state = parse_batch(model, values, lengths)
+                    state = parse_batch(model, tokens.values.to(device), tokens.lengths.to(device))
                 else:
                     state = parse_tokens(model, tokens, self._setup.batch_size)
-            found.append(torch.stack([state.heads[:-1], state.labels[:-1]]))
+            with phase("data"):
+                found.append(torch.stack([state.heads[:-1], state.labels[:-1]]).cpu())
         return torch.cat(found, dim=1)
 
     def _padding(self, rows: Tensor) -> float | None:
@@ -172,14 +174,29 @@ class StackParserPlugin:
             return 0.0
         if self._in_slots():
             return None
-        examples = self._examples
-        words, steps, nodes = (
-            part.lengths[rows] for part in (examples.tokens, examples.steps, examples.nodes)
-        )
-        needed = int(nodes.sum() + (words + 1).sum() + steps.sum())
-        of_buffer, of_history = (int(words.max()) + 1) * len(rows), int(steps.max()) * len(rows)
-        of_stack = int(nodes.sum()) if self._setup.method == "replay" else of_history
+        tokens, steps, nodes = self._examples.tokens, self._examples.steps, self._examples.nodes
+        rows = rows[tokens.lengths[rows].argsort(descending=True)]
+        needed = sum(int(part.lengths[rows].sum()) for part in (tokens, steps, nodes)) + len(rows)
+        of_buffer = Padding.of(tokens.lengths[rows] + 1, self._group()).rows
+        of_history = Padding.of(steps.lengths[rows], self._group()).rows
+        of_stack = int(nodes.lengths[rows].sum()) if self._setup.method == "replay" else of_history
         return 1 - needed / (of_stack + of_buffer + of_history)
+
+    def _group(self) -> int | None:
+        """Steps go through all sentences of a batch at once; replay's LSTMs need not."""
+        return group_size(self._setup.device) if self._setup.method == "replay" else None
+
+
+@contextmanager
+def _without_dropout(network: nn.Module) -> Iterator[None]:
+    """cuDNN has gradients in training mode only, so dropout can not be switched off by leaving it."""
+    dropping = [module for module in network.modules() if getattr(module, "dropout", 0.0)]
+    probabilities = [module.dropout for module in dropping]
+    for module in dropping:
+        module.dropout = 0.0  # type: ignore[assignment]
+    yield
+    for module, probability in zip(dropping, probabilities, strict=True):
+        module.dropout = probability
 
 
 def operations(examples: Examples, network: StackParser) -> Tensor:

@@ -15,8 +15,10 @@ from parser.machine import choose_device
 from parser.plugins import NO_BATCHING, Mode, Plugin
 from parser.speed.settings import SpeedConfig
 
-KEYS = ("experiment", "plugin", "mode", "device", "threads", "method", "batch_size")
-"""What tells the cells of a run apart, from the coarse to the fine."""
+COMPARED = ("experiment", "plugin", "mode", "device", "threads")
+"""Cells that share these are compared with each other."""
+KEYS = (*COMPARED, "method", "batch_size")
+"""What tells the cells of a run apart."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Cell:
 
     def without_batching(self) -> Cell:
         """The cell whose results this one's must equal."""
-        return replace(self, method=NO_BATCHING)
+        return replace(self, method=NO_BATCHING, batch_size=1)
 
 
 def cells_of(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> list[Cell]:
@@ -57,10 +59,13 @@ def cells_of(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> list[C
     cells = []
     for name, experiment in config.experiments.items():
         plugin = find(experiment.plugin)
-        validated(plugin, experiment.settings, f"experiments.{name}.settings")
-        settings = json.dumps(experiment.settings, sort_keys=True)
+        own = validated(plugin, experiment.settings, f"experiments.{name}.settings")
+        settings = json.dumps(
+            own.model_dump(mode="json"), sort_keys=True
+        )  # the defaults too: they may change
         modes = list(dict.fromkeys(experiment.modes))
         chosen = _methods(name, plugin, experiment.methods, modes)
+        _check_sizes(name, experiment.batch_sizes, chosen)
         for mode, device, threads in product(modes, devices, dict.fromkeys(config.threads)):
             by_size = [
                 (size, method)
@@ -100,15 +105,30 @@ def _methods(
     return list(dict.fromkeys(asked)) if asked else known
 
 
+def _check_sizes(
+    experiment: str, sizes: Sequence[int] | Mapping[str, Sequence[int]], methods: Sequence[str]
+) -> None:
+    for method in sizes if isinstance(sizes, Mapping) else ():
+        if method not in methods:
+            known = ", ".join(methods)
+            raise ValueError(f"experiments.{experiment}.batch_sizes: {method!r} is not among {known}")
+
+
 def _sizes(sizes: Sequence[int] | Mapping[str, Sequence[int]], method: str) -> Sequence[int]:
     return sizes.get(method, []) if isinstance(sizes, Mapping) else sizes
 
 
 def sittings(cells: Iterable[Cell], together: int) -> list[list[Cell]]:
-    """Cells that take turns: those of one experiment, mode, device and thread count, so many at the most."""
-    coarse = [key for key in KEYS if key not in ("method", "batch_size")]
-    compared = [list(group) for _, group in groupby(cells, key=attrgetter(*coarse))]
-    return [group[start : start + together] for group in compared for start in range(0, len(group), together)]
+    """Cells that take turns: of those that are compared `together`, or all of one batch size."""
+    found: list[list[Cell]] = []
+    for _, compared in groupby(cells, key=attrgetter(*COMPARED)):
+        found.append([])
+        for _, of_one_size in groupby(compared, key=attrgetter("batch_size")):
+            group = list(of_one_size)
+            if found[-1] and len(found[-1]) + len(group) > together:
+                found.append([])
+            found[-1] += group
+    return found
 
 
 Filter = Mapping[str, frozenset[str]]

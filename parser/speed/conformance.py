@@ -104,6 +104,7 @@ class _Trial:
             yield "`work` must count sentences, tokens and operations of every batch, none of them 0"
         if any(work.padding is not None and not 0 <= work.padding < 1 for work in works):
             yield "`work` must give the padding as a share from 0 to 1, or None"
+        self._phases.clear()
         self._plugin.run(batches[0])
         if unknown := self._phases - set(PHASES):
             yield f"`run` names the phases {', '.join(sorted(unknown))}; known are {', '.join(PHASES)}"

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from parser.speed.cells import KEYS, Filter, passes, read_filter
+from parser.speed.cells import COMPARED, KEYS, Filter, passes, read_filter
 from parser.speed.rows import OK, Row, turn_speeds
 from parser.speed.statistics import Estimate, parallel_share, parallel_share_at, ratio_of
 
-COMPARED = ("experiment", "plugin", "mode", "device", "threads")
-"""Rows that share these are drawn into one picture."""
 PAPER_SIZE = 64
 
 
@@ -33,7 +32,8 @@ class Comparison(NamedTuple):
     @property
     def name(self) -> str:
         """For files."""
-        return "-".join(map(str, (self.experiment, self.mode, self.device, self.threads))).replace(":", "-")
+        parts = map(str, (self.experiment, self.mode, self.device, self.threads))
+        return re.sub(r"[^\w.-]", "-", "-".join(parts))
 
     def by_method(self) -> dict[str, list[Row]]:
         """Rows that were measured, of each method, from the smallest batch on."""
@@ -73,18 +73,21 @@ def parallel_shares(rows: Sequence[Row]) -> tuple[Estimate, float | None] | None
     return fitted, at_paper_size
 
 
+def read_ratio(text: str) -> tuple[Filter, Filter]:
+    """The two cells of "method=replay,batch_size=64/method=none". Raises ValueError."""
+    left, slash, right = text.partition("/")
+    if not slash:
+        example = "method=replay,batch_size=64/method=step,batch_size=64"
+        raise ValueError(f"--ratio {text}: write two cells, as {example}")
+    return read_filter(left), read_filter(right)
+
+
 def asked_ratios(rows: Sequence[Row], text: str) -> list[str]:
     """Lines for people, one for each pair of cells that differ in nothing but what the text names.
 
-    text: as "method=replay,batch_size=64/method=none". Raises ValueError if it is not of that kind, or finds
-    no pair.
+    text: see `read_ratio`. Raises ValueError if it finds no pair.
     """
-    left, slash, right = text.partition("/")
-    if not slash:
-        raise ValueError(
-            f"--ratio {text}: write two cells, as method=replay,batch_size=64/method=step,batch_size=64"
-        )
-    wanted = read_filter(left), read_filter(right)
+    wanted = read_ratio(text)
     named = wanted[0].keys() | wanted[1].keys()
     measured = [row for row in rows if row["status"] == OK]
     lines = []

@@ -12,14 +12,16 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from parser.machine import Memory, give_back_memory, memory
+from parser.machine import Memory, forget_peak_memory, memory
 from parser.plugins import Plugin, Setup, Work
 from parser.speed.cells import Cell, validated
 from parser.speed.discovery import find
 from parser.speed.stopwatch import PhaseClock, synchronise, time_steps
 
-STEPS_IN_A_TURN = 6
-"""At least; so that a turn has short and long examples."""
+STEPS_IN_A_TURN = 16
+"""At least, for a turn must have short and long examples. An epoch of less than twice as many is a turn."""
+STEPS_COUNTED = 4
+"""Whose operator calls are counted."""
 GOLDEN = 0.618034
 
 
@@ -27,8 +29,8 @@ class Started(NamedTuple):
     skipped: str | None = None
     check: list[float] | None = None
     prepare_seconds: float = 0.0
-    first_step_seconds: float = 0.0
-    """Compilation, graph capture and what else only the first step has to do, are in it."""
+    first_seconds: float = 0.0
+    """Of the check, which is the first to run: compilation and graph capture are in it."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,10 @@ class Turn:
     def tokens_per_second(self) -> float:
         return sum(work.tokens for work in self.works) / self.total_seconds
 
+    @property
+    def operations_per_second(self) -> float:
+        return sum(work.operations for work in self.works) / self.total_seconds
+
 
 class Finished(NamedTuple):
     split: dict[str, float]
@@ -68,6 +74,8 @@ class MeasuredCell:
         torch.backends.cudnn.allow_tf32 = False
         torch.manual_seed(cell.seed)
         self._device = torch.device(cell.device)
+        if self._device.type == "cuda":
+            torch.cuda.set_device(self._device)
         self._clock = PhaseClock(self._device)
         self._plugin: Plugin = find(cell.plugin)()
         self._setup = Setup(
@@ -96,19 +104,25 @@ class MeasuredCell:
         self._plugin.prepare(self._setup)
         synchronise(self._device)
         prepare_seconds = time.perf_counter() - began
+        began = time.perf_counter()
         check = _numbers(self._plugin.check())
-        works = [(batch, self._plugin.work(batch)) for batch in self._plugin.batches()]
+        first_seconds = time.perf_counter() - began
+        works = [(batch, _plain(self._plugin.work(batch))) for batch in self._plugin.batches()]
         self._by_length = sorted(works, key=lambda pair: pair[1].tokens / pair[1].sentences)
-        first_step_seconds = time_steps(self._plugin.run, [self._by_length[0][0]], self._device)[0]
-        self._steps, number, passed = STEPS_IN_A_TURN, 0, 0.0
-        while passed < warmup:
-            passed += self.turn(number).total_seconds
+        self._steps, number, last = self._steps_of_a_turn(1), 0, 0.0
+        began = time.perf_counter()
+        while not last or time.perf_counter() - began < warmup:
+            last = self.turn(number).total_seconds
             number += 1
-        seconds_per_step = self.turn(number).total_seconds / self._steps
-        self._steps = max(STEPS_IN_A_TURN, round(turn / seconds_per_step))
-        if self._device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self._device)
-        return Started(None, check, prepare_seconds, first_step_seconds)
+        self._steps = self._steps_of_a_turn(round(turn * self._steps / last))
+        forget_peak_memory(self._device)
+        return Started(None, check, prepare_seconds, first_seconds)
+
+    def _steps_of_a_turn(self, wanted: int) -> int:
+        """An epoch of few batches is measured whole: each of them is too much of it to be left out."""
+        epoch = len(self._by_length)
+        steps = max(STEPS_IN_A_TURN, wanted)
+        return epoch if epoch < 2 * STEPS_IN_A_TURN and steps <= epoch else steps
 
     def turn(self, number: int, by_phase: bool = False) -> Turn:
         """Run the `number`-th sample of an epoch; by_phase: with the clock that tells its phases apart."""
@@ -117,7 +131,6 @@ class MeasuredCell:
         self._clock.on = by_phase
         seconds = time_steps(self._plugin.run, batches, self._device)
         self._clock.on = False
-        give_back_memory()
         return Turn(seconds, list(works))
 
     def finish(self, number: int) -> Finished:
@@ -128,9 +141,9 @@ class MeasuredCell:
         split["other"] = max(0.0, turn.total_seconds / sentences - sum(split.values()))
         needed = memory(self._device)  # before calls are counted, which is not part of the work
         with CallCounter() as counter:
-            for batch, _ in self._sample(number, STEPS_IN_A_TURN):
+            for batch, _ in self._sample(number, STEPS_COUNTED):
                 self._plugin.run(batch)
-        return Finished(split, counter.calls / STEPS_IN_A_TURN, needed)
+        return Finished(split, counter.calls / STEPS_COUNTED, needed)
 
     def _sample(self, number: int, steps: int) -> Iterator[tuple[Any, Work]]:
         """So many batches, evenly spread over the lengths of the epoch, others for each number."""
@@ -150,6 +163,12 @@ class CallCounter(TorchDispatchMode):
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.calls += 1
         return function(*args, **(kwargs or {}))
+
+
+def _plain(work: Work) -> Work:
+    """With plain numbers, whatever a plugin counts with."""
+    padding = None if work.padding is None else float(work.padding)
+    return Work(int(work.sentences), int(work.tokens), float(work.operations), padding)
 
 
 def _numbers(results: Tensor | Sequence[float]) -> list[float]:

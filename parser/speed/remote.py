@@ -93,7 +93,7 @@ def _serve(connection: Connection, make: Callable[..., object], arguments: tuple
 
 
 def _status(error: Exception) -> str:
-    allocation_failed = isinstance(error, RuntimeError) and "not enough memory" in str(error)
+    allocation_failed = isinstance(error, RuntimeError) and "t allocate memory" in str(error)
     if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)) or allocation_failed:
         return "out of memory"
     first_line = str(error).partition("\n")[0]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from html import escape
+from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
 from parser.speed.figures import figures
-from parser.speed.findings import Comparison, comparisons, parallel_shares, speed_ups
+from parser.speed.findings import Comparison, comparisons, parallel_shares, ratio
 from parser.speed.rows import OK, Row
 
+CONFIG = "config.yaml"
 MARKDOWN, HTML, PLOTS = "report.md", "report.html", "plots"
 
 COLUMNS = (
@@ -26,6 +28,8 @@ COLUMNS = (
     "padding",
     "calls/step",
     "memory",
+    "first run",
+    "turns",
 )
 
 LEGEND = (
@@ -33,8 +37,10 @@ LEGEND = (
     "the method's own batches of 1. MFU: useful floating-point operations per second (those of matrix "
     "products; no padding, nothing thrown away, no parameter update, and without the update's time), over "
     "what the machine's large float32 matrix products reached in the same run; `with update`: the update's "
-    "time included. Padding: share of computed rows that nobody reads. Calls: operators in a step. Memory: "
-    "the most that the process has held, data and program included."
+    "time included. Padding: share of the LSTMs' rows that nobody reads. Calls: operators in a step. Memory: "
+    "the most that the process held while it was measured, data and program included. First run: the check "
+    "against no batching, with what is compiled or captured only once. A speed-up in brackets is over cells "
+    "that were not measured in turns with these."
 )
 
 
@@ -57,9 +63,9 @@ Part = str | Heading | Table | Picture
 """A string is a paragraph."""
 
 
-def write_report(rows: Sequence[Row], folder: Path, config: Path) -> Path:
-    """Write report.md, plots/ and report.html, and return the last's path. config: the run's."""
-    parts = _parts(rows, folder, config)
+def write_report(rows: Sequence[Row], folder: Path) -> Path:
+    """Write report.md, plots/ and report.html into a run's folder; returns the last's path."""
+    parts = _parts(rows, folder)
     (folder / PLOTS).mkdir(parents=True, exist_ok=True)
     for part in parts:
         if isinstance(part, Picture):
@@ -70,20 +76,18 @@ def write_report(rows: Sequence[Row], folder: Path, config: Path) -> Path:
     return folder / HTML
 
 
-def _parts(rows: Sequence[Row], folder: Path, config: Path) -> list[Part]:
-    parts: list[Part] = [Heading(1, f"Speed: {folder.name}"), *_circumstances(rows, config), LEGEND]
+def _parts(rows: Sequence[Row], folder: Path) -> list[Part]:
+    parts: list[Part] = [Heading(1, f"Speed: {folder.name}"), *_circumstances(rows, folder), LEGEND]
     for comparison in comparisons(rows):
         parts.append(Heading(2, comparison.title))
         parts += [Picture(f"{comparison.name}-{kind}", svg) for kind, svg in figures(comparison).items()]
         parts.append(Table(COLUMNS, [_cells(row, comparison) for row in comparison.rows]))
-        shares = _shares(comparison)
-        if shares.rows:
-            parts.append(shares)
+        parts += [table for table in (_against_each_other(comparison), _shares(comparison)) if table.rows]
         parts += [f"{_name(row)}: {row['status']}." for row in comparison.rows if row["status"] != OK]
     return parts
 
 
-def _circumstances(rows: Sequence[Row], config: Path) -> list[Part]:
+def _circumstances(rows: Sequence[Row], folder: Path) -> list[Part]:
     """Where, when, with what, and how to do it again."""
     machines = {_machine(row) for row in rows}
     dates = sorted(row["date"][:10] for row in rows)
@@ -98,7 +102,7 @@ def _circumstances(rows: Sequence[Row], config: Path) -> list[Part]:
         ["commit", ", ".join(commits)],
         ["seed", ", ".join(sorted({str(row["seed"]) for row in rows}))],
         ["matrix products", _ceilings(ceilings)],
-        ["to repeat", f"make speed CONFIG={shlex.quote(str(config))}"],
+        ["to repeat", f"stack-parser speed {shlex.quote(str(folder / CONFIG))} --run ANOTHER_FOLDER"],
     ]
     return [Table(("", ""), facts)]
 
@@ -125,20 +129,45 @@ def _cells(row: Row, comparison: Comparison) -> list[str]:
     if row["status"] != OK:
         return [*head, row["status"].partition(":")[0], *[""] * (len(COLUMNS) - 3)]
     low, high = row["interval"]
-    gain = speed_ups(comparison.by_method()[row["method"]]).get(row["batch_size"])
     padding = row["padding_share"]
     return [
         *head,
         _number(row["sentences_per_second"]),
         f"{_number(low)} to {_number(high)}",
         _number(row["tokens_per_second"]),
-        f"{gain.value:.2f}" if gain else "",
+        _gain(row, comparison.by_method()[row["method"]][0]),
         f"{row['mfu']:.3f}",
         f"{row['mfu_with_update']:.3f}",
         "" if padding is None else f"{100 * padding:.1f} %",
         f"{row['calls_per_step']:,.0f}",
         _memory(row["memory"]),
+        f"{row['first_seconds']:.2f} s",
+        str(len(row["turns"])),
     ]
+
+
+def _gain(row: Row, smallest: Row) -> str:
+    """The speed-up over the method's batches of 1."""
+    if smallest["batch_size"] != 1:
+        return ""
+    gain = f"{ratio(row, smallest).value:.2f}"
+    return gain if row["sitting"] == smallest["sitting"] else f"({gain})"
+
+
+def _against_each_other(comparison: Comparison) -> Table:
+    """Each method over those before it, at the same batch size."""
+    methods = comparison.by_method()
+    sizes = sorted({row["batch_size"] for rows in methods.values() for row in rows})
+    lines = []
+    for second, first in combinations(methods, 2):
+        cells = [{row["batch_size"]: row for row in methods[method]} for method in (first, second)]
+        ratios = [
+            str(ratio(cells[0][size], cells[1][size])) if size in cells[0].keys() & cells[1].keys() else ""
+            for size in sizes
+        ]
+        if any(ratios):
+            lines.append([f"{first} / {second}", *ratios])
+    return Table(("sentences/s, at batch", *map(str, sizes)), lines)
 
 
 def _number(value: float) -> str:

@@ -39,8 +39,7 @@ def measured_row(
     speed, token_speed = median_of(sentences), median_of(tokens)
     works = [work for turn in turns for work in turn.works]
     seconds = [value for turn in turns for value in turn.seconds]
-    operations_per_sentence = sum(work.operations for work in works) / sum(work.sentences for work in works)
-    operations_per_second = operations_per_sentence * speed.value
+    operations_per_second = median_of([turn.operations_per_second for turn in turns]).value
     update_share = finished.split.get("update", 0.0) / sum(finished.split.values())
     return {
         "status": OK,
@@ -49,7 +48,6 @@ def measured_row(
         "quartiles": quartiles(sentences),
         "tokens_per_second": token_speed.value,
         "tokens_interval": [token_speed.low, token_speed.high],
-        "operations_per_sentence": operations_per_sentence,
         "operations_per_second": operations_per_second,
         "ceiling": ceiling,
         "mfu": operations_per_second / (1 - update_share) / ceiling,
@@ -59,7 +57,7 @@ def measured_row(
         "calls_per_step": finished.calls,
         "memory": finished.memory._asdict(),
         "prepare_seconds": started.prepare_seconds,
-        "first_step_seconds": started.first_step_seconds,
+        "first_seconds": started.first_seconds,
         "sitting": sitting,
         "turns": [len(turn.seconds) for turn in turns],
         "seconds": [round(value, 7) for value in seconds],
@@ -136,9 +134,9 @@ class RowFile:
     def __init__(self, path: Path):
         """Raises ValueError for a file that holds other things."""
         self._path = path
-        self._rows: dict[str, Row] = {}
-        if path.exists():
-            self._rows = {_identity(row): row for row in _read(path)}
+        content = path.read_bytes() if path.exists() else b""
+        self._end = content.rfind(b"\n") + 1  # what a run that was stopped left behind it is not read
+        self._rows = {_identity(row): row for row in _rows(path, content[: self._end])}
 
     def find(self, cell: Cell) -> Row | None:
         """The last row of a cell."""
@@ -149,11 +147,15 @@ class RowFile:
         return [row for row in map(self.find, cells) if row]
 
     def add(self, cell: Cell, row: Row) -> None:
+        self._path.touch()
         stamped_row = stamped(cell, row)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(stamped_row, ensure_ascii=False) + "\n")
+        with self._path.open("r+b") as file:
+            file.seek(self._end)
+            file.write(json.dumps(stamped_row, ensure_ascii=False).encode() + b"\n")
+            file.truncate()
             file.flush()
             os.fsync(file.fileno())
+            self._end = file.tell()
         self._rows[cell.identity] = stamped_row
 
 
@@ -162,14 +164,9 @@ def _identity(row: Row) -> str:
     return Cell(**{**keys, "settings": json.dumps(row["settings"], sort_keys=True)}).identity
 
 
-def _read(path: Path) -> list[Row]:
-    """All rows; what a run that was stopped left of its last line is cut off."""
-    content = path.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        os.truncate(path, whole)
+def _rows(path: Path, content: bytes) -> list[Row]:
     rows = []
-    for number, line in enumerate(content[:whole].splitlines(), 1):
+    for number, line in enumerate(content.splitlines(), 1):
         try:
             row = json.loads(line)
             _identity(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +12,7 @@ from tqdm import tqdm
 
 from parser.speed.cells import Cell, Filter, cells_of, passes, sittings
 from parser.speed.discovery import find
-from parser.speed.rows import ERROR, Row, RowFile
+from parser.speed.rows import OK, Row, RowFile
 from parser.speed.settings import SpeedConfig
 from parser.speed.turns import References, measure_in_turns
 
@@ -21,7 +22,7 @@ ROWS, CONFIG = "rows.jsonl", "config.yaml"
 def measure(config: SpeedConfig, folder: Path, only: Filter) -> list[Row]:
     """Measure the cells that pass the filter and have no row in the folder yet. Returns all their rows.
 
-    Cells that ended with an error are measured again. Raises ValueError for a config that can not be.
+    Cells that failed are tried again. Raises ValueError for a config that can not be measured.
     """
     wanted = [cell for cell in cells_of(config, find) if passes(asdict(cell), only)]
     if not wanted:
@@ -34,14 +35,17 @@ def measure(config: SpeedConfig, folder: Path, only: Filter) -> list[Row]:
 
 
 def rows_of(folder: Path, config: SpeedConfig) -> list[Row]:
-    """What was measured of a config. Raises FileNotFoundError."""
+    """What was measured of a config. Raises FileNotFoundError, or ValueError if it is nothing."""
     if not (folder / ROWS).is_file():
         raise FileNotFoundError(2, "holds no speed run", str(folder))
-    return RowFile(folder / ROWS).of(cells_of(config, find))
+    rows = RowFile(folder / ROWS).of(cells_of(config, find))
+    if not rows:
+        raise ValueError(f"{folder}: nothing was measured of what its {CONFIG} asks for")
+    return rows
 
 
 def _is_missing(row: Row | None) -> bool:
-    return row is None or row["status"].startswith(ERROR)
+    return row is None or row["status"] != OK
 
 
 def _measure_missing(cells: Sequence[Cell], config: SpeedConfig, rows: RowFile) -> None:
@@ -57,6 +61,7 @@ def _measure_missing(cells: Sequence[Cell], config: SpeedConfig, rows: RowFile) 
             for cell, row in measure_in_turns(sitting, config, references, progress):
                 rows.add(cell, row)
                 tqdm.write(summary(cell, row))
+                sys.stdout.flush()
 
 
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n:.1f}/{total} cells, {elapsed} passed, {remaining} left"

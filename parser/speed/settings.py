@@ -45,6 +45,7 @@ class SpeedConfig(Settings):
     warmup: Seconds = 2.0
     """Each cell runs for so long, and once at least, before it is measured."""
     together: Size = 16
-    """So many processes at the most wait for their turns at the same time; memory is what limits it."""
+    """So many processes wait for their turns at the same time, or as many as a batch size has methods; memory
+    limits it."""
     timeout: Seconds = 900.0
     """A cell that does not answer for so long is given up."""

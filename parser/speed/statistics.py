@@ -23,20 +23,16 @@ class Estimate(NamedTuple):
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
-def bootstrap(
-    samples: Sequence[Sequence[float]], statistic: Callable[..., Tensor], paired: bool = False
-) -> Estimate:
-    """A statistic of some series of measurements, resampled each by itself, or together if they are paired.
+def bootstrap(samples: Sequence[Sequence[float]], statistic: Callable[..., Tensor]) -> Estimate:
+    """A statistic of some series of measurements, each resampled by itself.
 
     statistic: takes one tensor for each series, [resamples, measurements], and gives [resamples].
     """
     generator = torch.Generator().manual_seed(0)
     series = [torch.tensor(list(values), dtype=torch.double) for values in samples]
-    drawn, rows = [], None
-    for values in series:
-        if rows is None or not paired:
-            rows = torch.randint(len(values), (RESAMPLES, len(values)), generator=generator)
-        drawn.append(values[rows])
+    drawn = [
+        values[torch.randint(len(values), (RESAMPLES, len(values)), generator=generator)] for values in series
+    ]
     value = float(statistic(*(values[None] for values in series)))
     low, high = torch.quantile(
         statistic(*drawn), torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=torch.double)

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from datetime import datetime, timezone
 from functools import partial
 
+from parser.plugins import NO_BATCHING
 from parser.speed.ceiling import Ceiling
 from parser.speed.cells import Cell
 from parser.speed.measured import Finished, MeasuredCell, Started, Turn
@@ -19,7 +20,7 @@ TURNS_AT_LEAST = 3
 TURNS_TO_BE_SURE = 5
 """Fewer measurements have no interval to speak of."""
 ROUNDING = 2e-4
-"""Results may differ by so much, as a share of the largest."""
+"""Results may differ by this share of themselves."""
 
 Progress = Callable[[str, float], None]
 """Told what is being done, and how many cells' worth of measuring has passed."""
@@ -30,15 +31,25 @@ class References:
 
     def __init__(self, timeout: float):
         self._timeout = timeout
-        self._results: dict[tuple[str, str, str], list[float] | None] = {}
+        self._results: dict[tuple[str, str, str], list[float] | RemoteError] = {}
 
-    def of(self, cell: Cell) -> list[float] | None:
-        """Raises RemoteError if `none` fails; None if it is skipped."""
+    def of(self, cell: Cell) -> list[float]:
+        """Raises RemoteError if `none` gives no results."""
         key = (cell.experiment, cell.mode, cell.device)
         if key not in self._results:
-            with Remote(MeasuredCell, cell.without_batching(), timeout=self._timeout) as remote:
-                self._results[key] = remote.call("results")
-        return self._results[key]
+            self._results[key] = self._compute(cell.without_batching())
+        results = self._results[key]
+        if isinstance(results, RemoteError):
+            raise results
+        return results
+
+    def _compute(self, cell: Cell) -> list[float] | RemoteError:
+        try:
+            with Remote(MeasuredCell, cell, timeout=self._timeout) as remote:
+                results = remote.call("results")
+        except RemoteError as error:
+            return RemoteError(f"error: {NO_BATCHING}, which it must equal: {error.status}", error.where)
+        return results or RemoteError(f"error: {NO_BATCHING}, which it must equal, is skipped")
 
 
 class _Runner:
@@ -85,9 +96,9 @@ def disagreement(results: Sequence[float] | None, expected: Sequence[float] | No
     """Where a method's results differ from those without batching beyond rounding, or None."""
     if results is None or expected is None or len(results) != len(expected):
         return f"{len(results or ())} results, but {len(expected or ())} without batching"
-    largest = max(map(abs, expected), default=0.0)
+    smallest = ROUNDING**2 * max(map(abs, expected), default=0.0)  # what is less is nothing but rounding
     for number, (one, other) in enumerate(zip(results, expected, strict=True)):
-        if not abs(one - other) <= ROUNDING * largest:  # so that nan differs, too
+        if not abs(one - other) <= ROUNDING * abs(other) + smallest:  # so that nan differs, too
             return f"result {number} is {one:.9g}, but {other:.9g} without batching"
     return None
 

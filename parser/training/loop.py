@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from parser.batching.padding import group_size
 from parser.config import Config, TrainingSettings
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import Scores
@@ -88,7 +89,7 @@ def train_epoch(
     with bar:
         for number, rows in enumerate(batches, 1):
             schedule.before_step(epoch - 1 + seen / len(loaded.train))
-            batch = loaded.train.batch(rows).to(model.device)
+            batch = loaded.train.batch(rows, group_size(model.device)).to(model.device)
             batch = forget_rare_forms(batch, rare, settings.unknown_probability)
             loss, steps = transition_loss(model.network.replay(batch), batch, model.inventory)
             norm = update(optimizer, loss / steps, settings.clip)
@@ -143,7 +144,7 @@ def mean_loss(model: Model, examples: Examples) -> float:
     model.network.eval()
     totals = torch.zeros(2, device=model.device)
     for rows in examples.tokens.lengths.argsort().split(DEV_BATCH):
-        batch = examples.batch(rows).to(model.device)
+        batch = examples.batch(rows, group_size(model.device)).to(model.device)
         totals += torch.stack(transition_loss(model.network.replay(batch), batch, model.inventory))
     loss, steps = totals.tolist()
     return loss / steps

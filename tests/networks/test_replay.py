@@ -10,6 +10,8 @@ from parser.config import NetworkSettings
 from parser.networks import stack_lstm, stack_parser, token_encoder
 from parser.networks.examples import Examples
 from parser.networks.loss import transition_loss
+from parser.networks.naive_stepper import step_naively
+from parser.networks.one_by_one import read_sentence
 from parser.networks.stack_parser import StackParser
 from parser.networks.stepper import step
 from parser.transitions import SYSTEMS
@@ -53,6 +55,15 @@ def assert_equal(results, tolerance=1e-9):
             torch.testing.assert_close(our, first, rtol=tolerance, atol=tolerance)
 
 
+def every_way(parser, of):
+    """Functions that score a batch's known trajectories."""
+    return (
+        parser.replay,
+        lambda batch: step(parser, of, batch),
+        lambda batch: step_naively(parser, of, batch),
+    )
+
+
 SOME_TREES = [tree for length in (1, 2, 3, 5) for tree in projective_trees(length)[:: length * length]]
 
 
@@ -63,9 +74,11 @@ def test_replay_step_and_plain_python_agree(system, layers):
     parser, prepared = network(of, layers), examples(of, SOME_TREES)
     batch = prepared.batch(torch.arange(len(prepared)))
     results = [
-        loss_and_gradients(parser, transition_loss(run(batch), batch, of)[0])
-        for run in (parser.replay, lambda batch: step(parser, of, batch))
+        loss_and_gradients(parser, transition_loss(run(batch), batch, of)[0]) for run in every_way(parser, of)
     ]
+    one_by_one = [prepared.batch(torch.tensor([row])) for row in range(len(prepared))]
+    losses = [transition_loss(read_sentence(parser, of, alone), alone, of)[0] for alone in one_by_one]
+    results.append(loss_and_gradients(parser, torch.stack(losses).sum()))
     sentences = zip(prepared.tokens.unflatten(), prepared.steps.unflatten(), strict=True)
     plain = sum(PlainParser(parser, of, tokens).loss(steps[:, 0].tolist()) for tokens, steps in sentences)
     assert_equal([*results, loss_and_gradients(parser, plain)])
@@ -83,8 +96,7 @@ def test_replay_and_step_agree_on_the_device(system, dtype, tolerance, device):
     exact = loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, cpu_inventory)[0])
     parser, batch = parser.to(dtype).to(device), batch.to(device)
     results = [
-        loss_and_gradients(parser, transition_loss(run(batch), batch, of)[0])
-        for run in (parser.replay, lambda batch: step(parser, of, batch))
+        loss_and_gradients(parser, transition_loss(run(batch), batch, of)[0]) for run in every_way(parser, of)
     ]
     assert_equal([exact, *([values.double() for values in result] for result in results)], tolerance)
 
@@ -101,6 +113,20 @@ def test_neighbours_and_batch_size_change_nothing(system):
             batch = prepared.batch(rows)
             total = total + transition_loss(parser.replay(batch), batch, of)[0]
         results.append(loss_and_gradients(parser, total))
+    assert_equal(results)
+
+
+@pytest.mark.parametrize("group", [1, 2, 5, 1000])
+def test_padding_in_groups_changes_nothing(group, device):
+    cpu_inventory = inventory("arc-hybrid")
+    of = cpu_inventory.to(device)
+    parser, prepared = network(of, layers=2, device=device), examples(cpu_inventory, SOME_TREES)
+    rows = torch.randperm(len(prepared))
+    results = []
+    for batch in (prepared.batch(rows), prepared.batch(rows, group)):
+        batch = batch.to(device)
+        assert batch.sentences == len(rows)
+        results.append(loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, of)[0]))
     assert_equal(results)
 
 
@@ -169,7 +195,7 @@ def test_replay_draws_one_mask_for_each_word_node_and_step(monkeypatch):
         (words, 6),  # word vectors
         (nodes, 7),  # between the stack's two layers
         (nodes, 7),  # what the stack shows
-        (batch.buffer_tokens.numel(), 7),
+        (batch.buffer_tokens[0].numel(), 7),
         (steps, 7),  # what the history shows
         (steps, 7),  # before the scores
     ]

@@ -8,8 +8,9 @@ from plain import PlainParser, is_tree, sentence
 
 from parser.config import NetworkSettings, ParserSettings
 from parser.parsing import slots
+from parser.parsing.greedy import parse_batch, parse_one
 from parser.parsing.model import Model
-from parser.parsing.slots import parse, parse_stream
+from parser.parsing.slots import parse, parse_stream, parse_tokens
 from parser.transitions import SYSTEMS
 from parser.treebank.projectivity import is_projective
 from parser.treebank.vocabulary import Vocabulary
@@ -79,6 +80,21 @@ def test_the_device_gives_the_trees_of_the_cpu(system, device):
     parser.network.to(device)
     moved = Model(parser.settings, parser.vocabulary, parser.inventory.to(device), parser.network)
     assert parse(moved, sentences, slots=4) == on_cpu
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_batches_and_single_sentences_are_parsed_as_in_slots(system, device):
+    parser = model(system, dtype=torch.double, device=device)
+    tokens = parser.vocabulary.encode_tokens([words(length) for length in LENGTHS])
+    with torch.inference_mode():
+        in_slots = parse_tokens(parser, tokens, slots=3)
+        values, lengths = tokens.values.to(device), tokens.lengths.to(device)
+        together = parse_batch(parser, values, lengths)
+        alone = [parse_one(parser, one.to(device)) for one in tokens.unflatten()]
+    for name in ("heads", "labels"):
+        expected = getattr(in_slots, name)[:-1]
+        assert torch.equal(getattr(together, name)[:-1], expected)
+        assert torch.equal(torch.cat([getattr(state, name)[:-1] for state in alone]), expected)
 
 
 @given(st.lists(st.integers(1, 30), max_size=30), st.integers(1, 60), st.integers(1, 5))

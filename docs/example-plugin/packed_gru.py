@@ -1,0 +1,59 @@
+"""A GRU over sequences, alone or packed: pip install ./docs/example-plugin, then `speed` can measure it."""
+
+from typing import ClassVar
+
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_sequence
+
+from parser.config import Settings
+from parser.plugins import NO_BATCHING, Work
+
+
+class PackedGRUSettings(Settings):  # what a config may say; the defaults must work anywhere
+    size: int = 32
+    examples: int = 50
+
+
+class PackedGRU:
+    name = "packed_gru"
+    paper = "an example, of no paper"
+    methods: ClassVar = {"train": (NO_BATCHING, "packed")}  # add "infer" where there is inference to measure
+    Settings = PackedGRUSettings
+
+    def skip(self, setup):  # a reason, where data or a library is missing
+        return None
+
+    def prepare(self, setup):  # not timed
+        self.setup, size = setup, setup.settings.size
+        torch.manual_seed(setup.seed)  # the same weights and data for every method
+        lengths = torch.randint(3, 30, (setup.settings.examples,)).tolist()
+        self.sequences = [torch.randn(length, size).to(setup.device) for length in lengths]
+        self.gru = nn.GRU(size, size).to(setup.device)
+        self.optimizer = torch.optim.SGD(self.gru.parameters(), lr=0.01)
+
+    def batches(self):  # an epoch
+        size, all_of_them = self.setup.batch_size, self.sequences
+        return [all_of_them[start : start + size] for start in range(0, len(all_of_them), size)]
+
+    def loss(self, batch):
+        groups = [[sequence] for sequence in batch] if self.setup.method == NO_BATCHING else [batch]
+        with self.setup.phase("scheduling"):
+            packed = [pack_sequence(group, enforce_sorted=False) for group in groups]
+        with self.setup.phase("forward"):
+            return sum(self.gru(group)[1].square().sum() for group in packed)
+
+    def run(self, batch):  # timed
+        loss = self.loss(batch)
+        with self.setup.phase("backward"):
+            self.optimizer.zero_grad()
+            loss.backward()
+        with self.setup.phase("update"):
+            self.optimizer.step()
+
+    def check(self):  # the same for every method and batch size
+        return sum(self.loss(batch) for batch in self.batches())
+
+    def work(self, batch):  # six products of size x size for each frame, and twice as many backward
+        frames, size = sum(map(len, batch)), self.setup.settings.size
+        return Work(len(batch), frames, operations=3 * 2 * 6 * size**2 * frames, padding=0.0)

@@ -1,0 +1,104 @@
+"""The parser as the speed harness measures it."""
+
+from contextlib import nullcontext
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from parser.config import NetworkSettings, ParserSettings
+from parser.networks.loss import transition_loss
+from parser.plugins import Setup
+from parser.plugins.stack_parser import StackParserPlugin, StackParserSettings, operations
+from parser.speed.conformance import faults_of
+
+NETWORK = NetworkSettings(
+    word_size=5, tag_sizes={"upos": 3}, token_size=6, hidden_size=8, layers=2, action_size=4
+)
+
+
+class SmallSettings(StackParserSettings):
+    treebank: str = "data/quickstart/dev.conllu"
+    parser: ParserSettings = ParserSettings(network=NETWORK)
+
+
+class Small(StackParserPlugin):
+    Settings = SmallSettings
+
+
+def prepared(method="replay", mode="train", size=8, device="cpu"):
+    plugin = Small()
+    setup = Setup(SmallSettings(), method, mode, size, torch.device(device), 1, lambda name: nullcontext())
+    assert plugin.skip(setup) is None
+    plugin.prepare(setup)
+    return plugin
+
+
+def test_it_does_all_that_a_plugin_must():
+    assert faults_of(Small) == []
+
+
+@pytest.mark.parametrize("mode", ["train", "infer"])
+def test_every_method_gives_the_cpus_results_on_the_device(mode, device):
+    expected = prepared("none", mode).check()
+    for method in Small.methods[mode]:
+        torch.testing.assert_close(
+            prepared(method, mode, device=device).check().cpu(), expected, rtol=2e-4, atol=2e-4
+        )
+
+
+def test_a_missing_treebank_is_a_reason_to_skip():
+    setup = Setup(
+        SmallSettings(treebank="no/such"),
+        "step",
+        "train",
+        1,
+        torch.device("cpu"),
+        1,
+        lambda name: nullcontext(),
+    )
+    assert Small().skip(setup) == "no treebank no/such"
+
+
+def test_the_operations_are_those_that_replay_calls():
+    """Counted by torch while one sentence is replayed in double precision, where products are torch's own."""
+    plugin = prepared()
+    network, examples = plugin._model.network.double(), plugin._examples
+    counted = operations(examples, network)
+    layers, hidden = NETWORK.layers, NETWORK.hidden_size
+    # The library multiplies the zeros before the first frame, in two LSTMs.
+    zeros = 2 * layers * 2 * 4 * hidden * hidden
+    for row in range(0, len(examples), 40):
+        batch = examples.batch(torch.tensor([row]))
+        with FlopCounterMode(display=False) as forward:
+            loss, _ = transition_loss(network.replay(batch), batch, plugin._model.inventory)
+        assert forward.get_total_flops() == int(counted[row]) + zeros
+        with FlopCounterMode(display=False) as backward:
+            loss.backward()
+        assert backward.get_total_flops() <= 2 * forward.get_total_flops()
+        assert backward.get_total_flops() > 1.8 * forward.get_total_flops()
+
+
+def test_work_counts_the_batch():
+    plugin = prepared()
+    batch = plugin.batches()[0]
+    work = plugin.work(batch)
+    assert work.sentences == len(batch)
+    assert work.tokens == int(plugin._examples.tokens.lengths[batch].sum())
+    assert work.operations == 3 * float(plugin._operations[batch].sum())
+    assert prepared(mode="infer").work(batch).operations == float(plugin._operations[batch].sum())
+
+
+def test_padding_is_what_the_lstms_compute_for_nobody():
+    plugin = prepared("step")
+    lengths = plugin._examples.tokens.lengths
+    short, long = int(lengths.argmin()), int(lengths.argmax())
+    pair = torch.tensor([short, long])
+    few, many = int(lengths[short]), int(lengths[long])
+    # Arc-hybrid: n + 1 stack nodes, n + 1 buffer frames and 2 n transitions.
+    needed = sum(2 * (n + 1) + 2 * n for n in (few, many))
+    assert plugin.work(pair).padding == pytest.approx(1 - needed / (2 * (2 * many + (many + 1) + 2 * many)))
+    replayed = prepared("replay").work(pair).padding
+    assert replayed == pytest.approx(1 - needed / (few + many + 2 + 2 * (many + 1) + 2 * 2 * many))
+    assert prepared("none").work(pair).padding == 0
+    assert prepared("step", "infer").work(pair).padding is None

@@ -1,0 +1,103 @@
+import pytest
+
+from parser.config import Settings
+from parser.speed.cells import cells_of, passes, read_filter, sittings
+from parser.speed.settings import Experiment, SpeedConfig
+
+
+class Plugin:
+    name = "some"
+    methods = {"train": ("none", "step", "replay"), "infer": ("none", "step")}  # noqa: RUF012
+
+    class Settings(Settings):
+        words: int = 3
+
+
+def cells(**settings):
+    config = SpeedConfig(experiments={"first": Experiment(plugin="some", **settings)}, devices=["cpu"])
+    return cells_of(config, lambda name: Plugin)
+
+
+def described(cells):
+    return [(cell.mode, cell.method, cell.batch_size) for cell in cells]
+
+
+def test_methods_of_each_mode_by_batch_size():
+    assert described(cells(modes=["train", "infer"], batch_sizes=[1, 8])) == [
+        ("train", "none", 1),
+        ("train", "step", 1),
+        ("train", "replay", 1),
+        ("train", "none", 8),
+        ("train", "step", 8),
+        ("train", "replay", 8),
+        ("infer", "none", 1),
+        ("infer", "step", 1),
+        ("infer", "none", 8),
+        ("infer", "step", 8),
+    ]
+
+
+def test_sizes_for_each_method():
+    sizes = {"none": [1], "replay": [64, 1]}
+    assert described(cells(batch_sizes=sizes)) == [
+        ("train", "none", 1),
+        ("train", "replay", 1),
+        ("train", "replay", 64),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"methods": ["leap"]}, r"experiments.first.methods: some has no 'leap', but none, step, replay"),
+        ({"settings": {"wrods": 3}}, "experiments.first.settings.wrods: Extra inputs"),
+        ({"settings": {"words": "many"}}, "experiments.first.settings.words: .*valid integer"),
+    ],
+)
+def test_what_a_plugin_does_not_have_is_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        cells(**settings)
+
+
+def test_a_mode_that_the_plugin_does_not_have_is_refused():
+    class TrainOnly(Plugin):
+        methods = {"train": ("none",)}  # noqa: RUF012
+
+    config = SpeedConfig(experiments={"e": Experiment(plugin="some", modes=["infer"])}, devices=["cpu"])
+    with pytest.raises(ValueError, match=r"experiments.e.modes: some can not be measured in 'infer'"):
+        cells_of(config, lambda name: TrainOnly)
+
+
+def test_identity_depends_on_all_that_was_asked_for():
+    identities = [
+        cell.identity
+        for settings in ({}, {"settings": {"words": 4}}, {"modes": ["infer"]})
+        for cell in cells(batch_sizes=[1, 2], methods=["none", "step"], **settings)
+    ]
+    assert len(set(identities)) == 12
+
+
+def test_sittings_keep_what_is_compared_together():
+    all_cells = cells(modes=["train", "infer"], batch_sizes=[1, 8])
+    assert [len(sitting) for sitting in sittings(all_cells, together=16)] == [6, 4]
+    assert [len(sitting) for sitting in sittings(all_cells, together=5)] == [3, 3, 4]
+    assert [len(sitting) for sitting in sittings(all_cells, together=1)] == [
+        3,
+        3,
+        2,
+        2,
+    ]  # one size is not split
+    assert [cell for sitting in sittings(all_cells, together=5) for cell in sitting] == all_cells
+
+
+def test_filters():
+    row = {"method": "replay", "batch_size": 64, "plugin": "some"}
+    assert passes(row, read_filter(""))
+    assert passes(row, read_filter("method=step|replay,batch_size=64"))
+    assert not passes(row, read_filter("method=replay,batch_size=6"))
+
+
+@pytest.mark.parametrize("text", ["method", "method=", "colour=red", "=3"])
+def test_filters_that_say_nothing(text):
+    with pytest.raises(ValueError, match=r"write KEY=VALUE .*batch_size"):
+        read_filter(text)

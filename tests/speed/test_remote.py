@@ -1,0 +1,97 @@
+import os
+import signal
+import time
+
+import pytest
+import torch
+
+from parser.speed.remote import Remote, RemoteError
+
+
+class Thing:
+    """What a process of its own may be asked to do."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def add(self, other):
+        self.number += other
+        return self.number, os.getpid()
+
+    def fail(self):
+        raise ZeroDivisionError("because\nof two lines")
+
+    def want_memory(self, bytes_of_it):
+        return torch.empty(bytes_of_it, dtype=torch.uint8)
+
+    def end(self, number):
+        os.kill(os.getpid(), number)
+        time.sleep(60)
+
+    def leave(self):
+        os._exit(3)
+
+    def sleep(self):
+        time.sleep(600)
+
+
+class NeverMade:
+    def __init__(self):
+        raise OSError("not today")
+
+
+@pytest.fixture
+def thing():
+    with Remote(Thing, 1, timeout=60) as remote:
+        yield remote
+
+
+def test_an_object_lives_on_in_another_process(thing):
+    first, process = thing.call("add", 2)
+    second, same_process = thing.call("add", 3)
+    assert (first, second) == (3, 6)
+    assert process == same_process != os.getpid()
+
+
+def status_of(action):
+    with pytest.raises(RemoteError) as failed:
+        action()
+    return failed.value
+
+
+def test_an_error_is_a_status_and_the_object_goes_on(thing):
+    failure = status_of(lambda: thing.call("fail"))
+    assert failure.status == "error: ZeroDivisionError: because"
+    assert "in fail" in failure.where
+    assert thing.call("add", 1)[0] == 2
+
+
+def test_want_of_memory(thing):
+    assert status_of(lambda: thing.call("want_memory", 1 << 50)).status == "out of memory"
+
+
+def test_a_process_that_is_killed(thing):
+    assert status_of(lambda: thing.call("end", signal.SIGKILL)).status.startswith("error: killed, perhaps")
+
+
+def test_a_process_that_dies(thing):
+    assert status_of(lambda: thing.call("leave")).status == "error: its process ended with exit code 3"
+
+
+def test_no_answer_in_time():
+    with Remote(Thing, 1, timeout=30) as remote:
+        remote.call("add", 1)  # it is up
+        remote._timeout = 0.2
+        assert status_of(lambda: remote.call("sleep")).status == "timeout"
+        assert not remote._process.is_alive()
+
+
+def test_an_object_that_can_not_be_made():
+    with Remote(NeverMade, timeout=60) as remote:
+        assert status_of(lambda: remote.call("add", 1)).status == "error: OSError: not today"
+
+
+def test_an_interrupt_is_not_for_the_other_process(thing):
+    process = thing.call("add", 0)[1]
+    os.kill(process, signal.SIGINT)
+    assert thing.call("add", 1)[0] == 2

@@ -1,0 +1,218 @@
+"""Whole runs, as a user starts them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from parser.cli import main
+
+CONFIG = """
+experiments:
+  toy:
+    plugin: toy
+    methods: [none, good, wrong, absent]
+    modes: [train, infer]
+    batch_sizes: {{none: [1], good: [1, 4, 64], wrong: [4], absent: [4]}}
+    settings: {{count_runs_in: {counts}}}
+devices: [cpu]
+seconds: 0.1
+turn: 0.02
+warmup: 0.01
+"""
+
+
+@pytest.fixture
+def config(toys, tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(CONFIG.format(counts=tmp_path / "counts"))
+    return path
+
+
+def rows(run):
+    return [json.loads(line) for line in (run / "rows.jsonl").read_text().splitlines()]
+
+
+def prepared(tmp_path):
+    """What was prepared since the last call."""
+    counts = tmp_path / "counts"
+    lines = counts.read_text().splitlines() if counts.exists() else []
+    counts.unlink(missing_ok=True)
+    return sorted(lines)
+
+
+def test_a_run_from_config_to_report(config, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert (
+        main(["speed", str(config), "--run", str(run), "--ratio", "method=good/method=good,batch_size=1"])
+        == 0
+    )
+    printed = capsys.readouterr().out
+    assert "toy, train, cpu: good at 64 / good at 1 = " in printed
+    assert "(in turns)" in printed
+    assert f"report: {run}/report.html" in printed
+    found = {(row["mode"], row["method"], row["batch_size"]): row["status"] for row in rows(run)}
+    assert [key for key, status in found.items() if status != "ok"] == [
+        ("train", "wrong", 4),
+        ("train", "absent", 4),
+    ]
+    assert len(found) == 10
+    assert prepared(tmp_path)
+
+    report = (run / "report.md").read_text()
+    for expected in (
+        "| good | 64 |",
+        "wrong at 4: wrong: result 0",
+        "stack-parser speed ",
+        "parallel share",
+        "| wrong | 4 | wrong |",
+    ):
+        assert expected in report
+    page = (run / "report.html").read_text()
+    assert page.count("<svg") == 6
+    assert not any(outside in page for outside in ('src="', "<link", "@import", "<script"))
+    for plot in (run / "plots").iterdir():
+        text = plot.read_text()
+        ElementTree.fromstring(text)
+        assert "wrong" not in text
+    assert any("tfevents" in name.name for name in (run / "tensorboard").iterdir())
+
+    assert main(["speed", str(config), "--run", str(run)]) == 0
+    assert prepared(tmp_path) == []  # all was measured before
+    before = page
+    assert main(["plots", str(run)]) == 0
+    assert (run / "report.html").read_text().count("<svg") == before.count("<svg")
+
+
+def test_only_some_cells_and_later_the_others(config, tmp_path, capsys):
+    run = tmp_path / "run"
+    only = ["--only", "method=good,batch_size=1|4,mode=train"]
+    assert main(["speed", str(config), "--run", str(run), *only]) == 0
+    assert {(row["method"], row["batch_size"]) for row in rows(run)} == {("good", 1), ("good", 4)}
+    assert prepared(tmp_path) == [
+        "good 1 train",
+        "good 4 train",
+        "none 1 train",
+    ]  # none is what they must equal
+    assert main(["speed", str(config), "--run", str(run), "--only", "method=good"]) == 0
+    assert "good 1 train" not in prepared(tmp_path)
+    assert len(rows(run)) == 6
+
+
+def test_cells_that_failed_are_tried_again(config, tmp_path):
+    run = tmp_path / "run"
+    arguments = [
+        "speed",
+        str(config),
+        "--run",
+        str(run),
+        "--only",
+        "method=broken|deadly|hungry|absent,mode=train",
+    ]
+    arguments += ["--set", "experiments.toy.methods=[broken, deadly, hungry, absent]"]
+    arguments += ["--set", "experiments.toy.batch_sizes=[4]"]
+    assert main(arguments) == 0
+    statuses = {row["method"]: row["status"] for row in rows(run)}
+    assert statuses["broken"] == "error: ZeroDivisionError: the toy is broken"
+    assert statuses["deadly"].startswith("error: killed")
+    assert statuses["hungry"] == "out of memory"
+    assert statuses["absent"] == "skipped: nobody has it"
+    assert "the toy is broken" in rows(run)[0]["where"]
+    prepared(tmp_path)
+    assert main(arguments) == 0
+    assert {line.split()[0] for line in prepared(tmp_path)} == {"broken", "deadly"}
+
+
+def test_a_run_that_was_killed_goes_on(config, tmp_path):
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "parser", "speed", str(config), "--run", str(run)]
+    command += ["--only", "method=good|none", "--set", "together=1"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not (run / "rows.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    measured = {(row["mode"], row["method"], row["batch_size"]) for row in rows(run)}
+    assert measured
+    prepared(tmp_path)
+    assert main(["speed", str(config), "--run", str(run), "--only", "method=good|none"]) == 0
+    again = {(mode, method, int(size)) for method, size, mode in map(str.split, prepared(tmp_path))}
+    assert not (again - {("train", "none", 1), ("infer", "none", 1)}) & measured
+    assert len(rows(run)) == 8
+
+
+def test_an_interrupted_run_ends_its_processes(config, tmp_path):
+    run = tmp_path / "run"
+    command = [
+        sys.executable,
+        "-m",
+        "parser",
+        "speed",
+        str(config),
+        "--run",
+        str(run),
+        "--set",
+        "seconds=100",
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "counts").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"Traceback" not in errors
+    with pytest.raises(ProcessLookupError):  # nobody of the group is left
+        os.killpg(process.pid, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            "experiments.toy.plugin=unheard",
+            "no plugin is called 'unheard'; installed are liar, packed_gru, stack_parser",
+        ),
+        ("experiments.toy.plugin=unimportable", "can not be imported: ModuleNotFoundError"),
+        ("experiments.toy.methods=[leap]", "toy has no 'leap', but none, good"),
+        ("experiments.toy.settings={colour: red}", "experiments.toy.settings.colour: Extra inputs"),
+        ("experiments.toy.sizes=[3]", "experiments.toy.sizes: unknown key; did you mean batch_sizes?"),
+        ("devices=[toaster]", "device 'toaster'"),
+        ("experiments={}", "experiments: dictionary should have at least 1 item"),
+    ],
+)
+def test_wrong_configs(config, tmp_path, capsys, change, message):
+    assert main(["speed", str(config), "--run", str(tmp_path / "run"), "--set", change]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_wrong_filters(config, tmp_path, capsys):
+    speed = ["speed", str(config), "--run", str(tmp_path / "run")]
+    assert main([*speed, "--only", "colour=red"]) == 2
+    assert "the keys are experiment, plugin, mode" in capsys.readouterr().err
+    assert main([*speed, "--only", "method=leap"]) == 2
+    assert "no cell of the config passes --only" in capsys.readouterr().err
+    assert main(["plots", str(tmp_path)]) == 2
+    assert "config.yaml: No such file" in capsys.readouterr().err
+
+
+def test_plugins_are_listed(toys, capsys):
+    assert main(["plugins"]) == 0
+    printed = capsys.readouterr().out
+    assert (
+        "stack_parser            Ding & Koehn 2019, Figure 1. train: none, step-naive, step, replay"
+        in printed
+    )
+    assert "packed_gru              an example" in printed
+    assert "'unimportable' (toys_that_are_not_there:Toy) can not be imported" in printed
