@@ -41,7 +41,6 @@ def tune_process() -> None:
     each shape; an epoch has several thousand, and building them anew took a seventh of it.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "4096")
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # torch asks for large pages
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
         # Some versions refuse more than 32 MiB.

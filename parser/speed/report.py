@@ -33,7 +33,8 @@ COLUMNS = (
 )
 
 LEGEND = (
-    "Sentences and tokens per second: medians over turns, with a bootstrapped 95 % interval. Speed-up: over "
+    "Sentences and tokens per second: medians over turns, with a bootstrapped 95 % interval; of less than "
+    "six turns that is hardly less than their range. Speed-up: over "
     "the method's own batches of 1. MFU: useful floating-point operations per second (those of matrix "
     "products; no padding, nothing thrown away, no parameter update, and without the update's time), over "
     "what the machine's large float32 matrix products reached in the same run; `with update`: the update's "

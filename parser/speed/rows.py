@@ -23,8 +23,8 @@ from parser.speed.statistics import median_of, quartiles
 
 Row = dict[str, Any]
 
-OK, SKIPPED, WRONG, ERROR = "ok", "skipped", "wrong", "error"
-"""How a row's status begins; besides them there are `out of memory` and `timeout`."""
+OK, SKIPPED, WRONG = "ok", "skipped", "wrong"
+"""How a row's status begins; besides them there are `error`, `out of memory` and `timeout`."""
 
 
 def measured_row(

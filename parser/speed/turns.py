@@ -133,7 +133,7 @@ def _take_turns(
     products: list[list[float]] = []
     waiting = list(runners)
     while waiting:
-        products.append(ceiling.call("turn"))
+        products.append(_ceiling_now(ceiling))
         for runner in list(waiting):
             before = runner.progress
             row = _or_failure(partial(_one_turn, runner, products, sitting))
@@ -142,6 +142,13 @@ def _take_turns(
                 runner.remote.close()
                 yield runner.cell, row
             progress(runner.cell.name, (1.0 if row else runner.progress) - before)
+
+
+def _ceiling_now(ceiling: Remote) -> Sequence[float]:
+    try:
+        return ceiling.call("turn")
+    except RemoteError as error:
+        raise ValueError(f"the machine's matrix products can not be measured: {error.status}") from error
 
 
 def _one_turn(runner: _Runner, products: Sequence[Sequence[float]], sitting: str) -> Row | None:
