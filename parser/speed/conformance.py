@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, get_args
@@ -63,7 +64,7 @@ def _faults_in_mode(plugin: type[Plugin], mode: Mode, methods: list[str]) -> lis
         for size in SIZES:
             place = f"{mode}, {method} at {size}"
             trial = _Trial(plugin, mode, method, size)
-            faults += [f"{place}: {fault}" for fault in trial.faults(expected, reference.sentences())]
+            faults += [f"{place}: {fault}" for fault in trial.faults(expected, reference.epoch())]
     return faults
 
 
@@ -86,11 +87,16 @@ class _Trial:
     def results(self) -> list[float]:
         return torch.as_tensor(self._plugin.check()).detach().double().flatten().tolist()
 
-    def sentences(self) -> int:
-        """Of an epoch."""
-        return sum(self._plugin.work(batch).sentences for batch in self._plugin.batches())
+    def epoch(self) -> tuple[int, int, float]:
+        """Sentences, tokens and operations."""
+        works = [self._plugin.work(batch) for batch in self._plugin.batches()]
+        return (
+            sum(work.sentences for work in works),
+            sum(work.tokens for work in works),
+            float(sum(work.operations for work in works)),
+        )
 
-    def faults(self, expected: list[float], sentences: int) -> Iterator[str]:
+    def faults(self, expected: list[float], epoch: tuple[int, int, float]) -> Iterator[str]:
         results = self.results()
         if difference := disagreement(results, expected):
             yield f"`check` must give what it gives without batching, in batches of 1: {difference}"
@@ -98,8 +104,13 @@ class _Trial:
             yield "`check` gives something else the second time; it must change nothing, and drop nothing out"
         batches = self._plugin.batches()
         works = [self._plugin.work(batch) for batch in batches]
-        if sum(work.sentences for work in works) != sentences:
-            yield f"`batches` must hold the same examples for every method and size, here {sentences}"
+        names = ("sentences", "tokens", "operations")
+        for name, here, elsewhere in zip(names, self.epoch(), epoch, strict=True):
+            if not math.isclose(here, elsewhere):
+                found = f"{here:g} instead of {elsewhere:g}"
+                yield f"`batches` must hold the same {name} for every method and size, not {found}"
+        if self._mode == "train" and max(work.sentences for work in works) > self._size:
+            yield f"`batches` must be of `batch_size`, here {self._size}, at the most"
         if any(work.sentences < 1 or work.tokens < 1 or work.operations <= 0 for work in works):
             yield "`work` must count sentences, tokens and operations of every batch, none of them 0"
         if any(work.padding is not None and not 0 <= work.padding < 1 for work in works):

@@ -29,13 +29,16 @@ def installed() -> dict[str, EntryPoint]:
 
 
 def find(name: str) -> type[Plugin]:
-    """Raises ValueError if there is no plugin of that name, or if it can not be imported."""
+    """Raises ValueError if no plugin has that name, if it has another itself, or can not be imported."""
     plugins = installed()
     if name not in plugins:
         raise ValueError(f"no plugin is called {name!r}; installed are {', '.join(plugins)}")
     try:
-        return plugins[name].load()
+        plugin = plugins[name].load()
     except Exception as error:  # whatever a stranger's module does at import
         raise ValueError(
             f"plugin {name!r} ({plugins[name].value}) can not be imported: {type(error).__name__}: {error}"
         ) from error
+    if getattr(plugin, "name", name) != name:
+        raise ValueError(f"{plugins[name].value} calls itself {plugin.name!r}, but is announced as {name!r}")
+    return plugin

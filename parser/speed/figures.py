@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from parser.plugins import PHASES
 from parser.speed.findings import Comparison, parallel_shares, speed_ups
@@ -74,12 +74,14 @@ def _draw_speed_up(axes: Axes, comparison: Comparison) -> bool:
 
 def _draw_speed(axes: Axes, comparison: Comparison) -> bool:
     methods = comparison.by_method()
+    if not methods:
+        return False
     for number, (method, rows) in enumerate(methods.items()):
         estimates = [Estimate(row["sentences_per_second"], *row["interval"]) for row in rows]
         _line(axes, number, method, [row["batch_size"] for row in rows], estimates)
     axes.set_ylabel("sentences per second")
     _scale_by_size(axes, sorted({row["batch_size"] for rows in methods.values() for row in rows}))
-    return bool(methods)
+    return True
 
 
 def _line(axes: Axes, number: int, label: str, sizes: Sequence[int], estimates: Sequence[Estimate]) -> None:
@@ -106,6 +108,8 @@ def _scale_by_size(axes: Axes, sizes: Sequence[int]) -> None:
     axes.set_xticks(sizes)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(PLAIN)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(PLAIN)
     axes.set_xlabel("batch size")
     axes.grid(True, color="0.9")

@@ -1,20 +1,20 @@
-"""A run's report: the same tables and plots as Markdown, and as one HTML file that needs no other."""
+"""What a run's report tells."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from html import escape
 from itertools import combinations
 from pathlib import Path
-from typing import NamedTuple
 
+from parser.plugins import PHASES
+from parser.speed.document import PLOTS, Heading, Part, Picture, Table, as_html, as_markdown
 from parser.speed.figures import figures
 from parser.speed.findings import Comparison, comparisons, parallel_shares, ratio
 from parser.speed.rows import OK, Row
 
 CONFIG = "config.yaml"
-MARKDOWN, HTML, PLOTS = "report.md", "report.html", "plots"
+MARKDOWN, HTML = "report.md", "report.html"
 
 COLUMNS = (
     "method",
@@ -45,25 +45,6 @@ LEGEND = (
 )
 
 
-class Table(NamedTuple):
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
-class Picture(NamedTuple):
-    name: str
-    svg: str
-
-
-class Heading(NamedTuple):
-    level: int
-    text: str
-
-
-Part = str | Heading | Table | Picture
-"""A string is a paragraph."""
-
-
 def write_report(rows: Sequence[Row], folder: Path) -> Path:
     """Write report.md, plots/ and report.html into a run's folder; returns the last's path."""
     parts = _parts(rows, folder)
@@ -71,9 +52,8 @@ def write_report(rows: Sequence[Row], folder: Path) -> Path:
     for part in parts:
         if isinstance(part, Picture):
             (folder / PLOTS / f"{part.name}.svg").write_text(part.svg, encoding="utf-8")
-    (folder / MARKDOWN).write_text("\n\n".join(map(_markdown, parts)) + "\n", encoding="utf-8")
-    body = "\n".join(map(_html, parts))
-    (folder / HTML).write_text(PAGE.format(title=escape(folder.name), body=body), encoding="utf-8")
+    (folder / MARKDOWN).write_text(as_markdown(parts), encoding="utf-8")
+    (folder / HTML).write_text(as_html(folder.name, parts), encoding="utf-8")
     return folder / HTML
 
 
@@ -83,7 +63,8 @@ def _parts(rows: Sequence[Row], folder: Path) -> list[Part]:
         parts.append(Heading(2, comparison.title))
         parts += [Picture(f"{comparison.name}-{kind}", svg) for kind, svg in figures(comparison).items()]
         parts.append(Table(COLUMNS, [_cells(row, comparison) for row in comparison.rows]))
-        parts += [table for table in (_against_each_other(comparison), _shares(comparison)) if table.rows]
+        tables = (_against_each_other(comparison), _shares(comparison), _split(comparison))
+        parts += [table for table in tables if table.rows]
         parts += [f"{_name(row)}: {row['status']}." for row in comparison.rows if row["status"] != OK]
     return parts
 
@@ -171,6 +152,16 @@ def _against_each_other(comparison: Comparison) -> Table:
     return Table(("sentences/s, at batch", *map(str, sizes)), lines)
 
 
+def _split(comparison: Comparison) -> Table:
+    """Where the time goes."""
+    rows = [row for own in comparison.by_method().values() for row in own]
+    phases = [phase for phase in (*PHASES, "other") if any(phase in row["split"] for row in rows)]
+    lines = [
+        [_name(row), *(f"{1e6 * row['split'].get(phase, 0.0):,.0f}" for phase in phases)] for row in rows
+    ]
+    return Table(("microseconds of a sentence", *phases), lines)
+
+
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
@@ -196,44 +187,3 @@ def _shares(comparison: Comparison) -> Table:
     return Table(
         ("method", "parallel share (Amdahl), all sizes", "95 % interval", "from 64 over 1 alone"), lines
     )
-
-
-def _markdown(part: Part) -> str:
-    match part:
-        case Heading(level, text):
-            return f"{'#' * level} {text}"
-        case Picture(name, _):
-            return f"![{name}]({PLOTS}/{name}.svg)"
-        case Table(columns, rows):
-            lines = [columns, ["---"] * len(columns), *rows]
-            escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]
-            return "\n".join("| " + " | ".join(line) + " |" for line in escaped)
-    return part
-
-
-def _html(part: Part) -> str:
-    match part:
-        case Heading(level, text):
-            return f"<h{level}>{escape(text)}</h{level}>"
-        case Picture(name, svg):
-            return f'<figure aria-label="{escape(name)}">{svg}</figure>'
-        case Table(columns, rows):
-            head = "".join(f"<th>{escape(cell)}</th>" for cell in columns)
-            body = "\n".join(
-                "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in rows
-            )
-            return f"<table><tr>{head}</tr>\n{body}</table>"
-    return f"<p>{escape(str(part))}</p>"
-
-
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
-body {{ font: 15px/1.45 sans-serif; max-width: 75em; margin: 2em auto; padding: 0 1em; }}
-table {{ border-collapse: collapse; font-size: 13px; margin: 1em 0; }}
-td, th {{ border-bottom: 1px solid #ccc; padding: 2px 8px; text-align: left; }}
-figure {{ display: inline-block; margin: 0.5em; max-width: 100%; }}
-figure svg {{ max-width: 100%; height: auto; }}
-</style></head><body>
-{body}
-</body></html>
-"""

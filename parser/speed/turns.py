@@ -144,7 +144,7 @@ def _take_turns(
             progress(runner.cell.name, (1.0 if row else runner.progress) - before)
 
 
-def _ceiling_now(ceiling: Remote) -> Sequence[float]:
+def _ceiling_now(ceiling: Remote) -> list[float]:
     try:
         return ceiling.call("turn")
     except RemoteError as error:

@@ -75,8 +75,8 @@ def test_the_operations_are_those_that_replay_calls():
         assert forward.get_total_flops() == int(counted[row]) + zeros
         with FlopCounterMode(display=False) as backward:
             loss.backward()
-        assert backward.get_total_flops() <= 2 * forward.get_total_flops()
-        assert backward.get_total_flops() > 1.8 * forward.get_total_flops()
+        assert 2 * int(counted[row]) <= backward.get_total_flops()
+        assert backward.get_total_flops() <= 2 * (int(counted[row]) + zeros)
 
 
 def test_work_counts_the_batch():

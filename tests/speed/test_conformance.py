@@ -52,7 +52,15 @@ def faults(example, **changes):
         ({"work": lambda self, batch: Work(len(batch), 1, 1.0, padding=1.5)}, "`work` must give the padding"),
         (
             {"batches": lambda self: [self.sequences[: self.setup.batch_size]]},
-            "train, none at 3: `batches` must hold the same examples",
+            "train, none at 3: `batches` must hold the same sentences",
+        ),
+        (
+            {"batches": lambda self: [self.sequences]},
+            "train, none at 1: `batches` must be of `batch_size`, here 1",
+        ),
+        (
+            {"work": lambda self, batch: Work(len(batch), 1, 2.0 + len(self.setup.method))},
+            "train, packed at 1: `batches` must hold the same operations",
         ),
     ],
 )

@@ -1,0 +1,80 @@
+"""A document of tables and pictures, as Markdown and as one HTML file that needs no other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+PLOTS = "plots"
+"""The folder beside the Markdown in which it looks for its pictures."""
+
+
+class Table(NamedTuple):
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+class Picture(NamedTuple):
+    name: str
+    svg: str
+
+
+class Heading(NamedTuple):
+    level: int
+    text: str
+
+
+Part = str | Heading | Table | Picture
+"""A string is a paragraph."""
+
+
+def as_markdown(parts: Sequence[Part]) -> str:
+    """Its pictures are files, PLOTS/NAME.svg."""
+    return "\n\n".join(map(_markdown, parts)) + "\n"
+
+
+def as_html(title: str, parts: Sequence[Part]) -> str:
+    """With its pictures inside."""
+    return PAGE.format(title=escape(title), body="\n".join(map(_html, parts)))
+
+
+def _markdown(part: Part) -> str:
+    match part:
+        case Heading(level, text):
+            return f"{'#' * level} {text}"
+        case Picture(name, _):
+            return f"![{name}]({PLOTS}/{name}.svg)"
+        case Table(columns, rows):
+            lines = [columns, ["---"] * len(columns), *rows]
+            escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+            return "\n".join("| " + " | ".join(line) + " |" for line in escaped)
+    return part
+
+
+def _html(part: Part) -> str:
+    match part:
+        case Heading(level, text):
+            return f"<h{level}>{escape(text)}</h{level}>"
+        case Picture(name, svg):
+            return f'<figure aria-label="{escape(name)}">{svg}</figure>'
+        case Table(columns, rows):
+            head = "".join(f"<th>{escape(cell)}</th>" for cell in columns)
+            body = "\n".join(
+                "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in rows
+            )
+            return f"<table><tr>{head}</tr>\n{body}</table>"
+    return f"<p>{escape(str(part))}</p>"
+
+
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
+body {{ font: 15px/1.45 sans-serif; max-width: 75em; margin: 2em auto; padding: 0 1em; }}
+table {{ border-collapse: collapse; font-size: 13px; margin: 1em 0; }}
+td, th {{ border-bottom: 1px solid #ccc; padding: 2px 8px; text-align: left; }}
+figure {{ display: inline-block; margin: 0.5em; max-width: 100%; }}
+figure svg {{ max-width: 100%; height: auto; }}
+</style></head><body>
+{body}
+</body></html>
+"""
