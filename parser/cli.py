@@ -17,22 +17,13 @@ import torch
 from parser import __version__
 from parser.check import describe
 from parser.config import data_path
-from parser.config_file import read_config, read_settings
+from parser.config_file import read_config
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.report import report
 from parser.files import whole_file
 from parser.machine import choose_device, peak_memory, tune_process
 from parser.parsing.model import Model
 from parser.parsing.slots import SLOTS, parse_stream
-from parser.speed.board import write_board
-from parser.speed.cells import read_filter
-from parser.speed.conformance import faults_of
-from parser.speed.discovery import find, installed
-from parser.speed.findings import asked_ratios, read_ratio
-from parser.speed.report import write_report
-from parser.speed.run import CONFIG as SPEED_CONFIG
-from parser.speed.run import measure, rows_of
-from parser.speed.settings import SpeedConfig
 from parser.training.loop import BEST_MODEL, train
 from parser.treebank.conllu import read_treebank, stream_sentences, with_tree
 
@@ -209,45 +200,25 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _speed(options: argparse.Namespace) -> None:
-    config = read_settings(options.config, SpeedConfig, options.overrides)
+    from parser.speed import commands  # takes half a second, which the other commands need not wait
+
     folder = options.run or Path("runs") / "speed" / options.config.stem
-    for text in options.ratio:
-        read_ratio(text)  # a slip is better found before hours of measuring
-    rows = measure(config, folder, read_filter(options.only))
-    _tell(folder, config)
-    for text in options.ratio:
-        print("\n".join(asked_ratios(rows, text)))
+    commands.speed(options.config, options.overrides, folder, options.only, options.ratio)
 
 
 def _plots(options: argparse.Namespace) -> None:
-    config = read_settings(options.run / SPEED_CONFIG, SpeedConfig)
-    _tell(options.run, config)
+    from parser.speed import commands
 
-
-def _tell(folder: Path, config: SpeedConfig) -> None:
-    rows = rows_of(folder, config)
-    write_board(rows, folder)
-    print(f"report: {write_report(rows, folder)}")
+    commands.plots(options.run)
 
 
 def _plugins(options: argparse.Namespace) -> None:
-    if not options.check:
-        for name, entry in installed().items():
-            print(f"{name:<24}{_about(name)}  [{entry.value}]")
-        return
-    faults = faults_of(find(options.check))
-    if faults:
-        raise ValueError("\n".join(f"{options.check}: {fault}" for fault in faults))
-    print(f"{options.check}: does all that a plugin must")
+    from parser.speed import commands
 
-
-def _about(name: str) -> str:
-    try:
-        plugin = find(name)
-    except ValueError as error:
-        return str(error)
-    methods = "; ".join(f"{mode}: {', '.join(methods)}" for mode, methods in plugin.methods.items())
-    return f"{plugin.paper}. {methods}"
+    if options.check:
+        commands.check_plugin(options.check)
+    else:
+        commands.list_plugins()
 
 
 def _positive(text: str) -> int:

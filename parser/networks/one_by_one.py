@@ -24,12 +24,7 @@ class SingleParser:
 
     def scores(self, buffer: Tensor) -> Tensor:
         """[1, transitions] buffer: [1, hidden], of `StackParser.read_buffer` for the front."""
-        network = self._network
-        top = stack_lstm.output(network.stack, self._stack[-1])
-        history = stack_lstm.output(network.history, self._history)
-        return network.score(
-            network.read(network.from_stack, top) + buffer + network.read(network.from_history, history)
-        )
+        return self._network.score_states(self._stack[-1], buffer, self._history)
 
     def advance(self, transition: int, word: Tensor) -> None:
         """Take a transition. word: [1, 4 * hidden], that on top afterwards, see `stack_lstm.project`."""

@@ -37,12 +37,7 @@ class Stepper:
 
     def scores(self, buffer: Tensor) -> Tensor:
         """[batch, transitions] buffer: [batch, hidden], of `StackParser.read_buffer` for the fronts."""
-        network = self._network
-        top = stack_lstm.output(network.stack, self.stack.top())
-        history = stack_lstm.output(network.history, self._history)
-        return network.score(
-            network.read(network.from_stack, top) + buffer + network.read(network.from_history, history)
-        )
+        return self._network.score_states(self.stack.top(), buffer, self._history)
 
     def advance(self, transitions: Tensor, actions: Tensor, words: Tensor) -> None:
         """Take the transitions [batch].

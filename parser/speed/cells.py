@@ -60,9 +60,8 @@ def cells_of(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> list[C
     for name, experiment in config.experiments.items():
         plugin = find(experiment.plugin)
         own = validated(plugin, experiment.settings, f"experiments.{name}.settings")
-        settings = json.dumps(
-            own.model_dump(mode="json"), sort_keys=True
-        )  # the defaults too: they may change
+        # The defaults too, for they may change.
+        settings = json.dumps(own.model_dump(mode="json"), sort_keys=True)
         modes = list(dict.fromkeys(experiment.modes))
         chosen = _methods(name, plugin, experiment.methods, modes)
         _check_sizes(name, experiment.batch_sizes, chosen)

@@ -10,7 +10,8 @@ from typing import Any, get_args
 import torch
 from pydantic import BaseModel
 
-from parser.plugins import NO_BATCHING, PHASES, Mode, Plugin, Setup
+from parser.plugins import NO_BATCHING, PHASES, Mode, Plugin, Setup, Work
+from parser.speed.measured import numbers
 from parser.speed.turns import disagreement
 
 SIZES = (1, 3)
@@ -57,14 +58,14 @@ def _faults_in_mode(plugin: type[Plugin], mode: Mode, methods: list[str]) -> lis
         return [
             f"{mode}: skipped with the defaults of `Settings` ({reference.skipped}); they must work anywhere"
         ]
-    expected = reference.results()
+    expected, expected_works = reference.results(), reference.works()
     if not expected or not all(map(torch.isfinite, torch.tensor(expected))):
         faults.append(f"{mode}: `check` must give finite numbers, and one at least")
     for method in sorted(methods, key=lambda name: name != NO_BATCHING):
         for size in SIZES:
             place = f"{mode}, {method} at {size}"
             trial = _Trial(plugin, mode, method, size)
-            faults += [f"{place}: {fault}" for fault in trial.faults(expected, reference.epoch())]
+            faults += [f"{place}: {fault}" for fault in trial.faults(expected, expected_works)]
     return faults
 
 
@@ -85,27 +86,23 @@ class _Trial:
         return nullcontext()
 
     def results(self) -> list[float]:
-        return torch.as_tensor(self._plugin.check()).detach().double().flatten().tolist()
+        return numbers(self._plugin.check())
 
-    def epoch(self) -> tuple[int, int, float]:
-        """Sentences, tokens and operations."""
-        works = [self._plugin.work(batch) for batch in self._plugin.batches()]
-        return (
-            sum(work.sentences for work in works),
-            sum(work.tokens for work in works),
-            float(sum(work.operations for work in works)),
-        )
+    def works(self) -> list[Work]:
+        """Of an epoch."""
+        return [self._plugin.work(batch) for batch in self._plugin.batches()]
 
-    def faults(self, expected: list[float], epoch: tuple[int, int, float]) -> Iterator[str]:
+    def faults(self, expected: list[float], expected_works: list[Work]) -> Iterator[str]:
         results = self.results()
         if difference := disagreement(results, expected):
             yield f"`check` must give what it gives without batching, in batches of 1: {difference}"
         if results != self.results():
             yield "`check` gives something else the second time; it must change nothing, and drop nothing out"
-        batches = self._plugin.batches()
-        works = [self._plugin.work(batch) for batch in batches]
-        names = ("sentences", "tokens", "operations")
-        for name, here, elsewhere in zip(names, self.epoch(), epoch, strict=True):
+        works = self.works()
+        for name in ("sentences", "tokens", "operations"):
+            here, elsewhere = (
+                sum(getattr(work, name) for work in epoch) for epoch in (works, expected_works)
+            )
             if not math.isclose(here, elsewhere):
                 found = f"{here:g} instead of {elsewhere:g}"
                 yield f"`batches` must hold the same {name} for every method and size, not {found}"
@@ -116,7 +113,7 @@ class _Trial:
         if any(work.padding is not None and not 0 <= work.padding < 1 for work in works):
             yield "`work` must give the padding as a share from 0 to 1, or None"
         self._phases.clear()
-        self._plugin.run(batches[0])
+        self._plugin.run(self._plugin.batches()[0])
         if unknown := self._phases - set(PHASES):
             yield f"`run` names the phases {', '.join(sorted(unknown))}; known are {', '.join(PHASES)}"
         if not self._phases:

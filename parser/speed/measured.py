@@ -93,7 +93,7 @@ class MeasuredCell:
         if self._plugin.skip(self._setup):
             return None
         self._plugin.prepare(self._setup)
-        return _numbers(self._plugin.check())
+        return numbers(self._plugin.check())
 
     def start(self, warmup: float, turn: float) -> Started:
         """Prepare and warm up for `warmup` seconds; from then on a turn takes about `turn` seconds."""
@@ -105,7 +105,7 @@ class MeasuredCell:
         synchronise(self._device)
         prepare_seconds = time.perf_counter() - began
         began = time.perf_counter()
-        check = _numbers(self._plugin.check())
+        check = numbers(self._plugin.check())
         first_seconds = time.perf_counter() - began
         works = [(batch, _plain(self._plugin.work(batch))) for batch in self._plugin.batches()]
         self._by_length = sorted(works, key=lambda pair: pair[1].tokens / pair[1].sentences)
@@ -171,5 +171,6 @@ def _plain(work: Work) -> Work:
     return Work(int(work.sentences), int(work.tokens), float(work.operations), padding)
 
 
-def _numbers(results: Tensor | Sequence[float]) -> list[float]:
+def numbers(results: Tensor | Sequence[float]) -> list[float]:
+    """What a plugin's `check` gives, to compare."""
     return torch.as_tensor(results).detach().double().flatten().tolist()

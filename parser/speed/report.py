@@ -12,8 +12,8 @@ from parser.speed.document import PLOTS, Heading, Part, Picture, Table, as_html,
 from parser.speed.figures import figures
 from parser.speed.findings import Comparison, comparisons, parallel_shares, ratio
 from parser.speed.rows import OK, Row
+from parser.speed.run import CONFIG
 
-CONFIG = "config.yaml"
 MARKDOWN, HTML = "report.md", "report.html"
 
 COLUMNS = (

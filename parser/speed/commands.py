@@ -1,0 +1,60 @@
+"""The commands `speed`, `plots` and `plugins`. Apart, for the other commands do not need what draws plots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from parser.config_file import read_settings
+from parser.speed.board import write_board
+from parser.speed.cells import read_filter
+from parser.speed.conformance import faults_of
+from parser.speed.discovery import find, installed
+from parser.speed.findings import asked_ratios, read_ratio
+from parser.speed.report import write_report
+from parser.speed.run import CONFIG, measure, rows_of
+from parser.speed.settings import SpeedConfig
+
+
+def speed(path: Path, overrides: Sequence[str], folder: Path, only: str, ratios: Sequence[str]) -> None:
+    """Measure what a config says, write the report and print the ratios that were asked for."""
+    config = read_settings(path, SpeedConfig, overrides)
+    for text in ratios:
+        read_ratio(text)  # a slip is better found before hours of measuring
+    rows = measure(config, folder, read_filter(only))
+    _tell(folder, config)
+    for text in ratios:
+        print("\n".join(asked_ratios(rows, text)))
+
+
+def plots(folder: Path) -> None:
+    """Write the report of a run again."""
+    _tell(folder, read_settings(folder / CONFIG, SpeedConfig))
+
+
+def _tell(folder: Path, config: SpeedConfig) -> None:
+    rows = rows_of(folder, config)
+    write_board(rows, folder)
+    print(f"report: {write_report(rows, folder)}")
+
+
+def list_plugins() -> None:
+    for name, entry in installed().items():
+        print(f"{name:<24}{_about(name)}  [{entry.value}]")
+
+
+def check_plugin(name: str) -> None:
+    """Raises ValueError with a line for each fault."""
+    faults = faults_of(find(name))
+    if faults:
+        raise ValueError("\n".join(f"{name}: {fault}" for fault in faults))
+    print(f"{name}: does all that a plugin must")
+
+
+def _about(name: str) -> str:
+    try:
+        plugin = find(name)
+    except ValueError as error:
+        return str(error)
+    methods = "; ".join(f"{mode}: {', '.join(methods)}" for mode, methods in plugin.methods.items())
+    return f"{plugin.paper}. {methods}"
