@@ -15,9 +15,10 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from parser.batching.activations import tanh
 from parser.batching.levels import Forest
 from parser.batching.product import times_transposed, transposed_times
-from parser.networks.lstm_cell import activate_, activation_slopes, tanh
+from parser.networks.lstm_cell import activate_, activation_slopes
 
 
 def forest_lstm(gates: Tensor, weight: Tensor, forest: Forest) -> Tensor:

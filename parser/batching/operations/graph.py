@@ -1,0 +1,201 @@
+"""Write the computation of one example after the other; it is computed for all of them in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from itertools import chain, repeat
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from parser.batching.operations.alone import alone
+from parser.batching.operations.computation import Computation
+from parser.batching.operations.layout import Applications, Integers, Layout, Part, Step, joined
+from parser.batching.operations.operation import Operation
+from parser.batching.operations.patterns import PatternKey, Patterns, PatternValue
+from parser.batching.operations.schedule import SCHEDULES, Node
+from parser.batching.operations.template import Template
+from parser.batching.operations.writer import Index, Value, Writer
+
+NONE = "none"
+METHODS = (NONE, *SCHEDULES)
+
+
+class Graph(Computation, Writer):
+    """A lazy graph. Values are numbers until they are asked for.
+
+    Operations are recorded by `apply`, or by a name of `Writer`; `forward` computes all that is recorded and
+    not computed yet, and recording may go on after it. `backward` adds to the `.grad` of all parameters.
+    """
+
+    def __init__(self, method: str, device: torch.device, dtype: torch.dtype = torch.float32):
+        """method: `none`, every operation alone; `depth` or `agenda`, see `schedule`. Raises ValueError."""
+        if method not in METHODS:
+            raise ValueError(f"{method!r} is none of the batching methods {', '.join(METHODS)}")
+        super().__init__(device, dtype, alone=method == NONE)
+        self._method = method
+        self._patterns = Patterns()
+        self._pattern: list[PatternValue] = []  # of each value
+        self._recorded: dict[Template, _Recorded] = {}
+        self._templates: dict[Hashable, Template] = {}
+
+    def apply(self, template: Template, values: Sequence[Value], indices: Sequence[Index] = ()) -> range:
+        """The results of a template for these arguments."""
+        kind = self._pattern
+        key: PatternKey = (template, *[kind[value] for value in values])
+        pattern = self._patterns.found.get(key) or self._patterns.add(key)
+        first = len(kind)
+        kind += pattern.results
+        recorded = self._recorded_of(template)
+        recorded.first.append(first)
+        recorded.pattern.append(pattern.number)
+        recorded.arguments += values
+        recorded.indices += indices
+        return range(first, first + len(pattern.results))
+
+    def operate(
+        self, operation: Operation, values: Sequence[Value], index: Index | None = None
+    ) -> list[Value]:
+        widths = tuple(map(self.width, values))
+        key = (operation.signature(), widths)
+        template = self._templates.get(key)
+        if template is None:
+            template = self._templates[key] = Template.of(operation, widths)
+        return list(self.apply(template, values, () if index is None else (index,)))
+
+    def width(self, value: Value) -> int:
+        return self._patterns.widths[self._pattern[value]]
+
+    def each(
+        self, template: Template, values: Sequence[Sequence[Value]], indices: Sequence[Sequence[Index]] = ()
+    ) -> tuple[range, ...]:
+        """The results of many applications of a template, one `range` for each of its results.
+
+        values, indices: for each argument, and each index, those of all applications.
+        """
+        kind, found = self._pattern, self._patterns.found
+        number = len((*values, *indices)[0])
+        recorded = self._recorded_of(template)
+        start, numbers = len(kind), recorded.pattern
+        columns = [map(kind.__getitem__, column) for column in values]
+        for key in zip(repeat(template, number), *columns, strict=True):
+            pattern = found.get(key) or self._patterns.add(key)
+            numbers.append(pattern.number)
+            kind += pattern.results
+        step = len(template.results)
+        recorded.first += range(start, start + number * step, step)
+        recorded.arguments += chain.from_iterable(zip(*values, strict=True))
+        recorded.indices += chain.from_iterable(zip(*indices, strict=True))
+        return tuple(range(start + place, start + number * step, step) for place in range(step))
+
+    def chain(self, first: Template, following: Template, values: Sequence[Value]) -> tuple[range, ...]:
+        """The results of applications each of which is given a value and the results of the one before.
+
+        The first is of the template `first`, which is given just a value; there must be one at least.
+        """
+        begun = self.apply(first, values[:1])
+        kind, found = self._pattern, self._patterns.found
+        recorded = self._recorded_of(following)
+        start, step = begun.start, len(begun)
+        numbers, before = recorded.pattern, tuple(kind[start:])
+        for value in values[1:]:
+            key: PatternKey = (following, kind[value], *before)
+            pattern = found.get(key) or self._patterns.add(key)
+            numbers.append(pattern.number)
+            before = pattern.results
+            kind += before
+        stop = start + len(values) * step
+        results = tuple(range(start + place, stop, step) for place in range(step))
+        recorded.first += range(start + step, stop, step)
+        recorded.arguments += chain.from_iterable(
+            zip(values[1:], *(result[:-1] for result in results), strict=True)
+        )
+        return results
+
+    def forward(self) -> None:
+        """Compute all that is recorded and not computed yet."""
+        self.run(self.schedule())
+
+    def schedule(self) -> list[Step]:
+        """The batches of all that is recorded, to be given to `run` before anything else is recorded."""
+        pending = [recorded.applications() for recorded in self._recorded.values() if recorded.first]
+        self._recorded = {}
+        self._make_room(len(self._pattern))
+        if self._method == NONE:
+            steps = alone(pending, self._row, self._used, self._device)
+        else:
+            steps = self._batches(pending)
+        computed = map(self._patterns.computed, map(self._patterns.widths.__getitem__, self._pattern))
+        self._pattern = list(computed)
+        return steps
+
+    def values(self, values: Sequence[Value]) -> Tensor:
+        """[values, width] A copy of values of equal width; computes what is recorded if that is needed."""
+        if self._recorded:
+            self.forward()
+        return self.rows(values, self.width(values[0]))
+
+    def _recorded_of(self, template: Template) -> _Recorded:
+        if template not in self._recorded:
+            self._recorded[template] = _Recorded(template)
+        return self._recorded[template]
+
+    def _batches(self, pending: Sequence[Applications]) -> list[Step]:
+        members = _by_pattern(pending)
+        patterns = [self._patterns.all[number] for number in sorted(members)]
+        counts = {number: len(which) for number, (_, which) in members.items()}
+        layout = Layout(self._row, self._used)
+        for batch in SCHEDULES[self._method](patterns, counts):
+            layout.add(_parts(batch, members))
+        return layout.steps(self._device)
+
+
+class _Recorded:
+    """Applications of one template, as they are recorded."""
+
+    __slots__ = ("arguments", "first", "indices", "pattern", "template")
+
+    def __init__(self, template: Template):
+        self.template = template
+        self.first: list[int] = []
+        self.pattern: list[int] = []
+        self.arguments: list[int] = []
+        self.indices: list[int] = []
+
+    def applications(self) -> Applications:
+        count, template = len(self.first), self.template
+        return Applications(
+            template,
+            np.array(self.first, np.int64),
+            np.array(self.arguments, np.int64).reshape(count, template.arguments),
+            np.array(self.indices, np.int64).reshape(count, template.indices),
+            np.array(self.pattern, np.int64),
+        )
+
+
+Members = dict[int, tuple[Applications, Integers]]
+"""Of each pattern, the places of its applications."""
+
+
+def _by_pattern(pending: Sequence[Applications]) -> Members:
+    members: Members = {}
+    for applications in pending:
+        order = applications.pattern.argsort(kind="stable")
+        numbers, starts = np.unique(applications.pattern[order], return_index=True)
+        stops = [*starts[1:].tolist(), len(order)]
+        for number, start, stop in zip(numbers.tolist(), starts.tolist(), stops, strict=True):
+            members[number] = applications, order[start:stop]
+    return members
+
+
+def _parts(batch: Sequence[Node], members: Members) -> list[Part]:
+    """Those of one node of one template together."""
+    together: dict[tuple[Applications, int], list[Integers]] = {}
+    for pattern, node in batch:
+        applications, which = members[pattern]
+        together.setdefault((applications, node), []).append(which)
+    return [
+        Part(applications, applications.template.nodes[node], joined(which))
+        for (applications, node), which in together.items()
+    ]

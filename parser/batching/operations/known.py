@@ -1,0 +1,45 @@
+"""A structure that is known in advance, level by level (Suarez & Zhu 2017, section 3), with nothing recorded.
+
+Whoever knows the structure says which calls there are, and labels each with a level above those of all calls
+that it depends on. Equal templates of equal level are one batch for each of their operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from parser.batching.operations.computation import Computation
+from parser.batching.operations.layout import Applications, Integers, Layout, Part, Step
+
+
+class KnownComputation(Computation):
+    def __init__(self, device: torch.device, dtype: torch.dtype = torch.float32):
+        super().__init__(device, dtype, alone=False)
+
+    def schedule(self, calls: Sequence[Applications]) -> list[Step]:
+        """Batches of calls; each has its level in the place of a pattern, and numbers its values itself."""
+        calls = [call for call in calls if len(call.first)]
+        self._make_room(
+            max((int(call.first.max()) + len(call.template.results) for call in calls), default=0)
+        )
+        levels = [
+            (level, place, which)
+            for place, call in enumerate(calls)
+            for level, which in _by_level(call.pattern)
+        ]
+        levels.sort(key=lambda found: found[:2])
+        layout = Layout(self._row, self._used)
+        for _, place, which in levels:
+            for node in calls[place].template.nodes:
+                layout.add([Part(calls[place], node, which)])
+        return layout.steps(self._device)
+
+
+def _by_level(levels: Integers) -> list[tuple[int, Integers]]:
+    """Each level with the places that have it."""
+    order = levels.argsort(kind="stable")
+    found, starts = np.unique(levels[order], return_index=True)
+    return list(zip(found.tolist(), np.split(order, starts[1:]), strict=True))

@@ -1,0 +1,162 @@
+"""Where values lie in memory, and which rows each batch reads.
+
+All values of one width are rows of one block. A batch writes rows one after the other, so an argument that
+was written in the order in which it is read is used in place; any other is gathered by one `index_select`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from parser.batching.levels import to_device
+from parser.batching.operations.operation import Operation
+from parser.batching.operations.template import Node, Template
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Applications:
+    """Of one template, those that are to be computed."""
+
+    template: Template
+    first: Integers
+    """[applications] The number of the first of the values that each gives."""
+    arguments: Integers
+    """[applications, arguments] The numbers of the values that each is given."""
+    indices: Integers
+    """[applications, indices]"""
+    pattern: Integers
+    """[applications] The number of its pattern; or its level, where that is given."""
+
+
+class Part(NamedTuple):
+    """A node of a template in some of its applications: a batch, or a part of one."""
+
+    applications: Applications
+    node: Node
+    which: Integers
+    """[rows] places in `applications`."""
+
+
+class Read(NamedTuple):
+    """Rows of the block of a width: so many from `start` on, or if there are `rows`, those."""
+
+    width: int
+    start: int
+    length: int
+    rows: Tensor | None = None
+
+
+class Step(NamedTuple):
+    """A batch, ready to run."""
+
+    operation: Operation
+    length: int
+    inputs: list[Read]
+    indices: Tensor | None
+    outputs: list[tuple[int, int]]
+    """Width, and the first of its rows."""
+
+
+class Layout:
+    """Gives batches their rows, in the order in which they will run."""
+
+    def __init__(self, row: Integers, used: dict[int, int]):
+        """row: [values] where each value lies, if it is computed, else anything; used: rows of each width.
+
+        Both are brought up to date.
+        """
+        self._row, self._used = row, used
+        self._inside: dict[Applications, Integers] = {}
+        self._integers: list[Integers] = []
+        self._planned: list[tuple[Operation, int, list[tuple[Read, int]], int, list[tuple[int, int]]]] = []
+
+    def add(self, parts: Sequence[Part]) -> None:
+        """A batch, all of whose arguments are computed or have their rows already."""
+        node = parts[0].node
+        inputs = [self._read(parts, pack) for pack in node.operation.packs(len(node.arguments))]
+        index = NOWHERE if node.index is None else self._keep(joined([_indices(part) for part in parts]))
+        count = sum(len(part.which) for part in parts)
+        self._planned.append((node.operation, count, inputs, index, self._write(parts, count)))
+
+    def steps(self, device: torch.device) -> list[Step]:
+        """The batches, their integers sent to the device in one piece."""
+        sizes = [len(integers) for integers in self._integers]
+        flat = torch.from_numpy(np.concatenate(self._integers)) if sizes else torch.empty(0, dtype=torch.long)
+        pieces: list[Tensor | None] = [*to_device(flat, device).split(sizes), None]
+        return [
+            Step(
+                operation,
+                count,
+                [read if kept == NOWHERE else read._replace(rows=pieces[kept]) for read, kept in inputs],
+                pieces[index],
+                outputs,
+            )
+            for operation, count, inputs, index, outputs in self._planned
+        ]
+
+    def _read(self, parts: Sequence[Part], pack: Sequence[int]) -> tuple[Read, int]:
+        """What is read, and the place of its rows among the integers that are kept, or `NOWHERE`."""
+        rows = joined([self._rows_of(part, pack) for part in parts])
+        width = parts[0].applications.template.widths[parts[0].node.arguments[pack[0]]]
+        first = int(rows[0])
+        in_place = rows[-1] - first == len(rows) - 1 and bool((np.diff(rows) == 1).all())
+        return Read(width, first, len(rows)), NOWHERE if in_place else self._keep(rows)
+
+    def _rows_of(self, part: Part, pack: Sequence[int]) -> Integers:
+        """[rows * arguments of the pack] Where they lie."""
+        applications, which = part.applications, part.which
+        columns = []
+        for place in pack:
+            local = part.node.arguments[place]
+            if local < applications.template.arguments:
+                columns.append(self._row[applications.arguments[which, local]])
+            else:
+                columns.append(self._inside[applications][local, which])
+        return columns[0] if len(columns) == 1 else np.stack(columns, 1).ravel()
+
+    def _write(self, parts: Sequence[Part], count: int) -> list[tuple[int, int]]:
+        """Widths and first rows of what the batch gives."""
+        outputs = []
+        for place, width in enumerate(parts[0].node.operation.outputs):
+            start = self._used.get(width, 0)
+            outputs.append((width, start))
+            self._used[width] = start + count
+            for part in parts:
+                stop = start + len(part.which)
+                self._remember(part, part.node.first + place, np.arange(start, stop))
+                start = stop
+        return outputs
+
+    def _remember(self, part: Part, local: int, rows: Integers) -> None:
+        """rows: [rows of the part], where a value of the template lies."""
+        applications, template = part.applications, part.applications.template
+        if applications not in self._inside:
+            self._inside[applications] = np.empty((len(template.widths), len(applications.first)), np.int64)
+        self._inside[applications][local, part.which] = rows
+        if local in template.results:
+            self._row[applications.first[part.which] + template.results.index(local)] = rows
+
+    def _keep(self, integers: Integers) -> int:
+        self._integers.append(integers)
+        return len(self._integers) - 1
+
+
+NOWHERE = -1
+
+
+def _indices(part: Part) -> Integers:
+    """[rows]"""
+    return part.applications.indices[part.which, part.node.index]
+
+
+def joined(arrays: Sequence[Integers]) -> Integers:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

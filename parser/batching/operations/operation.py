@@ -1,0 +1,86 @@
+"""What a batch of equal operations computes, forward and backward.
+
+Values are vectors; a batch's values are rows. An operation knows neither single examples, nor the graph, nor
+the order in which batches run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Batch:
+    """Equal operations that run as one."""
+
+    __slots__ = ("index", "inputs", "outputs", "saved")
+
+    def __init__(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], index: Tensor | None):
+        self.inputs = inputs
+        """[rows, width] each; maybe views of other batches' outputs, so not to be changed."""
+        self.outputs = outputs
+        """[rows, width] each, to be written by `forward`."""
+        self.index = index
+        """[rows], of an operation that has one."""
+        self.saved: Any = None
+        """What `forward` leaves for `backward`."""
+
+
+class Gradients(NamedTuple):
+    """What flows back through a batch."""
+
+    inputs: Sequence[Tensor | None]
+    """Of each input, in its shape; None for nothing."""
+    later: tuple[Tensor, ...] = ()
+    """Rows from which the parameters' gradients are computed, those of many batches at a time."""
+
+
+class Operation:
+    """A kind of computation. Two with equal signatures can be one batch."""
+
+    outputs: tuple[int, ...]
+    """The widths of the values that it gives."""
+    has_index = False
+    """Whether each application comes with an integer: a row of a table, or a label."""
+    is_product = False
+    """Whether it is dear, as matrix products are; among equals the agenda takes cheap ones first."""
+    columns = slice(None)
+    """The columns of its inputs that it reads; `Batch.inputs` has no others."""
+
+    def signature(self) -> Hashable:
+        """What must be equal (Neubig et al. 2017, appendix A): parameters take part by identity.
+
+        All values of a graph are of one type and on one device.
+        """
+        raise NotImplementedError
+
+    def packs(self, arguments: int) -> tuple[tuple[int, ...], ...]:
+        """Which arguments, of equal width, are one input [rows, number * width]; unless said, each."""
+        return tuple((argument,) for argument in range(arguments))
+
+    def forward(self, batch: Batch) -> None:
+        raise NotImplementedError
+
+    def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
+        """gradients: of the outputs, [rows, width] each, not to be changed."""
+        raise NotImplementedError
+
+    def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
+        """Add to the parameters' `.grad` what batches left for `later`."""
+
+
+def joined(batches: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:
+    """What batches left for later, one tensor for each that a batch left."""
+    if len(batches) == 1:
+        return list(batches[0])
+    return [torch.cat(parts) for parts in zip(*batches, strict=True)]
+
+
+def add_gradient(parameter: Tensor, gradient: Tensor) -> None:
+    if parameter.grad is None:
+        parameter.grad = gradient.contiguous()
+    else:
+        parameter.grad += gradient

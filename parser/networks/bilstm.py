@@ -1,0 +1,110 @@
+"""A bidirectional LSTM: in a graph of operations, batched by hand, and the library's.
+
+All three share the library's parameters, but for its second bias, which is left at zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+import torch
+from torch import Tensor, nn
+
+from parser.batching.levels import Forest
+from parser.batching.operations.graph import Graph
+from parser.batching.operations.writer import Value
+from parser.batching.product import linear
+from parser.networks.forest_lstm import forest_lstm
+from parser.networks.lstm_operations import Grain, lstm_templates
+
+DIRECTIONS = ("", "_reverse")
+
+
+def bilstm(inputs: int, hidden: int, layers: int) -> nn.LSTM:
+    """hidden: each way."""
+    lstm = nn.LSTM(inputs, hidden, layers, bidirectional=True)
+    for name, weight in lstm.named_parameters():
+        if name.startswith("bias_hh"):
+            weight.requires_grad_(False).zero_()
+    return lstm
+
+
+def _weights(lstm: nn.LSTM, layer: int, direction: str) -> tuple[Tensor, Tensor, Tensor]:
+    names = (f"{name}_l{layer}{direction}" for name in ("weight_ih", "weight_hh", "bias_ih"))
+    weight_in, weight, bias = (getattr(lstm, name) for name in names)
+    return weight_in, weight, bias
+
+
+class RecordedBiLSTM:
+    """In a graph, sequence by sequence."""
+
+    def __init__(self, lstm: nn.LSTM, grain: Grain):
+        self._layers = [
+            [
+                lstm_templates(*_weights(lstm, layer, direction), grain, values=2 if layer else 1)
+                for direction in DIRECTIONS
+            ]
+            for layer in range(lstm.num_layers)
+        ]
+
+    def read(self, graph: Graph, values: Sequence[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
+        """The top layer's hidden states over a sequence, forward and backward, both in its order."""
+        inputs: tuple[Sequence[Value], ...] = (values,)
+        for forward, backward in self._layers:
+            rightward = graph.each(forward.project, inputs)[0]
+            leftward = graph.each(backward.project, inputs)[0][::-1]
+            inputs = (
+                graph.chain(forward.first, forward.following, rightward)[0],
+                graph.chain(backward.first, backward.following, leftward)[0][::-1],
+            )
+        left, right = inputs
+        return left, right
+
+
+def over_sequences(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
+    """[frames, 2 * hidden] Batched by hand: a call for each step of the longest sequence, without padding.
+
+    inputs: [frames, in], one sequence after the other.
+    """
+    forests = [forest.to(inputs.device) for forest in _chains(torch.tensor(lengths))]
+    for layer in range(lstm.num_layers):
+        states = []
+        for forest, direction in zip(forests, DIRECTIONS, strict=True):
+            weight_in, weight, bias = _weights(lstm, layer, direction)
+            gates = linear(inputs.index_select(0, forest.order.to(inputs.device)), weight_in, bias)
+            hidden = forest_lstm(gates, weight, forest)
+            states.append(hidden.index_select(0, forest.position.to(inputs.device)))
+        inputs = torch.cat(states, dim=1)
+    return inputs
+
+
+def _chains(lengths: Tensor) -> tuple[Forest, Forest]:
+    """Each frame upon the one before it, and upon the one after it."""
+    frame = torch.arange(int(lengths.sum()))
+    last = (lengths.cumsum(0) - 1).repeat_interleave(lengths)
+    from_end = last - frame
+    from_start = lengths.repeat_interleave(lengths) - 1 - from_end
+    return (
+        Forest.of(torch.where(from_start > 0, frame - 1, -1), from_start),
+        Forest.of(torch.where(from_end > 0, frame + 1, -1), from_end),
+    )
+
+
+def over_sequences_by_library(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
+    """As `over_sequences`, by the library's LSTM."""
+    packed = nn.utils.rnn.pack_sequence(inputs.split(list(lengths)), enforce_sorted=False)
+    states, _ = nn.utils.rnn.pad_packed_sequence(lstm(packed)[0], batch_first=True)
+    is_frame = torch.arange(states.shape[1]) < torch.tensor(lengths)[:, None]
+    return states[is_frame.to(states.device)]
+
+
+def ends(lengths: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """The places of the first and of the last frame of each sequence, [sequences] each."""
+    last = torch.tensor(lengths).cumsum(0) - 1
+    return last - torch.tensor(lengths) + 1, last
+
+
+def flat(sequences: Sequence[Sequence[int]], device: torch.device) -> Tensor:
+    """[numbers] One sequence after the other."""
+    return torch.tensor(list(chain.from_iterable(sequences))).to(device)

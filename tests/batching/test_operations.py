@@ -1,0 +1,285 @@
+"""Every way of batching against torch's own differentiation of one vector after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from parser.batching.operations.graph import METHODS, Graph
+from parser.batching.operations.parameterised import Module
+from parser.batching.operations.template import Template
+from parser.batching.operations.writer import Value, Writer
+
+WIDTH, ENTRIES = 4, 6
+
+
+class Parameters(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table = nn.Parameter(torch.randn(ENTRIES, WIDTH))
+        self.square = nn.Linear(WIDTH, WIDTH)
+        self.joining = nn.Linear(2 * WIDTH, WIDTH, bias=False)
+        self.cell = nn.GRUCell(WIDTH, WIDTH)
+        self.double()
+
+
+class Plain:
+    """The words of `Writer`, on vectors, at once."""
+
+    def lookup(self, table: Tensor, row: int) -> Tensor:
+        return table[row]
+
+    def linear(self, weight: Tensor, *values: Tensor, bias: Tensor | None = None) -> Tensor:
+        return F.linear(torch.cat(values), weight, bias)
+
+    add = staticmethod(torch.add)
+    multiply = staticmethod(torch.mul)
+    tanh = staticmethod(torch.tanh)
+    sigmoid = staticmethod(torch.sigmoid)
+    relu = staticmethod(torch.relu)
+
+    def log_softmax(self, value: Tensor) -> Tensor:
+        return F.log_softmax(value, 0)
+
+    def concatenate(self, values: list[Tensor]) -> Tensor:
+        return torch.cat(values)
+
+    def slice(self, value: Tensor, start: int, stop: int) -> Tensor:
+        return value[start:stop]
+
+    def sum(self, values: list[Tensor]) -> Tensor:
+        return torch.stack(values).sum(0)
+
+    def pick(self, value: Tensor, element: int) -> Tensor:
+        return value[element : element + 1]
+
+    def cross_entropy(self, scores: Tensor, label: int) -> Tensor:
+        return F.cross_entropy(scores[None], torch.tensor([label]))[None]
+
+    def module(self, module: nn.Module, *values: Tensor) -> Tensor:
+        return module(*(value[None] for value in values))[0]
+
+
+# From values of one width to another, by the words of a writer: (writer, parameters, left, right, number).
+WORDS: dict[str, Callable] = {
+    "lookup": lambda w, p, a, b, n: w.lookup(p.table, n),
+    "linear": lambda w, p, a, b, n: w.linear(p.square.weight, a, bias=p.square.bias),
+    "joining": lambda w, p, a, b, n: w.linear(p.joining.weight, a, b),
+    "add": lambda w, p, a, b, n: w.add(a, b),
+    "multiply": lambda w, p, a, b, n: w.multiply(a, b),
+    "tanh": lambda w, p, a, b, n: w.tanh(a),
+    "sigmoid": lambda w, p, a, b, n: w.sigmoid(a),
+    "relu": lambda w, p, a, b, n: w.relu(a),
+    "log_softmax": lambda w, p, a, b, n: w.log_softmax(a),
+    "sum": lambda w, p, a, b, n: w.sum([a, b, a]),
+    "swap": lambda w, p, a, b, n: w.concatenate([w.slice(a, 1, WIDTH), w.slice(b, 0, 1)]),
+    "module": lambda w, p, a, b, n: w.module(p.cell, a, b),
+}
+LOSSES: dict[str, Callable] = {
+    "cross_entropy": lambda w, a, n: w.cross_entropy(a, n % WIDTH),
+    "pick": lambda w, a, n: w.pick(a, n % WIDTH),
+}
+
+
+class Recorded(Graph):
+    def module(self, module: nn.Module, *values: Value) -> Value:
+        return self.operate(Module(module, (WIDTH,) * len(values), (WIDTH,)), values)[0]
+
+
+def results(values: Tensor, parameters: nn.Module) -> list[Tensor]:
+    """With the gradients; that of a parameter which no value needs is zero."""
+    gradients = (torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in parameters.parameters())
+    return [values, *gradients]
+
+
+def assert_same(found: list[Tensor], expected: list[Tensor]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-8)
+
+
+Example = list[tuple[str, int, int, int]]
+"""Words, each with which of the values before it uses, and a number."""
+EXAMPLES = st.lists(
+    st.tuples(
+        st.sampled_from(sorted(WORDS)), st.integers(0, 99), st.integers(0, 99), st.integers(0, ENTRIES - 1)
+    ),
+    max_size=12,
+)
+
+
+def write(writer, parameters: Parameters, example: Example, loss: str) -> object:
+    values = [writer.lookup(parameters.table, 0)]
+    for word, left, right, number in example:
+        a, b = values[left % len(values)], values[right % len(values)]
+        values.append(WORDS[word](writer, parameters, a, b, number))
+    return LOSSES[loss](writer, values[-1], 1)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(EXAMPLES, min_size=1, max_size=5), st.sampled_from(sorted(LOSSES)), st.sets(st.integers(0, 4))
+)
+def test_every_method_equals_torch(examples: list[Example], loss: str, forward_after: set[int]) -> None:
+    parameters = Parameters()
+    total = torch.cat([write(Plain(), parameters, example, loss) for example in examples])
+    total.sum().backward()
+    expected = results(total.detach()[:, None], parameters)
+    for method in METHODS:
+        parameters.zero_grad()
+        graph = Recorded(method, torch.device("cpu"), torch.double)
+        losses = []
+        for place, example in enumerate(examples):
+            losses.append(write(graph, parameters, example, loss))
+            if place in forward_after:
+                graph.forward()
+        values = graph.values(losses)
+        graph.backward(losses)
+        assert_same(results(values, parameters), expected)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_is_computed_is_used_by_what_is_recorded_later(method: str) -> None:
+    parameters = Parameters()
+    graph = Recorded(method, torch.device("cpu"), torch.double)
+    state, plain = graph.lookup(parameters.table, 1), parameters.table[1]
+    for _ in range(4):
+        state = graph.tanh(graph.linear(parameters.square.weight, state, bias=parameters.square.bias))
+        plain = torch.tanh(parameters.square(plain))
+        graph.forward()
+        torch.testing.assert_close(graph.values([state])[0], plain.detach())
+    loss = graph.pick(state, 2)
+    graph.forward()
+    graph.backward([loss])
+    found = results(torch.zeros(()), parameters)
+    parameters.zero_grad()
+    plain[2].backward()
+    assert_same(found, results(torch.zeros(()), parameters))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nothing_recorded(method: str) -> None:
+    graph = Graph(method, torch.device("cpu"))
+    graph.forward()
+    assert graph.schedule() == []
+
+
+def test_a_template_is_scheduled_as_what_it_consists_of() -> None:
+    parameters = Parameters()
+
+    def cell(writer: Writer, left: Value, right: Value) -> Value:
+        gates = writer.linear(parameters.joining.weight, left, right)
+        return writer.tanh(writer.add(gates, writer.multiply(left, right)))
+
+    template = Template.trace(cell, (WIDTH, WIDTH))
+    for method in METHODS:
+        counts, values = [], []
+        for written in (cell, lambda graph, *values: graph.apply(template, values)[0]):
+            graph = Graph(method, torch.device("cpu"), torch.double)
+            tops = []
+            for length in (1, 4, 2, 2):
+                state = graph.lookup(parameters.table, length)
+                for number in range(length):
+                    state = written(graph, state, graph.lookup(parameters.table, number))
+                tops.append(state)
+            steps = graph.schedule()
+            counts.append([(type(step.operation).__name__, step.length) for step in steps])
+            graph.run(steps)
+            values.append(graph.values(tops))
+        assert sorted(counts[0]) == sorted(counts[1])
+        torch.testing.assert_close(values[0], values[1])
+
+
+def steps_of(method: str, write: Callable[[Graph, Parameters], object]) -> list[tuple[str, int]]:
+    graph = Graph(method, torch.device("cpu"), torch.double)
+    write(graph, Parameters())
+    return [(type(step.operation).__name__, step.length) for step in graph.schedule()]
+
+
+def test_the_agenda_waits_for_equal_operations_at_other_depths() -> None:
+    """Section 3.2: the losses of sequences of different lengths, which depth tears apart."""
+
+    def sequences(graph: Graph, parameters: Parameters) -> None:
+        for length in (1, 2, 3):
+            state = graph.lookup(parameters.table, 0)
+            for _ in range(length):
+                state = graph.linear(parameters.square.weight, state)
+            graph.cross_entropy(state, 0)
+
+    products = [("Linear", 3), ("Linear", 2), ("Linear", 1)]
+    assert sorted(steps_of("depth", sequences)) == sorted(
+        [("Lookup", 3), *products, *[("CrossEntropy", 1)] * 3]
+    )
+    assert steps_of("agenda", sequences) == [("Lookup", 3), *products, ("CrossEntropy", 3)]
+    assert len(steps_of("none", sequences)) == 3 + 6 + 3
+
+
+def test_among_equals_cheap_operations_go_before_products() -> None:
+    def two(graph: Graph, parameters: Parameters) -> None:
+        value = graph.lookup(parameters.table, 0)
+        graph.linear(parameters.square.weight, value)
+        graph.tanh(value)
+
+    assert [name for name, _ in steps_of("agenda", two)] == ["Lookup", "Tanh", "Linear"]
+
+
+def test_only_equal_operations_are_batched() -> None:
+    def several(graph: Graph, parameters: Parameters) -> None:
+        value = graph.lookup(parameters.table, 0)
+        other = nn.Parameter(parameters.square.weight.detach().clone())  # equal, but another
+        for weight in (parameters.square.weight, other):
+            graph.linear(weight, value)
+        for training in (True, False):
+            graph.dropout(value, 0.5, training)
+        for stop in (2, 3):
+            graph.tanh(graph.slice(value, 0, stop))
+
+    for method in ("depth", "agenda"):
+        assert all(count == 1 for _, count in steps_of(method, several))
+
+
+def test_arguments_in_their_order_are_used_in_place() -> None:
+    parameters = Parameters()
+    graph = Graph("agenda", torch.device("cpu"), torch.double)
+    values = [graph.lookup(parameters.table, row) for row in range(5)]
+    for value in values:
+        graph.tanh(value)
+    for value in reversed(values):
+        graph.sigmoid(value)
+    reads = {type(step.operation).__name__: step.inputs for step in graph.schedule()}
+    assert reads["Tanh"][0].rows is None
+    assert reads["Sigmoid"][0].rows.tolist() == [4, 3, 2, 1, 0]
+
+
+def test_dropout_drops_only_in_training() -> None:
+    torch.manual_seed(0)
+    table = torch.ones(1, 1000, dtype=torch.double)
+    graph = Graph("agenda", torch.device("cpu"), torch.double)
+    value = graph.lookup(table, 0)
+    dropped, kept = graph.dropout(value, 0.25, training=True), graph.dropout(value, 0.25, training=False)
+    dropped_values, kept_values = graph.values([dropped, kept])
+    assert set(dropped_values.tolist()) == {0.0, 1 / 0.75}
+    assert 0.2 < (dropped_values == 0).double().mean() < 0.3
+    assert (kept_values == 1).all()
+
+
+def test_errors_say_what_is_wrong() -> None:
+    parameters = Parameters()
+    with pytest.raises(ValueError, match="'best' is none of the batching methods none, depth, agenda"):
+        Graph("best", torch.device("cpu"))
+    graph = Graph("agenda", torch.device("cpu"))
+    value = graph.lookup(parameters.table, 0)
+    with pytest.raises(ValueError, match="a width of 2, but the other's width is 4"):
+        graph.add(value, graph.slice(value, 0, 2))
+    with pytest.raises(ValueError, match="a width of 4, but what the weight takes is 8"):
+        graph.linear(parameters.joining.weight, value)
+    with pytest.raises(ValueError, match="a slice from 2 to 9 of a value of width 4"):
+        graph.slice(value, 2, 9)
+    with pytest.raises(ValueError, match="not its own arguments"):
+        Template.trace(lambda writer, value: value, (3,))
