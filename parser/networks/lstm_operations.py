@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from parser.batching.activations import tanh
+from parser.batching.operations.cell import Cell
 from parser.batching.operations.operation import Batch, Gradients, Operation, add_gradient, joined
 from parser.batching.operations.parameterised import Linear
 from parser.batching.operations.template import Template
@@ -18,6 +19,17 @@ from parser.networks.lstm_cell import activate_, activation_slopes
 
 Grain = Literal["cell", "operation"]
 """Whether a cell is recorded as one operation, or as those of which it consists, as in the paper."""
+
+
+def written(
+    grain: Grain,
+    write: Callable[..., Value | tuple[Value, ...]],
+    widths: Sequence[int],
+    indices: int = 0,
+) -> Template:
+    """As `Template.trace`; its operations each by itself, or all as one."""
+    template = Template.trace(write, widths, indices)
+    return Template.of(Cell(template), widths) if grain == "cell" else template
 
 
 class LSTMTemplates(NamedTuple):
@@ -110,6 +122,7 @@ class LSTMStep(Operation):
     """From the gates' input [4 * hidden] and the states before to hidden and cell state."""
 
     is_product = True
+    kept = 2
 
     def __init__(self, weight: Tensor):
         """weight: [4 * hidden, hidden], the recurrent one."""

@@ -25,7 +25,7 @@ from parser.networks.bilstm import (
     over_sequences,
     over_sequences_by_library,
 )
-from parser.networks.lstm_operations import Grain
+from parser.networks.lstm_operations import Grain, written
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ class RecordedTagger:
         def loss(writer: Writer, forward: Value, backward: Value, label: Index) -> Value:
             return writer.cross_entropy(score(writer, forward, backward), label)
 
-        self._score = Template.trace(score, (sizes.hidden_size,) * 2)
-        self._loss = Template.trace(loss, (sizes.hidden_size,) * 2, indices=1)
+        self._score = written(grain, score, (sizes.hidden_size,) * 2)
+        self._loss = written(grain, loss, (sizes.hidden_size,) * 2, indices=1)
 
     def losses(self, graph: Graph, sentence: TaggedSentence) -> Sequence[Value]:
         """Of each word."""

@@ -25,7 +25,7 @@ from parser.batching.operations.template import Template
 from parser.batching.operations.writer import Index, Value, Writer
 from parser.batching.product import times_transposed, transposed_times
 from parser.networks.lstm_cell import activate_
-from parser.networks.lstm_operations import Grain, LSTMStart, gate_gradients
+from parser.networks.lstm_operations import Grain, LSTMStart, gate_gradients, written
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,13 @@ class RecordedTreeLSTM:
         def loss(writer: Writer, state: Value, label: Index) -> Value:
             return writer.cross_entropy(score(writer, state), label)
 
-        self._leaf = Template.trace(start, (), indices=1)
+        self._leaf = written(grain, start, (), indices=1)
         if grain == "cell":
             self._node = Template.of(TreeNode(network.left, network.right), (hidden,) * 4)
         else:
             self._node = Template.trace(_writes_node(network), (hidden,) * 4)
-        self._score = Template.trace(score, (hidden,))
-        self._loss = Template.trace(loss, (hidden,), indices=1)
+        self._score = written(grain, score, (hidden,))
+        self._loss = written(grain, loss, (hidden,), indices=1)
 
     def losses(self, graph: Graph, tree: Tree) -> Sequence[Value]:
         """Of each node."""
@@ -169,6 +169,7 @@ class TreeNode(Operation):
     """From the hidden and cell states of the left and of the right child to those of their parent."""
 
     is_product = True
+    kept = 4
 
     def __init__(self, left: nn.Linear, right: nn.Linear):
         """From hidden to 4 * hidden each, gates in torch's order."""

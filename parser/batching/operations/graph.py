@@ -13,8 +13,8 @@ from parser.batching.operations.alone import alone
 from parser.batching.operations.computation import Computation
 from parser.batching.operations.layout import Applications, Integers, Layout, Part, Step, joined
 from parser.batching.operations.operation import Operation
-from parser.batching.operations.patterns import PatternKey, Patterns, PatternValue
-from parser.batching.operations.schedule import SCHEDULES, Node
+from parser.batching.operations.patterns import PatternKey, PatternNode, Patterns, PatternValue
+from parser.batching.operations.schedule import SCHEDULES
 from parser.batching.operations.template import Template
 from parser.batching.operations.writer import Index, Value, Writer
 
@@ -29,13 +29,22 @@ class Graph(Computation, Writer):
     not computed yet, and recording may go on after it. `backward` adds to the `.grad` of all parameters.
     """
 
-    def __init__(self, method: str, device: torch.device, dtype: torch.dtype = torch.float32):
-        """method: `none`, every operation alone; `depth` or `agenda`, see `schedule`. Raises ValueError."""
+    def __init__(
+        self,
+        method: str,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+        patterns: Patterns | None = None,
+    ):
+        """method: `none`, every operation alone; `depth` or `agenda`, see `schedule`. Raises ValueError.
+
+        patterns: those found by graphs before, which are not to be found again.
+        """
         if method not in METHODS:
             raise ValueError(f"{method!r} is none of the batching methods {', '.join(METHODS)}")
         super().__init__(device, dtype, alone=method == NONE)
         self._method = method
-        self._patterns = Patterns()
+        self._patterns = patterns or Patterns()
         self._pattern: list[PatternValue] = []  # of each value
         self._recorded: dict[Template, _Recorded] = {}
         self._templates: dict[Hashable, Template] = {}
@@ -126,8 +135,7 @@ class Graph(Computation, Writer):
             steps = alone(pending, self._row, self._used, self._device)
         else:
             steps = self._batches(pending)
-        computed = map(self._patterns.computed, map(self._patterns.widths.__getitem__, self._pattern))
-        self._pattern = list(computed)
+        self._forget(pending)
         return steps
 
     def values(self, values: Sequence[Value]) -> Tensor:
@@ -141,12 +149,21 @@ class Graph(Computation, Writer):
             self._recorded[template] = _Recorded(template)
         return self._recorded[template]
 
+    def _forget(self, pending: Sequence[Applications]) -> None:
+        """What was recorded is computed from now on, and nothing more is known of it but its width."""
+        for applications in pending:
+            for place, result in enumerate(applications.template.results):
+                computed = self._patterns.computed(applications.template.widths[result])
+                for first in applications.first.tolist():
+                    self._pattern[first + place] = computed
+
     def _batches(self, pending: Sequence[Applications]) -> list[Step]:
         members = _by_pattern(pending)
-        patterns = [self._patterns.all[number] for number in sorted(members)]
+        every = self._patterns.all
+        numbers = list(chain.from_iterable(every[pattern].nodes for pattern in sorted(members)))
         counts = {number: len(which) for number, (_, which) in members.items()}
         layout = Layout(self._row, self._used)
-        for batch in SCHEDULES[self._method](patterns, counts):
+        for batch in SCHEDULES[self._method](self._patterns.nodes, numbers, counts):
             layout.add(_parts(batch, members))
         return layout.steps(self._device)
 
@@ -189,13 +206,13 @@ def _by_pattern(pending: Sequence[Applications]) -> Members:
     return members
 
 
-def _parts(batch: Sequence[Node], members: Members) -> list[Part]:
+def _parts(batch: Sequence[PatternNode], members: Members) -> list[Part]:
     """Those of one node of one template together."""
     together: dict[tuple[Applications, int], list[Integers]] = {}
-    for pattern, node in batch:
-        applications, which = members[pattern]
-        together.setdefault((applications, node), []).append(which)
+    for node in batch:
+        applications, which = members[node.pattern]
+        together.setdefault((applications, node.place), []).append(which)
     return [
-        Part(applications, applications.template.nodes[node], joined(which))
-        for (applications, node), which in together.items()
+        Part(applications, applications.template.nodes[place], joined(which))
+        for (applications, place), which in together.items()
     ]

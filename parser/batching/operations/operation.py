@@ -13,6 +13,9 @@ import torch
 from torch import Tensor
 
 
+ALL = slice(None)
+
+
 class Batch:
     """Equal operations that run as one."""
 
@@ -34,7 +37,7 @@ class Gradients(NamedTuple):
 
     inputs: Sequence[Tensor | None]
     """Of each input, in its shape; None for nothing."""
-    later: tuple[Tensor, ...] = ()
+    kept: tuple[Tensor, ...] = ()
     """Rows from which the parameters' gradients are computed, those of many batches at a time."""
 
 
@@ -47,7 +50,9 @@ class Operation:
     """Whether each application comes with an integer: a row of a table, or a label."""
     is_product = False
     """Whether it is dear, as matrix products are; among equals the agenda takes cheap ones first."""
-    columns = slice(None)
+    kept = 0
+    """How many tensors `backward` keeps for the parameters' gradients."""
+    columns = ALL
     """The columns of its inputs that it reads; `Batch.inputs` has no others."""
 
     def signature(self) -> Hashable:
@@ -69,11 +74,11 @@ class Operation:
         raise NotImplementedError
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
-        """Add to the parameters' `.grad` what batches left for `later`."""
+        """Add to the parameters' `.grad` what batches kept."""
 
 
 def joined(batches: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:
-    """What batches left for later, one tensor for each that a batch left."""
+    """What batches kept, one tensor for each that a batch kept."""
     if len(batches) == 1:
         return list(batches[0])
     return [torch.cat(parts) for parts in zip(*batches, strict=True)]

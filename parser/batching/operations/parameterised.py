@@ -15,6 +15,7 @@ class Lookup(Operation):
     """A row of a table."""
 
     has_index = True
+    kept = 2
 
     def __init__(self, table: Tensor):
         """table: [entries, width], a parameter or not."""
@@ -30,9 +31,11 @@ class Lookup(Operation):
 
     def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
         assert batch.index is not None
-        return Gradients((), (gradients[0], batch.index) if self.table.requires_grad else ())
+        return Gradients((), (gradients[0], batch.index))
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
+        if not self.table.requires_grad:
+            return
         gradient, rows = joined(batches)
         if self.table.grad is None:
             self.table.grad = torch.zeros_like(self.table)
@@ -43,6 +46,7 @@ class Linear(Operation):
     """weight @ x + bias, where x may be several values of equal width, one after the other."""
 
     is_product = True
+    kept = 2
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None):
         """weight: [out, in]; bias: [out]."""

@@ -2,52 +2,68 @@
 
 Two applications of a template whose arguments look alike get their arguments at the same moment, whatever
 the schedule, so they always run in the same batch. So it is enough to schedule patterns, of which there are
-far fewer: the fifth step of an LSTM is one pattern for all sentences, "a pair of leaves" for all trees.
+far fewer: the fifth step of an LSTM is one pattern for all sentences, "a pair of leaves" for all trees. And
+what was found out about a pattern holds for all graphs to come.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Hashable
+from typing import Any, NamedTuple
 
 from parser.batching.operations.template import Template
 
 PatternKey = tuple[Any, ...]
 """A template, then values of patterns."""
 PatternValue = int
-"""A pattern's result, or, for values that are computed already, just their width."""
+"""A pattern's result; or, for values that are computed already, just their width."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class PatternNode(NamedTuple):
+    """One operation of a pattern, which stands for one of each of its applications."""
+
+    pattern: int
+    place: int
+    """Which of its template's nodes it is."""
+    signature: int
+    """Equal for those that can be one batch."""
+    is_product: bool
+    depth: int
+    """The longest way from something that is computed already."""
+    before: tuple[int, ...]
+    """The nodes, by number, that give its arguments and are not computed already."""
+
+
+class Pattern(NamedTuple):
     """A template applied to values of patterns."""
 
     number: int
-    template: Template
-    arguments: tuple[PatternValue, ...]
+    nodes: range
+    """Their numbers."""
     results: tuple[PatternValue, ...]
 
 
 class Patterns:
-    """Numbers patterns and their values in the order in which they first occur."""
+    """Numbers patterns, their nodes and values in the order in which they first occur."""
 
     def __init__(self) -> None:
         self.found: dict[PatternKey, Pattern] = {}
         self.all: list[Pattern] = []
+        self.nodes: list[PatternNode] = []
         self.widths: list[int] = []
         """Of each pattern value."""
-        self.source: list[tuple[int, int] | None] = []
-        """Of each pattern value, the pattern and which of its results it is; None for computed ones."""
+        self._giver: list[int | None] = []  # of each pattern value, the node; None for computed ones
         self._computed: dict[int, PatternValue] = {}
+        self._signatures: dict[Hashable, int] = {}
 
     def add(self, key: PatternKey) -> Pattern:
         template, *arguments = key
-        first = len(self.widths)
-        pattern = Pattern(
-            len(self.all), template, tuple(arguments), tuple(range(first, first + len(template.results)))
-        )
+        first, value = len(self.nodes), len(self.widths)
+        givers = self._add_nodes(template, [self._giver[argument] for argument in arguments])
+        nodes, values = range(first, len(self.nodes)), range(value, value + len(template.results))
+        pattern = Pattern(len(self.all), nodes, tuple(values))
         self.widths += [template.widths[result] for result in template.results]
-        self.source += [(pattern.number, place) for place in range(len(template.results))]
+        self._giver += [givers[result] for result in template.results]
         self.all.append(pattern)
         self.found[key] = pattern
         return pattern
@@ -57,5 +73,19 @@ class Patterns:
         if width not in self._computed:
             self._computed[width] = len(self.widths)
             self.widths.append(width)
-            self.source.append(None)
+            self._giver.append(None)
         return self._computed[width]
+
+    def _add_nodes(self, template: Template, givers: list[int | None]) -> list[int | None]:
+        """The nodes that give all of the template's values. givers: those that give its arguments."""
+        for place, (node, signature) in enumerate(zip(template.nodes, template.signatures, strict=True)):
+            before = {giver for value in node.arguments if (giver := givers[value]) is not None}
+            depth = 1 + max((self.nodes[giver].depth for giver in before), default=-1)
+            number = self._signatures.setdefault(signature, len(self._signatures))
+            givers += [len(self.nodes)] * len(node.operation.outputs)
+            self.nodes.append(
+                PatternNode(
+                    len(self.all), place, number, node.operation.is_product, depth, tuple(sorted(before))
+                )
+            )
+        return givers

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.operations.layout import Integers, Read, Step
-from parser.batching.operations.operation import Batch, Operation
-
-ALL = slice(None)
+from parser.batching.operations.operation import ALL, Batch, Operation
 
 
 class Runner:
@@ -46,7 +44,7 @@ class Runner:
         gradients = {width: torch.zeros_like(values) for width, values in self._values.items()}
         places = torch.from_numpy(rows).to(self._device)
         gradients[1].index_add_(0, places, gradients[1].new_ones(len(rows), 1))
-        later: dict[Hashable, tuple[Operation, list[tuple[Tensor, ...]]]] = {}
+        kept: dict[Hashable, tuple[Operation, list[tuple[Tensor, ...]]]] = {}
         for step, batch in reversed(self._tape):
             operation, count = step.operation, step.length
             of_outputs = [gradients[width][start : start + count] for width, start in step.outputs]
@@ -54,11 +52,11 @@ class Runner:
             for read, gradient in zip(step.inputs, flowing.inputs, strict=False):
                 if gradient is not None:
                     _scatter(gradients[read.width], read, operation.columns, gradient)
-            if flowing.later and self._alone:
-                operation.accumulate([flowing.later])
-            elif flowing.later:
-                later.setdefault(operation.signature(), (operation, []))[1].append(flowing.later)
-        for operation, batches in later.values():
+            if flowing.kept and self._alone:
+                operation.accumulate([flowing.kept])
+            elif flowing.kept:
+                kept.setdefault(operation.signature(), (operation, []))[1].append(flowing.kept)
+        for operation, batches in kept.values():
             operation.accumulate(batches)
 
     def _reserve(self, width: int, rows: int) -> None:

@@ -1,0 +1,102 @@
+"""A whole template as one operation: the coarse grain.
+
+Its operations run one after the other on the rows of a batch, so there is one node to schedule where there
+were many, and what passes between them needs no place in memory that others know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import torch
+from torch import Tensor
+
+from parser.batching.operations.operation import ALL, Batch, Gradients, Operation
+from parser.batching.operations.template import Template
+
+
+class Cell(Operation):
+    def __init__(self, template: Template):
+        """Raises ValueError for a template of several indices."""
+        if template.indices > 1:
+            raise ValueError(f"a cell takes one index at the most, not {template.indices}")
+        self._template = template
+        self.outputs = tuple(template.widths[result] for result in template.results)
+        self.has_index = template.indices == 1
+        self.is_product = any(node.operation.is_product for node in template.nodes)
+        self.kept = sum(node.operation.kept for node in template.nodes)
+
+    def signature(self) -> Hashable:
+        template = self._template
+        wiring = tuple((node.arguments, node.index) for node in template.nodes)
+        return type(self), template.signatures, wiring, template.results
+
+    def forward(self, batch: Batch) -> None:
+        template = self._template
+        values: list[Tensor] = list(batch.inputs)
+        rows = len(batch.outputs[0])
+        batch.saved = []
+        for node in template.nodes:
+            outputs = [
+                batch.outputs[template.results.index(value)]
+                if value in template.results
+                else batch.outputs[0].new_empty(rows, template.widths[value])
+                for value in range(node.first, node.first + len(node.operation.outputs))
+            ]
+            packs = node.operation.packs(len(node.arguments))
+            inputs = [
+                _joined([values[node.arguments[place]][:, node.operation.columns] for place in pack])
+                for pack in packs
+            ]
+            inner = Batch(inputs, outputs, None if node.index is None else batch.index)
+            node.operation.forward(inner)
+            batch.saved.append(inner)
+            values += outputs
+
+    def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
+        template = self._template
+        flowing = _Flowing(template.widths, batch.outputs[0])
+        for result, gradient in zip(template.results, gradients, strict=True):
+            flowing.add(result, gradient)
+        kept: tuple[Tensor, ...] = ()
+        for node, inner in zip(reversed(template.nodes), reversed(batch.saved), strict=True):
+            operation, outputs = node.operation, range(node.first, node.first + len(inner.outputs))
+            found = operation.backward(inner, [flowing.at(value) for value in outputs])
+            kept = found.kept + kept
+            for pack, joint in zip(operation.packs(len(node.arguments)), found.inputs, strict=False):
+                if joint is not None:
+                    for place, part in zip(pack, joint.chunk(len(pack), dim=1), strict=True):
+                        flowing.add(node.arguments[place], part, operation.columns)
+        return Gradients([flowing.at(argument) for argument in range(template.arguments)], kept)
+
+    def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
+        start = 0
+        for node in self._template.nodes:
+            stop = start + node.operation.kept
+            if stop > start:
+                node.operation.accumulate([batch[start:stop] for batch in batches])
+            start = stop
+
+
+def _joined(values: Sequence[Tensor]) -> Tensor:
+    return values[0] if len(values) == 1 else torch.cat(list(values), dim=1)
+
+
+class _Flowing:
+    """The gradients of a template's values."""
+
+    def __init__(self, widths: Sequence[int], like: Tensor):
+        self._widths, self._like = widths, like
+        self._gradients: dict[int, Tensor] = {}
+
+    def at(self, value: int) -> Tensor:
+        """[rows, width]"""
+        if value not in self._gradients:
+            self._gradients[value] = self._like.new_zeros(len(self._like), self._widths[value])
+        return self._gradients[value]
+
+    def add(self, value: int, gradient: Tensor, columns: slice = ALL) -> None:
+        if value in self._gradients or columns != ALL:
+            self.at(value)[:, columns] += gradient
+        else:
+            self._gradients[value] = gradient.clone()
