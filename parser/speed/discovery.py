@@ -1,4 +1,4 @@
-"""Find the plugins: the modules of `parser.plugins`, and what other packages announce."""
+"""Find the plugins: the modules of `parser.plugins`, but its packages, and what other packages announce."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def installed() -> dict[str, EntryPoint]:
     own = [
         EntryPoint(module.name, f"parser.plugins.{module.name}:PLUGIN", GROUP)
         for module in pkgutil.iter_modules(parser.plugins.__path__)
+        if not module.ispkg
     ]
     for entry in [*own, *entry_points(group=GROUP)]:
         if entry.name in plugins:

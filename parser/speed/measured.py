@@ -19,7 +19,8 @@ from parser.speed.discovery import find
 from parser.speed.stopwatch import PhaseClock, synchronise, time_steps
 
 STEPS_IN_A_TURN = 16
-"""At least, for a turn must have short and long examples. An epoch of less than twice as many is a turn."""
+"""Or an epoch, at least, for a turn must have short and long examples; an epoch of less than twice as many is
+measured whole."""
 STEPS_COUNTED = 4
 """Whose operator calls are counted."""
 GOLDEN = 0.618034
@@ -121,7 +122,7 @@ class MeasuredCell:
     def _steps_of_a_turn(self, wanted: int) -> int:
         """An epoch of few batches is measured whole: each of them is too much of it to be left out."""
         epoch = len(self._by_length)
-        steps = max(STEPS_IN_A_TURN, wanted)
+        steps = max(min(STEPS_IN_A_TURN, epoch), wanted)
         return epoch if epoch < 2 * STEPS_IN_A_TURN and steps <= epoch else steps
 
     def turn(self, number: int, by_phase: bool = False) -> Turn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import pytest
@@ -17,6 +18,7 @@ from parser.batching.operations.template import Template
 from parser.batching.operations.writer import Value, Writer
 
 WIDTH, ENTRIES = 4, 6
+DEVICE = torch.device(os.environ.get("PARSER_TEST_DEVICE", "cpu"))
 
 
 class Parameters(nn.Module):
@@ -27,7 +29,7 @@ class Parameters(nn.Module):
         self.square = nn.Linear(WIDTH, WIDTH)
         self.joining = nn.Linear(2 * WIDTH, WIDTH, bias=False)
         self.cell = nn.GRUCell(WIDTH, WIDTH)
-        self.double()
+        self.to(DEVICE, torch.double)
 
 
 class Plain:
@@ -61,7 +63,7 @@ class Plain:
         return value[element : element + 1]
 
     def cross_entropy(self, scores: Tensor, label: int) -> Tensor:
-        return F.cross_entropy(scores[None], torch.tensor([label]))[None]
+        return F.cross_entropy(scores[None], torch.tensor([label], device=DEVICE))[None]
 
     def module(self, module: nn.Module, *values: Tensor) -> Tensor:
         return module(*(value[None] for value in values))[0]
@@ -133,7 +135,7 @@ def test_every_method_equals_torch(examples: list[Example], loss: str, forward_a
     expected = results(total.detach()[:, None], parameters)
     for method in METHODS:
         parameters.zero_grad()
-        graph = Recorded(method, torch.device("cpu"), torch.double)
+        graph = Recorded(method, DEVICE, torch.double)
         losses = []
         for place, example in enumerate(examples):
             losses.append(write(graph, parameters, example, loss))
@@ -147,7 +149,7 @@ def test_every_method_equals_torch(examples: list[Example], loss: str, forward_a
 @pytest.mark.parametrize("method", METHODS)
 def test_what_is_computed_is_used_by_what_is_recorded_later(method: str) -> None:
     parameters = Parameters()
-    graph = Recorded(method, torch.device("cpu"), torch.double)
+    graph = Recorded(method, DEVICE, torch.double)
     state, plain = graph.lookup(parameters.table, 1), parameters.table[1]
     for _ in range(4):
         state = graph.tanh(graph.linear(parameters.square.weight, state, bias=parameters.square.bias))
@@ -157,15 +159,15 @@ def test_what_is_computed_is_used_by_what_is_recorded_later(method: str) -> None
     loss = graph.pick(state, 2)
     graph.forward()
     graph.backward([loss])
-    found = results(torch.zeros(()), parameters)
+    found = results(torch.zeros(1, device=DEVICE), parameters)
     parameters.zero_grad()
     plain[2].backward()
-    assert_same(found, results(torch.zeros(()), parameters))
+    assert_same(found, results(torch.zeros(1, device=DEVICE), parameters))
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_nothing_recorded(method: str) -> None:
-    graph = Graph(method, torch.device("cpu"))
+    graph = Graph(method, DEVICE)
     graph.forward()
     assert graph.schedule() == []
 
@@ -181,7 +183,7 @@ def test_a_template_is_scheduled_as_what_it_consists_of() -> None:
     for method in METHODS:
         counts, values = [], []
         for written in (cell, lambda graph, *values: graph.apply(template, values)[0]):
-            graph = Graph(method, torch.device("cpu"), torch.double)
+            graph = Graph(method, DEVICE, torch.double)
             tops = []
             for length in (1, 4, 2, 2):
                 state = graph.lookup(parameters.table, length)
@@ -197,7 +199,7 @@ def test_a_template_is_scheduled_as_what_it_consists_of() -> None:
 
 
 def steps_of(method: str, write: Callable[[Graph, Parameters], object]) -> list[tuple[str, int]]:
-    graph = Graph(method, torch.device("cpu"), torch.double)
+    graph = Graph(method, DEVICE, torch.double)
     write(graph, Parameters())
     return [(type(step.operation).__name__, step.length) for step in graph.schedule()]
 
@@ -246,7 +248,7 @@ def test_only_equal_operations_are_batched() -> None:
 
 def test_arguments_in_their_order_are_used_in_place() -> None:
     parameters = Parameters()
-    graph = Graph("agenda", torch.device("cpu"), torch.double)
+    graph = Graph("agenda", DEVICE, torch.double)
     values = [graph.lookup(parameters.table, row) for row in range(5)]
     for value in values:
         graph.tanh(value)
@@ -259,8 +261,8 @@ def test_arguments_in_their_order_are_used_in_place() -> None:
 
 def test_dropout_drops_only_in_training() -> None:
     torch.manual_seed(0)
-    table = torch.ones(1, 1000, dtype=torch.double)
-    graph = Graph("agenda", torch.device("cpu"), torch.double)
+    table = torch.ones(1, 1000, dtype=torch.double, device=DEVICE)
+    graph = Graph("agenda", DEVICE, torch.double)
     value = graph.lookup(table, 0)
     dropped, kept = graph.dropout(value, 0.25, training=True), graph.dropout(value, 0.25, training=False)
     dropped_values, kept_values = graph.values([dropped, kept])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Sequence
 
@@ -20,6 +21,7 @@ from parser.networks.tagger import RecordedTagger, TaggedSentence, Tagger, Tagge
 from parser.networks.tree_lstm import RecordedTreeLSTM, Tree, TreeLSTM
 
 WORDS, LABELS, CHARACTERS = 20, 5, 9
+DEVICE = torch.device(os.environ.get("PARSER_TEST_DEVICE", "cpu"))
 GRAINS: tuple[Grain, ...] = ("cell", "operation")
 
 
@@ -58,7 +60,7 @@ def plain_lstm(lstm: nn.LSTM, suffix: str, vectors: Sequence[Tensor]) -> list[Te
     weight_in, weight, bias = (
         getattr(lstm, f"{name}_{suffix}") for name in ("weight_ih", "weight_hh", "bias_ih")
     )
-    hidden = cell = torch.zeros(lstm.hidden_size, dtype=torch.double)
+    hidden = cell = torch.zeros(lstm.hidden_size, dtype=torch.double, device=DEVICE)
     states = []
     for vector in vectors:
         into, forget, new, out = (weight_in @ vector + weight @ hidden + bias).chunk(4)
@@ -89,7 +91,7 @@ def plain_tagger(tagger: Tagger, sentence: TaggedSentence) -> Tensor:
     if tagger.middle:
         states = [tagger.middle(state).tanh() for state in states]
     scores = torch.stack([tagger.scores(state) for state in states])
-    return F.cross_entropy(scores, torch.tensor(sentence.labels), reduction="sum")
+    return F.cross_entropy(scores, torch.tensor(sentence.labels, device=DEVICE), reduction="sum")
 
 
 @pytest.mark.parametrize("lengths", [(5, 1, 3, 7), (1,), (4, 4, 4)])
@@ -106,14 +108,14 @@ def test_taggers_are_equal(lengths: tuple[int, ...], spelled: bool) -> None:
         characters=CHARACTERS if spelled else 0,
         character_size=5,
     )
-    tagger, batch = Tagger(sizes).double(), sentences(lengths, spelled)
+    tagger, batch = Tagger(sizes).to(DEVICE, torch.double), sentences(lengths, spelled)
     expected = of_torch(torch.stack([plain_tagger(tagger, sentence) for sentence in batch]).sum(), tagger)
     for library in (False, True):
         assert of_torch(tagger.loss(batch, library), tagger) == pytest.approx(expected, rel=1e-8)
     for grain in GRAINS:
         recorded = RecordedTagger(tagger, grain)
         for method in METHODS:
-            graph = Graph(method, torch.device("cpu"), torch.double)
+            graph = Graph(method, DEVICE, torch.double)
             losses = [value for sentence in batch for value in recorded.losses(graph, sentence)]
             loss = graph.values(losses).sum().item()
             graph.backward(losses)
@@ -155,26 +157,26 @@ def plain_tree(network: TreeLSTM, tree: Tree) -> Tensor:
         cell.append(into.sigmoid() * new.tanh() + forget_left * cell[left] + forget_right * cell[right])
         hidden.append(out.sigmoid() * cell[-1].tanh())
     scores = torch.stack([network.scores(state) for state in hidden])
-    return F.cross_entropy(scores, torch.from_numpy(tree.labels), reduction="sum")
+    return F.cross_entropy(scores, torch.from_numpy(tree.labels).to(DEVICE), reduction="sum")
 
 
 @settings(deadline=None, max_examples=20)
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=6), st.randoms(use_true_random=False))
 def test_tree_lstms_are_equal(leaves: list[int], draw: random.Random) -> None:
     torch.manual_seed(0)
-    network = TreeLSTM(WORDS, LABELS, word_size=7, hidden_size=6).double()
+    network = TreeLSTM(WORDS, LABELS, word_size=7, hidden_size=6).to(DEVICE, torch.double)
     trees = [random_tree(count, draw) for count in leaves]
     expected = of_torch(torch.stack([plain_tree(network, tree) for tree in trees]).sum(), network)
     for grain in GRAINS:
         recorded = RecordedTreeLSTM(network, grain)
         for method in METHODS:
-            graph = Graph(method, torch.device("cpu"), torch.double)
+            graph = Graph(method, DEVICE, torch.double)
             losses = [value for tree in trees for value in recorded.losses(graph, tree)]
             loss = graph.values(losses).sum().item()
             graph.backward(losses)
             assert outcome(loss, network) == pytest.approx(expected, rel=1e-8), (grain, method)
         for by_height in (True, False):
-            known = KnownComputation(torch.device("cpu"), torch.double)
+            known = KnownComputation(DEVICE, torch.double)
             calls, numbers = recorded.calls(trees, by_height)
             known.run(known.schedule(calls))
             loss = known.rows(numbers, 1).sum().item()

@@ -1,0 +1,20 @@
+"""The BiLSTM tagger that reads rare words by their characters (Neubig et al. 2017)."""
+
+from __future__ import annotations
+
+from parser.plugins.bilstm_tagger import BiLSTMTagger, BiLSTMTaggerSettings
+
+
+class BiLSTMCharTaggerSettings(BiLSTMTaggerSettings):
+    characters: bool = True
+    word_size: int = 256
+    """Of which each direction of the characters' BiLSTM gives half."""
+
+
+class BiLSTMCharTagger(BiLSTMTagger):
+    name = "bilstm_char_tagger"
+    paper = "Neubig et al. 2017, Table 1 (BiLSTM w/ char)"
+    Settings = BiLSTMCharTaggerSettings
+
+
+PLUGIN = BiLSTMCharTagger

@@ -1,0 +1,177 @@
+"""A BiLSTM tagger (Neubig et al. 2017): by operations batched on the fly, by hand, and by the library.
+
+`manual` runs all sentences of a batch together, a call for each step of the longest, without padding.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from parser.config import Settings, data_path
+from parser.networks.lstm_operations import Grain
+from parser.networks.tagger import RecordedTagger, TaggedSentence, Tagger, TaggerSizes
+from parser.plugins import Mode, Setup, Work
+from parser.plugins.support.training import ByTorch, Forward, InGraph, Training
+from parser.treebank.tagged_text import UNKNOWN, TaggedWord, labels_of, numbered, read_tagged_text
+
+CHECKED = 6
+"""Sentences on which the methods must agree."""
+IN_GRAPH = ("none", "depth", "agenda")
+
+
+class MadeSentences(Settings):
+    """Sentences of random words, whose labels depend on the word and the one before it."""
+
+    sentences: int = Field(48, gt=0)
+    shortest: int = Field(3, gt=0)
+    longest: int = Field(20, gt=0)
+    vocabulary: int = Field(1000, gt=0)
+    labels: int = Field(10, gt=0)
+
+
+class BiLSTMTaggerSettings(Settings):
+    data: str | None = None
+    """Sentences of `word|label`, one a line; ${PARSER_DATA} stands for the data folder. null: `made`."""
+    made: MadeSentences = MadeSentences()
+    characters: bool = False
+    """Whether rare words are read by their characters."""
+    rare: int = 5
+    """Words that occur less often are unknown."""
+    grain: Grain = "cell"
+    """What a graph's nodes are: whole cells, or single operations as in the paper."""
+    word_size: int = Field(128, gt=0)
+    hidden_size: int = Field(256, gt=0)
+    """Each way."""
+    layers: int = Field(1, gt=0)
+    middle_size: int = Field(32, ge=0)
+    """Of the layer between the BiLSTM and the labels; 0 for none."""
+    character_size: int = Field(64, gt=0)
+    learning_rate: float = Field(1e-3, gt=0)
+
+
+class BiLSTMTagger:
+    name = "bilstm_tagger"
+    paper = "Neubig et al. 2017, Table 1 (BiLSTM), Figure 2"
+    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*IN_GRAPH, "manual", "library")}
+    Settings: ClassVar[type[BiLSTMTaggerSettings]] = BiLSTMTaggerSettings
+
+    def skip(self, setup: Setup) -> str | None:
+        if setup.settings.data is None or Path(data_path(setup.settings.data)).is_file():
+            return None
+        return f"no file {data_path(setup.settings.data)}"
+
+    def prepare(self, setup: Setup) -> None:
+        self._setup = setup
+        settings: BiLSTMTaggerSettings = setup.settings
+        if settings.data:
+            sentences = read_tagged_text(Path(data_path(settings.data)))
+        else:
+            sentences = make_sentences(settings.made, setup.seed)
+        sizes, self._sentences = prepare_sentences(settings, sentences)
+        torch.manual_seed(setup.seed)
+        self._tagger = Tagger(sizes).to(setup.device)
+        self._training = Training(setup, self._tagger, self._forward(), settings.learning_rate)
+
+    def batches(self) -> list[list[TaggedSentence]]:
+        """The longest sentences of a batch first, so that those still running are its first ones."""
+        shuffled = list(self._sentences)
+        random.Random(self._setup.seed).shuffle(shuffled)
+        return [_longest_first(batch) for batch in _cut(shuffled, self._setup.batch_size)]
+
+    def run(self, batch: Sequence[TaggedSentence]) -> None:
+        self._training.step(batch)
+
+    def check(self) -> Tensor:
+        batches = _cut(self._sentences[:CHECKED], self._setup.batch_size)
+        return self._training.loss_and_gradients([_longest_first(batch) for batch in batches])
+
+    def work(self, batch: Sequence[TaggedSentence]) -> Work:
+        return Work(
+            sentences=len(batch),
+            tokens=sum(len(sentence.words) for sentence in batch),
+            # The backward pass has two products for each of the forward pass.
+            operations=3.0 * sum(operations(self._tagger.sizes, sentence) for sentence in batch),
+            padding=None if self._setup.method == "library" else 0.0,
+        )
+
+    def _forward(self) -> Callable[[Any], Forward]:
+        setup, tagger = self._setup, self._tagger
+        if setup.method in IN_GRAPH:
+            return InGraph(setup, RecordedTagger(tagger, setup.settings.grain).losses)
+        return ByTorch(setup, partial(tagger.loss, library=setup.method == "library"))
+
+
+def make_sentences(made: MadeSentences, seed: int) -> list[list[TaggedWord]]:
+    draw = random.Random(seed)
+    sentences = []
+    for _ in range(made.sentences):
+        words = [draw.randrange(made.vocabulary) for _ in range(draw.randint(made.shortest, made.longest))]
+        labels = ((word + before) % made.labels for before, word in zip([0, *words], words, strict=False))
+        sentences.append(
+            [TaggedWord(f"w{word}", str(label)) for word, label in zip(words, labels, strict=True)]
+        )
+    return sentences
+
+
+def prepare_sentences(
+    settings: BiLSTMTaggerSettings, sentences: Sequence[Sequence[TaggedWord]]
+) -> tuple[TaggerSizes, list[TaggedSentence]]:
+    words = numbered((word.word for sentence in sentences for word in sentence), settings.rare)
+    characters = numbered(character for sentence in sentences for word in sentence for character in word.word)
+    labels = labels_of(sentences)
+    sizes = TaggerSizes(
+        words=len(words) + 1,
+        labels=len(labels),
+        word_size=settings.word_size,
+        hidden_size=settings.hidden_size,
+        layers=settings.layers,
+        middle_size=settings.middle_size,
+        characters=len(characters) + 1 if settings.characters else 0,
+        character_size=settings.character_size,
+    )
+    return sizes, [
+        TaggedSentence(
+            [words.get(word.word, UNKNOWN) for word in sentence],
+            [labels[word.label] for word in sentence],
+            {
+                place: [characters[character] for character in word.word]
+                for place, word in enumerate(sentence)
+                if settings.characters and word.word not in words
+            },
+        )
+        for sentence in sentences
+    ]
+
+
+def operations(sizes: TaggerSizes, sentence: TaggedSentence) -> float:
+    """Floating-point operations of the products of a forward pass; a first step has no recurrent one."""
+
+    def bilstm(frames: int, inputs: int, hidden: int) -> int:
+        return 2 * 4 * hidden * (frames * inputs + (frames - 1) * hidden)
+
+    words, hidden, middle = len(sentence.words), sizes.hidden_size, sizes.middle_size
+    products = bilstm(words, sizes.word_size, hidden)
+    products += (sizes.layers - 1) * bilstm(words, 2 * hidden, hidden)
+    products += words * ((2 * hidden + sizes.labels) * middle if middle else 2 * hidden * sizes.labels)
+    for spelling in sentence.spellings.values():
+        products += bilstm(len(spelling), sizes.character_size, sizes.word_size // 2)
+    return 2.0 * products
+
+
+def _longest_first(batch: Sequence[TaggedSentence]) -> list[TaggedSentence]:
+    return sorted(batch, key=lambda sentence: -len(sentence.words))
+
+
+def _cut(sentences: Sequence[TaggedSentence], size: int) -> list[Sequence[TaggedSentence]]:
+    return [sentences[start : start + size] for start in range(0, len(sentences), size)]
+
+
+PLUGIN = BiLSTMTagger

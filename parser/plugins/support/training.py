@@ -1,0 +1,109 @@
+"""Training steps of networks that are computed in a graph, as calls known in advance, or by torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from parser.batching.operations.computation import Computation
+from parser.batching.operations.graph import Graph
+from parser.batching.operations.known import KnownComputation
+from parser.batching.operations.layout import Applications, Integers, Step
+from parser.batching.operations.patterns import Patterns
+from parser.batching.operations.writer import Value
+from parser.plugins import Setup
+
+
+class Forward(NamedTuple):
+    """A loss, and what adds its gradients to the parameters'."""
+
+    loss: Tensor
+    backward: Callable[[], None]
+
+
+class Training:
+    """Steps of Adam on the sum of a batch's losses."""
+
+    def __init__(self, setup: Setup, network: nn.Module, forward: Callable[[Any], Forward], rate: float):
+        """forward: of a batch; names the phases of its work itself."""
+        self._setup, self._network, self._forward = setup, network, forward
+        weights = [weight for weight in network.parameters() if weight.requires_grad]
+        self._optimizer = torch.optim.Adam(weights, lr=rate, fused=True)
+
+    def step(self, batch: Any) -> None:
+        phase = self._setup.phase
+        _, backward = self._forward(batch)
+        with phase("backward"):
+            self._optimizer.zero_grad()
+            backward()
+        with phase("update"):
+            self._optimizer.step()
+
+    def loss_and_gradients(self, batches: Sequence[Any]) -> Tensor:
+        """[1 + weights] The loss of some batches, and the norm of each weight's gradient."""
+        self._optimizer.zero_grad()
+        losses = []
+        for batch in batches:
+            loss, backward = self._forward(batch)
+            backward()
+            losses.append(loss.detach())
+        (weights,) = (group["params"] for group in self._optimizer.param_groups)
+        norms = [weight.grad.norm() if weight.grad is not None else losses[0] * 0 for weight in weights]
+        self._optimizer.zero_grad()
+        return torch.stack([torch.stack(losses).sum(), *norms])
+
+
+class InGraph:
+    """The forward pass of examples that are recorded one after the other."""
+
+    def __init__(self, setup: Setup, record: Callable[[Graph, Any], Sequence[Value]]):
+        """record: writes one example, and gives its losses."""
+        self._setup, self._record = setup, record
+        self._patterns = Patterns()
+
+    def __call__(self, batch: Sequence[Any]) -> Forward:
+        setup = self._setup
+        with setup.phase("graph"):
+            graph = Graph(setup.method, setup.device, patterns=self._patterns)
+            losses = [value for example in batch for value in self._record(graph, example)]
+        with setup.phase("scheduling"):
+            steps = graph.schedule()
+        return _run(setup, graph, steps, losses)
+
+
+class KnownInAdvance:
+    """The forward pass of a structure that is known in advance."""
+
+    def __init__(self, setup: Setup, calls: Callable[[Any], tuple[list[Applications], Integers]]):
+        """calls: those of a batch, and the numbers of its losses."""
+        self._setup, self._calls = setup, calls
+
+    def __call__(self, batch: Any) -> Forward:
+        setup = self._setup
+        with setup.phase("scheduling"):
+            computation = KnownComputation(setup.device)
+            calls, losses = self._calls(batch)
+            steps = computation.schedule(calls)
+        return _run(setup, computation, steps, losses.tolist())
+
+
+def _run(setup: Setup, computation: Computation, steps: list[Step], losses: list[Value]) -> Forward:
+    with setup.phase("forward"):
+        computation.run(steps)
+        loss = computation.rows(losses, 1).sum()
+    return Forward(loss, lambda: computation.backward(losses))
+
+
+class ByTorch:
+    """The forward pass of what is batched by hand, differentiated by torch."""
+
+    def __init__(self, setup: Setup, loss: Callable[[Any], Tensor]):
+        self._setup, self._loss = setup, loss
+
+    def __call__(self, batch: Any) -> Forward:
+        with self._setup.phase("forward"):
+            loss = self._loss(batch)
+        return Forward(loss, loss.backward)

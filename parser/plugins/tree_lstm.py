@@ -1,0 +1,146 @@
+"""A binary Tree-LSTM (Neubig et al. 2017): by operations batched on the fly, and by levels known in advance.
+
+`levels` runs all nodes of equal height together, `manual` those of equal place in their trees, column by
+column, as one pads; both know the trees before anything is computed and record nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from parser.config import Settings, data_path
+from parser.networks.lstm_operations import Grain
+from parser.networks.tree_lstm import RecordedTreeLSTM, Tree, TreeLSTM
+from parser.plugins import Mode, Setup, Work
+from parser.plugins.support.training import Forward, InGraph, KnownInAdvance, Training
+from parser.treebank.labelled_trees import LabelledTree, read_labelled_trees
+from parser.treebank.tagged_text import UNKNOWN, numbered
+
+CHECKED = 6
+"""Trees on which the methods must agree."""
+IN_GRAPH = ("none", "depth", "agenda")
+
+
+class MadeTrees(Settings):
+    """Trees of random shapes and words, with labels that depend on the words below."""
+
+    trees: int = Field(48, gt=0)
+    longest: int = Field(20, gt=0)
+    """Words."""
+    vocabulary: int = Field(1000, gt=0)
+    labels: int = Field(5, gt=0)
+
+
+class TreeLSTMSettings(Settings):
+    data: str | None = None
+    """Labelled binary trees, one a line; ${PARSER_DATA} stands for the data folder. null: `made`."""
+    made: MadeTrees = MadeTrees()
+    grain: Grain = "cell"
+    """What a graph's nodes are: whole cells, or single operations as in the paper."""
+    word_size: int = Field(128, gt=0)
+    hidden_size: int = Field(256, gt=0)
+    learning_rate: float = Field(1e-3, gt=0)
+
+
+class TreeLSTMPlugin:
+    name = "tree_lstm"
+    paper = "Neubig et al. 2017, Table 1 (TreeLSTM), Figure 3"
+    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*IN_GRAPH, "manual", "levels")}
+    Settings = TreeLSTMSettings
+
+    def skip(self, setup: Setup) -> str | None:
+        if setup.settings.data is None or Path(data_path(setup.settings.data)).is_file():
+            return None
+        return f"no file {data_path(setup.settings.data)}"
+
+    def prepare(self, setup: Setup) -> None:
+        self._setup = setup
+        settings: TreeLSTMSettings = setup.settings
+        if settings.data:
+            trees = read_labelled_trees(Path(data_path(settings.data)))
+        else:
+            trees = make_trees(settings.made, setup.seed)
+        words = numbered(word for tree in trees for word in tree.words)
+        self._trees = [prepare_tree(tree, words) for tree in trees]
+        torch.manual_seed(setup.seed)
+        labels = 1 + max(max(tree.labels) for tree in trees)
+        network = TreeLSTM(len(words) + 1, labels, settings.word_size, settings.hidden_size)
+        self._network = network.to(setup.device)
+        self._training = Training(setup, self._network, self._forward(), settings.learning_rate)
+
+    def batches(self) -> list[list[Tree]]:
+        shuffled = list(self._trees)
+        random.Random(self._setup.seed).shuffle(shuffled)
+        return _cut(shuffled, self._setup.batch_size)
+
+    def run(self, batch: Sequence[Tree]) -> None:
+        self._training.step(batch)
+
+    def check(self) -> Tensor:
+        return self._training.loss_and_gradients(_cut(self._trees[:CHECKED], self._setup.batch_size))
+
+    def work(self, batch: Sequence[Tree]) -> Work:
+        return Work(
+            sentences=len(batch),
+            tokens=sum(len(tree.words) for tree in batch),
+            # The backward pass has two products for each of the forward pass.
+            operations=3.0 * sum(operations(self._network, len(tree.words)) for tree in batch),
+            padding=0.0,
+        )
+
+    def _forward(self) -> Callable[[Any], Forward]:
+        recorded = RecordedTreeLSTM(self._network, self._setup.settings.grain)
+        if self._setup.method in IN_GRAPH:
+            return InGraph(self._setup, recorded.losses)
+        calls = partial(recorded.calls, by_height=self._setup.method == "levels")
+        return KnownInAdvance(self._setup, calls)
+
+
+def prepare_tree(tree: LabelledTree, words: dict[str, int]) -> Tree:
+    numbers = [words.get(word, UNKNOWN) for word in tree.words]
+    parts = (numbers, tree.labels, tree.left, tree.right, tree.heights())
+    return Tree(*(np.array(part, np.int64) for part in parts))
+
+
+def make_trees(made: MadeTrees, seed: int) -> list[LabelledTree]:
+    """Each node's label is the sum of the numbers of the words below, modulo the number of labels."""
+    draw = random.Random(seed)
+    trees = []
+    for _ in range(made.trees):
+        words = [draw.randrange(made.vocabulary) for _ in range(draw.randint(1, made.longest))]
+        sums, left, right = list(words), [], []
+        loose = list(range(len(words)))  # nodes without a parent yet, from left to right
+        while len(loose) > 1:
+            place = draw.randrange(len(loose) - 1)
+            left.append(loose[place])
+            right.append(loose[place + 1])
+            loose[place : place + 2] = [len(sums)]
+            sums.append(sums[left[-1]] + sums[right[-1]])
+        labels = [total % made.labels for total in sums]
+        trees.append(LabelledTree([f"w{word}" for word in words], labels, left, right))
+    return trees
+
+
+def operations(network: TreeLSTM, words: int) -> float:
+    """Floating-point operations of the products of a tree's forward pass."""
+    hidden = network.hidden_size
+    leaf = 3 * hidden * network.leaf.in_features
+    other = 2 * 4 * hidden * hidden
+    scores = hidden * network.scores.out_features
+    return 2.0 * (words * leaf + (words - 1) * other + (2 * words - 1) * scores)
+
+
+def _cut(trees: Sequence[Tree], size: int) -> list[list[Tree]]:
+    return [list(trees[start : start + size]) for start in range(0, len(trees), size)]
+
+
+PLUGIN = TreeLSTMPlugin

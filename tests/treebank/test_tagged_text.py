@@ -1,0 +1,24 @@
+from pathlib import Path
+
+import pytest
+
+from parser.treebank.tagged_text import TaggedWord, labels_of, numbered, read_tagged_text
+
+
+def test_words_may_hold_bars(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text("either|or|O Paris|I-LOC\n\n.|O\n", encoding="utf-8")
+    sentences = read_tagged_text(path)
+    assert sentences == [[TaggedWord("either|or", "O"), TaggedWord("Paris", "I-LOC")], [TaggedWord(".", "O")]]
+    assert labels_of(sentences) == {"O": 0, "I-LOC": 1}
+
+
+def test_a_word_without_a_label(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text("fine|O\nnot fine|O\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"text.txt:2: 'not' is not a word, \|, and its label"):
+        read_tagged_text(path)
+
+
+def test_rare_items_have_no_number() -> None:
+    assert numbered("abcabca", least=3) == {"a": 1}
