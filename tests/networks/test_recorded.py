@@ -1,10 +1,11 @@
-"""Taggers and Tree-LSTMs: every way of batching equals a plain loop over words and nodes."""
+"""Taggers, parsers and Tree-LSTMs: every way of batching equals a plain loop over words and nodes."""
 
 from __future__ import annotations
 
 import os
 import random
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -16,6 +17,9 @@ from torch import Tensor, nn
 
 from parser.batching.operations.graph import METHODS, Graph
 from parser.batching.operations.known import KnownComputation
+from parser.networks.decisions import Decisions, FeatureSentence
+from parser.networks.feature_parser import FeatureParser, FeatureParserSizes, RecordedFeatureParser
+from parser.networks.hybrid_states import NOTHING
 from parser.networks.lstm_operations import Grain
 from parser.networks.tagger import RecordedTagger, TaggedSentence, Tagger, TaggerSizes
 from parser.networks.tree_lstm import RecordedTreeLSTM, Tree, TreeLSTM
@@ -122,6 +126,56 @@ def test_taggers_are_equal(lengths: tuple[int, ...], spelled: bool) -> None:
             assert outcome(loss, tagger) == pytest.approx(expected, rel=1e-8), (grain, method)
         scores = [value for sentence in batch for value in recorded.scores(graph, sentence)]
         torch.testing.assert_close(graph.values(scores), tagger.score(batch, library=False))
+
+
+def plain_parser_loss(network: FeatureParser, sentence: FeatureSentence) -> Tensor:
+    """Step by step. Which transitions are compared is `Decisions`' to say, which has tests of its own."""
+    vectors = [
+        torch.cat([network.words[word], network.tags[tag]])
+        for word, tag in zip(sentence.words, sentence.tags, strict=True)
+    ]
+    read = plain_bilstm(network.reader, vectors)
+    decisions = Decisions([sentence], network.sizes.labels, network.sizes.explore)
+    kinds = [0] + [1] * network.sizes.labels + [2] * network.sizes.labels
+    losses = [torch.zeros((), dtype=torch.double, device=DEVICE)]
+    for _, shown in decisions:
+        features = [network.nothing[0] if place == NOTHING else read[place] for place in shown[0].tolist()]
+        scores = network.scores(network.middle(torch.cat(features)).tanh())
+        chosen = decisions.take(scores.detach().cpu().numpy()[None])
+        for pair in chosen.pairs.tolist():
+            right, wrong = (scores[kinds[one]] + scores[3 + one] for one in divmod(pair, len(kinds)))
+            losses.append(1 + wrong - right)
+    return torch.stack(losses).sum()
+
+
+@pytest.mark.parametrize("heads", [[[1, 3, 1], [1], [4, 0, 1, 1]], [[1]]])
+def test_feature_parsers_are_equal(heads: list[list[int]]) -> None:
+    torch.manual_seed(0)
+    draw = np.random.default_rng(3)
+    sizes = FeatureParserSizes(WORDS, 4, LABELS, 5, 3, hidden_size=4, middle_size=6, explore=0.5)
+    network = FeatureParser(sizes).to(DEVICE, torch.double)
+    batch = [
+        FeatureSentence(
+            draw.integers(WORDS, size=len(own) + 1).tolist(),
+            draw.integers(4, size=len(own) + 1).tolist(),
+            own,
+            draw.integers(LABELS, size=len(own)).tolist(),
+            draw.random(2 * len(own)),
+        )
+        for own in heads
+    ]
+    total = torch.stack([plain_parser_loss(network, sentence) for sentence in batch]).sum()
+    expected = of_torch(total, network)
+    for library in (False, True):
+        assert of_torch(network.loss(batch, library), network) == pytest.approx(expected, rel=1e-8)
+    for grain in GRAINS:
+        recorded = RecordedFeatureParser(network, grain)
+        for method in METHODS:
+            graph = Graph(method, DEVICE, torch.double)
+            losses = recorded.losses(graph, batch, lambda name: nullcontext())
+            loss = graph.values(losses).sum().item()
+            graph.backward(losses)
+            assert outcome(loss, network) == pytest.approx(expected, rel=1e-8), (grain, method)
 
 
 def random_tree(leaves: int, draw: random.Random) -> Tree:

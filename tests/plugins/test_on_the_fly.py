@@ -1,4 +1,4 @@
-"""The taggers and the Tree-LSTM as the speed harness measures them."""
+"""The plugins of operations batched on the fly as the speed harness measures them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from parser.plugins import Setup
 from parser.plugins.bilstm_char_tagger import BiLSTMCharTagger, BiLSTMCharTaggerSettings
 from parser.plugins.bilstm_tagger import BiLSTMTagger, BiLSTMTaggerSettings, MadeSentences
 from parser.plugins.bilstm_tagger import operations as operations_of_sentence
+from parser.plugins.transition_parser import TransitionParser, TransitionParserSettings
 from parser.plugins.tree_lstm import MadeTrees, TreeLSTMPlugin, TreeLSTMSettings, make_trees
 from parser.speed.conformance import faults_of
 
@@ -69,7 +70,17 @@ class FineTree(TreeLSTMPlugin):
     Settings = FineTreeSettings
 
 
-PLUGINS = (SmallTagger, DeepTagger, SmallCharTagger, SmallTree, FineTree)
+class SmallParserSettings(TransitionParserSettings):
+    word_size: int = 6
+    hidden_size: int = 5
+    middle_size: int = 4
+
+
+class SmallParser(TransitionParser):
+    Settings = SmallParserSettings
+
+
+PLUGINS = (SmallTagger, DeepTagger, SmallCharTagger, SmallTree, FineTree, SmallParser)
 
 
 def prepared(plugin, method, size=4, device="cpu", **changed):
