@@ -26,15 +26,7 @@ from parser.networks.bilstm import (
     over_sequences_by_library,
 )
 from parser.networks.lstm_operations import Grain, written
-
-
-@dataclass(frozen=True)
-class TaggedSentence:
-    """Numbers of words and of their labels; spellings: of the words that are read by them, by place."""
-
-    words: list[int]
-    labels: list[int]
-    spellings: dict[int, list[int]]
+from parser.treebank.tagged_text import TaggedSentence
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from parser.config import Settings, data_path
 from parser.networks.lstm_operations import Grain
-from parser.networks.tagger import RecordedTagger, TaggedSentence, Tagger, TaggerSizes
+from parser.networks.tagger import RecordedTagger, Tagger, TaggerSizes
 from parser.plugins import Mode, Setup, Work
 from parser.plugins.support.training import ByTorch, Forward, InGraph, Training
-from parser.treebank.tagged_text import UNKNOWN, TaggedWord, labels_of, numbered, read_tagged_text
+from parser.treebank.tagged_text import TaggedSentence, TaggedWord, TagVocabulary, read_tagged_text
 
 CHECKED = 6
 """Sentences on which the methods must agree."""
@@ -75,9 +75,10 @@ class BiLSTMTagger:
             sentences = read_tagged_text(Path(data_path(settings.data)))
         else:
             sentences = make_sentences(settings.made, setup.seed)
-        sizes, self._sentences = prepare_sentences(settings, sentences)
+        vocabulary = TagVocabulary.of(sentences, settings.rare)
+        self._sentences = [vocabulary.number(sentence, settings.characters) for sentence in sentences]
         torch.manual_seed(setup.seed)
-        self._tagger = Tagger(sizes).to(setup.device)
+        self._tagger = Tagger(sizes_of(settings, vocabulary)).to(setup.device)
         self._training = Training(setup, self._tagger, self._forward(), settings.learning_rate)
 
     def batches(self) -> list[list[TaggedSentence]]:
@@ -121,34 +122,17 @@ def make_sentences(made: MadeSentences, seed: int) -> list[list[TaggedWord]]:
     return sentences
 
 
-def prepare_sentences(
-    settings: BiLSTMTaggerSettings, sentences: Sequence[Sequence[TaggedWord]]
-) -> tuple[TaggerSizes, list[TaggedSentence]]:
-    words = numbered((word.word for sentence in sentences for word in sentence), settings.rare)
-    characters = numbered(character for sentence in sentences for word in sentence for character in word.word)
-    labels = labels_of(sentences)
-    sizes = TaggerSizes(
-        words=len(words) + 1,
-        labels=len(labels),
+def sizes_of(settings: BiLSTMTaggerSettings, vocabulary: TagVocabulary) -> TaggerSizes:
+    return TaggerSizes(
+        words=len(vocabulary.words) + 1,
+        labels=len(vocabulary.labels),
         word_size=settings.word_size,
         hidden_size=settings.hidden_size,
         layers=settings.layers,
         middle_size=settings.middle_size,
-        characters=len(characters) + 1 if settings.characters else 0,
+        characters=len(vocabulary.characters) + 1 if settings.characters else 0,
         character_size=settings.character_size,
     )
-    return sizes, [
-        TaggedSentence(
-            [words.get(word.word, UNKNOWN) for word in sentence],
-            [labels[word.label] for word in sentence],
-            {
-                place: [characters[character] for character in word.word]
-                for place, word in enumerate(sentence)
-                if settings.characters and word.word not in words
-            },
-        )
-        for sentence in sentences
-    ]
 
 
 def operations(sizes: TaggerSizes, sentence: TaggedSentence) -> float:

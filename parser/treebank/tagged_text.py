@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,7 +40,42 @@ def numbered(items: Iterable[str], least: int = 1) -> dict[str, int]:
     return {item: number for number, item in enumerate(frequent, start=UNKNOWN + 1)}
 
 
-def labels_of(sentences: Sequence[Sequence[TaggedWord]]) -> dict[str, int]:
-    """Numbers from 0 on."""
-    found = dict.fromkeys(word.label for sentence in sentences for word in sentence)
-    return {label: number for number, label in enumerate(found)}
+@dataclass(frozen=True)
+class TaggedSentence:
+    """Numbers of words and of their labels; spellings: of the words that are read by them, by place."""
+
+    words: list[int]
+    labels: list[int]
+    spellings: dict[int, list[int]]
+
+
+@dataclass(frozen=True)
+class TagVocabulary:
+    """Numbers of words and characters, from 1 on, and of labels, from 0 on."""
+
+    words: dict[str, int]
+    characters: dict[str, int]
+    labels: dict[str, int]
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[TaggedWord]], rare: int) -> TagVocabulary:
+        """rare: words that occur less often have no number."""
+        words = [word for sentence in sentences for word in sentence]
+        found = dict.fromkeys(word.label for word in words)
+        return cls(
+            numbered((word.word for word in words), rare),
+            numbered(character for word in words for character in word.word),
+            {label: number for number, label in enumerate(found)},
+        )
+
+    def number(self, sentence: Sequence[TaggedWord], spell: bool) -> TaggedSentence:
+        """spell: whether words without a number are read by their characters. Unknown labels are -1."""
+        return TaggedSentence(
+            [self.words.get(word.word, UNKNOWN) for word in sentence],
+            [self.labels.get(word.label, -1) for word in sentence],
+            {
+                place: [self.characters.get(character, UNKNOWN) for character in word.word]
+                for place, word in enumerate(sentence)
+                if spell and word.word not in self.words
+            },
+        )

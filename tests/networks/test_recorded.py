@@ -21,8 +21,9 @@ from parser.networks.decisions import Decisions, FeatureSentence
 from parser.networks.feature_parser import FeatureParser, FeatureParserSizes, RecordedFeatureParser
 from parser.networks.hybrid_states import NOTHING
 from parser.networks.lstm_operations import Grain
-from parser.networks.tagger import RecordedTagger, TaggedSentence, Tagger, TaggerSizes
+from parser.networks.tagger import RecordedTagger, Tagger, TaggerSizes
 from parser.networks.tree_lstm import RecordedTreeLSTM, Tree, TreeLSTM
+from parser.treebank.tagged_text import TaggedSentence
 
 WORDS, LABELS, CHARACTERS = 20, 5, 9
 DEVICE = torch.device(os.environ.get("PARSER_TEST_DEVICE", "cpu"))

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from parser.networks.tagger import TaggedSentence, Tagger, TaggerSizes
+from parser.networks.tagger import Tagger, TaggerSizes
 from parser.plugins import Setup
 from parser.plugins.bilstm_char_tagger import BiLSTMCharTagger, BiLSTMCharTaggerSettings
 from parser.plugins.bilstm_tagger import BiLSTMTagger, BiLSTMTaggerSettings, MadeSentences
@@ -17,6 +17,7 @@ from parser.plugins.bilstm_tagger import operations as operations_of_sentence
 from parser.plugins.transition_parser import TransitionParser, TransitionParserSettings
 from parser.plugins.tree_lstm import MadeTrees, TreeLSTMPlugin, TreeLSTMSettings, make_trees
 from parser.speed.conformance import faults_of
+from parser.treebank.tagged_text import TaggedSentence
 
 SENTENCES = MadeSentences(sentences=8, longest=7, vocabulary=9)
 
