@@ -1,14 +1,17 @@
 """Matrix products at the machine's speed.
 
-On a CPU, torch hands float32 products to MKL, which leaves the wide vector units of AMD's processors idle;
-oneDNN, which torch carries too, is about twice as fast there (`scripts/measure_products.py` prints both).
-Torch has no public name for oneDNN's product, so its own compiler's is used where it exists, and torch's
-product elsewhere. oneDNN builds a kernel for each new shape, at the price of many products, so the number of
-rows, which differs from batch to batch, is rounded up.
+On a CPU, torch hands float32 products to MKL, which uses but half of the vector units that AMD's processors
+have since Zen 5; oneDNN, which torch carries too, is about twice as fast there, and elsewhere no faster
+(`scripts/measure_products.py` prints both). Torch has no public name for oneDNN's product, so its own
+compiler's is used where it pays and exists, and torch's product elsewhere. oneDNN builds a kernel for each
+new shape, at the price of many products, so the number of rows, which differs from batch to batch, is rounded
+up.
 """
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +20,9 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+CPU_DESCRIPTION = Path("/proc/cpuinfo")
+ZEN_5 = 26
+"""AMD's number of that family."""
 FEWEST_ROWS = 24
 """With fewer, finding the kernel and rounding up cost more than the product; torch's own is faster then."""
 SHAPES_PER_OCTAVE = 8
@@ -28,10 +34,12 @@ def times_transposed(left: Tensor, right: Tensor, bias: Tensor | None = None) ->
 
     left: [rows, k], of any number of rows; right: [n, k], whose shape recurs; bias: [n].
     """
-    if not _suits_onednn(left):
-        return F.linear(left, right, bias)
-    rows = len(left)
-    return _onednn(_round_up(left), right, bias)[:rows]
+    return by_onednn(left, right, bias) if _suits_onednn(left) else F.linear(left, right, bias)
+
+
+def by_onednn(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
+    """As `times_transposed`, for float32 on a CPU, whether it pays or not."""
+    return _onednn(_round_up(left), right, bias)[: len(left)]
 
 
 def transposed_times(left: Tensor, right: Tensor) -> Tensor:
@@ -74,9 +82,26 @@ def _suits_onednn(tensor: Tensor) -> bool:
         and tensor.dtype == torch.float32
         and len(tensor) >= FEWEST_ROWS
         and tensor.shape[1] > 0
-        and torch.backends.mkldnn.is_available()
-        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        and mkl_leaves_units_idle(CPU_DESCRIPTION)
+        and has_onednn()
     )
+
+
+def has_onednn() -> bool:
+    """Whether `by_onednn` can be called."""
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+@cache
+def mkl_leaves_units_idle(description: Path) -> bool:
+    """Whether a CPU multiplies 512 bits at a time where MKL uses 256; description: as Linux has it."""
+    try:
+        lines = description.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return False
+    found = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    is_amd = found.get("vendor_id") == "AuthenticAMD"
+    return is_amd and int(found.get("cpu family", 0)) >= ZEN_5 and "avx512f" in found.get("flags", "").split()
 
 
 def _onednn(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from parser.batching.product import times_transposed
+from parser.batching.product import by_onednn, has_onednn
 from parser.speed.stopwatch import synchronise
 
 SHAPES = {"cpu": ((1024, 1024, 1024), (4096, 256, 1024)), "cuda": ((8192, 8192, 8192), (65536, 256, 1024))}
@@ -28,7 +28,8 @@ class Ceiling:
         for rows, inner, columns in SHAPES[self._device.type]:
             left = torch.randn(rows, inner, device=self._device)
             right = torch.randn(columns, inner, device=self._device)
-            for product in (F.linear, times_transposed):
+            products = (F.linear, by_onednn) if device == "cpu" and has_onednn() else (F.linear,)
+            for product in products:
                 self._products.append((partial(product, left, right), 2 * rows * inner * columns))
 
     def turn(self) -> list[float]:

@@ -2,7 +2,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from parser.batching.product import linear, times_transposed, transposed_times
+from parser.batching import product
+from parser.batching.product import linear, mkl_leaves_units_idle, times_transposed, transposed_times
+
+
+@pytest.fixture(autouse=True, params=["torch", "onednn"])
+def _kernels(request, monkeypatch):
+    """Both kinds, whatever this machine's CPU is."""
+    monkeypatch.setattr(product, "mkl_leaves_units_idle", lambda description: request.param == "onednn")
 
 
 @pytest.mark.parametrize("rows", [0, 1, 3, 8, 17, 64, 100, 1023])
@@ -28,3 +35,22 @@ def test_products_of_views_with_gaps(dtype, device):
     torch.testing.assert_close(times_transposed(left, right), left @ right.T, rtol=1e-5, atol=1e-5)
     other = torch.randn(20, 6, dtype=dtype, device=device)
     torch.testing.assert_close(transposed_times(left, other), left.T @ other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "family", "flags", "idle"),
+    [
+        ("AuthenticAMD", 26, "fpu avx2 avx512f", True),
+        ("AuthenticAMD", 25, "fpu avx2 avx512f", False),
+        ("GenuineIntel", 6, "fpu avx2 avx512f", False),
+    ],
+)
+def test_onednn_is_for_processors_on_which_mkl_is_slow(tmp_path, vendor, family, flags, idle):
+    description = tmp_path / "cpuinfo"
+    lines = ("processor\t: 0", f"vendor_id\t: {vendor}", f"cpu family\t: {family}", f"flags\t\t: {flags}")
+    description.write_text("\n".join(lines) + "\n\n")
+    assert mkl_leaves_units_idle(description) == idle
+
+
+def test_without_a_description_torchs_product_is_used(tmp_path):
+    assert not mkl_leaves_units_idle(tmp_path / "none")
