@@ -6,7 +6,7 @@ All three share the library's parameters, but for its second bias, which is left
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import accumulate, chain
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from parser.batching.operations.graph import Graph
 from parser.batching.operations.writer import Value
 from parser.batching.product import linear
 from parser.networks.forest_lstm import forest_lstm
-from parser.networks.lstm_operations import Grain, lstm_templates
+from parser.networks.lstm_operations import Grain, LSTMTemplates, lstm_templates
 
 DIRECTIONS = ("", "_reverse")
 
@@ -60,6 +60,43 @@ class RecordedBiLSTM:
             )
         left, right = inputs
         return left, right
+
+    def read_together(
+        self, graph: Graph, sequences: Sequence[Sequence[Value]]
+    ) -> tuple[Sequence[Value], Sequence[Value]]:
+        """As `read` for many sequences, recorded as one batches by hand: step by step."""
+        inputs: tuple[Sequence[Value], ...] = (list(chain.from_iterable(sequences)),)
+        lengths = list(map(len, sequences))
+        starts = [0, *accumulate(lengths)][:-1]
+        for forward, backward in self._layers:
+            rightward = graph.each(forward.project, inputs)[0]
+            leftward = graph.each(backward.project, inputs)[0]
+            places = [range(start, start + length) for start, length in zip(starts, lengths, strict=True)]
+            inputs = (
+                _chains_together(graph, forward, rightward, places),
+                _chains_together(graph, backward, leftward, [own[::-1] for own in places]),
+            )
+        left, right = inputs
+        return left, right
+
+
+def _chains_together(
+    graph: Graph, layer: LSTMTemplates, gates: Sequence[Value], places: Sequence[range]
+) -> list[Value]:
+    """The hidden states of chains over `gates`, each at its gates' place. places: those of each chain."""
+    found: list[Value] = [0] * len(gates)
+    states = list(zip(*graph.each(layer.first, [[gates[own[0]] for own in places]]), strict=True))
+    step = 0
+    while places:
+        for own, (hidden, _) in zip(places, states, strict=True):
+            found[own[step]] = hidden
+        step += 1
+        running = [place for place, own in enumerate(places) if len(own) > step]
+        places, states = [places[place] for place in running], [states[place] for place in running]
+        if places:
+            columns = [[gates[own[step]] for own in places], *zip(*states, strict=True)]
+            states = list(zip(*graph.each(layer.following, columns), strict=True))
+    return found
 
 
 def over_sequences(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 import torch.nn.functional as F
@@ -119,6 +120,12 @@ class RecordedTagger:
         """Of each word."""
         states = self._reader.read(graph, self._words(graph, sentence))
         return graph.each(self._loss, states, [sentence.labels])[0]
+
+    def losses_together(self, graph: Graph, sentences: Sequence[TaggedSentence]) -> Sequence[Value]:
+        """Of each word of all sentences, recorded as one batches by hand: step by step."""
+        words = [self._words(graph, sentence) for sentence in sentences]
+        labels = list(chain.from_iterable(sentence.labels for sentence in sentences))
+        return graph.each(self._loss, self._reader.read_together(graph, words), [labels])[0]
 
     def scores(self, graph: Graph, sentence: TaggedSentence) -> Sequence[Value]:
         """Of each word, those of all labels."""

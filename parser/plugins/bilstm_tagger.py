@@ -1,6 +1,8 @@
 """A BiLSTM tagger (Neubig et al. 2017): by operations batched on the fly, by hand, and by the library.
 
-`manual` runs all sentences of a batch together, a call for each step of the longest, without padding.
+`manual` runs all sentences of a batch together, a call for each step of the longest, without padding;
+`manual-agenda` records just that, step by step, and the agenda finds what else can run together, as the two
+directions' outputs.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ class BiLSTMTaggerSettings(Settings):
 class BiLSTMTagger:
     name = "bilstm_tagger"
     paper = "Neubig et al. 2017, Table 1 (BiLSTM), Figure 2"
-    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*IN_GRAPH, "manual", "library")}
+    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {
+        "train": (*IN_GRAPH, "manual", "manual-agenda", "library")
+    }
     Settings: ClassVar[type[BiLSTMTaggerSettings]] = BiLSTMTaggerSettings
 
     def skip(self, setup: Setup) -> str | None:
@@ -105,8 +109,11 @@ class BiLSTMTagger:
 
     def _forward(self) -> Callable[[Any], Forward]:
         setup, tagger = self._setup, self._tagger
+        recorded = RecordedTagger(tagger, setup.settings.grain)
         if setup.method in IN_GRAPH:
-            return InGraph(setup, RecordedTagger(tagger, setup.settings.grain).losses)
+            return InGraph.by_example(setup, recorded.losses)
+        if setup.method == "manual-agenda":
+            return InGraph(setup, recorded.losses_together, "agenda")
         return ByTorch(setup, partial(tagger.loss, library=setup.method == "library"))
 
 

@@ -100,7 +100,7 @@ class TreeLSTMPlugin:
     def _forward(self) -> Callable[[Any], Forward]:
         recorded = RecordedTreeLSTM(self._network, self._setup.settings.grain)
         if self._setup.method in IN_GRAPH:
-            return InGraph(self._setup, recorded.losses)
+            return InGraph.by_example(self._setup, recorded.losses)
         calls = partial(recorded.calls, by_height=self._setup.method == "levels")
         return KnownInAdvance(self._setup, calls)
 

@@ -57,18 +57,27 @@ class Training:
 
 
 class InGraph:
-    """The forward pass of examples that are recorded one after the other."""
+    """The forward pass of what is recorded in a graph."""
 
-    def __init__(self, setup: Setup, record: Callable[[Graph, Any], Sequence[Value]]):
-        """record: writes one example, and gives its losses."""
-        self._setup, self._record = setup, record
+    def __init__(self, setup: Setup, record: Callable[[Graph, Any], Sequence[Value]], method: str):
+        """record: writes a batch, and gives its losses; method: of the graph."""
+        self._setup, self._record, self._method = setup, record, method
         self._patterns = Patterns()
 
-    def __call__(self, batch: Sequence[Any]) -> Forward:
+    @classmethod
+    def by_example(cls, setup: Setup, record: Callable[[Graph, Any], Sequence[Value]]) -> InGraph:
+        """One example after the other; record: writes one. The setup's method is the graph's."""
+        return cls(
+            setup,
+            lambda graph, batch: [value for example in batch for value in record(graph, example)],
+            setup.method,
+        )
+
+    def __call__(self, batch: Any) -> Forward:
         setup = self._setup
         with setup.phase("graph"):
-            graph = Graph(setup.method, setup.device, patterns=self._patterns)
-            losses = [value for example in batch for value in self._record(graph, example)]
+            graph = Graph(self._method, setup.device, patterns=self._patterns)
+            losses = self._record(graph, batch)
         with setup.phase("scheduling"):
             steps = graph.schedule()
         return _run(setup, graph, steps, losses)
@@ -90,7 +99,7 @@ class KnownInAdvance:
         return _run(setup, computation, steps, losses.tolist())
 
 
-def _run(setup: Setup, computation: Computation, steps: list[Step], losses: list[Value]) -> Forward:
+def _run(setup: Setup, computation: Computation, steps: list[Step], losses: Sequence[Value]) -> Forward:
     with setup.phase("forward"):
         computation.run(steps)
         loss = computation.rows(losses, 1).sum()
