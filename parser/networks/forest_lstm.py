@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from parser.batching.activations import tanh
 from parser.batching.levels import Forest
 from parser.batching.product import times_transposed, transposed_times
-from parser.networks.lstm_cell import activate_, activation_slopes
+from parser.networks.lstm_cell import activate_, through_activations_
 
 
 def forest_lstm(gates: Tensor, weight: Tensor, forest: Forest) -> Tensor:
@@ -61,7 +61,6 @@ class _ForestLSTM(Function):
         hidden_gradient = hidden_gradient.clone()
         cell_gradient = torch.zeros_like(cell)
         gate_gradient = torch.empty_like(active)
-        slope = activation_slopes(active)  # [nodes, 4 * hidden]
         cell_slope = out * (1 - squashed_cell * squashed_cell)
         child_gradients, parent_rows = [], []
         # at_x is the loss's gradient at x
@@ -74,10 +73,10 @@ class _ForestLSTM(Function):
             torch.mul(hidden_gradient[here], squashed_cell[here], out=at_out)
             if parents.stop == parents.start:
                 at_forget.zero_()
-                at_gate *= slope[here]
+                through_activations_(at_gate, active[here])
                 continue
             torch.mul(at_cell, cell[parents].index_select(0, parent), out=at_forget)
-            at_gate *= slope[here]
+            through_activations_(at_gate, active[here])
             summed = gate_gradient.new_zeros(parents.stop - parents.start, at_gate.shape[1])
             summed.index_add_(0, parent, at_gate)
             hidden_gradient[parents] += times_transposed(summed, weight.T)

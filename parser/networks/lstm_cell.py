@@ -31,12 +31,16 @@ def activate_(gates: Tensor) -> None:
     new.mul_(2).sub_(1)
 
 
-def activation_slopes(active: Tensor) -> Tensor:
-    """[batch, 4 * hidden] Derivatives of the gates' activations, from the activations' values."""
-    slopes = active - active * active
-    new = active.chunk(4, dim=1)[2]
-    slopes.chunk(4, dim=1)[2].copy_(1 - new * new)
-    return slopes
+def through_activations_(gradient: Tensor, active: Tensor) -> Tensor:
+    """Turn a gradient at the gates after their activations into that before, in place.
+
+    gradient, active: [batch, 4 * hidden], the latter the gates after their activations.
+    """
+    new, at_new = active.chunk(4, dim=1)[2], gradient.chunk(4, dim=1)[2]
+    before = torch.ops.aten.tanh_backward(at_new, new)
+    torch.ops.aten.sigmoid_backward.grad_input(gradient, active, grad_input=gradient)
+    at_new.copy_(before)
+    return gradient
 
 
 class _Cell(Function):
@@ -59,4 +63,4 @@ class _Cell(Function):
         at_gates = torch.cat(
             [at_cell * new, at_cell * cell_before, at_cell * into, at_hidden * squashed], dim=1
         )
-        return at_gates.mul_(activation_slopes(active)), at_cell * forget
+        return through_activations_(at_gates, active), at_cell * forget

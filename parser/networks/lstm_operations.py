@@ -15,7 +15,7 @@ from parser.batching.operations.parameterised import Linear
 from parser.batching.operations.template import Template
 from parser.batching.operations.writer import Value, Writer
 from parser.batching.product import times_transposed, transposed_times
-from parser.networks.lstm_cell import activate_, activation_slopes
+from parser.networks.lstm_cell import activate_, through_activations_
 
 Grain = Literal["cell", "operation"]
 """Whether a cell is recorded as one operation, or as those of which it consists, as in the paper."""
@@ -174,5 +174,4 @@ def gate_gradients(
     torch.mul(at_cell, cell_before, out=at_forget)
     torch.mul(at_cell, into, out=at_new)
     torch.mul(at_hidden, squashed, out=at_out)
-    at_gates *= activation_slopes(active)
-    return at_gates, at_cell
+    return through_activations_(at_gates, active), at_cell
