@@ -103,7 +103,7 @@ def learn(task: Task, method: str, epochs: int) -> None:
 def accuracy(task: Task, method: str) -> float:
     right = total = 0
     for start in range(0, len(task.dev), BATCH):
-        graph = Graph(method, torch.device("cpu"))
+        graph = Graph(method, torch.device("cpu"), gradients=False)
         predicted = [task.predict(graph, example) for example in task.dev[start : start + BATCH]]
         scores = graph.values([value for values, _ in predicted for value in values])
         labels = torch.tensor([label for _, own in predicted for label in own])

@@ -10,11 +10,18 @@ from torch import Tensor
 
 from parser.batching.activations import tanh
 from parser.batching.operations.cell import Cell
-from parser.batching.operations.operation import Batch, Gradients, Operation, add_gradient, joined
+from parser.batching.operations.operation import (
+    Batch,
+    Gradients,
+    Operation,
+    add_product_gradient,
+    joined,
+    leaf,
+)
 from parser.batching.operations.parameterised import Linear
 from parser.batching.operations.template import Template
 from parser.batching.operations.writer import Value, Writer
-from parser.batching.product import times_transposed, transposed_times
+from parser.batching.product import times_transposed
 from parser.networks.lstm_cell import activate_, through_activations_
 
 Grain = Literal["cell", "operation"]
@@ -126,7 +133,7 @@ class LSTMStep(Operation):
 
     def __init__(self, weight: Tensor):
         """weight: [4 * hidden, hidden], the recurrent one."""
-        self.weight = weight
+        self.weight = leaf(weight)
         self.outputs = (weight.shape[1], weight.shape[1])
 
     def signature(self) -> Hashable:
@@ -156,7 +163,7 @@ class LSTMStep(Operation):
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
         at_gates, hidden_before = joined(batches)
-        add_gradient(self.weight, transposed_times(at_gates, hidden_before))
+        add_product_gradient(self.weight, at_gates, hidden_before)
 
 
 def gate_gradients(

@@ -103,6 +103,8 @@ class RecordedTagger:
         if sizes.characters:
             self._character = Template.of(Lookup(tagger.characters))
             self._speller = RecordedBiLSTM(tagger.speller, grain)
+            halves = (sizes.word_size // 2,) * 2
+            self._join = Template.trace(lambda writer, *ways: writer.concatenate(ways), halves)
 
         def score(writer: Writer, *states: Value) -> Value:
             if tagger.middle:
@@ -143,4 +145,4 @@ class RecordedTagger:
 
     def _spell(self, graph: Graph, spelling: Sequence[int]) -> Value:
         forward, backward = self._speller.read(graph, graph.each(self._character, [], [spelling])[0])
-        return graph.concatenate((forward[-1], backward[0]))
+        return graph.apply(self._join, (forward[-1], backward[0]))[0]

@@ -20,10 +20,17 @@ from torch import Tensor, nn
 from parser.batching.activations import tanh
 from parser.batching.operations.graph import Graph
 from parser.batching.operations.layout import Applications, Integers
-from parser.batching.operations.operation import Batch, Gradients, Operation, add_gradient, joined
+from parser.batching.operations.operation import (
+    Batch,
+    Gradients,
+    Operation,
+    add_product_gradient,
+    add_sum_gradient,
+    joined,
+)
 from parser.batching.operations.template import Template
 from parser.batching.operations.writer import Index, Value, Writer
-from parser.batching.product import times_transposed, transposed_times
+from parser.batching.product import times_transposed
 from parser.networks.lstm_cell import activate_
 from parser.networks.lstm_operations import Grain, LSTMStart, gate_gradients, written
 
@@ -217,5 +224,5 @@ class TreeNode(Operation):
             (self.left, at_left, hidden_left),
             (self.right, at_right, hidden_right),
         ):
-            add_gradient(child.weight, transposed_times(at_gates, hidden))
-            add_gradient(child.bias, at_gates.sum(0))
+            add_product_gradient(child.weight, at_gates, hidden)
+            add_sum_gradient(child.bias, at_gates)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from parser.plugins.bilstm_tagger import BiLSTMTagger, BiLSTMTaggerSettings
 
 
 class BiLSTMCharTaggerSettings(BiLSTMTaggerSettings):
     characters: bool = True
-    word_size: int = 256
+    word_size: int = Field(256, gt=0, multiple_of=2)
     """Of which each direction of the characters' BiLSTM gives half."""
 
 

@@ -17,16 +17,16 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from parser.batching.operations.graph import METHODS
 from parser.config import Settings, data_path
 from parser.networks.lstm_operations import Grain
 from parser.networks.tagger import RecordedTagger, Tagger, TaggerSizes
 from parser.plugins import Mode, Setup, Work
-from parser.plugins.support.training import ByTorch, Forward, InGraph, Training
+from parser.plugins.support.training import ByTorch, Forward, InGraph, Training, cut, missing
 from parser.treebank.tagged_text import TaggedSentence, TaggedWord, TagVocabulary, read_tagged_text
 
 CHECKED = 6
 """Sentences on which the methods must agree."""
-IN_GRAPH = ("none", "depth", "agenda")
 
 
 class MadeSentences(Settings):
@@ -63,14 +63,13 @@ class BiLSTMTagger:
     name = "bilstm_tagger"
     paper = "Neubig et al. 2017, Table 1 (BiLSTM), Figure 2"
     methods: ClassVar[dict[Mode, tuple[str, ...]]] = {
-        "train": (*IN_GRAPH, "manual", "manual-agenda", "library")
+        "train": (*METHODS, "manual", "manual-agenda", "library")
     }
     Settings: ClassVar[type[BiLSTMTaggerSettings]] = BiLSTMTaggerSettings
 
     def skip(self, setup: Setup) -> str | None:
-        if setup.settings.data is None or Path(data_path(setup.settings.data)).is_file():
-            return None
-        return f"no file {data_path(setup.settings.data)}"
+        data = setup.settings.data
+        return None if data is None else missing(data_path(data))
 
     def prepare(self, setup: Setup) -> None:
         self._setup = setup
@@ -89,13 +88,13 @@ class BiLSTMTagger:
         """The longest sentences of a batch first, so that those still running are its first ones."""
         shuffled = list(self._sentences)
         random.Random(self._setup.seed).shuffle(shuffled)
-        return [_longest_first(batch) for batch in _cut(shuffled, self._setup.batch_size)]
+        return [_longest_first(batch) for batch in cut(shuffled, self._setup.batch_size)]
 
     def run(self, batch: Sequence[TaggedSentence]) -> None:
         self._training.step(batch)
 
     def check(self) -> Tensor:
-        batches = _cut(self._sentences[:CHECKED], self._setup.batch_size)
+        batches = cut(self._sentences[:CHECKED], self._setup.batch_size)
         return self._training.loss_and_gradients([_longest_first(batch) for batch in batches])
 
     def work(self, batch: Sequence[TaggedSentence]) -> Work:
@@ -110,7 +109,7 @@ class BiLSTMTagger:
     def _forward(self) -> Callable[[Any], Forward]:
         setup, tagger = self._setup, self._tagger
         recorded = RecordedTagger(tagger, setup.settings.grain)
-        if setup.method in IN_GRAPH:
+        if setup.method in METHODS:
             return InGraph.by_example(setup, recorded.losses)
         if setup.method == "manual-agenda":
             return InGraph(setup, recorded.losses_together, "agenda")
@@ -159,10 +158,6 @@ def operations(sizes: TaggerSizes, sentence: TaggedSentence) -> float:
 
 def _longest_first(batch: Sequence[TaggedSentence]) -> list[TaggedSentence]:
     return sorted(batch, key=lambda sentence: -len(sentence.words))
-
-
-def _cut(sentences: Sequence[TaggedSentence], size: int) -> list[Sequence[TaggedSentence]]:
-    return [sentences[start : start + size] for start in range(0, len(sentences), size)]
 
 
 PLUGIN = BiLSTMTagger

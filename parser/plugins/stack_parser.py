@@ -28,6 +28,7 @@ from parser.parsing.greedy import parse_batch, parse_one
 from parser.parsing.model import Model
 from parser.parsing.slots import parse_tokens
 from parser.plugins import NO_BATCHING, Mode, Setup, Work
+from parser.plugins.support.checks import fingerprints
 from parser.treebank.batches import length_buckets
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import is_projective
@@ -144,14 +145,13 @@ class StackParserPlugin:
         return stepwise[self._setup.method](network, inventory, batch)
 
     def _loss_and_gradients(self, batches: Sequence[Tensor]) -> Tensor:
-        """[1 + weights] The loss, and the norm of each weight's gradient, without dropout."""
+        """[1 + 2 * weights] The loss, and its gradients' fingerprints, without dropout."""
         network = self._model.network
         network.zero_grad()
         with _without_dropout(network):
             loss = torch.stack([self._loss(batch)[0] for batch in batches]).sum()
         loss.backward()
-        gradients = [weight.grad for weight in network.parameters() if weight.grad is not None]
-        results = torch.stack([loss.detach(), *(gradient.norm() for gradient in gradients)])
+        results = torch.cat([loss.detach().cpu()[None], fingerprints(network.parameters())])
         network.zero_grad()
         return results
 

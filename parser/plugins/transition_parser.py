@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +16,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from parser.batching.operations.graph import Graph
+from parser.batching.operations.graph import METHODS, Graph
 from parser.batching.operations.patterns import Patterns
 from parser.config import Settings, data_path
 from parser.networks.decisions import FeatureSentence
@@ -29,7 +28,7 @@ from parser.networks.feature_parser import (
 )
 from parser.networks.lstm_operations import Grain
 from parser.plugins import Mode, Setup, Work
-from parser.plugins.support.training import ByTorch, Forward, Training
+from parser.plugins.support.training import ByTorch, Forward, Training, cut, missing
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import Sentence
@@ -37,7 +36,6 @@ from parser.treebank.tagged_text import UNKNOWN, numbered
 
 CHECKED = 6
 """Sentences on which the methods must agree."""
-IN_GRAPH = ("none", "depth", "agenda")
 ROOT = "*root*"
 
 
@@ -60,12 +58,11 @@ class TransitionParserSettings(Settings):
 class TransitionParser:
     name = "transition_parser"
     paper = "Neubig et al. 2017, Table 1 (Transition-Parsing)"
-    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*IN_GRAPH, "manual", "library")}
+    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*METHODS, "manual", "library")}
     Settings = TransitionParserSettings
 
     def skip(self, setup: Setup) -> str | None:
-        path = data_path(setup.settings.treebank)
-        return None if Path(path).is_file() else f"no treebank {path}"
+        return missing(data_path(setup.settings.treebank))
 
     def prepare(self, setup: Setup) -> None:
         self._setup = setup
@@ -80,13 +77,14 @@ class TransitionParser:
         """The longest sentences of a batch first, so that those still running are its first ones."""
         shuffled = list(self._sentences)
         random.Random(self._setup.seed).shuffle(shuffled)
-        return _cut(shuffled, self._setup.batch_size)
+        return [_longest_first(batch) for batch in cut(shuffled, self._setup.batch_size)]
 
     def run(self, batch: Sequence[FeatureSentence]) -> None:
         self._training.step(batch)
 
     def check(self) -> Tensor:
-        return self._training.loss_and_gradients(_cut(self._sentences[:CHECKED], self._setup.batch_size))
+        batches = cut(self._sentences[:CHECKED], self._setup.batch_size)
+        return self._training.loss_and_gradients([_longest_first(batch) for batch in batches])
 
     def work(self, batch: Sequence[FeatureSentence]) -> Work:
         return Work(
@@ -98,7 +96,7 @@ class TransitionParser:
         )
 
     def _forward(self) -> Callable[[Any], Forward]:
-        if self._setup.method not in IN_GRAPH:
+        if self._setup.method not in METHODS:
             library = self._setup.method == "library"
             return ByTorch(self._setup, partial(self._network.loss, library=library))
         recorded = RecordedFeatureParser(self._network, self._setup.settings.grain)
@@ -157,9 +155,8 @@ def operations(sizes: FeatureParserSizes, words: int) -> float:
     return 2.0 * products
 
 
-def _cut(sentences: Sequence[FeatureSentence], size: int) -> list[list[FeatureSentence]]:
-    batches = (sentences[start : start + size] for start in range(0, len(sentences), size))
-    return [sorted(batch, key=lambda sentence: -len(sentence.words)) for batch in batches]
+def _longest_first(batch: Sequence[FeatureSentence]) -> list[FeatureSentence]:
+    return sorted(batch, key=lambda sentence: -len(sentence.words))
 
 
 PLUGIN = TransitionParser

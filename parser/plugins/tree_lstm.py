@@ -17,17 +17,17 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from parser.batching.operations.graph import METHODS
 from parser.config import Settings, data_path
 from parser.networks.lstm_operations import Grain
 from parser.networks.tree_lstm import RecordedTreeLSTM, Tree, TreeLSTM
 from parser.plugins import Mode, Setup, Work
-from parser.plugins.support.training import Forward, InGraph, KnownInAdvance, Training
+from parser.plugins.support.training import Forward, InGraph, KnownInAdvance, Training, cut, missing
 from parser.treebank.labelled_trees import LabelledTree, read_labelled_trees
 from parser.treebank.tagged_text import UNKNOWN, numbered
 
 CHECKED = 6
 """Trees on which the methods must agree."""
-IN_GRAPH = ("none", "depth", "agenda")
 
 
 class MadeTrees(Settings):
@@ -54,13 +54,12 @@ class TreeLSTMSettings(Settings):
 class TreeLSTMPlugin:
     name = "tree_lstm"
     paper = "Neubig et al. 2017, Table 1 (TreeLSTM), Figure 3"
-    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*IN_GRAPH, "manual", "levels")}
+    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*METHODS, "manual", "levels")}
     Settings = TreeLSTMSettings
 
     def skip(self, setup: Setup) -> str | None:
-        if setup.settings.data is None or Path(data_path(setup.settings.data)).is_file():
-            return None
-        return f"no file {data_path(setup.settings.data)}"
+        data = setup.settings.data
+        return None if data is None else missing(data_path(data))
 
     def prepare(self, setup: Setup) -> None:
         self._setup = setup
@@ -80,13 +79,13 @@ class TreeLSTMPlugin:
     def batches(self) -> list[list[Tree]]:
         shuffled = list(self._trees)
         random.Random(self._setup.seed).shuffle(shuffled)
-        return _cut(shuffled, self._setup.batch_size)
+        return cut(shuffled, self._setup.batch_size)
 
     def run(self, batch: Sequence[Tree]) -> None:
         self._training.step(batch)
 
     def check(self) -> Tensor:
-        return self._training.loss_and_gradients(_cut(self._trees[:CHECKED], self._setup.batch_size))
+        return self._training.loss_and_gradients(cut(self._trees[:CHECKED], self._setup.batch_size))
 
     def work(self, batch: Sequence[Tree]) -> Work:
         return Work(
@@ -99,7 +98,7 @@ class TreeLSTMPlugin:
 
     def _forward(self) -> Callable[[Any], Forward]:
         recorded = RecordedTreeLSTM(self._network, self._setup.settings.grain)
-        if self._setup.method in IN_GRAPH:
+        if self._setup.method in METHODS:
             return InGraph.by_example(self._setup, recorded.losses)
         calls = partial(recorded.calls, by_height=self._setup.method == "levels")
         return KnownInAdvance(self._setup, calls)
@@ -137,10 +136,6 @@ def operations(network: TreeLSTM, words: int) -> float:
     other = 2 * 4 * hidden * hidden
     scores = hidden * network.scores.out_features
     return 2.0 * (words * leaf + (words - 1) * other + (2 * words - 1) * scores)
-
-
-def _cut(trees: Sequence[Tree], size: int) -> list[list[Tree]]:
-    return [list(trees[start : start + size]) for start in range(0, len(trees), size)]
 
 
 PLUGIN = TreeLSTMPlugin

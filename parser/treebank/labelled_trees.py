@@ -38,6 +38,8 @@ def read_labelled_trees(path: Path) -> list[LabelledTree]:
                 trees.append(parse_tree(line))
             except ValueError as error:
                 raise ValueError(f"{path}:{number}: {error}") from None
+    if not trees:
+        raise ValueError(f"{path}: no trees")
     return trees
 
 

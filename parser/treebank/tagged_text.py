@@ -23,6 +23,8 @@ def read_tagged_text(path: Path) -> list[list[TaggedWord]]:
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
         if line:
             sentences.append([_tagged(token, f"{path}:{number}") for token in line.split(" ")])
+    if not sentences:
+        raise ValueError(f"{path}: no sentences")
     return sentences
 
 

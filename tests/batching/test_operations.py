@@ -12,8 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from parser.batching.operations.cell import Cell
+from parser.batching.operations.elementwise import Dropout
 from parser.batching.operations.graph import METHODS, Graph
 from parser.batching.operations.parameterised import Module
+from parser.batching.operations.patterns import Patterns
 from parser.batching.operations.template import Template
 from parser.batching.operations.writer import Value, Writer
 
@@ -68,6 +71,9 @@ class Plain:
     def module(self, module: nn.Module, *values: Tensor) -> Tensor:
         return module(*(value[None] for value in values))[0]
 
+    def say(self, word: str, parameters: Parameters, left: Tensor, right: Tensor, number: int) -> Tensor:
+        return WORDS[word](self, parameters, left, right, number)
+
 
 # From values of one width to another, by the words of a writer: (writer, parameters, left, right, number).
 WORDS: dict[str, Callable] = {
@@ -90,9 +96,22 @@ LOSSES: dict[str, Callable] = {
 }
 
 
-class Recorded(Graph):
+class Modules:
+    """A writer that knows one word more."""
+
+    def __init__(self, writer: Writer):
+        self._writer = writer
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._writer, name)
+
     def module(self, module: nn.Module, *values: Value) -> Value:
-        return self.operate(Module(module, (WIDTH,) * len(values), (WIDTH,)), values)[0]
+        return self._writer.operate(Module(module, (WIDTH,)), values)[0]
+
+
+class Recorded(Graph):
+    def say(self, word: str, parameters: Parameters, left: Value, right: Value, number: int) -> Value:
+        return WORDS[word](Modules(self), parameters, left, right, number)
 
 
 def results(values: Tensor, parameters: nn.Module) -> list[Tensor]:
@@ -120,8 +139,25 @@ def write(writer, parameters: Parameters, example: Example, loss: str) -> object
     values = [writer.lookup(parameters.table, 0)]
     for word, left, right, number in example:
         a, b = values[left % len(values)], values[right % len(values)]
-        values.append(WORDS[word](writer, parameters, a, b, number))
+        values.append(writer.say(word, parameters, a, b, number))
     return LOSSES[loss](writer, values[-1], 1)
+
+
+class ByTemplates(Recorded):
+    """Each word is an application of a template that was traced once, every other one as a cell."""
+
+    templates: dict[tuple[str, int], Template]
+
+    def say(self, word: str, parameters: Parameters, left: Value, right: Value, number: int) -> Value:
+        key = word, number % 2
+        if key not in self.templates:
+            template = Template.trace(
+                lambda writer, a, b, n: WORDS[word](Modules(writer), parameters, a, b, n), (WIDTH,) * 2, 1
+            )
+            self.templates[key] = Template.of(Cell(template), (WIDTH,) * 2) if number % 2 else template
+        if number % 3:
+            return self.apply(self.templates[key], (left, right), (number,))[0]
+        return self.each(self.templates[key], [[left], [right]], [[number]])[0][0]
 
 
 @settings(deadline=None, max_examples=60)
@@ -133,17 +169,21 @@ def test_every_method_equals_torch(examples: list[Example], loss: str, forward_a
     total = torch.cat([write(Plain(), parameters, example, loss) for example in examples])
     total.sum().backward()
     expected = results(total.detach()[:, None], parameters)
-    for method in METHODS:
-        parameters.zero_grad()
-        graph = Recorded(method, DEVICE, torch.double)
-        losses = []
-        for place, example in enumerate(examples):
-            losses.append(write(graph, parameters, example, loss))
-            if place in forward_after:
-                graph.forward()
-        values = graph.values(losses)
-        graph.backward(losses)
-        assert_same(results(values, parameters), expected)
+    templates: dict[tuple[str, int], Template] = {}
+    patterns = Patterns()  # of all graphs here
+    for kind in (Recorded, ByTemplates):
+        for method in METHODS:
+            parameters.zero_grad()
+            graph = kind(method, DEVICE, torch.double, patterns)
+            graph.templates = templates
+            losses = []
+            for place, example in enumerate(examples):
+                losses.append(write(graph, parameters, example, loss))
+                if place in forward_after:
+                    graph.forward()
+            values = graph.values(losses)
+            graph.backward(losses)
+            assert_same(results(values, parameters), expected)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -271,11 +311,105 @@ def test_dropout_drops_only_in_training() -> None:
     assert (kept_values == 1).all()
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_inputs_in_one_piece_and_in_several_are_not_mixed(first: int) -> None:
+    parameters = Parameters()
+    graph = Graph("agenda", DEVICE, torch.double)
+    a, b = (graph.lookup(parameters.table, row) for row in (1, 2))
+    whole = graph.concatenate([a, b])
+    weight = parameters.joining.weight
+    inputs = [(whole,), (a, b)]
+    found = graph.values([graph.linear(weight, *inputs[place]) for place in (first, 1 - first)])
+    expected = weight @ torch.cat([parameters.table[1], parameters.table[2]])
+    torch.testing.assert_close(found, expected.detach().expand(2, -1))
+
+
+def test_patterns_are_found_once() -> None:
+    parameters, patterns, found = Parameters(), Patterns(), []
+    for _ in range(3):
+        graph = Graph("agenda", DEVICE, torch.double, patterns)
+        state = graph.lookup(parameters.table, 1)
+        for _ in range(3):
+            state = graph.tanh(graph.linear(parameters.square.weight, state))
+            graph.concatenate([state, state])
+        graph.forward()
+        found.append(len(patterns.nodes))
+    assert found == [found[0]] * 3
+
+
+class Awkward(nn.Module):
+    """Changes its argument in place, and gives one result that needs no gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        return self.dropout(rows.mul_(2)), (rows > 0).double()
+
+
+def test_a_module_may_change_its_arguments_and_runs_in_the_mode_it_was_recorded_in() -> None:
+    table = nn.Parameter(torch.ones(1, 1000, dtype=torch.double, device=DEVICE))
+    module = Awkward().eval()
+    evaluating = Module(module, (1000, 1000))
+    training = Module(module.train(), (1000, 1000))
+    graph = Graph("agenda", DEVICE, torch.double)
+    value = graph.lookup(table, 0)
+    kept, dropped = (graph.operate(operation, (value,))[0] for operation in (evaluating, training))
+    kept_values, dropped_values = graph.values([kept, dropped])
+    assert (kept_values == 2).all()
+    assert set(dropped_values.tolist()) == {0.0, 4.0}
+    losses = [graph.pick(kept, 3)]
+    graph.backward(losses)
+    assert table.grad is not None
+    assert table.grad.nonzero().tolist() == [[0, 3]]
+    assert table.grad[0, 3] == 2
+
+
+def test_a_module_must_give_what_it_was_to_give() -> None:
+    graph = Graph("agenda", DEVICE, torch.double)
+    value = graph.lookup(torch.ones(2, WIDTH, dtype=torch.double, device=DEVICE), 0)
+    graph.operate(Module(nn.Identity(), (1,)), (value,))
+    with pytest.raises(ValueError, match=r"Identity gives \(\(1, 4\),\) for 1 rows, but was to give widths"):
+        graph.forward()
+
+
+def test_parameters_that_need_no_gradient_get_none() -> None:
+    parameters = Parameters()
+    parameters.square.requires_grad_(False)
+    graph = Graph("agenda", DEVICE, torch.double)
+    value = graph.linear(
+        parameters.square.weight, graph.lookup(parameters.table, 0), bias=parameters.square.bias
+    )
+    graph.backward([graph.pick(value, 0)])
+    assert parameters.square.weight.grad is None
+    assert parameters.square.bias.grad is None
+    assert parameters.table.grad is not None
+
+
+def test_gradients_are_taken_once_and_only_where_they_were_asked_for() -> None:
+    parameters = Parameters()
+    for gradients in (True, False):
+        graph = Graph("agenda", DEVICE, torch.double, gradients=gradients)
+        loss = graph.pick(graph.lookup(parameters.table, 0), 0)
+        if gradients:
+            graph.backward([loss])
+        with pytest.raises(ValueError, match="there are no gradients"):
+            graph.backward([loss])
+
+
+def test_no_losses() -> None:
+    graph = Graph("agenda", DEVICE, torch.double)
+    graph.lookup(Parameters().table, 0)
+    assert graph.values([]).sum() == 0
+    graph.backward([])
+
+
 def test_errors_say_what_is_wrong() -> None:
     parameters = Parameters()
     with pytest.raises(ValueError, match="'best' is none of the batching methods none, depth, agenda"):
-        Graph("best", torch.device("cpu"))
-    graph = Graph("agenda", torch.device("cpu"))
+        Graph("best", DEVICE)
+    graph = Graph("agenda", DEVICE, torch.double)
     value = graph.lookup(parameters.table, 0)
     with pytest.raises(ValueError, match="a width of 2, but the other's width is 4"):
         graph.add(value, graph.slice(value, 0, 2))
@@ -285,3 +419,26 @@ def test_errors_say_what_is_wrong() -> None:
         graph.slice(value, 2, 9)
     with pytest.raises(ValueError, match="not its own arguments"):
         Template.trace(lambda writer, value: value, (3,))
+    with pytest.raises(ValueError, match="the same value twice"):
+        Template.trace(lambda writer, value: (writer.tanh(value),) * 2, (3,))
+    template = Template.trace(lambda writer, value, label: writer.pick(value, label), (3,), 1)
+    with pytest.raises(ValueError, match=r"values of widths \[4\], but the template takes \[3\]"):
+        graph.apply(template, (value,), (0,))
+    with pytest.raises(ValueError, match="0 indices, but the template takes 1"):
+        graph.apply(template, (value,))
+    with pytest.raises(ValueError, match="a chain over no values"):
+        graph.chain(template, template, [])
+    for nothing in (graph.sum, graph.concatenate):
+        with pytest.raises(ValueError, match="an operation on no values"):
+            nothing([])
+    with pytest.raises(ValueError, match="from 0 to below 1"):
+        Dropout(WIDTH, 1.0, training=True)
+    with pytest.raises(ValueError, match="must not be computed from others"):
+        graph.linear(2 * parameters.square.weight, value)
+    with pytest.raises(ValueError, match=r"widths \[2, 4\] do not make rows"):
+        graph.values([value, graph.slice(value, 0, 2)])
+    with pytest.raises(ValueError, match="a loss must be of width 1, not 4"):
+        graph.backward([value])
+    graph.pick(value, 9)
+    with pytest.raises(ValueError, match="index 9, where an operation has 0 to 3"):
+        graph.forward()

@@ -93,10 +93,15 @@ def test_every_state_of_every_projective_tree(words: int) -> None:
 
 
 def test_sentences_of_different_lengths_share_a_batch() -> None:
-    states = HybridStates([(1, 3, 1), (1,), (2, 0)])
-    transitions = 0
+    trees = [(1, 3, 1), (1,), (2, 0), (4, 0, 1, 1)]
+    states, alone = HybridStates(trees), [HybridStates([heads]) for heads in trees]
+    first = np.zeros(1, np.int64)
     while len(rows := states.unfinished()):
-        harmless = states.harmless(rows)
+        shown, legal, harmless = states.shown(rows), states.legal(rows), states.harmless(rows)
+        for place, row in enumerate(rows.tolist()):
+            assert shown[place].tolist() == alone[row].shown(first)[0].tolist()
+            assert legal[place].tolist() == alone[row].legal(first)[0].tolist()
+            assert harmless[place].tolist() == alone[row].harmless(first)[0].tolist()
+            alone[row].advance(first, harmless[place : place + 1].argmax(1))
         states.advance(rows, harmless.argmax(1))
-        transitions += len(rows)
-    assert transitions == 2 * (3 + 1 + 2)
+    assert all(len(one.unfinished()) == 0 for one in alone)

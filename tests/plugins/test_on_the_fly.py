@@ -104,7 +104,7 @@ def test_every_method_gives_the_cpus_results_on_the_device(plugin, device):
         torch.testing.assert_close(found, expected, rtol=2e-4, atol=2e-4)
 
 
-@pytest.mark.parametrize("plugin", [SmallTagger, SmallTree])
+@pytest.mark.parametrize("plugin", [SmallTagger, DeepTagger, SmallTree, FineTree, SmallParser])
 @pytest.mark.parametrize("method", ["agenda", "manual"])
 def test_training_learns(plugin, method):
     made = prepared(plugin, method, learning_rate=0.03)

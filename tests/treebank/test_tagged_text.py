@@ -19,6 +19,13 @@ def test_a_word_without_a_label(tmp_path: Path) -> None:
         read_tagged_text(path)
 
 
+def test_an_empty_file(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text("\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"text.txt: no sentences"):
+        read_tagged_text(path)
+
+
 def test_rare_items_have_no_number() -> None:
     assert numbered("abcabca", least=3) == {"a": 1}
 

@@ -23,6 +23,7 @@ class Cell(Operation):
         self._template = template
         self.outputs = tuple(template.widths[result] for result in template.results)
         self.has_index = template.indices == 1
+        self.indices = min((bound for _, bound in template.bounds), default=None)
         self.is_product = any(node.operation.is_product for node in template.nodes)
         self.kept = sum(node.operation.kept for node in template.nodes)
 

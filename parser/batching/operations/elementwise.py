@@ -77,6 +77,8 @@ class Dropout(Elementwise):
 
     def __init__(self, width: int, probability: float, training: bool):
         super().__init__(width)
+        if not 0 <= probability < 1:
+            raise ValueError(f"dropout with a probability of {probability}, which must be from 0 to below 1")
         self.probability, self.training = probability, training
 
     def signature(self) -> Hashable:
@@ -155,7 +157,7 @@ class Pick(Operation):
     has_index = True
 
     def __init__(self, width: int):
-        self.width = width
+        self.width = self.indices = width
 
     def signature(self) -> Hashable:
         return type(self), self.width

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from itertools import chain, repeat
 
 import numpy as np
@@ -35,22 +35,25 @@ class Graph(Computation, Writer):
         device: torch.device,
         dtype: torch.dtype = torch.float32,
         patterns: Patterns | None = None,
+        gradients: bool = True,
     ):
         """method: `none`, every operation alone; `depth` or `agenda`, see `schedule`. Raises ValueError.
 
-        patterns: those found by graphs before, which are not to be found again.
+        patterns: those found by graphs before, which are not to be found again; gradients: whether there will
+        be any. Without, what only `backward` needs is not kept.
         """
         if method not in METHODS:
             raise ValueError(f"{method!r} is none of the batching methods {', '.join(METHODS)}")
-        super().__init__(device, dtype, alone=method == NONE)
+        super().__init__(device, dtype, alone=method == NONE, gradients=gradients)
         self._method = method
         self._patterns = patterns or Patterns()
         self._pattern: list[PatternValue] = []  # of each value
         self._recorded: dict[Template, _Recorded] = {}
-        self._templates: dict[Hashable, Template] = {}
 
     def apply(self, template: Template, values: Sequence[Value], indices: Sequence[Index] = ()) -> range:
-        """The results of a template for these arguments."""
+        """The results of a template for these arguments. Raises ValueError if they are not what it takes."""
+        if len(indices) != template.indices:
+            raise ValueError(f"{len(indices)} indices, but the template takes {template.indices}")
         kind = self._pattern
         key: PatternKey = (template, *[kind[value] for value in values])
         pattern = self._patterns.found.get(key) or self._patterns.add(key)
@@ -66,11 +69,7 @@ class Graph(Computation, Writer):
     def operate(
         self, operation: Operation, values: Sequence[Value], index: Index | None = None
     ) -> list[Value]:
-        widths = tuple(map(self.width, values))
-        key = (operation.signature(), widths)
-        template = self._templates.get(key)
-        if template is None:
-            template = self._templates[key] = Template.of(operation, widths)
+        template = self._patterns.template(operation, tuple(map(self.width, values)))
         return list(self.apply(template, values, () if index is None else (index,)))
 
     def width(self, value: Value) -> int:
@@ -81,8 +80,10 @@ class Graph(Computation, Writer):
     ) -> tuple[range, ...]:
         """The results of many applications of a template, one `range` for each of its results.
 
-        values, indices: for each argument, and each index, those of all applications.
+        values, indices: for each argument, and each index, those of all applications. Raises ValueError.
         """
+        if len(indices) != template.indices:
+            raise ValueError(f"{len(indices)} columns of indices, but the template takes {template.indices}")
         kind, found = self._pattern, self._patterns.found
         number = len((*values, *indices)[0])
         recorded = self._recorded_of(template)
@@ -101,8 +102,10 @@ class Graph(Computation, Writer):
     def chain(self, first: Template, following: Template, values: Sequence[Value]) -> tuple[range, ...]:
         """The results of applications each of which is given a value and the results of the one before.
 
-        The first is of the template `first`, which is given just a value; there must be one at least.
+        The first is of the template `first`, which is given just a value. Raises ValueError if there is none.
         """
+        if not values:
+            raise ValueError("a chain over no values")
         begun = self.apply(first, values[:1])
         kind, found = self._pattern, self._patterns.found
         recorded = self._recorded_of(following)
@@ -139,10 +142,25 @@ class Graph(Computation, Writer):
         return steps
 
     def values(self, values: Sequence[Value]) -> Tensor:
-        """[values, width] A copy of values of equal width; computes what is recorded if that is needed."""
+        """[values, width] A copy of values of equal width; computes what is recorded before.
+
+        Raises ValueError for values of different widths. Of no values it is [0, 0].
+        """
         if self._recorded:
             self.forward()
-        return self.rows(values, self.width(values[0]))
+        widths = set(map(self.width, values)) or {0}
+        if len(widths) > 1:
+            raise ValueError(f"values of the widths {sorted(widths)} do not make rows of one tensor")
+        return self.rows(values, widths.pop())
+
+    def backward(self, losses: Sequence[Value]) -> None:
+        """See `Computation.backward`. Computes what is recorded before. Raises ValueError."""
+        if self._recorded:
+            self.forward()
+        for loss in losses:
+            if self.width(loss) != 1:
+                raise ValueError(f"a loss must be of width 1, not {self.width(loss)}")
+        super().backward(losses)
 
     def _recorded_of(self, template: Template) -> _Recorded:
         if template not in self._recorded:
@@ -181,12 +199,19 @@ class _Recorded:
         self.indices: list[int] = []
 
     def applications(self) -> Applications:
+        """Raises ValueError for an index that an operation has not."""
         count, template = len(self.first), self.template
+        indices = np.array(self.indices, np.int64).reshape(count, template.indices)
+        for column, bound in template.bounds:
+            lowest, highest = indices[:, column].min(), indices[:, column].max()
+            if lowest < 0 or highest >= bound:
+                wrong = lowest if lowest < 0 else highest
+                raise ValueError(f"index {wrong}, where an operation has 0 to {bound - 1}")
         return Applications(
             template,
             np.array(self.first, np.int64),
             np.array(self.arguments, np.int64).reshape(count, template.arguments),
-            np.array(self.indices, np.int64).reshape(count, template.indices),
+            indices,
             np.array(self.pattern, np.int64),
         )
 

@@ -1,7 +1,8 @@
 """A structure that is known in advance, level by level (Suarez & Zhu 2017, section 3), with nothing recorded.
 
-Whoever knows the structure says which calls there are, and labels each with a level above those of all calls
-that it depends on. Equal templates of equal level are one batch for each of their operations.
+Whoever knows the structure says which applications of which templates there are, and labels each with a
+level above those of all that it depends on. Those of one template and level are one batch for each of its
+operations.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from parser.batching.operations.layout import Applications, Integers, Layout, Pa
 
 class KnownComputation(Computation):
     def __init__(self, device: torch.device, dtype: torch.dtype = torch.float32):
-        super().__init__(device, dtype, alone=False)
+        super().__init__(device, dtype, alone=False, gradients=True)
 
     def schedule(self, calls: Sequence[Applications]) -> list[Step]:
-        """Batches of calls; each has its level in the place of a pattern, and numbers its values itself."""
+        """The batches of all applications of some templates, which number their values themselves.
+
+        They have their levels in the place of patterns.
+        """
         calls = [call for call in calls if len(call.first)]
         self._make_room(
             max((int(call.first.max()) + len(call.template.results) for call in calls), default=0)

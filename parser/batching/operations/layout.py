@@ -66,6 +66,16 @@ class Step(NamedTuple):
     """Width, and the first of its rows."""
 
 
+class _Planned(NamedTuple):
+    """A `Step` whose integers, by their places among those kept, are still to be sent to the device."""
+
+    operation: Operation
+    length: int
+    inputs: list[tuple[Read, int | None]]
+    indices: int | None
+    outputs: list[tuple[int, int]]
+
+
 class Layout:
     """Gives batches their rows, in the order in which they will run."""
 
@@ -77,39 +87,39 @@ class Layout:
         self._row, self._used = row, used
         self._inside: dict[Applications, Integers] = {}
         self._integers: list[Integers] = []
-        self._planned: list[tuple[Operation, int, list[tuple[Read, int]], int, list[tuple[int, int]]]] = []
+        self._planned: list[_Planned] = []
 
     def add(self, parts: Sequence[Part]) -> None:
         """A batch, all of whose arguments are computed or have their rows already."""
         node = parts[0].node
         inputs = [self._read(parts, pack) for pack in node.operation.packs(len(node.arguments))]
-        index = NOWHERE if node.index is None else self._keep(joined([_indices(part) for part in parts]))
+        indices = None if node.index is None else self._keep(joined([_indices(part) for part in parts]))
         count = sum(len(part.which) for part in parts)
-        self._planned.append((node.operation, count, inputs, index, self._write(parts, count)))
+        self._planned.append(_Planned(node.operation, count, inputs, indices, self._write(parts, count)))
 
     def steps(self, device: torch.device) -> list[Step]:
         """The batches, their integers sent to the device in one piece."""
         sizes = [len(integers) for integers in self._integers]
         flat = torch.from_numpy(np.concatenate(self._integers)) if sizes else torch.empty(0, dtype=torch.long)
-        pieces: list[Tensor | None] = [*to_device(flat, device).split(sizes), None]
+        pieces = to_device(flat, device).split(sizes)
         return [
             Step(
-                operation,
-                count,
-                [read if kept == NOWHERE else read._replace(rows=pieces[kept]) for read, kept in inputs],
-                pieces[index],
-                outputs,
+                plan.operation,
+                plan.length,
+                [read if kept is None else read._replace(rows=pieces[kept]) for read, kept in plan.inputs],
+                None if plan.indices is None else pieces[plan.indices],
+                plan.outputs,
             )
-            for operation, count, inputs, index, outputs in self._planned
+            for plan in self._planned
         ]
 
-    def _read(self, parts: Sequence[Part], pack: Sequence[int]) -> tuple[Read, int]:
-        """What is read, and the place of its rows among the integers that are kept, or `NOWHERE`."""
+    def _read(self, parts: Sequence[Part], pack: Sequence[int]) -> tuple[Read, int | None]:
+        """What is read, and the place of its rows among the integers that are kept, if they are."""
         rows = joined([self._rows_of(part, pack) for part in parts])
         width = parts[0].applications.template.widths[parts[0].node.arguments[pack[0]]]
         first = int(rows[0])
         in_place = rows[-1] - first == len(rows) - 1 and bool((np.diff(rows) == 1).all())
-        return Read(width, first, len(rows)), NOWHERE if in_place else self._keep(rows)
+        return Read(width, first, len(rows)), None if in_place else self._keep(rows)
 
     def _rows_of(self, part: Part, pack: Sequence[int]) -> Integers:
         """[rows * arguments of the pack] Where they lie."""
@@ -148,9 +158,6 @@ class Layout:
     def _keep(self, integers: Integers) -> int:
         self._integers.append(integers)
         return len(self._integers) - 1
-
-
-NOWHERE = -1
 
 
 def _indices(part: Part) -> Integers:

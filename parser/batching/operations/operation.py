@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from parser.batching.product import transposed_times
+
 ALL = slice(None)
 
 
@@ -47,6 +49,8 @@ class Operation:
     """The widths of the values that it gives."""
     has_index = False
     """Whether each application comes with an integer: a row of a table, or a label."""
+    indices: int | None = None
+    """The integer must be below; None if that is not known."""
     is_product = False
     """Whether it is dear, as matrix products are; among equals the agenda takes cheap ones first."""
     kept = 0
@@ -83,7 +87,26 @@ def joined(batches: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:
     return [torch.cat(parts) for parts in zip(*batches, strict=True)]
 
 
-def add_gradient(parameter: Tensor, gradient: Tensor) -> None:
+def leaf(parameter: Tensor) -> Tensor:
+    """The parameter, whose `.grad` can be added to. Raises ValueError for one that torch has computed."""
+    if parameter.requires_grad and not parameter.is_leaf:
+        raise ValueError("a parameter must not be computed from others, for its gradient would end there")
+    return parameter
+
+
+def add_product_gradient(parameter: Tensor, gradient: Tensor, inputs: Tensor) -> None:
+    """Add that of parameter @ inputs. parameter: [out, in]; gradient: [rows, out]; inputs: [rows, in]."""
+    if parameter.requires_grad:
+        _add_gradient(parameter, transposed_times(gradient, inputs))
+
+
+def add_sum_gradient(parameter: Tensor, gradient: Tensor) -> None:
+    """Add that of a parameter [out] that is added to rows. gradient: [rows, out]."""
+    if parameter.requires_grad:
+        _add_gradient(parameter, gradient.sum(0))
+
+
+def _add_gradient(parameter: Tensor, gradient: Tensor) -> None:
     if parameter.grad is None:
         parameter.grad = gradient.contiguous()
     else:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
-from parser.batching.operations.operation import Batch, Gradients, Operation, add_gradient, joined
-from parser.batching.product import times_transposed, transposed_times
+from parser.batching.operations.operation import (
+    Batch,
+    Gradients,
+    Operation,
+    add_product_gradient,
+    add_sum_gradient,
+    joined,
+    leaf,
+)
+from parser.batching.product import times_transposed
 
 
 class Lookup(Operation):
@@ -19,7 +28,8 @@ class Lookup(Operation):
 
     def __init__(self, table: Tensor):
         """table: [entries, width], a parameter or not."""
-        self.table = table
+        self.table = leaf(table)
+        self.indices = len(table)
         self.outputs = (table.shape[1],)
 
     def signature(self) -> Hashable:
@@ -50,7 +60,7 @@ class Linear(Operation):
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None):
         """weight: [out, in]; bias: [out]."""
-        self.weight, self.bias = weight, bias
+        self.weight, self.bias = leaf(weight), None if bias is None else leaf(bias)
         self.outputs = (weight.shape[0],)
 
     def signature(self) -> Hashable:
@@ -68,37 +78,55 @@ class Linear(Operation):
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
         gradient, inputs = joined(batches)
-        add_gradient(self.weight, transposed_times(gradient, inputs))
+        add_product_gradient(self.weight, gradient, inputs)
         if self.bias is not None:
-            add_gradient(self.bias, gradient.sum(0))
+            add_sum_gradient(self.bias, gradient)
 
 
 class Module(Operation):
     """Any module from rows to rows as one operation, differentiated by torch.
 
-    It must treat each row by itself, and be given the widths of its arguments and of what it returns.
+    It must treat each row by itself. It runs in the mode, training or not, that it has when this is made.
     """
 
     is_product = True
 
-    def __init__(self, module: nn.Module, widths: tuple[int, ...], outputs: tuple[int, ...]):
-        self.module, self.widths, self.outputs = module, widths, outputs
-        self.training = module.training
+    def __init__(self, module: nn.Module, outputs: tuple[int, ...]):
+        """outputs: the widths of what it returns, a tensor or several."""
+        self.module, self.outputs = module, outputs
+        self._training = tuple(part.training for part in module.modules())
 
     def signature(self) -> Hashable:
-        return type(self), id(self.module), self.widths, self.outputs, self.training
+        return type(self), id(self.module), self.outputs, self._training
 
     def forward(self, batch: Batch) -> None:
-        # Copies: torch would take other batches' writing into the same block for a change of these rows.
-        inputs = [value.clone().requires_grad_() for value in batch.inputs]
-        with torch.enable_grad():
-            results = self.module(*inputs)
+        inputs = [value.detach().requires_grad_() for value in batch.inputs]
+        with torch.enable_grad(), self._mode():
+            # Copies: torch would take other batches' writing into the same block for a change of these rows.
+            results = self.module(*(value.clone() for value in inputs))
         results = (results,) if isinstance(results, Tensor) else tuple(results)
+        widths = tuple(tuple(result.shape) for result in results)
+        if widths != tuple((len(output), output.shape[1]) for output in batch.outputs):
+            name, rows = type(self.module).__name__, len(batch.outputs[0])
+            raise ValueError(f"{name} gives {widths} for {rows} rows, but was to give widths {self.outputs}")
         for result, output in zip(results, batch.outputs, strict=True):
             output.copy_(result.detach())
         batch.saved = inputs, results
 
     def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
         inputs, results = batch.saved
-        torch.autograd.backward(results, list(gradients))  # adds to the parameters' gradients at once
+        needing = [place for place, result in enumerate(results) if result.requires_grad]
+        if needing:
+            # This adds to the parameters' gradients at once.
+            torch.autograd.backward([results[place] for place in needing], [gradients[p] for p in needing])
         return Gradients([value.grad for value in inputs])
+
+    @contextmanager
+    def _mode(self) -> Iterator[None]:
+        parts = list(self.module.modules())
+        before = [part.training for part in parts]
+        for part, training in zip(parts, self._training, strict=True):
+            part.training = training
+        yield
+        for part, training in zip(parts, before, strict=True):
+            part.training = training

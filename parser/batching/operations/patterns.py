@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
+from parser.batching.operations.operation import Operation
 from parser.batching.operations.template import Template
 
 PatternKey = tuple[Any, ...]
@@ -44,7 +45,7 @@ class Pattern(NamedTuple):
 
 
 class Patterns:
-    """Numbers patterns, their nodes and values in the order in which they first occur."""
+    """Numbers patterns, their nodes and values in the order in which they first occur; forgets none."""
 
     def __init__(self) -> None:
         self.found: dict[PatternKey, Pattern] = {}
@@ -55,9 +56,21 @@ class Patterns:
         self._giver: list[int | None] = []  # of each pattern value, the node; None for computed ones
         self._computed: dict[int, PatternValue] = {}
         self._signatures: dict[Hashable, int] = {}
+        self._templates: dict[Hashable, Template] = {}
+
+    def template(self, operation: Operation, widths: tuple[int, ...]) -> Template:
+        """That of a single operation; widths: of its arguments."""
+        key = operation.signature(), widths
+        if key not in self._templates:
+            self._templates[key] = Template.of(operation, widths)
+        return self._templates[key]
 
     def add(self, key: PatternKey) -> Pattern:
+        """Raises ValueError if the arguments are not those that the template takes."""
         template, *arguments = key
+        given, wanted = [self.widths[value] for value in arguments], template.widths[: template.arguments]
+        if given != list(wanted):
+            raise ValueError(f"values of widths {given}, but the template takes {list(wanted)}")
         first, value = len(self.nodes), len(self.widths)
         givers = self._add_nodes(template, [self._giver[argument] for argument in arguments])
         nodes, values = range(first, len(self.nodes)), range(value, value + len(template.results))

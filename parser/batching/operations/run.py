@@ -14,9 +14,10 @@ from parser.batching.operations.operation import ALL, Batch, Operation
 class Runner:
     """The values of a graph, and how they came about."""
 
-    def __init__(self, device: torch.device, dtype: torch.dtype, alone: bool):
-        """alone: whether parameters' gradients are added batch by batch, too."""
-        self._device, self._dtype, self._alone = device, dtype, alone
+    def __init__(self, device: torch.device, dtype: torch.dtype, alone: bool, gradients: bool):
+        """alone: whether parameters' gradients are added batch by batch, too; gradients: if there will be."""
+        self._device, self._dtype = device, dtype
+        self._alone, self._gradients = alone, gradients
         self._values: dict[int, Tensor] = {}  # of each width: [rows at least, width]
         self._tape: list[tuple[Step, Batch]] = []
 
@@ -32,20 +33,29 @@ class Runner:
             outputs = [values[width][start : start + count] for width, start in step.outputs]
             batch = Batch(inputs, outputs, step.indices)
             operation.forward(batch)
-            self._tape.append((step, batch))
+            if self._gradients:
+                self._tape.append((step, batch))
 
     def rows(self, width: int, rows: Integers) -> Tensor:
         """[len(rows), width] A copy of some values."""
+        if not len(rows):
+            return torch.empty(0, width, device=self._device, dtype=self._dtype)
         return self._values[width].index_select(0, torch.from_numpy(rows).to(self._device))
 
     @torch.no_grad()
     def backward(self, rows: Integers) -> None:
         """Add to parameters' gradients those of the sum of some values of width 1; rows: where they lie."""
+        if not self._gradients:
+            raise ValueError("there are no gradients: the graph was made without, or has gone back already")
+        self._gradients = False
+        if not len(rows):
+            return
         gradients = {width: torch.zeros_like(values) for width, values in self._values.items()}
         places = torch.from_numpy(rows).to(self._device)
         gradients[1].index_add_(0, places, gradients[1].new_ones(len(rows), 1))
         kept: dict[Hashable, tuple[Operation, list[tuple[Tensor, ...]]]] = {}
-        for step, batch in reversed(self._tape):
+        while self._tape:
+            step, batch = self._tape.pop()
             operation, count = step.operation, step.length
             of_outputs = [gradients[width][start : start + count] for width, start in step.outputs]
             flowing = operation.backward(batch, of_outputs)

@@ -35,8 +35,20 @@ class Template:
 
     @cached_property
     def signatures(self) -> tuple[Hashable, ...]:
-        """Of its nodes."""
-        return tuple(node.operation.signature() for node in self.nodes)
+        """Of its nodes, with the widths of their arguments."""
+        return tuple(
+            (node.operation.signature(), tuple(self.widths[value] for value in node.arguments))
+            for node in self.nodes
+        )
+
+    @cached_property
+    def bounds(self) -> tuple[tuple[int, int], ...]:
+        """Its indices, each with what it must be below."""
+        return tuple(
+            (node.index, node.operation.indices)
+            for node in self.nodes
+            if node.index is not None and node.operation.indices is not None
+        )
 
     @classmethod
     def of(cls, operation: Operation, widths: Sequence[int] = ()) -> Template:
@@ -57,6 +69,8 @@ class Template:
         results = results if isinstance(results, tuple) else (results,)
         if any(result < len(widths) for result in results):
             raise ValueError("a template must give what its operations give, not its own arguments")
+        if len(set(results)) < len(results):
+            raise ValueError("a template must not give the same value twice")
         return cls(tuple(tracer.widths), len(widths), indices, tuple(tracer.nodes), results)
 
 

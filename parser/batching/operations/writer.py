@@ -66,6 +66,8 @@ class Writer(ABC):
         return self.operate(elementwise.CrossEntropy(self.width(scores)), (scores,), label)[0]
 
     def concatenate(self, values: Sequence[Value]) -> Value:
+        if not values:
+            raise ValueError("an operation on no values")
         return self.operate(elementwise.Concatenate(tuple(map(self.width, values))), values)[0]
 
     def slice(self, value: Value, start: int, stop: int) -> Value:
@@ -76,10 +78,12 @@ class Writer(ABC):
     def sum(self, values: Sequence[Value]) -> Value:
         return self.operate(elementwise.Sum(self._common(*values), len(values)), values)[0]
 
-    def _common(self, first: Value, *others: Value) -> int:
+    def _common(self, *values: Value) -> int:
         """The width of them all. Raises ValueError."""
-        width = self.width(first)
-        for other in others:
+        if not values:
+            raise ValueError("an operation on no values")
+        width = self.width(values[0])
+        for other in values[1:]:
             _check(self.width(other), width, "the other's width")
         return width
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -15,6 +16,21 @@ from parser.batching.operations.layout import Applications, Integers, Step
 from parser.batching.operations.patterns import Patterns
 from parser.batching.operations.writer import Value
 from parser.plugins import Setup
+from parser.plugins.support.checks import fingerprints
+
+
+def missing(path: str) -> str | None:
+    """Why a plugin that reads the file can not be measured, if it is not there."""
+    return None if Path(path).is_file() else f"no file {path}"
+
+
+def cut(examples: Sequence[Any], size: int) -> list[list[Any]]:
+    """Batches of that size, the last maybe smaller."""
+    return [list(examples[start : start + size]) for start in range(0, len(examples), size)]
+
+
+MOST_NODES = 200_000
+"""Patterns of more are forgotten and found anew: these take some 50 MB."""
 
 
 class Forward(NamedTuple):
@@ -43,7 +59,7 @@ class Training:
             self._optimizer.step()
 
     def loss_and_gradients(self, batches: Sequence[Any]) -> Tensor:
-        """[1 + weights] The loss of some batches, and the norm of each weight's gradient."""
+        """[1 + 2 * weights] The loss of some batches, and its gradients' fingerprints."""
         self._optimizer.zero_grad()
         losses = []
         for batch in batches:
@@ -51,9 +67,9 @@ class Training:
             backward()
             losses.append(loss.detach())
         (weights,) = (group["params"] for group in self._optimizer.param_groups)
-        norms = [weight.grad.norm() if weight.grad is not None else losses[0] * 0 for weight in weights]
+        results = torch.cat([torch.stack(losses).sum().cpu()[None], fingerprints(weights)])
         self._optimizer.zero_grad()
-        return torch.stack([torch.stack(losses).sum(), *norms])
+        return results
 
 
 class InGraph:
@@ -75,6 +91,8 @@ class InGraph:
 
     def __call__(self, batch: Any) -> Forward:
         setup = self._setup
+        if len(self._patterns.nodes) > MOST_NODES:
+            self._patterns = Patterns()
         with setup.phase("graph"):
             graph = Graph(self._method, setup.device, patterns=self._patterns)
             losses = self._record(graph, batch)
