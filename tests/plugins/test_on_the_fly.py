@@ -80,6 +80,10 @@ class SmallParserSettings(TransitionParserSettings):
 class SmallParser(TransitionParser):
     Settings = SmallParserSettings
 
+    def prepare(self, setup):
+        super().prepare(setup)
+        self._sentences = self._sentences[:8]
+
 
 PLUGINS = (SmallTagger, DeepTagger, SmallCharTagger, SmallTree, FineTree, SmallParser)
 
