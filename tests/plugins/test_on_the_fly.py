@@ -113,10 +113,12 @@ def test_every_method_gives_the_cpus_results_on_the_device(plugin, device):
 def test_training_learns(plugin, method):
     made = prepared(plugin, method, learning_rate=0.03)
     before = made.check()[0]
-    for _ in range(20):
+    for _ in range(80):
         for batch in made.batches():
             made.run(batch)
-    assert made.check()[0] < before / 2
+        if made.check()[0] < before / 2:
+            return
+    pytest.fail("the loss has not halved in 80 epochs")
 
 
 def test_a_missing_file_is_a_reason_to_skip():
