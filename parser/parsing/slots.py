@@ -27,11 +27,13 @@ from parser.treebank.sentence import Sentence
 
 STEPS_BETWEEN_LOOKS = 16
 """The host looks at the device's state, and waits for it, only so often."""
+STEPS_BETWEEN_REFILLS = 4
+"""Finished slots wait so long at the most: filling them costs a sixth of a step."""
 SLOTS = 256
 """Sentences that are parsed at the same time."""
 READ_AHEAD = 25_000
 """Words that are read, and sorted by length, at a time."""
-ENCODED_TOGETHER = 8_000
+ENCODED_TOGETHER = 2_000
 """Words, padding included, whose buffers are encoded at a time."""
 
 
@@ -93,9 +95,10 @@ def parse_tokens(model: Model, tokens: Ragged, slots: int) -> State:
         if done:
             return queue.state
         stepper.stack.reserve(deepest + STEPS_BETWEEN_LOOKS)
-        for _ in range(STEPS_BETWEEN_LOOKS):
+        for _ in range(STEPS_BETWEEN_LOOKS // STEPS_BETWEEN_REFILLS):
             stepper.restart(queue.refill())
-            _take_best_transitions(model, encoded, queue, stepper)
+            for _ in range(STEPS_BETWEEN_REFILLS):
+                _take_best_transitions(model, encoded, queue, stepper)
 
 
 @dataclass(frozen=True)
