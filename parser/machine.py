@@ -48,6 +48,15 @@ def tune_process() -> None:
             libc.mallopt(M_TRIM_THRESHOLD, LARGEST_INT)
 
 
+def give_memory_back() -> None:
+    """Give the system what this process keeps without using it: more and more, as tensors of many sizes pass.
+
+    To be called now and then, for what is needed again must be got again.
+    """
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 class Memory(NamedTuple):
     """Bytes that a process has needed at most."""
 

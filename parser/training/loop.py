@@ -14,6 +14,7 @@ from parser.batching.padding import group_size
 from parser.config import Config, TrainingSettings
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import Scores
+from parser.machine import give_memory_back
 from parser.networks.examples import Batch, Examples
 from parser.networks.loss import transition_loss
 from parser.parsing.model import Model
@@ -23,6 +24,8 @@ from parser.training.schedule import WarmupThenPlateau, peak_learning_rate
 from parser.treebank.batches import length_buckets, padding_share
 from parser.treebank.vocabulary import UNKNOWN
 
+STEPS_BETWEEN_TRIMS = 50
+"""So often memory that is kept unused goes back: it grows by half a GiB in an epoch of EWT otherwise."""
 STEPS_BETWEEN_LOOKS = 20
 """The bar shows the device's numbers, and waits for them, only so often."""
 DEV_BATCH = 64
@@ -88,6 +91,8 @@ def train_epoch(
     batches = epoch_batches(loaded.train, settings, epoch)
     with bar:
         for number, rows in enumerate(batches, 1):
+            if number % STEPS_BETWEEN_TRIMS == 0:
+                give_memory_back()
             schedule.before_step(epoch - 1 + seen / len(loaded.train))
             batch = loaded.train.batch(rows, group_size(model.device)).to(model.device)
             batch = forget_rare_forms(batch, rare, settings.unknown_probability)
