@@ -197,7 +197,7 @@ def running_in_group(group):
     [
         (
             "experiments.toy.plugin=unheard",
-            "no plugin is called 'unheard'; installed are liar, packed_gru, stack_parser",
+            "no plugin is called 'unheard'; installed are bilstm_char_tagger, bilstm_tagger, ",
         ),
         ("experiments.toy.plugin=unimportable", "can not be imported: ModuleNotFoundError"),
         ("experiments.toy.methods=[leap]", "toy has no 'leap', but none, good"),
