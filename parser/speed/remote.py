@@ -6,7 +6,7 @@ import multiprocessing
 import signal
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any
@@ -80,16 +80,16 @@ def _interrupts_ignored() -> Iterator[None]:
 def _serve(connection: Connection, make: Callable[..., object], arguments: tuple[Any, ...]) -> None:
     tune_process()
     thing = None
-    while True:
-        try:
+    with suppress(EOFError, BrokenPipeError):  # the parent has died
+        while True:
             method, method_arguments = connection.recv()
-        except EOFError:  # the parent has died
-            return
-        try:
-            thing = thing or make(*arguments)
-            connection.send((None, getattr(thing, method)(*method_arguments)))
-        except Exception as error:  # whatever a plugin does
-            connection.send(((_status(error), traceback.format_exc()), None))
+            try:
+                thing = thing or make(*arguments)
+                connection.send((None, getattr(thing, method)(*method_arguments)))
+            except BrokenPipeError:
+                raise
+            except Exception as error:  # whatever a plugin does
+                connection.send(((_status(error), traceback.format_exc()), None))
 
 
 def _status(error: Exception) -> str:

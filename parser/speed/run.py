@@ -30,7 +30,10 @@ def measure(config: SpeedConfig, folder: Path, only: Filter) -> list[Row]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG).write_text(yaml.safe_dump(config.model_dump(), sort_keys=False), encoding="utf-8")
     rows = RowFile(folder / ROWS)
-    _measure_missing([cell for cell in wanted if _is_missing(rows.find(cell))], config, rows)
+    missing = [cell for cell in wanted if _is_missing(rows.find(cell))]
+    if len(missing) < len(wanted):
+        tqdm.write(f"{len(wanted) - len(missing)} of {len(wanted)} cells were measured before, in {folder}")
+    _measure_missing(missing, config, rows)
     return rows.of(wanted)
 
 
