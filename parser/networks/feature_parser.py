@@ -23,6 +23,7 @@ from parser.batching.product import linear
 from parser.networks.bilstm import (
     RecordedBiLSTM,
     bilstm,
+    flat,
     over_sequences,
     over_sequences_by_library,
 )
@@ -68,12 +69,8 @@ class FeatureParser(nn.Module):
         """Sum over all steps, batched by hand; library: by the library's LSTM instead of ours."""
         device = self.words.device
         run = over_sequences_by_library if library else over_sequences
-        words, tags = (
-            torch.tensor([number for sentence in sentences for number in getattr(sentence, column)]).to(
-                device
-            )
-            for column in ("words", "tags")
-        )
+        words = flat([sentence.words for sentence in sentences], device)
+        tags = flat([sentence.tags for sentence in sentences], device)
         inputs = torch.cat([self.words[words], self.tags[tags]], dim=1)
         vectors = run(self.reader, inputs, [len(sentence.words) for sentence in sentences])
         table = torch.cat([vectors, self.nothing])  # [words + 1, 2 * hidden]

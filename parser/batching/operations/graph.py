@@ -11,7 +11,7 @@ from torch import Tensor
 
 from parser.batching.operations.alone import alone
 from parser.batching.operations.computation import Computation
-from parser.batching.operations.layout import Applications, Integers, Layout, Part, Step, joined
+from parser.batching.operations.layout import Applications, Integers, Layout, Part, Step, grouped, joined
 from parser.batching.operations.operation import Operation
 from parser.batching.operations.patterns import PatternKey, PatternNode, Patterns, PatternValue
 from parser.batching.operations.schedule import SCHEDULES
@@ -221,14 +221,11 @@ Members = dict[int, tuple[Applications, Integers]]
 
 
 def _by_pattern(pending: Sequence[Applications]) -> Members:
-    members: Members = {}
-    for applications in pending:
-        order = applications.pattern.argsort(kind="stable")
-        numbers, starts = np.unique(applications.pattern[order], return_index=True)
-        stops = [*starts[1:].tolist(), len(order)]
-        for number, start, stop in zip(numbers.tolist(), starts.tolist(), stops, strict=True):
-            members[number] = applications, order[start:stop]
-    return members
+    return {
+        number: (applications, which)
+        for applications in pending
+        for number, which in grouped(applications.pattern)
+    }
 
 
 def _parts(batch: Sequence[PatternNode], members: Members) -> list[Part]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 
 from parser.batching.operations.computation import Computation
-from parser.batching.operations.layout import Applications, Integers, Layout, Part, Step
+from parser.batching.operations.layout import Applications, Layout, Part, Step, grouped
 
 
 class KnownComputation(Computation):
@@ -32,7 +31,7 @@ class KnownComputation(Computation):
         levels = [
             (level, place, which)
             for place, call in enumerate(calls)
-            for level, which in _by_level(call.pattern)
+            for level, which in grouped(call.pattern)
         ]
         levels.sort(key=lambda found: found[:2])
         layout = Layout(self._row, self._used)
@@ -40,10 +39,3 @@ class KnownComputation(Computation):
             for node in calls[place].template.nodes:
                 layout.add([Part(calls[place], node, which)])
         return layout.steps(self._device)
-
-
-def _by_level(levels: Integers) -> list[tuple[int, Integers]]:
-    """Each level with the places that have it."""
-    order = levels.argsort(kind="stable")
-    found, starts = np.unique(levels[order], return_index=True)
-    return list(zip(found.tolist(), np.split(order, starts[1:]), strict=True))

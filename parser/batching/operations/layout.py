@@ -165,5 +165,12 @@ def _indices(part: Part) -> Integers:
     return part.applications.indices[part.which, part.node.index]
 
 
+def grouped(numbers: Integers) -> list[tuple[int, Integers]]:
+    """Each number that occurs, from the lowest on, with its places."""
+    order = numbers.argsort(kind="stable")
+    found, starts = np.unique(numbers[order], return_index=True)
+    return list(zip(found.tolist(), np.split(order, starts[1:]), strict=True))
+
+
 def joined(arrays: Sequence[Integers]) -> Integers:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
