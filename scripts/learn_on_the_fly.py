@@ -19,6 +19,7 @@ from parser.batching.operations.graph import METHODS, Graph
 from parser.batching.operations.patterns import Patterns
 from parser.batching.operations.writer import Value
 from parser.networks.lstm_operations import Grain
+from parser.networks.tables import optimizers
 from parser.networks.tagger import RecordedTagger, Tagger
 from parser.networks.tree_lstm import RecordedTreeLSTM, TreeLSTM
 from parser.plugins.bilstm_tagger import BiLSTMTaggerSettings, sizes_of
@@ -27,6 +28,7 @@ from parser.treebank.labelled_trees import read_labelled_trees
 from parser.treebank.tagged_text import TagVocabulary, numbered, read_tagged_text
 
 BATCH = 64
+LEARNING_RATE = 1e-3
 
 
 class Task(NamedTuple):
@@ -79,7 +81,7 @@ TASKS = {"tagger": tagger, "trees": trees}
 
 
 def learn(task: Task, method: str, epochs: int) -> None:
-    optimizer = torch.optim.Adam([weight for weight in task.network.parameters() if weight.requires_grad])
+    steps = optimizers(task.network, LEARNING_RATE)
     patterns, order = Patterns(), random.Random(1)
     for epoch in range(1, epochs + 1):
         examples = list(task.train)
@@ -89,9 +91,10 @@ def learn(task: Task, method: str, epochs: int) -> None:
             graph = Graph(method, torch.device("cpu"), patterns=patterns)
             losses = [v for example in examples[start : start + BATCH] for v in task.record(graph, example)]
             total, count = total + float(graph.values(losses).sum()), count + len(losses)
-            optimizer.zero_grad()
+            task.network.zero_grad()
             graph.backward(losses)
-            optimizer.step()
+            for step in steps:
+                step.step()
         seconds = time.perf_counter() - began
         print(
             f"{method:>8}  epoch {epoch}  loss {total / count:.4f}  dev accuracy {accuracy(task, method):.2%}"

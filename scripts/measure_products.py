@@ -1,4 +1,6 @@
-"""GFLOP/s of float32 matrix products on this CPU, by torch and by oneDNN, and which of them the parser uses.
+"""Which kernels are fast on this CPU, and which of them the parser uses.
+
+GFLOP/s of float32 matrix products by torch and by oneDNN; values per second of torch's tanh and sigmoid.
 
 python scripts/measure_products.py
 """
@@ -13,7 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from parser.batching.product import CPU_DESCRIPTION, by_onednn, mkl_leaves_units_idle
+from parser.batching.activations import tanh_is_slow
+from parser.batching.processor import processor
+from parser.batching.product import by_onednn, mkl_leaves_units_idle
 
 SHAPES = ((8, 200, 800), (64, 200, 800), (256, 200, 800), (2000, 200, 800), (2000, 60, 200))
 ROUNDS, REPETITIONS = 7, 20
@@ -28,7 +32,11 @@ def main() -> None:
         seconds = in_turns(partial(F.linear, left, right), partial(by_onednn, left, right))
         speeds = "".join(f"{operations / value / 1e9:8.0f}" for value in seconds)
         print(f"{rows:>6} x {inner:>4} x {columns:>5}   {speeds}")
-    print(f"the parser uses {'oneDNN' if mkl_leaves_units_idle(CPU_DESCRIPTION) else 'torch'}")
+    print(f"for products the parser uses {'oneDNN' if mkl_leaves_units_idle(processor()) else 'torch'}")
+    values = torch.randn(64, 256)
+    tanh, sigmoid = (values.numel() / seconds for seconds in in_turns(values.tanh, values.sigmoid))
+    print(f"tanh {tanh / 1e9:.2f}, sigmoid {sigmoid / 1e9:.2f} billion values/s on one thread")
+    print(f"for tanh the parser uses {'the sigmoid' if tanh_is_slow(values) else 'torch'}")
 
 
 def in_turns(*products: Callable[[], Tensor]) -> list[float]:

@@ -10,8 +10,6 @@ up.
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,7 +18,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-CPU_DESCRIPTION = Path("/proc/cpuinfo")
+from parser.batching.processor import AMD, Processor, processor
+
 ZEN_5 = 26
 """AMD's number of that family."""
 FEWEST_ROWS = 24
@@ -40,6 +39,24 @@ def times_transposed(left: Tensor, right: Tensor, bias: Tensor | None = None) ->
 def by_onednn(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     """As `times_transposed`, for float32 on a CPU, whether it pays or not."""
     return _onednn(_round_up(left), right, bias)[: len(left)]
+
+
+def write_product(outputs: Tensor, left: Tensor, right: Tensor, bias: Tensor | None = None) -> None:
+    """As `times_transposed`, into a matrix [rows, n] that is there; there may be gaps between its rows."""
+    if _suits_onednn(left):
+        outputs.copy_(by_onednn(left, right, bias))
+    elif bias is None:
+        torch.mm(left, right.T, out=outputs)
+    else:
+        torch.addmm(bias, left, right.T, out=outputs)
+
+
+def add_product(outputs: Tensor, left: Tensor, right: Tensor) -> None:
+    """As `write_product`, but added to what is there."""
+    if _suits_onednn(left):
+        outputs += by_onednn(left, right)
+    else:
+        outputs.addmm_(left, right.T)
 
 
 def transposed_times(left: Tensor, right: Tensor) -> Tensor:
@@ -82,7 +99,7 @@ def _suits_onednn(tensor: Tensor) -> bool:
         and tensor.dtype == torch.float32
         and len(tensor) >= FEWEST_ROWS
         and tensor.shape[1] > 0
-        and mkl_leaves_units_idle(CPU_DESCRIPTION)
+        and mkl_leaves_units_idle(processor())
         and has_onednn()
     )
 
@@ -92,16 +109,9 @@ def has_onednn() -> bool:
     return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-@cache
-def mkl_leaves_units_idle(description: Path) -> bool:
-    """Whether a CPU multiplies 512 bits at a time where MKL uses 256; description: as Linux has it."""
-    try:
-        lines = description.read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return False
-    found = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-    is_amd = found.get("vendor_id") == "AuthenticAMD"
-    return is_amd and int(found.get("cpu family", 0)) >= ZEN_5 and "avx512f" in found.get("flags", "").split()
+def mkl_leaves_units_idle(processor: Processor) -> bool:
+    """Whether it multiplies 512 bits at a time where MKL uses 256."""
+    return processor.vendor == AMD and processor.family >= ZEN_5 and "avx512f" in processor.flags
 
 
 def _onednn(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:

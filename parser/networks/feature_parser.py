@@ -30,6 +30,7 @@ from parser.networks.bilstm import (
 from parser.networks.decisions import KINDS, MARGIN, Decisions, FeatureSentence
 from parser.networks.hybrid_states import NOTHING, SHOWN
 from parser.networks.lstm_operations import Grain, written
+from parser.networks.tables import sparse_table
 
 FEATURES = 3 * SHOWN
 Phase = Callable[[str], AbstractContextManager[object]]
@@ -58,7 +59,7 @@ class FeatureParser(nn.Module):
     def __init__(self, sizes: FeatureParserSizes):
         super().__init__()
         self.sizes = sizes
-        self.words = nn.Parameter(0.1 * torch.randn(sizes.words, sizes.word_size))
+        self.words = sparse_table(sizes.words, sizes.word_size)
         self.tags = nn.Parameter(0.1 * torch.randn(sizes.tags, sizes.tag_size))
         self.reader = bilstm(sizes.word_size + sizes.tag_size, sizes.hidden_size, sizes.layers)
         self.nothing = nn.Parameter(torch.zeros(1, 2 * sizes.hidden_size))
@@ -67,11 +68,11 @@ class FeatureParser(nn.Module):
 
     def loss(self, sentences: Sequence[FeatureSentence], library: bool) -> Tensor:
         """Sum over all steps, batched by hand; library: by the library's LSTM instead of ours."""
-        device = self.words.device
+        device = self.words.weight.device
         run = over_sequences_by_library if library else over_sequences
         words = flat([sentence.words for sentence in sentences], device)
         tags = flat([sentence.tags for sentence in sentences], device)
-        inputs = torch.cat([self.words[words], self.tags[tags]], dim=1)
+        inputs = torch.cat([self.words(words), self.tags[tags]], dim=1)
         vectors = run(self.reader, inputs, [len(sentence.words) for sentence in sentences])
         table = torch.cat([vectors, self.nothing])  # [words + 1, 2 * hidden]
         losses = [self.nothing.new_zeros(())]
@@ -139,7 +140,8 @@ class RecordedFeatureParser:
         self._sizes = sizes
 
         def embed(writer: Writer, word: Index, tag: Index) -> Value:
-            return writer.concatenate([writer.lookup(network.words, word), writer.lookup(network.tags, tag)])
+            of_word = writer.lookup(network.words.weight, word, sparse=True)
+            return writer.concatenate([of_word, writer.lookup(network.tags, tag)])
 
         def score(writer: Writer, *features: Value) -> Value:
             middle = writer.tanh(writer.linear(network.middle.weight, *features, bias=network.middle.bias))

@@ -41,7 +41,7 @@ class _ForestLSTM(Function):
             if parents.stop > parents.start:
                 # Each parent is multiplied once, whatever the number of its children.
                 gate += times_transposed(hidden[parents], weight).index_select(0, parent)
-            activate_(gate)
+            activate_(gate, size)
             into, forget, new, out = gate.chunk(4, dim=1)
             torch.mul(into, new, out=cell[here])
             if parents.stop > parents.start:
@@ -56,7 +56,7 @@ class _ForestLSTM(Function):
     @once_differentiable
     def backward(ctx: Any, hidden_gradient: Tensor) -> tuple[Tensor | None, ...]:
         weight, active, cell, squashed_cell, hidden = ctx.saved_tensors
-        forest = ctx.forest
+        forest, size = ctx.forest, weight.shape[1]
         into, forget, new, out = active.chunk(4, dim=1)
         hidden_gradient = hidden_gradient.clone()
         cell_gradient = torch.zeros_like(cell)
@@ -73,10 +73,10 @@ class _ForestLSTM(Function):
             torch.mul(hidden_gradient[here], squashed_cell[here], out=at_out)
             if parents.stop == parents.start:
                 at_forget.zero_()
-                through_activations_(at_gate, active[here])
+                through_activations_(at_gate, active[here], size)
                 continue
             torch.mul(at_cell, cell[parents].index_select(0, parent), out=at_forget)
-            through_activations_(at_gate, active[here])
+            through_activations_(at_gate, active[here], size)
             summed = gate_gradient.new_zeros(parents.stop - parents.start, at_gate.shape[1])
             summed.index_add_(0, parent, at_gate)
             hidden_gradient[parents] += times_transposed(summed, weight.T)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from parser.batching.activations import tanh
+from parser.batching.activations import tanh, tanh_is_slow
 
 
 def lstm_cell(gates: Tensor, cell_before: Tensor) -> tuple[Tensor, Tensor]:
@@ -23,31 +23,50 @@ def lstm_cell(gates: Tensor, cell_before: Tensor) -> tuple[Tensor, Tensor]:
     return _Cell.apply(gates, cell_before)
 
 
-def activate_(gates: Tensor) -> None:
-    """Sigmoid on the input, forget and output gates, tanh on the new cell, in place."""
-    new = gates.chunk(4, dim=1)[2]
-    new *= 2
-    gates.sigmoid_()
-    new.mul_(2).sub_(1)
+def activate_(gates: Tensor, hidden: int, new: int = 2) -> None:
+    """Tanh on the new cell state and sigmoid on the other gates, in place.
+
+    gates: [batch, gates * hidden]; new: the place of the new cell state among them.
+    """
+    before, state, after = _apart(gates, hidden, new)
+    if tanh_is_slow(gates):
+        state *= 2
+        gates.sigmoid_()
+        state.mul_(2).sub_(1)
+        return
+    for gate in (before, after):
+        gate.sigmoid_()
+    state.tanh_()
 
 
-def through_activations_(gradient: Tensor, active: Tensor) -> Tensor:
+def through_activations_(gradient: Tensor, active: Tensor, hidden: int, new: int = 2) -> Tensor:
     """Turn a gradient at the gates after their activations into that before, in place.
 
-    gradient, active: [batch, 4 * hidden], the latter the gates after their activations.
+    gradient, active: [batch, gates * hidden], the latter the gates after their activations; new: as above.
     """
-    new, at_new = active.chunk(4, dim=1)[2], gradient.chunk(4, dim=1)[2]
-    before = torch.ops.aten.tanh_backward(at_new, new)
-    torch.ops.aten.sigmoid_backward.grad_input(gradient, active, grad_input=gradient)
-    at_new.copy_(before)
+    through_sigmoid, through_tanh = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
+    pairs = zip(_apart(gradient, hidden, new), _apart(active, hidden, new), strict=True)
+    for (at_gate, gate), through in zip(pairs, (through_sigmoid, through_tanh, through_sigmoid), strict=True):
+        through.grad_input(at_gate, gate, grad_input=at_gate)
     return gradient
+
+
+def _apart(gates: Tensor, hidden: int, new: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The gates before the new cell state, that, and those after it."""
+    start, stop = new * hidden, (new + 1) * hidden
+    return gates[:, :start], gates[:, start:stop], gates[:, stop:]
+
+
+def through_tanh(at_hidden: Tensor, out: Tensor, squashed: Tensor, at_cell: Tensor) -> Tensor:
+    """[batch, hidden] The whole gradient at the cell state, whose tanh was multiplied by the output gate."""
+    return torch.ops.aten.tanh_backward(at_hidden * out, squashed).add_(at_cell)
 
 
 class _Cell(Function):
     @staticmethod
     def forward(ctx: Any, gates: Tensor, cell_before: Tensor) -> tuple[Tensor, Tensor]:
         active = gates.clone()
-        activate_(active)
+        activate_(active, cell_before.shape[1])
         into, forget, new, out = active.chunk(4, dim=1)
         cell = torch.addcmul(forget * cell_before, into, new)
         squashed = tanh(cell)
@@ -59,8 +78,8 @@ class _Cell(Function):
     def backward(ctx: Any, at_hidden: Tensor, at_cell: Tensor) -> tuple[Tensor, Tensor]:
         active, cell_before, squashed = ctx.saved_tensors
         into, forget, new, out = active.chunk(4, dim=1)
-        at_cell = torch.addcmul(at_cell, at_hidden, out * (1 - squashed * squashed))
+        at_cell = through_tanh(at_hidden, out, squashed, at_cell)
         at_gates = torch.cat(
             [at_cell * new, at_cell * cell_before, at_cell * into, at_hidden * squashed], dim=1
         )
-        return through_activations_(at_gates, active), at_cell * forget
+        return through_activations_(at_gates, active, cell_before.shape[1]), at_cell * forget

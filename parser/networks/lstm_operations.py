@@ -22,7 +22,7 @@ from parser.batching.operations.parameterised import Linear
 from parser.batching.operations.template import Template
 from parser.batching.operations.writer import Value, Writer
 from parser.batching.product import times_transposed
-from parser.networks.lstm_cell import activate_, through_activations_
+from parser.networks.lstm_cell import activate_, through_activations_, through_tanh
 
 Grain = Literal["cell", "operation"]
 """Whether a cell is recorded as one operation, or as those of which it consists, as in the paper."""
@@ -90,7 +90,7 @@ class LSTMStart(Operation):
 
     def __init__(self, hidden: int, gates: int = 4):
         """gates: 4, in torch's order, or 3, without that which forgets."""
-        self.width = gates * hidden
+        self.width, self._new = gates * hidden, gates - 2
         self.outputs = (hidden, hidden)
 
     def signature(self) -> Hashable:
@@ -99,9 +99,7 @@ class LSTMStart(Operation):
     def forward(self, batch: Batch) -> None:
         gates, (hidden, cell) = batch.inputs[0].clone(), batch.outputs
         into, new, out = self._gates(gates)
-        new *= 2
-        gates.sigmoid_()
-        new.mul_(2).sub_(1)
+        activate_(gates, self.outputs[0], self._new)
         torch.mul(into, new, out=cell)
         squashed = tanh(cell)
         torch.mul(out, squashed, out=hidden)
@@ -111,13 +109,13 @@ class LSTMStart(Operation):
         active, squashed = batch.saved
         at_hidden, at_cell = gradients
         into, new, out = self._gates(active)
-        at_cell = torch.addcmul(at_cell, at_hidden, out * (1 - squashed * squashed))
+        at_cell = through_tanh(at_hidden, out, squashed, at_cell)
         at_gates = torch.zeros_like(active)
         at_into, at_new, at_out = self._gates(at_gates)
-        torch.mul(at_cell * new, into - into * into, out=at_into)
-        torch.mul(at_cell * into, 1 - new * new, out=at_new)
-        torch.mul(at_hidden * squashed, out - out * out, out=at_out)
-        return Gradients((at_gates,))
+        torch.mul(at_cell, new, out=at_into)
+        torch.mul(at_cell, into, out=at_new)
+        torch.mul(at_hidden, squashed, out=at_out)
+        return Gradients((through_activations_(at_gates, active, self.outputs[0], self._new),))
 
     def _gates(self, gates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The input gate, the new cell state, the output gate, [rows, hidden] each."""
@@ -143,7 +141,7 @@ class LSTMStep(Operation):
         given, hidden_before, cell_before = batch.inputs
         hidden, cell = batch.outputs
         gates = times_transposed(hidden_before, self.weight).add_(given)
-        activate_(gates)
+        activate_(gates, self.outputs[0])
         into, forget, new, out = gates.chunk(4, dim=1)
         torch.mul(into, new, out=cell).addcmul_(forget, cell_before)
         squashed = tanh(cell)
@@ -174,11 +172,11 @@ def gate_gradients(
     active: [rows, 4 * hidden] the gates; squashed: [rows, hidden] tanh of the cell state.
     """
     into, _, new, out = active.chunk(4, dim=1)
-    at_cell = torch.addcmul(at_cell, at_hidden, out * (1 - squashed * squashed))
+    at_cell = through_tanh(at_hidden, out, squashed, at_cell)
     at_gates = torch.empty_like(active)
     at_into, at_forget, at_new, at_out = at_gates.chunk(4, dim=1)
     torch.mul(at_cell, new, out=at_into)
     torch.mul(at_cell, cell_before, out=at_forget)
     torch.mul(at_cell, into, out=at_new)
     torch.mul(at_hidden, squashed, out=at_out)
-    return through_activations_(at_gates, active), at_cell
+    return through_activations_(at_gates, active, cell_before.shape[1]), at_cell

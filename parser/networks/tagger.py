@@ -27,6 +27,7 @@ from parser.networks.bilstm import (
     over_sequences_by_library,
 )
 from parser.networks.lstm_operations import Grain, written
+from parser.networks.tables import sparse_table
 from parser.treebank.tagged_text import TaggedSentence
 
 
@@ -49,7 +50,7 @@ class Tagger(nn.Module):
     def __init__(self, sizes: TaggerSizes):
         super().__init__()
         self.sizes = sizes
-        self.words = nn.Parameter(0.1 * torch.randn(sizes.words, sizes.word_size))
+        self.words = sparse_table(sizes.words, sizes.word_size)
         self.reader = bilstm(sizes.word_size, sizes.hidden_size, sizes.layers)
         if sizes.characters:
             self.characters = nn.Parameter(0.1 * torch.randn(sizes.characters, sizes.character_size))
@@ -59,21 +60,22 @@ class Tagger(nn.Module):
 
     def loss(self, sentences: Sequence[TaggedSentence], library: bool) -> Tensor:
         """Sum over all words, batched by hand; library: by the library's LSTM instead of ours."""
-        labels = flat([sentence.labels for sentence in sentences], self.words.device)
+        labels = flat([sentence.labels for sentence in sentences], self.words.weight.device)
         return F.cross_entropy(self.score(sentences, library), labels, reduction="sum")
 
     def score(self, sentences: Sequence[TaggedSentence], library: bool) -> Tensor:
         """[words, labels]"""
         run = over_sequences_by_library if library else over_sequences
-        vectors = self.words[flat([sentence.words for sentence in sentences], self.words.device)]
+        device = self.words.weight.device
+        vectors = self.words(flat([sentence.words for sentence in sentences], device))
         spelled, places = _spellings(sentences)
         if spelled:
-            characters = self.characters[flat(spelled, self.words.device)]  # [characters, character_size]
+            characters = self.characters[flat(spelled, device)]  # [characters, character_size]
             states = run(self.speller, characters, list(map(len, spelled)))  # [characters, word_size]
-            first, last = (place.to(states.device) for place in ends(list(map(len, spelled))))
+            first, last = (place.to(device) for place in ends(list(map(len, spelled))))
             forward, backward = states.chunk(2, dim=1)
             vectors = vectors.index_copy(
-                0, torch.tensor(places).to(states.device), torch.cat([forward[last], backward[first]], dim=1)
+                0, torch.tensor(places).to(device), torch.cat([forward[last], backward[first]], dim=1)
             )
         states = run(self.reader, vectors, [len(sentence.words) for sentence in sentences])
         if self.middle:
@@ -98,7 +100,7 @@ class RecordedTagger:
 
     def __init__(self, tagger: Tagger, grain: Grain):
         sizes = tagger.sizes
-        self._word = Template.of(Lookup(tagger.words))
+        self._word = Template.of(Lookup(tagger.words.weight, sparse=True))
         self._reader = RecordedBiLSTM(tagger.reader, grain)
         if sizes.characters:
             self._character = Template.of(Lookup(tagger.characters))

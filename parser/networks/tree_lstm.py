@@ -1,8 +1,8 @@
 """A binary Tree-LSTM (Tai et al. 2015) with a label at every node, in a graph and level by level.
 
-As in Neubig et al. 2017: with gates in torch's order, that of the new cell tanh, the others sigmoid,
+As in Neubig et al. 2017: u with tanh, the others with sigmoid,
 
-    i, u, o = from both children's h;  f_left, f_right = from that child's h
+    u, i, o = from both children's h;  f_left, f_right = from that child's h
     c = i * u + f_left * c_left + f_right * c_right;  h = o * tanh(c)
 
 and leaves have i, u, o from their word.
@@ -30,9 +30,10 @@ from parser.batching.operations.operation import (
 )
 from parser.batching.operations.template import Template
 from parser.batching.operations.writer import Index, Value, Writer
-from parser.batching.product import times_transposed
-from parser.networks.lstm_cell import activate_
-from parser.networks.lstm_operations import Grain, LSTMStart, gate_gradients, written
+from parser.batching.product import add_product, write_product
+from parser.networks.lstm_cell import activate_, through_activations_, through_tanh
+from parser.networks.lstm_operations import Grain, LSTMStart, written
+from parser.networks.tables import sparse_table
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,10 @@ class TreeLSTM(nn.Module):
     def __init__(self, words: int, labels: int, word_size: int, hidden_size: int):
         super().__init__()
         self.hidden_size = hidden_size
-        self.words = nn.Parameter(0.1 * torch.randn(words, word_size))
+        self.words = sparse_table(words, word_size)
         self.leaf = nn.Linear(word_size, 3 * hidden_size)
-        self.left, self.right = (nn.Linear(hidden_size, 4 * hidden_size) for _ in range(2))
+        self.gates = nn.Linear(2 * hidden_size, 3 * hidden_size)
+        self.forget_left, self.forget_right = (nn.Linear(hidden_size, hidden_size) for _ in range(2))
         self.scores = nn.Linear(hidden_size, labels)
 
 
@@ -67,7 +69,7 @@ class RecordedTreeLSTM:
         hidden = network.hidden_size
 
         def start(writer: Writer, word: Index) -> tuple[Value, ...]:
-            vector = writer.lookup(network.words, word)
+            vector = writer.lookup(network.words.weight, word, sparse=True)
             gates = writer.linear(network.leaf.weight, vector, bias=network.leaf.bias)
             if grain == "cell":
                 return tuple(writer.operate(LSTMStart(hidden, gates=3), (gates,)))
@@ -83,7 +85,7 @@ class RecordedTreeLSTM:
 
         self._leaf = written(grain, start, (), indices=1)
         if grain == "cell":
-            self._node = Template.of(TreeNode(network.left, network.right), (hidden,) * 4)
+            self._node = Template.of(TreeNode(network), (hidden,) * 4)
         else:
             self._node = Template.trace(_writes_node(network), (hidden,) * 4)
         self._score = written(grain, score, (hidden,))
@@ -156,18 +158,16 @@ def _writes_node(network: TreeLSTM) -> Callable[..., tuple[Value, Value]]:
     def write(
         writer: Writer, hidden_left: Value, cell_left: Value, hidden_right: Value, cell_right: Value
     ) -> tuple[Value, Value]:
-        from_left = writer.linear(network.left.weight, hidden_left, bias=network.left.bias)
-        from_right = writer.linear(network.right.weight, hidden_right, bias=network.right.bias)
-        gates = writer.add(from_left, from_right)
-        into = writer.sigmoid(writer.slice(gates, 0, size))
-        forget_left, forget_right = (
-            writer.sigmoid(writer.slice(own, size, 2 * size)) for own in (from_left, from_right)
-        )
-        new = writer.tanh(writer.slice(gates, 2 * size, 3 * size))
-        out = writer.sigmoid(writer.slice(gates, 3 * size, 4 * size))
-        kept = writer.add(writer.multiply(forget_left, cell_left), writer.multiply(forget_right, cell_right))
-        cell = writer.add(writer.multiply(into, new), kept)
-        return writer.multiply(out, writer.tanh(cell)), cell
+        gates = writer.linear(network.gates.weight, hidden_left, hidden_right, bias=network.gates.bias)
+        new, into, out = (writer.slice(gates, place * size, (place + 1) * size) for place in range(3))
+        cell = writer.multiply(writer.sigmoid(into), writer.tanh(new))
+        for forget, hidden_below, cell_below in (
+            (network.forget_left, hidden_left, cell_left),
+            (network.forget_right, hidden_right, cell_right),
+        ):
+            kept = writer.sigmoid(writer.linear(forget.weight, hidden_below, bias=forget.bias))
+            cell = writer.add(cell, writer.multiply(kept, cell_below))
+        return writer.multiply(writer.sigmoid(out), writer.tanh(cell)), cell
 
     return write
 
@@ -176,53 +176,70 @@ class TreeNode(Operation):
     """From the hidden and cell states of the left and of the right child to those of their parent."""
 
     is_product = True
-    kept = 4
+    kept = 2
 
-    def __init__(self, left: nn.Linear, right: nn.Linear):
-        """From hidden to 4 * hidden each, gates in torch's order."""
-        self.left, self.right = left, right
-        self.outputs = (left.in_features, left.in_features)
+    def __init__(self, network: TreeLSTM):
+        self.network = network
+        self._forgets = network.forget_left, network.forget_right
+        self.outputs = (network.hidden_size, network.hidden_size)
 
     def signature(self) -> Hashable:
-        return type(self), id(self.left), id(self.right)
+        return type(self), id(self.network)
+
+    def packs(self, arguments: int) -> tuple[tuple[int, ...], ...]:
+        return (0, 2), (1, 3)
 
     def forward(self, batch: Batch) -> None:
-        hidden_left, cell_left, hidden_right, cell_right = batch.inputs
+        below, cells = batch.inputs  # [rows, 2 * hidden] each
         hidden, cell = batch.outputs
-        size = self.outputs[0]
-        gates = times_transposed(hidden_left, self.left.weight, self.left.bias)
-        from_right = times_transposed(hidden_right, self.right.weight, self.right.bias)
-        gates[:, :size] += from_right[:, :size]
-        gates[:, 2 * size :] += from_right[:, 2 * size :]
-        activate_(gates)
-        into, forget_left, new, out = gates.chunk(4, dim=1)
-        forget_right = from_right[:, size : 2 * size].sigmoid()
-        torch.mul(into, new, out=cell).addcmul_(forget_left, cell_left).addcmul_(forget_right, cell_right)
+        network, size = self.network, self.outputs[0]
+        # The new cell state, the input gate, the output gate, both that forget: [rows, hidden] each
+        gates = below.new_empty(len(below), 5 * size)
+        write_product(gates[:, : 3 * size], below, network.gates.weight, network.gates.bias)
+        new, into, out, *forgets = gates.chunk(5, dim=1)
+        for linear, child, forget in zip(self._forgets, below.chunk(2, dim=1), forgets, strict=True):
+            write_product(forget, child, linear.weight, linear.bias)
+        activate_(gates, size, new=0)
+        torch.mul(into, new, out=cell)
+        for forget, cell_below in zip(forgets, cells.chunk(2, dim=1), strict=True):
+            cell.addcmul_(forget, cell_below)
         squashed = tanh(cell)
         torch.mul(out, squashed, out=hidden)
-        batch.saved = gates, forget_right, squashed
+        batch.saved = gates, squashed
 
     def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
-        hidden_left, cell_left, hidden_right, cell_right = batch.inputs
-        gates, forget_right, squashed = batch.saved
-        size = self.outputs[0]
-        at_left, at_cell = gate_gradients(gates, squashed, cell_left, *gradients)
-        at_right = at_left.clone()
-        slope = forget_right - forget_right * forget_right
-        torch.mul(at_cell * cell_right, slope, out=at_right[:, size : 2 * size])
-        at_inputs = (
-            times_transposed(at_left, self.left.weight.T),
-            at_cell * gates[:, size : 2 * size],
-            times_transposed(at_right, self.right.weight.T),
-            at_cell * forget_right,
-        )
-        return Gradients(at_inputs, (at_left, hidden_left, at_right, hidden_right))
+        below, cells = batch.inputs
+        gates, squashed = batch.saved
+        at_hidden, at_cell = gradients
+        network, size = self.network, self.outputs[0]
+        new, into, out, *forgets = gates.chunk(5, dim=1)
+        at_cell = through_tanh(at_hidden, out, squashed, at_cell)
+        at_gates, at_cells = torch.empty_like(gates), torch.empty_like(cells)
+        at_new, at_into, at_out, *at_forgets = at_gates.chunk(5, dim=1)
+        torch.mul(at_cell, new, out=at_into)
+        torch.mul(at_cell, into, out=at_new)
+        torch.mul(at_hidden, squashed, out=at_out)
+        for cell_below, at_cell_below, forget, at_forget in zip(
+            cells.chunk(2, dim=1), at_cells.chunk(2, dim=1), forgets, at_forgets, strict=True
+        ):
+            torch.mul(at_cell, cell_below, out=at_forget)
+            torch.mul(at_cell, forget, out=at_cell_below)
+        through_activations_(at_gates, gates, size, new=0)
+        at_below = torch.empty_like(below)
+        write_product(at_below, at_gates[:, : 3 * size], network.gates.weight.T)
+        for linear, at_child, at_forget in zip(
+            self._forgets, at_below.chunk(2, dim=1), at_forgets, strict=True
+        ):
+            add_product(at_child, at_forget, linear.weight.T)
+        return Gradients((at_below, at_cells), (at_gates, below))
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
-        at_left, hidden_left, at_right, hidden_right = joined(batches)
-        for child, at_gates, hidden in (
-            (self.left, at_left, hidden_left),
-            (self.right, at_right, hidden_right),
+        at_gates, below = joined(batches)
+        network, size = self.network, self.outputs[0]
+        for linear, at_output, inputs in (
+            (network.gates, at_gates[:, : 3 * size], below),
+            (network.forget_left, at_gates[:, 3 * size : 4 * size], below[:, :size]),
+            (network.forget_right, at_gates[:, 4 * size :], below[:, size:]),
         ):
-            add_product_gradient(child.weight, at_gates, hidden)
-            add_sum_gradient(child.bias, at_gates)
+            add_product_gradient(linear.weight, at_output, inputs)
+            add_sum_gradient(linear.bias, at_output)

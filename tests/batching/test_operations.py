@@ -29,6 +29,7 @@ class Parameters(nn.Module):
         super().__init__()
         torch.manual_seed(0)
         self.table = nn.Parameter(torch.randn(ENTRIES, WIDTH))
+        self.sparse = nn.Parameter(torch.randn(ENTRIES, WIDTH))
         self.square = nn.Linear(WIDTH, WIDTH)
         self.joining = nn.Linear(2 * WIDTH, WIDTH, bias=False)
         self.cell = nn.GRUCell(WIDTH, WIDTH)
@@ -38,7 +39,7 @@ class Parameters(nn.Module):
 class Plain:
     """The words of `Writer`, on vectors, at once."""
 
-    def lookup(self, table: Tensor, row: int) -> Tensor:
+    def lookup(self, table: Tensor, row: int, sparse: bool = False) -> Tensor:
         return table[row]
 
     def linear(self, weight: Tensor, *values: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -78,6 +79,7 @@ class Plain:
 # From values of one width to another, by the words of a writer: (writer, parameters, left, right, number).
 WORDS: dict[str, Callable] = {
     "lookup": lambda w, p, a, b, n: w.lookup(p.table, n),
+    "sparse lookup": lambda w, p, a, b, n: w.lookup(p.sparse, n, sparse=True),
     "linear": lambda w, p, a, b, n: w.linear(p.square.weight, a, bias=p.square.bias),
     "joining": lambda w, p, a, b, n: w.linear(p.joining.weight, a, b),
     "add": lambda w, p, a, b, n: w.add(a, b),
@@ -116,7 +118,9 @@ class Recorded(Graph):
 
 def results(values: Tensor, parameters: nn.Module) -> list[Tensor]:
     """With the gradients; that of a parameter which no value needs is zero."""
-    gradients = (torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in parameters.parameters())
+    gradients = (
+        torch.zeros_like(p) if p.grad is None else p.grad.to_dense() for p in parameters.parameters()
+    )
     return [values, *gradients]
 
 

@@ -3,13 +3,21 @@ import torch
 import torch.nn.functional as F
 
 from parser.batching import product
-from parser.batching.product import linear, mkl_leaves_units_idle, times_transposed, transposed_times
+from parser.batching.processor import processor
+from parser.batching.product import (
+    add_product,
+    linear,
+    mkl_leaves_units_idle,
+    times_transposed,
+    transposed_times,
+    write_product,
+)
 
 
 @pytest.fixture(autouse=True, params=["torch", "onednn"])
 def _kernels(request, monkeypatch):
     """Both kinds, whatever this machine's CPU is."""
-    monkeypatch.setattr(product, "mkl_leaves_units_idle", lambda description: request.param == "onednn")
+    monkeypatch.setattr(product, "mkl_leaves_units_idle", lambda processor: request.param == "onednn")
 
 
 @pytest.mark.parametrize("rows", [0, 1, 3, 8, 17, 64, 100, 1023])
@@ -37,6 +45,21 @@ def test_products_of_views_with_gaps(dtype, device):
     torch.testing.assert_close(transposed_times(left, other), left.T @ other, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("rows", [0, 3, 100])
+@pytest.mark.parametrize("bias", [True, False])
+def test_products_into_a_part_of_a_matrix(rows, bias, device):
+    left, right = torch.randn(rows, 13, device=device), torch.randn(7, 13, device=device)
+    shift = torch.randn(7, device=device) if bias else None
+    whole = torch.ones(rows, 20, device=device)
+    write_product(whole[:, 5:12], left, right, shift)
+    expected = torch.ones(rows, 20, device=device)
+    expected[:, 5:12] = F.linear(left, right, shift)
+    torch.testing.assert_close(whole, expected, rtol=1e-5, atol=1e-5)
+    add_product(whole[:, 10:17], left, right)
+    expected[:, 10:17] += left @ right.T
+    torch.testing.assert_close(whole, expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("vendor", "family", "flags", "idle"),
     [
@@ -49,8 +72,8 @@ def test_onednn_is_for_processors_on_which_mkl_is_slow(tmp_path, vendor, family,
     description = tmp_path / "cpuinfo"
     lines = ("processor\t: 0", f"vendor_id\t: {vendor}", f"cpu family\t: {family}", f"flags\t\t: {flags}")
     description.write_text("\n".join(lines) + "\n\n")
-    assert mkl_leaves_units_idle(description) == idle
+    assert mkl_leaves_units_idle(processor(description)) == idle
 
 
 def test_without_a_description_torchs_product_is_used(tmp_path):
-    assert not mkl_leaves_units_idle(tmp_path / "none")
+    assert not mkl_leaves_units_idle(processor(tmp_path / "none"))

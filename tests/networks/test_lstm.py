@@ -4,10 +4,19 @@ import pytest
 import torch
 from torch import nn
 
+from parser.batching import activations
 from parser.batching.levels import Forest
+from parser.networks import lstm_cell as cells
 from parser.networks import stack_lstm
 from parser.networks.forest_lstm import forest_lstm
 from parser.networks.lstm_cell import lstm_cell
+
+
+@pytest.fixture(autouse=True, params=["slow tanh", "fast tanh"])
+def _kernels(request, monkeypatch):
+    """Both kinds, whatever this machine's CPU is."""
+    for module in (activations, cells):
+        monkeypatch.setattr(module, "tanh_is_slow", lambda tensor: request.param == "slow tanh")
 
 
 def chains(batch, frames):

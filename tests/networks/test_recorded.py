@@ -33,7 +33,7 @@ GRAINS: tuple[Grain, ...] = ("cell", "operation")
 def outcome(loss: float, network: nn.Module) -> list[Tensor]:
     """The loss, and all gradients; that of a weight which no loss needs is zero."""
     gradients = [
-        torch.zeros_like(weight) if weight.grad is None else weight.grad
+        torch.zeros_like(weight) if weight.grad is None else weight.grad.to_dense()
         for weight in network.parameters()
         if weight.requires_grad
     ]
@@ -92,7 +92,7 @@ def plain_bilstm(lstm: nn.LSTM, vectors: list[Tensor]) -> list[Tensor]:
 def plain_tagger(tagger: Tagger, sentence: TaggedSentence) -> Tensor:
     vectors = []
     for place, word in enumerate(sentence.words):
-        vector = tagger.words[word]
+        vector = tagger.words.weight[word]
         if place in sentence.spellings:
             states = plain_bilstm(tagger.speller, [tagger.characters[c] for c in sentence.spellings[place]])
             half = len(vector) // 2
@@ -138,7 +138,7 @@ def test_taggers_are_equal(lengths: tuple[int, ...], spelled: bool) -> None:
 def plain_parser_loss(network: FeatureParser, sentence: FeatureSentence) -> Tensor:
     """Step by step. Which transitions are compared is `Decisions`' to say, which has tests of its own."""
     vectors = [
-        torch.cat([network.words[word], network.tags[tag]])
+        torch.cat([network.words.weight[word], network.tags[tag]])
         for word, tag in zip(sentence.words, sentence.tags, strict=True)
     ]
     read = plain_bilstm(network.reader, vectors)
@@ -206,15 +206,15 @@ def random_tree(leaves: int, draw: random.Random) -> Tree:
 
 
 def plain_tree(network: TreeLSTM, tree: Tree) -> Tensor:
-    size, hidden, cell = network.hidden_size, [], []
+    hidden, cell = [], []
     for word in tree.words.tolist():
-        into, new, out = network.leaf(network.words[word]).chunk(3)
+        into, new, out = network.leaf(network.words.weight[word]).chunk(3)
         cell.append(into.sigmoid() * new.tanh())
         hidden.append(out.sigmoid() * cell[-1].tanh())
     for left, right in zip(tree.left.tolist(), tree.right.tolist(), strict=True):
-        of_left, of_right = network.left(hidden[left]), network.right(hidden[right])
-        into, _, new, out = (of_left + of_right).chunk(4)
-        forget_left, forget_right = (own[size : 2 * size].sigmoid() for own in (of_left, of_right))
+        new, into, out = network.gates(torch.cat([hidden[left], hidden[right]])).chunk(3)
+        forget_left = network.forget_left(hidden[left]).sigmoid()
+        forget_right = network.forget_right(hidden[right]).sigmoid()
         cell.append(into.sigmoid() * new.tanh() + forget_left * cell[left] + forget_right * cell[right])
         hidden.append(out.sigmoid() * cell[-1].tanh())
     scores = torch.stack([network.scores(state) for state in hidden])

@@ -49,17 +49,17 @@ class Graph(Computation, Writer):
         self._patterns = patterns or Patterns()
         self._pattern: list[PatternValue] = []  # of each value
         self._recorded: dict[Template, _Recorded] = {}
+        self._scheduled: list[Applications] = []
 
     def apply(self, template: Template, values: Sequence[Value], indices: Sequence[Index] = ()) -> range:
         """The results of a template for these arguments. Raises ValueError if they are not what it takes."""
         if len(indices) != template.indices:
             raise ValueError(f"{len(indices)} indices, but the template takes {template.indices}")
-        kind = self._pattern
+        recorded, kind = self._recorded_of(template), self._pattern
         key: PatternKey = (template, *[kind[value] for value in values])
         pattern = self._patterns.found.get(key) or self._patterns.add(key)
         first = len(kind)
         kind += pattern.results
-        recorded = self._recorded_of(template)
         recorded.first.append(first)
         recorded.pattern.append(pattern.number)
         recorded.arguments += values
@@ -84,9 +84,8 @@ class Graph(Computation, Writer):
         """
         if len(indices) != template.indices:
             raise ValueError(f"{len(indices)} columns of indices, but the template takes {template.indices}")
-        kind, found = self._pattern, self._patterns.found
+        recorded, kind, found = self._recorded_of(template), self._pattern, self._patterns.found
         number = len((*values, *indices)[0])
-        recorded = self._recorded_of(template)
         start, numbers = len(kind), recorded.pattern
         columns = [map(kind.__getitem__, column) for column in values]
         for key in zip(repeat(template, number), *columns, strict=True):
@@ -138,7 +137,7 @@ class Graph(Computation, Writer):
             steps = alone(pending, self._row, self._used, self._device)
         else:
             steps = self._batches(pending)
-        self._forget(pending)
+        self._scheduled = pending
         return steps
 
     def values(self, values: Sequence[Value]) -> Tensor:
@@ -164,16 +163,18 @@ class Graph(Computation, Writer):
 
     def _recorded_of(self, template: Template) -> _Recorded:
         if template not in self._recorded:
+            self._forget_patterns()
             self._recorded[template] = _Recorded(template)
         return self._recorded[template]
 
-    def _forget(self, pending: Sequence[Applications]) -> None:
-        """What was recorded is computed from now on, and nothing more is known of it but its width."""
-        for applications in pending:
+    def _forget_patterns(self) -> None:
+        """What is scheduled counts as computed, and nothing more is known of it but its width."""
+        for applications in self._scheduled:
             for place, result in enumerate(applications.template.results):
                 computed = self._patterns.computed(applications.template.widths[result])
                 for first in applications.first.tolist():
                     self._pattern[first + place] = computed
+        self._scheduled = []
 
     def _batches(self, pending: Sequence[Applications]) -> list[Step]:
         members = _by_pattern(pending)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,11 @@ class Applications:
     """[applications, indices]"""
     pattern: Integers
     """[applications] The number of its pattern; or its level, where that is given."""
+
+    @cached_property
+    def columns(self) -> list[Integers]:
+        """The arguments, and then the indices, each [applications] in one piece."""
+        return [*self.arguments.T.copy(), *self.indices.T.copy()]
 
 
 class Part(NamedTuple):
@@ -93,7 +99,9 @@ class Layout:
         """A batch, all of whose arguments are computed or have their rows already."""
         node = parts[0].node
         inputs = [self._read(parts, pack) for pack in node.operation.packs(len(node.arguments))]
-        indices = None if node.index is None else self._keep(joined([_indices(part) for part in parts]))
+        indices = None
+        if node.index is not None:
+            indices = self._keep(joined([_indices(part, node.index) for part in parts]))
         count = sum(len(part.which) for part in parts)
         self._planned.append(_Planned(node.operation, count, inputs, indices, self._write(parts, count)))
 
@@ -128,9 +136,9 @@ class Layout:
         for place in pack:
             local = part.node.arguments[place]
             if local < applications.template.arguments:
-                columns.append(self._row[applications.arguments[which, local]])
+                columns.append(self._row.take(applications.columns[local].take(which)))
             else:
-                columns.append(self._inside[applications][local, which])
+                columns.append(self._inside[applications][local].take(which))
         return columns[0] if len(columns) == 1 else np.stack(columns, 1).ravel()
 
     def _write(self, parts: Sequence[Part], count: int) -> list[tuple[int, int]]:
@@ -149,27 +157,35 @@ class Layout:
     def _remember(self, part: Part, local: int, rows: Integers) -> None:
         """rows: [rows of the part], where a value of the template lies."""
         applications, template = part.applications, part.applications.template
-        if applications not in self._inside:
-            self._inside[applications] = np.empty((len(template.widths), len(applications.first)), np.int64)
-        self._inside[applications][local, part.which] = rows
+        if len(template.nodes) > 1:
+            if applications not in self._inside:
+                self._inside[applications] = np.empty(
+                    (len(template.widths), len(applications.first)), np.int64
+                )
+            self._inside[applications][local][part.which] = rows
         if local in template.results:
-            self._row[applications.first[part.which] + template.results.index(local)] = rows
+            self._row[applications.first.take(part.which) + template.results.index(local)] = rows
 
     def _keep(self, integers: Integers) -> int:
         self._integers.append(integers)
         return len(self._integers) - 1
 
 
-def _indices(part: Part) -> Integers:
-    """[rows]"""
-    return part.applications.indices[part.which, part.node.index]
+def _indices(part: Part, index: int) -> Integers:
+    """[rows] index: which of those of the template."""
+    applications = part.applications
+    return applications.columns[applications.template.arguments + index].take(part.which)
 
 
 def grouped(numbers: Integers) -> list[tuple[int, Integers]]:
     """Each number that occurs, from the lowest on, with its places."""
     order = numbers.argsort(kind="stable")
     found, starts = np.unique(numbers[order], return_index=True)
-    return list(zip(found.tolist(), np.split(order, starts[1:]), strict=True))
+    bounds = [*starts.tolist(), len(order)]
+    return [
+        (number, order[start:stop])
+        for number, start, stop in zip(found.tolist(), bounds[:-1], bounds[1:], strict=True)
+    ]
 
 
 def joined(arrays: Sequence[Integers]) -> Integers:

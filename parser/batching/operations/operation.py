@@ -55,6 +55,8 @@ class Operation:
     """Whether it is dear, as matrix products are; among equals the agenda takes cheap ones first."""
     kept = 0
     """How many tensors `backward` keeps for the parameters' gradients."""
+    only_gathers = False
+    """Whether `accumulate` only puts together what was kept, so that batches need no turns of their own."""
     columns = ALL
     """The columns of its inputs that it reads; `Batch.inputs` has no others."""
 

@@ -17,7 +17,7 @@ from parser.batching.operations.operation import (
     joined,
     leaf,
 )
-from parser.batching.product import times_transposed
+from parser.batching.product import times_transposed, write_product
 
 
 class Lookup(Operation):
@@ -26,14 +26,14 @@ class Lookup(Operation):
     has_index = True
     kept = 2
 
-    def __init__(self, table: Tensor):
-        """table: [entries, width], a parameter or not."""
-        self.table = leaf(table)
+    def __init__(self, table: Tensor, sparse: bool = False):
+        """table: [entries, width], a parameter or not; sparse: whether its gradient shall be."""
+        self.table, self.only_gathers = leaf(table), sparse
         self.indices = len(table)
         self.outputs = (table.shape[1],)
 
     def signature(self) -> Hashable:
-        return type(self), id(self.table)
+        return type(self), id(self.table), self.only_gathers
 
     def forward(self, batch: Batch) -> None:
         assert batch.index is not None
@@ -47,6 +47,11 @@ class Lookup(Operation):
         if not self.table.requires_grad:
             return
         gradient, rows = joined(batches)
+        if self.only_gathers:
+            shape = self.table.shape
+            found = torch.sparse_coo_tensor(rows[None], gradient, shape, check_invariants=False)
+            self.table.grad = found if self.table.grad is None else self.table.grad + found
+            return
         if self.table.grad is None:
             self.table.grad = torch.zeros_like(self.table)
         self.table.grad.index_add_(0, rows, gradient)
@@ -70,7 +75,7 @@ class Linear(Operation):
         return (tuple(range(arguments)),)
 
     def forward(self, batch: Batch) -> None:
-        batch.outputs[0].copy_(times_transposed(batch.inputs[0], self.weight, self.bias))
+        write_product(batch.outputs[0], batch.inputs[0], self.weight, self.bias)
 
     def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
         inputs = times_transposed(gradients[0], self.weight.T)

@@ -57,6 +57,7 @@ class Patterns:
         self._computed: dict[int, PatternValue] = {}
         self._signatures: dict[Hashable, int] = {}
         self._templates: dict[Hashable, Template] = {}
+        self._plans: dict[Template, _Plan] = {}
 
     def template(self, operation: Operation, widths: tuple[int, ...]) -> Template:
         """That of a single operation; widths: of its arguments."""
@@ -68,14 +69,14 @@ class Patterns:
     def add(self, key: PatternKey) -> Pattern:
         """Raises ValueError if the arguments are not those that the template takes."""
         template, *arguments = key
-        given, wanted = [self.widths[value] for value in arguments], template.widths[: template.arguments]
-        if given != list(wanted):
-            raise ValueError(f"values of widths {given}, but the template takes {list(wanted)}")
+        plan = self._plans.get(template) or self._plan(template)
+        given = [self.widths[value] for value in arguments]
+        if given != plan.takes:
+            raise ValueError(f"values of widths {given}, but the template takes {plan.takes}")
         first, value = len(self.nodes), len(self.widths)
-        givers = self._add_nodes(template, [self._giver[argument] for argument in arguments])
-        nodes, values = range(first, len(self.nodes)), range(value, value + len(template.results))
-        pattern = Pattern(len(self.all), nodes, tuple(values))
-        self.widths += [template.widths[result] for result in template.results]
+        givers = self._add_nodes(plan, [self._giver[argument] for argument in arguments])
+        self.widths += plan.gives
+        pattern = Pattern(len(self.all), range(first, len(self.nodes)), tuple(range(value, len(self.widths))))
         self._giver += [givers[result] for result in template.results]
         self.all.append(pattern)
         self.found[key] = pattern
@@ -89,16 +90,38 @@ class Patterns:
             self._giver.append(None)
         return self._computed[width]
 
-    def _add_nodes(self, template: Template, givers: list[int | None]) -> list[int | None]:
-        """The nodes that give all of the template's values. givers: those that give its arguments."""
-        for place, (node, signature) in enumerate(zip(template.nodes, template.signatures, strict=True)):
-            before = {giver for value in node.arguments if (giver := givers[value]) is not None}
-            depth = 1 + max((self.nodes[giver].depth for giver in before), default=-1)
-            number = self._signatures.setdefault(signature, len(self._signatures))
-            givers += [len(self.nodes)] * len(node.operation.outputs)
-            self.nodes.append(
-                PatternNode(
-                    len(self.all), place, number, node.operation.is_product, depth, tuple(sorted(before))
-                )
+    def _plan(self, template: Template) -> _Plan:
+        takes = list(template.widths[: template.arguments])
+        gives = [template.widths[result] for result in template.results]
+        nodes = [
+            (
+                place,
+                self._signatures.setdefault(signature, len(self._signatures)),
+                node.operation.is_product,
+                node.arguments,
+                len(node.operation.outputs),
             )
+            for place, (node, signature) in enumerate(zip(template.nodes, template.signatures, strict=True))
+        ]
+        self._plans[template] = _Plan(takes, gives, nodes)
+        return self._plans[template]
+
+    def _add_nodes(self, plan: _Plan, givers: list[int | None]) -> list[int | None]:
+        """The nodes that give all of the template's values. givers: those that give its arguments."""
+        pattern, known = len(self.all), self.nodes
+        for place, signature, is_product, arguments, outputs in plan.nodes:
+            before = {giver for value in arguments if (giver := givers[value]) is not None}
+            depth = 1 + max([known[giver].depth for giver in before]) if before else 0
+            givers += [len(known)] * outputs
+            known.append(PatternNode(pattern, place, signature, is_product, depth, tuple(sorted(before))))
         return givers
+
+
+class _Plan(NamedTuple):
+    """What is the same for all patterns of a template."""
+
+    takes: list[int]
+    """The widths of its arguments; gives: of its results."""
+    gives: list[int]
+    nodes: list[tuple[int, int, bool, tuple[int, ...], int]]
+    """Place, signature, whether it is a product, arguments, number of outputs."""

@@ -62,7 +62,7 @@ class Runner:
             for read, gradient in zip(step.inputs, flowing.inputs, strict=False):
                 if gradient is not None:
                     _scatter(gradients[read.width], read, operation.columns, gradient)
-            if flowing.kept and self._alone:
+            if flowing.kept and self._alone and not operation.only_gathers:
                 operation.accumulate([flowing.kept])
             elif flowing.kept:
                 kept.setdefault(operation.signature(), (operation, []))[1].append(flowing.kept)

@@ -30,8 +30,9 @@ class Writer(ABC):
     def width(self, value: Value) -> int:
         """The number of a value's elements."""
 
-    def lookup(self, table: Tensor, row: Index) -> Value:
-        return self.operate(Lookup(table), (), row)[0]
+    def lookup(self, table: Tensor, row: Index, sparse: bool = False) -> Value:
+        """sparse: whether the table's gradient shall be, with only the rows that are read."""
+        return self.operate(Lookup(table, sparse), (), row)[0]
 
     def linear(self, weight: Tensor, *values: Value, bias: Tensor | None = None) -> Value:
         """weight @ [values, one after the other] + bias; weight: [out, in], bias: [out]."""

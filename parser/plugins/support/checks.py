@@ -16,7 +16,7 @@ def fingerprints(parameters: Iterable[Tensor]) -> Tensor:
     found = [torch.zeros(0)]
     for parameter in parameters:
         gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-        flat = gradient.flatten()
+        flat = (gradient.to_dense() if gradient.is_sparse else gradient).flatten()
         flat = flat * torch.linspace(0.5, 1.5, len(flat), dtype=flat.dtype, device=flat.device)
         found.append(torch.stack([flat.clamp(min=0).norm(), flat.clamp(max=0).norm()]).cpu())
     return torch.cat(found)

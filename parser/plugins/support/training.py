@@ -15,6 +15,7 @@ from parser.batching.operations.known import KnownComputation
 from parser.batching.operations.layout import Applications, Integers, Step
 from parser.batching.operations.patterns import Patterns
 from parser.batching.operations.writer import Value
+from parser.networks.tables import optimizers
 from parser.plugins import Setup
 from parser.plugins.support.checks import fingerprints
 
@@ -46,30 +47,34 @@ class Training:
     def __init__(self, setup: Setup, network: nn.Module, forward: Callable[[Any], Forward], rate: float):
         """forward: of a batch; names the phases of its work itself."""
         self._setup, self._network, self._forward = setup, network, forward
-        weights = [weight for weight in network.parameters() if weight.requires_grad]
-        self._optimizer = torch.optim.Adam(weights, lr=rate, fused=True)
+        self._weights = [weight for weight in network.parameters() if weight.requires_grad]
+        self._optimizers = optimizers(network, rate)
 
     def step(self, batch: Any) -> None:
         phase = self._setup.phase
         _, backward = self._forward(batch)
         with phase("backward"):
-            self._optimizer.zero_grad()
+            self._forget_gradients()
             backward()
         with phase("update"):
-            self._optimizer.step()
+            for optimizer in self._optimizers:
+                optimizer.step()
 
     def loss_and_gradients(self, batches: Sequence[Any]) -> Tensor:
         """[1 + 2 * weights] The loss of some batches, and its gradients' fingerprints."""
-        self._optimizer.zero_grad()
+        self._forget_gradients()
         losses = []
         for batch in batches:
             loss, backward = self._forward(batch)
             backward()
             losses.append(loss.detach())
-        (weights,) = (group["params"] for group in self._optimizer.param_groups)
-        results = torch.cat([torch.stack(losses).sum().cpu()[None], fingerprints(weights)])
-        self._optimizer.zero_grad()
+        results = torch.cat([torch.stack(losses).sum().cpu()[None], fingerprints(self._weights)])
+        self._forget_gradients()
         return results
+
+    def _forget_gradients(self) -> None:
+        for weight in self._weights:
+            weight.grad = None
 
 
 class InGraph:

@@ -1,0 +1,30 @@
+"""What this machine's processor is: how fast a library's kernels are differs from maker to maker."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+CPU_DESCRIPTION = Path("/proc/cpuinfo")
+AMD = "AuthenticAMD"
+
+
+class Processor(NamedTuple):
+    vendor: str = ""
+    family: int = 0
+    flags: frozenset[str] = frozenset()
+    """What it can do."""
+
+
+@cache
+def processor(description: Path = CPU_DESCRIPTION) -> Processor:
+    """description: as Linux has it; where there is none, nothing is known."""
+    try:
+        lines = description.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return Processor()
+    found = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    return Processor(
+        found.get("vendor_id", ""), int(found.get("cpu family", 0)), frozenset(found.get("flags", "").split())
+    )
