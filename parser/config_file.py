@@ -12,10 +12,10 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from parser.config import Config, Settings
+from parser.config import Config
 
 KeyPath = tuple[str, ...]
-AnyConfig = TypeVar("AnyConfig", bound=Settings)
+AnyConfig = TypeVar("AnyConfig", bound=BaseModel)
 
 
 class ConfigError(ValueError):
@@ -41,6 +41,34 @@ def read_settings(path: Path, kind: type[AnyConfig], overrides: Sequence[str] = 
 
     Raises ConfigError, FileNotFoundError.
     """
+    return ConfigFile(path, overrides).validated(kind)
+
+
+class ConfigFile:
+    """A config, and where each of its keys stands."""
+
+    def __init__(self, path: Path, overrides: Sequence[str] = ()):
+        """Raises ConfigError, FileNotFoundError."""
+        self._path = str(path)
+        self._content, self._places = _read(path)
+        for override in overrides:
+            _override(self._content, override, self._places)
+
+    def validated(self, kind: type[AnyConfig], section: KeyPath = ()) -> AnyConfig:
+        """What a section says, all that there is unless said. kind: what it may say. Raises ConfigError."""
+        content = self._content
+        for key in section:
+            content = content.get(key) or {}
+        try:
+            return kind.model_validate(content)
+        except ValidationError as error:
+            details = error.errors()
+        messages = [_message(detail, self._places, self._path, kind, section) for detail in details]
+        raise ConfigError("\n".join(messages))
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[KeyPath, str]]:
+    """What a file says, and where. Raises ConfigError."""
     try:
         text = path.read_text(encoding="utf-8")
         node = yaml.compose(text, Loader=_Loader)
@@ -57,13 +85,7 @@ def read_settings(path: Path, kind: type[AnyConfig], overrides: Sequence[str] = 
         if key_path in places:
             raise ConfigError(f"{path}:{line}: {'.'.join(key_path)} stands here for the second time")
         places[key_path] = f"{path}:{line}"
-    for override in overrides:
-        _override(content, override, places)
-    try:
-        return kind.model_validate(content)
-    except ValidationError as error:
-        messages = [_message(detail, places, str(path), kind) for detail in error.errors()]
-        raise ConfigError("\n".join(messages)) from None
+    return content, places
 
 
 def _key_lines(node: yaml.Node, above: KeyPath = ()) -> Iterator[tuple[KeyPath, int]]:
@@ -94,15 +116,18 @@ def _override(content: dict[str, Any], override: str, places: dict[KeyPath, str]
     places[key_path] = f"--set {override}"
 
 
-def _message(detail: ErrorDetails, places: dict[KeyPath, str], path: str, kind: type[Settings]) -> str:
-    keys = tuple(str(part) for part in detail["loc"])
+def _message(
+    detail: ErrorDetails, places: dict[KeyPath, str], path: str, kind: type[BaseModel], section: KeyPath
+) -> str:
+    parts = map(str, detail["loc"])
+    keys = (*section, *(part for part in parts if not part.startswith("<")))  # which tell kinds of values
     known = max((n for n in range(len(keys) + 1) if keys[:n] in places), default=0)
     place = places.get(keys[:known], path)
     if known and detail["type"] not in ("extra_forbidden", "missing"):
         keys = keys[:known]  # what follows names no key, but a choice that was tried
     name = ".".join(keys)
     if detail["type"] == "extra_forbidden":
-        fields = _fields(kind, keys[:-1])
+        fields = _fields(kind, keys[len(section) : -1])
         near = difflib.get_close_matches(keys[-1], fields, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(fields)}"
         return f"{place}: {name}: unknown key; {hint}"

@@ -136,13 +136,26 @@ Filter = Mapping[str, frozenset[str]]
 
 def read_filter(text: str) -> Filter:
     """From "plugin=stack_parser,method=replay|step,batch_size=64". Raises ValueError."""
-    passing: dict[str, frozenset[str]] = {}
+    values_of: dict[str, frozenset[str]] = {}
     for part in filter(None, text.split(",")):
         key, equals, values = part.partition("=")
         if not equals or not values or key not in KEYS:
             raise ValueError(f"{part!r}: write KEY=VALUE or KEY=VALUE|VALUE; the keys are {', '.join(KEYS)}")
-        passing[key] = frozenset(values.split("|"))
-    return passing
+        values_of[key] = frozenset(values.split("|"))
+    return values_of
+
+
+def passing(cells: Sequence[Cell], wanted: Filter) -> list[Cell]:
+    """Those that pass. Raises ValueError if none does, or if a value is none of any cell's."""
+    for key, values in wanted.items():
+        known = list(dict.fromkeys(str(getattr(cell, key)) for cell in cells))
+        strange = sorted(values.difference(known))
+        if strange:
+            raise ValueError(f"--only: no cell has {key}={strange[0]}; there are {', '.join(known)}")
+    found = [cell for cell in cells if passes(asdict(cell), wanted)]
+    if not found:
+        raise ValueError("no cell of the config passes all of --only; try it with fewer conditions")
+    return found
 
 
 def passes(cell: Mapping[str, Any], wanted: Filter) -> bool:

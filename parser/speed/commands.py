@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from parser.config_file import read_settings
+from parser.config_file import ConfigFile
 from parser.speed.board import write_board
-from parser.speed.cells import read_filter
 from parser.speed.conformance import faults_of
 from parser.speed.discovery import find, installed
 from parser.speed.findings import asked_ratios, read_ratio
@@ -18,10 +17,10 @@ from parser.speed.settings import SpeedConfig
 
 def speed(path: Path, overrides: Sequence[str], folder: Path, only: str, ratios: Sequence[str]) -> None:
     """Measure what a config says, write the report and print the ratios that were asked for."""
-    config = read_settings(path, SpeedConfig, overrides)
+    config = _read(path, overrides)
     for text in ratios:
         read_ratio(text)  # a slip is better found before hours of measuring
-    rows = measure(config, folder, read_filter(only))
+    rows = measure(config, folder, only)
     _tell(folder, config)
     for text in ratios:
         print("\n".join(asked_ratios(rows, text)))
@@ -29,7 +28,16 @@ def speed(path: Path, overrides: Sequence[str], folder: Path, only: str, ratios:
 
 def plots(folder: Path) -> None:
     """Write the report of a run again."""
-    _tell(folder, read_settings(folder / CONFIG, SpeedConfig))
+    _tell(folder, _read(folder / CONFIG))
+
+
+def _read(path: Path, overrides: Sequence[str] = ()) -> SpeedConfig:
+    """With its plugins' settings checked, so that their faults, too, are told with their lines."""
+    file = ConfigFile(path, overrides)
+    config = file.validated(SpeedConfig)
+    for name, experiment in config.experiments.items():
+        file.validated(find(experiment.plugin).Settings, ("experiments", name, "settings"))
+    return config
 
 
 def _tell(folder: Path, config: SpeedConfig) -> None:

@@ -34,14 +34,14 @@ COLUMNS = (
 
 LEGEND = (
     "Sentences and tokens per second: medians over turns, with a bootstrapped 95 % interval; of less than "
-    "six turns that is hardly less than their range. Speed-up: over "
-    "the method's own batches of 1. MFU: useful floating-point operations per second (those of matrix "
-    "products; no padding, nothing thrown away, no parameter update, and without the update's time), over "
-    "what the machine's large float32 matrix products reached in the same run; `with update`: the update's "
-    "time included. Padding: share of the LSTMs' rows that nobody reads. Calls: operators in a step. Memory: "
-    "the most that the process held while it was measured, data and program included. First run: the check "
-    "against no batching, with what is compiled or captured only once. A speed-up in brackets is over cells "
-    "that were not measured in turns with these."
+    "six turns that is hardly less than their range. Speed-up: over the method's own batches of 1. MFU: "
+    "useful floating-point operations per second (those of matrix products; no padding, nothing thrown "
+    "away, no parameter update, and without the update's time), over what the machine's large float32 "
+    "matrix products reached in the same run; `with update`: the update's time included. Padding: share "
+    "of the LSTMs' rows that nobody reads; blank where it is not counted, as in slots. Calls: operators "
+    "in a step. Memory: the most that the process held while it was measured, data and program included. "
+    "First run: the check against no batching, with what is compiled or captured only once. A speed-up in "
+    "brackets is over cells that were not measured in turns with these."
 )
 
 
@@ -84,9 +84,16 @@ def _circumstances(rows: Sequence[Row], folder: Path) -> list[Part]:
         ["commit", ", ".join(commits)],
         ["seed", ", ".join(sorted({str(row["seed"]) for row in rows}))],
         ["matrix products", _ceilings(ceilings)],
-        ["to repeat", f"stack-parser speed {shlex.quote(str(folder / CONFIG))} --run ANOTHER_FOLDER"],
+        ["to repeat", "; ".join(_commands(rows, folder))],
     ]
     return [Table(("", ""), facts)]
+
+
+def _commands(rows: Sequence[Row], folder: Path) -> list[str]:
+    """With which the run can be done again; several, if several parts of its config were asked for."""
+    command = f"stack-parser speed {shlex.quote(str(folder / CONFIG))} --run ANOTHER_FOLDER"
+    parts = dict.fromkeys(row.get("only", "") for row in rows)
+    return [f"{command} --only {shlex.quote(part)}" if part else command for part in parts]
 
 
 def _machine(row: Row) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import yaml
 from tqdm import tqdm
 
-from parser.speed.cells import Cell, Filter, cells_of, passes, sittings
+from parser.config_file import read_settings
+from parser.speed.cells import Cell, cells_of, passing, read_filter, sittings
 from parser.speed.discovery import find
 from parser.speed.rows import OK, Row, RowFile
 from parser.speed.settings import SpeedConfig
@@ -19,22 +19,36 @@ from parser.speed.turns import References, measure_in_turns
 ROWS, CONFIG = "rows.jsonl", "config.yaml"
 
 
-def measure(config: SpeedConfig, folder: Path, only: Filter) -> list[Row]:
-    """Measure the cells that pass the filter and have no row in the folder yet. Returns all their rows.
+def measure(config: SpeedConfig, folder: Path, only: str) -> list[Row]:
+    """Measure the cells that pass a filter and have no row in the folder yet. Returns all their rows.
 
-    Cells that failed are tried again. Raises ValueError for a config that can not be measured.
+    only: as `read_filter` takes it. Cells that failed are tried again. Raises ValueError for a config that
+    can not be measured, or not in this folder.
     """
-    wanted = [cell for cell in cells_of(config, find) if passes(asdict(cell), only)]
-    if not wanted:
-        raise ValueError("no cell of the config passes --only; try it with fewer conditions")
+    wanted = passing(cells_of(config, find), read_filter(only))
+    _refuse_other_measuring(config, folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG).write_text(yaml.safe_dump(config.model_dump(), sort_keys=False), encoding="utf-8")
     rows = RowFile(folder / ROWS)
     missing = [cell for cell in wanted if _is_missing(rows.find(cell))]
     if len(missing) < len(wanted):
         tqdm.write(f"{len(wanted) - len(missing)} of {len(wanted)} cells were measured before, in {folder}")
-    _measure_missing(missing, config, rows)
+    _measure_missing(missing, config, rows, only)
     return rows.of(wanted)
+
+
+def _refuse_other_measuring(config: SpeedConfig, folder: Path) -> None:
+    """Rows of one folder must have been measured alike."""
+    if not (folder / ROWS).is_file() or not (folder / CONFIG).is_file():
+        return
+    before = read_settings(folder / CONFIG, SpeedConfig)
+    for key in ("seconds", "precision", "turn", "warmup"):
+        old, new = getattr(before, key), getattr(config, key)
+        if old != new:
+            raise ValueError(
+                f"{folder} was measured with {key}: {old}, not {new}; go on with that, or name another "
+                "folder with --run"
+            )
 
 
 def rows_of(folder: Path, config: SpeedConfig) -> list[Row]:
@@ -51,7 +65,7 @@ def _is_missing(row: Row | None) -> bool:
     return row is None or row["status"] != OK
 
 
-def _measure_missing(cells: Sequence[Cell], config: SpeedConfig, rows: RowFile) -> None:
+def _measure_missing(cells: Sequence[Cell], config: SpeedConfig, rows: RowFile, only: str) -> None:
     references = References(config.timeout)
     bar = tqdm(total=len(cells), unit="cell", disable=None, bar_format=BAR)
     with bar:
@@ -62,7 +76,7 @@ def _measure_missing(cells: Sequence[Cell], config: SpeedConfig, rows: RowFile) 
                 bar.update(share)
 
             for cell, row in measure_in_turns(sitting, config, references, progress):
-                rows.add(cell, row)
+                rows.add(cell, {**row, "only": only})
                 tqdm.write(summary(cell, row))
                 sys.stdout.flush()
 

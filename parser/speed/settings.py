@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from parser.config import Settings
 from parser.plugins import Mode
 
 Size = Annotated[int, Field(gt=0)]
 Seconds = Annotated[float, Field(gt=0)]
+# Told apart before they are read, so that only what was meant is said to be wrong; "<...>" is not a key.
+Sizes = Annotated[
+    Annotated[list[Size], Tag("<list>")] | Annotated[dict[str, list[Size]], Tag("<by method>")],
+    Discriminator(lambda sizes: "<by method>" if isinstance(sizes, dict) else "<list>"),
+]
 
 
 class Experiment(Settings):
@@ -24,7 +29,7 @@ class Experiment(Settings):
     """Batching methods; all that the plugin has unless said."""
     modes: list[Mode] = Field(["train"], min_length=1)
     """train: a whole training step. infer: from inputs to outputs."""
-    batch_sizes: list[Size] | dict[str, list[Size]] = Field([1, 8, 32, 64, 128, 256])
+    batch_sizes: Sizes = Field([1, 8, 32, 64, 128, 256])
     """For every method the same, or a list for each method; `none` need not have more than 1."""
 
 

@@ -108,6 +108,30 @@ def test_only_some_cells_and_later_the_others(config, tmp_path, capsys):
     assert len(rows(run)) == 6
 
 
+def test_rows_of_one_folder_are_measured_alike(config, tmp_path, capsys):
+    run = tmp_path / "run"
+    command = ["speed", str(config), "--run", str(run), "--only", "method=good,mode=train"]
+    assert main(command) == 0
+    before = (run / "config.yaml").read_text()
+    assert f"--run ANOTHER_FOLDER --only {command[-1]}" in (run / "report.md").read_text()
+    assert main([*command, "--set", "seconds=0.2"]) == 2
+    assert "was measured with seconds: 0.1, not 0.2" in capsys.readouterr().err
+    assert (run / "config.yaml").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("only", "message"),
+    [
+        ("colour=red", "the keys are experiment, plugin, mode"),
+        ("method=excellent", "no cell has method=excellent; there are none, good, wrong, absent"),
+        ("method=wrong,batch_size=64", "no cell of the config passes all of --only"),
+    ],
+)
+def test_conditions_that_no_cell_meets(config, tmp_path, capsys, only, message):
+    assert main(["speed", str(config), "--run", str(tmp_path / "run"), "--only", only]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_cells_that_failed_are_tried_again(config, tmp_path):
     run = tmp_path / "run"
     arguments = [
@@ -201,7 +225,8 @@ def running_in_group(group):
         ),
         ("experiments.toy.plugin=unimportable", "can not be imported: ModuleNotFoundError"),
         ("experiments.toy.methods=[leap]", "toy has no 'leap', but none, good"),
-        ("experiments.toy.settings={colour: red}", "experiments.toy.settings.colour: Extra inputs"),
+        ("experiments.toy.settings={colour: red}", "experiments.toy.settings.colour: unknown key; known are"),
+        ("experiments.toy.batch_sizes.good=[0]", "experiments.toy.batch_sizes.good: input should be greater"),
         ("experiments.toy.sizes=[3]", "experiments.toy.sizes: unknown key; did you mean batch_sizes?"),
         ("devices=[toaster]", "device 'toaster'"),
         ("experiments={}", "experiments: dictionary should have at least 1 item"),
@@ -213,12 +238,7 @@ def test_wrong_configs(config, tmp_path, capsys, change, message):
     assert not (tmp_path / "run").exists()
 
 
-def test_wrong_filters(config, tmp_path, capsys):
-    speed = ["speed", str(config), "--run", str(tmp_path / "run")]
-    assert main([*speed, "--only", "colour=red"]) == 2
-    assert "the keys are experiment, plugin, mode" in capsys.readouterr().err
-    assert main([*speed, "--only", "method=leap"]) == 2
-    assert "no cell of the config passes --only" in capsys.readouterr().err
+def test_plots_of_no_run(tmp_path, capsys):
     assert main(["plots", str(tmp_path)]) == 2
     assert "config.yaml: No such file" in capsys.readouterr().err
 
