@@ -63,25 +63,33 @@ def lstm_templates(
         return LSTMTemplates(project, first, following)
 
     def start(writer: Writer, gates: Value) -> tuple[Value, Value]:
-        return _write_states(writer, hidden, gates, None)
+        into, _, new, out = slices(writer, gates, hidden)
+        return write_states(writer, into, new, out)
 
     def step(writer: Writer, gates: Value, hidden_before: Value, cell_before: Value) -> tuple[Value, Value]:
         gates = writer.add(gates, writer.linear(weight, hidden_before))
-        return _write_states(writer, hidden, gates, cell_before)
+        into, forget, new, out = slices(writer, gates, hidden)
+        return write_states(writer, into, new, out, write_kept(writer, forget, cell_before))
 
     first = Template.trace(start, (4 * hidden,))
     return LSTMTemplates(project, first, Template.trace(step, (4 * hidden, hidden, hidden)))
 
 
-def _write_states(
-    writer: Writer, hidden: int, gates: Value, cell_before: Value | None
-) -> tuple[Value, Value]:
-    into, forget, new, out = (
-        writer.slice(gates, start, start + hidden) for start in range(0, 4 * hidden, hidden)
-    )
+def slices(writer: Writer, gates: Value, hidden: int) -> list[Value]:
+    """A value's parts of that width."""
+    return [writer.slice(gates, start, start + hidden) for start in range(0, writer.width(gates), hidden)]
+
+
+def write_kept(writer: Writer, forget: Value, cell: Value) -> Value:
+    """What is left of an earlier cell state."""
+    return writer.multiply(writer.sigmoid(forget), cell)
+
+
+def write_states(writer: Writer, into: Value, new: Value, out: Value, *kept: Value) -> tuple[Value, Value]:
+    """Hidden and cell state, from gates before their activations and what is left of earlier cell states."""
     cell = writer.multiply(writer.sigmoid(into), writer.tanh(new))
-    if cell_before is not None:
-        cell = writer.add(cell, writer.multiply(writer.sigmoid(forget), cell_before))
+    for one in kept:
+        cell = writer.add(cell, one)
     return writer.multiply(writer.sigmoid(out), writer.tanh(cell)), cell
 
 

@@ -32,7 +32,7 @@ from parser.batching.operations.template import Template
 from parser.batching.operations.writer import Index, Value, Writer
 from parser.batching.product import add_product, write_product
 from parser.networks.lstm_cell import activate_, through_activations_, through_tanh
-from parser.networks.lstm_operations import Grain, LSTMStart, written
+from parser.networks.lstm_operations import Grain, LSTMStart, slices, write_kept, write_states, written
 from parser.networks.tables import sparse_table
 
 
@@ -73,9 +73,8 @@ class RecordedTreeLSTM:
             gates = writer.linear(network.leaf.weight, vector, bias=network.leaf.bias)
             if grain == "cell":
                 return tuple(writer.operate(LSTMStart(hidden, gates=3), (gates,)))
-            into, new, out = (writer.slice(gates, place * hidden, (place + 1) * hidden) for place in range(3))
-            cell = writer.multiply(writer.sigmoid(into), writer.tanh(new))
-            return writer.multiply(writer.sigmoid(out), writer.tanh(cell)), cell
+            into, new, out = slices(writer, gates, hidden)
+            return write_states(writer, into, new, out)
 
         def score(writer: Writer, state: Value) -> Value:
             return writer.linear(network.scores.weight, state, bias=network.scores.bias)
@@ -153,21 +152,19 @@ def _numbers(trees: Sequence[Tree], sizes: Integers) -> list[Integers]:
 
 
 def _writes_node(network: TreeLSTM) -> Callable[..., tuple[Value, Value]]:
-    size = network.hidden_size
-
     def write(
         writer: Writer, hidden_left: Value, cell_left: Value, hidden_right: Value, cell_right: Value
     ) -> tuple[Value, Value]:
         gates = writer.linear(network.gates.weight, hidden_left, hidden_right, bias=network.gates.bias)
-        new, into, out = (writer.slice(gates, place * size, (place + 1) * size) for place in range(3))
-        cell = writer.multiply(writer.sigmoid(into), writer.tanh(new))
-        for forget, hidden_below, cell_below in (
-            (network.forget_left, hidden_left, cell_left),
-            (network.forget_right, hidden_right, cell_right),
-        ):
-            kept = writer.sigmoid(writer.linear(forget.weight, hidden_below, bias=forget.bias))
-            cell = writer.add(cell, writer.multiply(kept, cell_below))
-        return writer.multiply(writer.sigmoid(out), writer.tanh(cell)), cell
+        new, into, out = slices(writer, gates, network.hidden_size)
+        kept = [
+            write_kept(writer, writer.linear(forget.weight, hidden_below, bias=forget.bias), cell_below)
+            for forget, hidden_below, cell_below in (
+                (network.forget_left, hidden_left, cell_left),
+                (network.forget_right, hidden_right, cell_right),
+            )
+        ]
+        return write_states(writer, into, new, out, *kept)
 
     return write
 
