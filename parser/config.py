@@ -21,6 +21,9 @@ class TreebankSettings(Settings):
     """Its scores choose the best model."""
     test: str | None = None
     """Scored once, at the end, with the best model."""
+    non_projective: Literal["lift", "drop"] = "lift"
+    """Training trees with crossing arcs: made projective, with marks by which parsed trees get them back
+    (Nivre & Nilsson 2005), or left out."""
 
 
 class NetworkSettings(Settings):

@@ -16,6 +16,9 @@ def report(scores: Scores) -> str:
         ("CLAS", scores.clas, "LAS of content words, F1"),
         ("exact match", scores.exact, "sentences without a mistake"),
     ]
+    if scores.crossing_arcs:
+        meaning = f"non-projective arcs with the right head, of {scores.crossing_arcs:,}"
+        rows.append(("crossing arcs", scores.crossing_recall, meaning))
     lines = [f"{scores.sentences:,} sentences, {scores.words:,} words", ""]
     lines += [f"{name:<18}{value:6.2f}  {meaning}" for name, value, meaning in rows]
     lines += [

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from parser.treebank.projectivity import crossing
 from parser.treebank.sentence import Sentence
 
 CONTENT_LABELS = frozenset(
@@ -66,12 +67,15 @@ class Scores:
     right_labels: Counter[str] = field(default_factory=Counter)
     lengths: Counter[str] = field(default_factory=Counter)
     right_lengths: Counter[str] = field(default_factory=Counter)
+    crossing_arcs: int = 0
+    right_crossing_heads: int = 0
 
     def add(
         self, gold: Sentence, heads: Sequence[int], labels: Sequence[str], punctuation: bool = True
     ) -> None:
         """Count a sentence; without `punctuation`, its punctuation is left out."""
         exact = True
+        crosses = frozenset(crossing(gold.heads))
         tags = [xpos if upos == "_" else upos for upos, xpos in zip(gold.upos, gold.xpos, strict=True)]
         for word, (tag, gold_head, gold_full, head, full) in enumerate(
             zip(tags, gold.heads, gold.labels, heads, labels, strict=True), 1
@@ -92,6 +96,8 @@ class Scores:
             self.right_labels[gold_label] += right
             self.lengths[length] += 1
             self.right_lengths[length] += right
+            self.crossing_arcs += word in crosses
+            self.right_crossing_heads += right_head and word in crosses
             exact = exact and right
         self.sentences += 1
         self.exact_sentences += exact
@@ -127,6 +133,11 @@ class Scores:
         """Sentences whose labelled tree is right altogether."""
         return _percent(self.exact_sentences, self.sentences)
 
+    @property
+    def crossing_recall(self) -> float:
+        """Non-projective gold arcs that were found, whatever their labels."""
+        return _percent(self.right_crossing_heads, self.crossing_arcs)
+
     def label_f1(self) -> dict[str, float]:
         """F1 of each label (with its head), most frequent gold label first."""
         names = sorted(
@@ -153,6 +164,8 @@ class Scores:
             "las_full": self.las_full,
             "clas": self.clas,
             "exact": self.exact,
+            "crossing_recall": self.crossing_recall,
+            "crossing_arcs": self.crossing_arcs,
             "words": self.words,
             "sentences": self.sentences,
             "label_f1": self.label_f1(),

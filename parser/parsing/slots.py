@@ -22,6 +22,7 @@ from parser.transitions.inventory import Inventory
 from parser.transitions.state import State
 from parser.transitions.system import TransitionSystem
 from parser.treebank.batches import cut_by_words
+from parser.treebank.lifting import restored
 from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import Sentence
 
@@ -79,7 +80,7 @@ def parse(model: Model, sentences: Sequence[Sentence], slots: int = SLOTS) -> li
     labels = Ragged(state.labels[:-1].cpu(), tokens.lengths).unflatten()
     name = model.vocabulary.labels.string
     trees = {
-        number: Tree(tuple(own_heads.tolist()), tuple(map(name, own_labels.tolist())))
+        number: Tree(*restored(own_heads.tolist(), tuple(map(name, own_labels.tolist()))))
         for number, own_heads, own_labels in zip(order, heads, labels, strict=True)
     }
     return [trees[number] for number in range(len(sentences))]

@@ -12,6 +12,7 @@ from parser.networks.examples import Examples
 from parser.parsing.model import Model
 from parser.treebank.conllu import read_treebank
 from parser.treebank.embeddings import read_vectors
+from parser.treebank.lifting import lifted, refuse_marks
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import Vocabulary, seen_once
@@ -22,7 +23,7 @@ FORM_COLUMN = 0
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Treebanks, and their projective trees as examples for replay."""
+    """Treebanks, and their trees, as far as they are or were made projective, as examples for replay."""
 
     train_sentences: list[Sentence]
     dev_sentences: list[Sentence]
@@ -39,7 +40,9 @@ def load(config: Config, device: torch.device) -> tuple[Model, TrainingData]:
     """
     train_sentences = read_treebank(data_path(config.treebank.train))
     dev_sentences = read_treebank(data_path(config.treebank.dev))
-    projective = [sentence for sentence in train_sentences if is_projective(sentence.heads)]
+    refuse_marks(train_sentences, config.treebank.train)
+    lifts = config.treebank.non_projective == "lift"
+    projective = _projective(train_sentences, lifts)
     if not projective:
         raise ValueError(f"{config.treebank.train}: no projective tree to learn from")
     words: list[str] = []
@@ -53,7 +56,13 @@ def load(config: Config, device: torch.device) -> tuple[Model, TrainingData]:
     model = Model.build(config.parser, vocabulary, device, vectors)
     inventory = model.inventory.to(torch.device("cpu"))
     train = Examples.of(inventory, vocabulary, projective)
-    projective_dev = [sentence for sentence in dev_sentences if is_projective(sentence.heads)]
-    dev = Examples.of(inventory, vocabulary, projective_dev)
+    dev = Examples.of(inventory, vocabulary, _projective(dev_sentences, lifts))
     rare_forms = seen_once(train.tokens.values[:, FORM_COLUMN], len(vocabulary.columns["form"]))
     return model, TrainingData(train_sentences, dev_sentences, train, dev, rare_forms)
+
+
+def _projective(sentences: list[Sentence], lifts: bool) -> list[Sentence]:
+    """Those that are projective; or if `lifts` all, made so."""
+    if lifts:
+        return [lifted(sentence) for sentence in sentences]
+    return [sentence for sentence in sentences if is_projective(sentence.heads)]

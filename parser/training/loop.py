@@ -22,6 +22,7 @@ from parser.training import data
 from parser.training.record import Record, make_way
 from parser.training.schedule import WarmupThenPlateau, peak_learning_rate
 from parser.treebank.batches import length_buckets, padding_share
+from parser.treebank.projectivity import is_projective
 from parser.treebank.vocabulary import UNKNOWN
 
 STEPS_BETWEEN_TRIMS = 50
@@ -41,9 +42,10 @@ def train(config: Config, run: Path, device: torch.device) -> Scores:
     torch.manual_seed(config.training.seed)
     began = time.monotonic()
     model, loaded = data.load(config, device)
-    left_out = len(loaded.train_sentences) - len(loaded.train)
+    crossing = sum(not is_projective(sentence.heads) for sentence in loaded.train_sentences)
+    outcome = "lifted" if config.treebank.non_projective == "lift" else "left out"
     tqdm.write(
-        f"{len(loaded.train):,} training trees ({left_out:,} non-projective left out), "
+        f"{len(loaded.train):,} training trees ({crossing:,} non-projective {outcome}), "
         f"{len(loaded.dev_sentences):,} dev; read and prepared in {time.monotonic() - began:.1f} s"
     )
     settings = config.training

@@ -1,4 +1,4 @@
-"""Whether a tree's arcs cross."""
+"""Which of a tree's arcs cross others."""
 
 from __future__ import annotations
 
@@ -25,3 +25,45 @@ def is_projective(heads: Sequence[int]) -> bool:
                 return False
         open_ends.extend(sorted(opening[word], reverse=True))
     return True
+
+
+def crossing(heads: Sequence[int]) -> list[int]:
+    """The dependents of the arcs between whose ends there are words that do not descend from the head.
+
+    heads as above; from left to right.
+    """
+    if is_projective(heads):
+        return []
+    first, last = _spans_in_depth_first_order(heads)
+    return [
+        dependent
+        for dependent, head in enumerate(heads, 1)
+        if any(
+            not first[head] <= first[word] <= last[head]
+            for word in range(min(head, dependent) + 1, max(head, dependent))
+        )
+    ]
+
+
+def children_of(heads: Sequence[int]) -> list[list[int]]:
+    """Of ROOT and each word, from left to right."""
+    children: list[list[int]] = [[] for _ in range(len(heads) + 1)]
+    for dependent, head in enumerate(heads, 1):
+        children[head].append(dependent)
+    return children
+
+
+def _spans_in_depth_first_order(heads: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Of ROOT and each word, its own number and the last of those below it."""
+    children = children_of(heads)
+    first, last = [0] * len(children), [0] * len(children)
+    number, waiting = 0, [0]
+    while waiting:
+        word = waiting.pop()
+        if word < 0:
+            last[~word] = number - 1
+            continue
+        first[word], number = number, number + 1
+        waiting.append(~word)
+        waiting += children[word]
+    return first, last

@@ -67,16 +67,18 @@ def test_a_label_that_training_never_saw_leaves_the_dev_loss_finite(config_file,
     assert all(0 < row["dev_loss"] < 100 for row in rows)
 
 
-def test_non_projective_training_trees_are_left_out(config_file, tmp_path):
+@pytest.mark.parametrize(("how", "trained_on"), [("lift", 17), ("drop", 16)])
+def test_non_projective_trees(config_file, tmp_path, how, trained_on):
     crossing = "".join(
         f"{word}\tx\tx\tX\tX\t_\t{head}\t{label}\t_\t_\n"
         for word, (head, label) in enumerate([(3, "a"), (4, "b"), (0, "root"), (3, "c")], 1)
     )
     with (tmp_path / "tiny.conllu").open("a") as file:
         file.write(crossing + "\n")
-    _, loaded = data.load(read_config(config_file), CPU)
+    model, loaded = data.load(read_config(config_file, [f"treebank.non_projective={how}"]), CPU)
     assert len(loaded.train_sentences) == 17
-    assert len(loaded.train) == 16
+    assert len(loaded.train) == trained_on
+    assert ("b↑c" in model.vocabulary.labels.strings) == (how == "lift")
     assert len(loaded.dev_sentences) == 17  # scored all the same
 
 
@@ -117,7 +119,8 @@ def test_a_dev_set_without_projective_trees_has_scores_but_no_loss(config_file, 
     dev = tmp_path / "dev.conllu"
     arcs = enumerate([(3, "nsubj"), (4, "punct"), (0, "root"), (3, "punct")], 1)
     dev.write_text("".join(f"{word}\tx\tx\tX\tX\t_\t{head}\t{label}\t_\t_\n" for word, (head, label) in arcs))
-    train(read_config(config_file, [f"treebank.dev={dev}", "training.epochs=2"]), tmp_path / "run", CPU)
+    changes = [f"treebank.dev={dev}", "training.epochs=2", "treebank.non_projective=drop"]
+    train(read_config(config_file, changes), tmp_path / "run", CPU)
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [row["dev_loss"] for row in rows] == [None, None]
 

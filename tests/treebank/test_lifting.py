@@ -1,0 +1,81 @@
+"""Lifting and restoring, on all small trees, on a known example, and on treebanks."""
+
+import pytest
+from plain import all_trees, is_projective
+
+from parser.treebank.conllu import read_treebank
+from parser.treebank.lifting import MARK, lift, lifted, refuse_marks, restored
+
+
+def names(count):
+    return tuple("abcdefgh"[:count])
+
+
+@pytest.mark.parametrize("length", range(1, 7))
+def test_every_small_tree_comes_back_if_labels_tell_heads_apart(length):
+    for heads in all_trees(length):
+        lifted_heads, labels = lift(heads, names(length))
+        assert is_projective(lifted_heads), heads
+        assert (lifted_heads.index(0), lifted_heads.count(0)) == (heads.index(0), 1)
+        assert restored(lifted_heads, labels) == (heads, names(length))
+        if is_projective(heads):
+            assert (lifted_heads, labels) == (heads, names(length))
+
+
+def test_the_shortest_crossing_arc_goes_up_until_none_crosses():
+    # The beginning of Nivre & Nilsson's example, "Z nich je jen jedna na kvalitu".
+    heads, labels = (3, 1, 0, 5, 3, 3), ("AuxP", "Atr", "Pred", "AuxZ", "Sb", "AuxP")
+    crossing = (5, 1, 0, 5, 3, 3)  # "Z" depends on "jedna", and "je" lies between
+    assert lift(heads, labels) == (heads, labels)
+    assert lift(crossing, labels) == (heads, (f"AuxP{MARK}Sb", *labels[1:]))
+
+
+def test_a_word_is_not_moved_below_itself():
+    heads, labels = (0, 1, 2), ("root", f"x{MARK}y", "y")
+    assert restored(heads, labels) == ((0, 1, 2), ("root", "x", "y"))
+
+
+def test_the_root_is_not_moved_and_loses_its_mark():
+    assert restored((0, 1), (f"root{MARK}x", "x")) == ((0, 1), ("root", "x"))
+
+
+def test_the_nearest_level_and_then_the_leftmost_word_is_taken():
+    #       1 root: 2 y, 5 z; below 2: 3 y; below 5: 4 y;  6 is lifted from a y
+    heads = (0, 1, 2, 5, 1, 1)
+    assert restored(heads, ("root", "y", "y", "y", "z", f"x{MARK}y"))[0] == (0, 1, 2, 5, 1, 2)
+    assert restored(heads, ("root", "q", "y", "y", "z", f"x{MARK}y"))[0] == (0, 1, 2, 5, 1, 3)
+
+
+def test_words_nearer_to_the_root_move_first():
+    # 2 goes below 4 first, so that 3, which looks below 4, finds it there.
+    heads, labels = (0, 1, 4, 1), ("root", f"y{MARK}w", f"x{MARK}y", "w")
+    assert restored(heads, labels) == ((0, 4, 2, 1), ("root", "y", "x", "w"))
+
+
+def test_labels_that_hold_the_mark_are_refused(tmp_path):
+    path = tmp_path / "marked.conllu"
+    path.write_text(f"# sent_id = s7\n1\ta\t_\tX\t_\t_\t0\troot{MARK}x\t_\t_\n\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=f"marked.conllu:1: sentence s7: a label holds {MARK}"):
+        refuse_marks(read_treebank(str(path)), str(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "moved", "back"),
+    [
+        ("UD_English-EWT/en_ewt-ud-dev.conllu", 36, 35),
+        ("UD_Ancient_Greek-PTNK/grc_ptnk-ud-dev.conllu", 76, 76),
+    ],
+)
+def test_real_trees(treebanks, name, moved, back):
+    sentences = read_treebank(str(treebanks / name))
+    lifted_sentences = [lifted(sentence) for sentence in sentences]
+    assert all(is_projective(sentence.heads) for sentence in lifted_sentences)
+    pairs = [
+        (was, now)
+        for before, after in zip(sentences, lifted_sentences, strict=True)
+        for was, now, label, again in zip(
+            before.heads, restored(after.heads, after.labels)[0], after.labels, before.labels, strict=True
+        )
+        if label != again
+    ]
+    assert (len(pairs), sum(was == now for was, now in pairs)) == (moved, back)
