@@ -1,4 +1,4 @@
-"""Pseudo-projective trees (Nivre & Nilsson 2005): arcs that cross are lifted for training, and put back later.
+"""Pseudo-projective trees (Nivre & Nilsson 2005): crossing arcs lifted for training, put back after parsing.
 
 The head scheme: a lifted word's label names, after the mark, the label of the word that was its head.
 """
