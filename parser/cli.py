@@ -24,10 +24,13 @@ from parser.files import whole_file
 from parser.machine import choose_device, peak_memory, tune_process
 from parser.parsing.model import Model
 from parser.parsing.slots import SLOTS, parse_stream
+from parser.training.interruption import StoppedError
 from parser.training.loop import BEST_MODEL, train
 from parser.treebank.conllu import read_treebank, stream_sentences, with_tree
 
 DONE, USER_ERROR, INTERRUPTED = 0, 2, 130
+SIGNALLED = 128
+"""Plus a signal's number: what a shell makes of a process that it ended."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,6 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return DONE
         print(_message(error), file=sys.stderr)
         return USER_ERROR
+    except StoppedError as stopped:
+        print(stopped, file=sys.stderr)
+        return SIGNALLED + stopped.signal
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -68,6 +74,9 @@ def _arguments() -> argparse.ArgumentParser:
         "--run", type=Path, help="folder of the run; runs/NAME for configs/NAME.yaml unless said"
     )
     _add_overrides(command)
+    command.add_argument(
+        "--resume", action="store_true", help="go on with a run that was stopped, as if it had not been"
+    )
     command.set_defaults(command=_train)
 
     command = commands.add_parser("evaluate", help="score a trained parser on a treebank")
@@ -138,7 +147,7 @@ def _train(options: argparse.Namespace) -> None:
     torch.set_num_threads(config.threads)
     test = read_treebank(data_path(config.treebank.test)) if config.treebank.test else None
     began = time.monotonic()
-    scores = train(config, run, device)
+    scores = train(config, run, device, options.resume)
     print(f"\nbest model: {run / BEST_MODEL}, trained in {time.monotonic() - began:.0f} s on {device}")
     print(f"dev   UAS {scores.uas:.2f}  LAS {scores.las:.2f}")
     if test:

@@ -74,6 +74,9 @@ class TrainingSettings(Settings):
     batch_size: int = Field(64, gt=0)
     """In sentences or in words, see `batch_unit`."""
     batch_unit: Literal["sentences", "words"] = "sentences"
+    most_words: int = Field(20_000, gt=0)
+    """A batch that has more, padding included, is cut, so that memory is bounded; a longer sentence is a
+    batch of its own."""
     learning_rate: LearningRateSettings = LearningRateSettings()
     betas: tuple[Average, Average] = Field((0.9, 0.999), strict=False)
     """Adam's averages of the gradient and of its square."""

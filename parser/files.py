@@ -33,6 +33,27 @@ def whole_file(path: str) -> Iterator[TextIO]:
         Path(unfinished).unlink(missing_ok=True)
 
 
+def replace_file(path: Path, content: bytes) -> None:
+    """The file has its old content until it has the new one whole, whatever happens.
+
+    For one writer at a time; what a killed one leaves behind, the next overwrites. Raises OSError with the
+    file's name.
+    """
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        try:
+            with unfinished.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(unfinished, path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
 def _open(path: str, name: str) -> TextIO:
     how = {"encoding": "utf-8", "errors": "surrogateescape", "newline": ""}
     return gzip.open(path, "wt", **how) if name.endswith(".gz") else open(path, "w", **how)  # type: ignore

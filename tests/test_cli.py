@@ -166,7 +166,9 @@ def test_runs_live_under_their_configs_name(monkeypatch, config_file, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert main(["train", str(config_file), "--set", "training.epochs=1"]) == 0
     assert sorted(os.listdir(tmp_path / "runs" / "tiny")) == [
+        "checkpoint.safetensors",
         "config.yaml",
+        "lock",
         "metrics.jsonl",
         "model",
         "tensorboard",

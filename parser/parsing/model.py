@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from parser.config import ParserSettings
+from parser.files import replace_file
 from parser.networks.stack_parser import StackParser
 from parser.transitions import SYSTEMS
 from parser.transitions.inventory import Inventory
@@ -50,15 +51,20 @@ class Model:
         return self.network.tokens.root.device
 
     def save(self, folder: Path, scores: dict[str, Any]) -> None:
-        """Write the folder's files; scores: what the model reached, for people to read."""
+        """Write the folder's files, each whole or not at all.
+
+        scores: what the model reached, for people to read.
+        """
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / SETTINGS).write_text(
-            yaml.safe_dump(self.settings.model_dump(), sort_keys=False), encoding="utf-8"
-        )
-        self.vocabulary.save(folder / VOCABULARY)
+        settings = yaml.safe_dump(self.settings.model_dump(), sort_keys=False)
         weights = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
-        (folder / WEIGHTS).write_bytes(save(weights))
-        (folder / SCORES).write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
+        for name, content in (
+            (SETTINGS, settings.encode()),
+            (VOCABULARY, self.vocabulary.as_json().encode()),
+            (WEIGHTS, save(weights)),
+            (SCORES, (json.dumps(scores, indent=2) + "\n").encode()),
+        ):
+            replace_file(folder / name, content)
 
     @classmethod
     def load(cls, folder: Path, device: torch.device) -> Model:

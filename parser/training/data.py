@@ -27,6 +27,8 @@ class TrainingData:
 
     train_sentences: list[Sentence]
     dev_sentences: list[Sentence]
+    train_trees: list[Sentence]
+    """Those of `train`."""
     train: Examples
     dev: Examples
     rare_forms: Tensor
@@ -58,7 +60,7 @@ def load(config: Config, device: torch.device) -> tuple[Model, TrainingData]:
     train = Examples.of(inventory, vocabulary, projective)
     dev = Examples.of(inventory, vocabulary, _projective(dev_sentences, lifts))
     rare_forms = seen_once(train.tokens.values[:, FORM_COLUMN], len(vocabulary.columns["form"]))
-    return model, TrainingData(train_sentences, dev_sentences, train, dev, rare_forms)
+    return model, TrainingData(train_sentences, dev_sentences, projective, train, dev, rare_forms)
 
 
 def _projective(sentences: list[Sentence], lifts: bool) -> list[Sentence]:

@@ -3,158 +3,145 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
 from tqdm import tqdm
 
-from parser.batching.padding import group_size
-from parser.config import Config, TrainingSettings
+from parser.config import Config, data_path
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import Scores
-from parser.machine import give_memory_back
-from parser.networks.examples import Batch, Examples
-from parser.networks.loss import transition_loss
 from parser.parsing.model import Model
 from parser.training import data
-from parser.training.record import Record, make_way
+from parser.training.checkpoint import Progress, Training, load_checkpoint, save_checkpoint
+from parser.training.epoch import NotANumberError, epoch_metrics, mean_loss, train_epoch
+from parser.training.folder import CHECKPOINT, claimed, hash_of, refuse_other_config, write_config
+from parser.training.interruption import StoppedError, StopRequest, stop_request
+from parser.training.record import Record
 from parser.training.schedule import WarmupThenPlateau, peak_learning_rate
-from parser.treebank.batches import length_buckets, padding_share
 from parser.treebank.projectivity import is_projective
-from parser.treebank.vocabulary import UNKNOWN
 
-STEPS_BETWEEN_TRIMS = 50
-"""So often memory that is kept unused goes back: it grows by half a GiB in an epoch of EWT otherwise."""
-STEPS_BETWEEN_LOOKS = 20
-"""The bar shows the device's numbers, and waits for them, only so often."""
-DEV_BATCH = 64
-BEST_MODEL = "model"
+BEST_MODEL, BAD_BATCH = "model", "bad-batch.conllu"
+SECONDS_BETWEEN_CHECKPOINTS = 600
+"""Within an epoch; there is one at the end of each, too."""
 
 
-def train(config: Config, run: Path, device: torch.device) -> Scores:
+def train(config: Config, run: Path, device: torch.device, resume: bool = False) -> Scores:
     """Train a parser; the run's folder gets the metrics and, in `model/`, the model with the best dev LAS.
 
-    An earlier run in that folder is moved aside. Returns the dev scores of the best model. Raises as
-    `data.load`, `peak_learning_rate` and `make_way` do.
+    An earlier run in that folder is moved aside, or if `resume` goes on where it was saved. Returns the dev
+    scores of the best model. Raises StoppedError if a signal asks for it, and ValueError and as `data.load`,
+    `peak_learning_rate` and `claimed` do.
     """
+    if resume:
+        refuse_other_config(run, config)
     torch.manual_seed(config.training.seed)
     began = time.monotonic()
     model, loaded = data.load(config, device)
+    _tell_of(loaded, config, time.monotonic() - began)
+    training = _fresh(model, config)
+    with claimed(run, resume) as moved, stop_request() as request:
+        if moved:
+            tqdm.write(f"{run} held a run already: it is now {moved}")
+        if resume and (run / CHECKPOINT).is_file():
+            load_checkpoint(run / CHECKPOINT, training)
+            tqdm.write(f"going on {_place(training.progress)}")
+        text = write_config(run, config)
+        with Record(run, text, training.progress.metrics_size) as record:
+            _Run(config, run, model, loaded, training, record).go_on(request)
+    return training.progress.best
+
+
+def _tell_of(loaded: data.TrainingData, config: Config, seconds: float) -> None:
     crossing = sum(not is_projective(sentence.heads) for sentence in loaded.train_sentences)
     outcome = "lifted" if config.treebank.non_projective == "lift" else "left out"
     tqdm.write(
         f"{len(loaded.train):,} training trees ({crossing:,} non-projective {outcome}), "
-        f"{len(loaded.dev_sentences):,} dev; read and prepared in {time.monotonic() - began:.1f} s"
+        f"{len(loaded.dev_sentences):,} dev; read and prepared in {seconds:.1f} s"
     )
+
+
+def _fresh(model: Model, config: Config) -> Training:
     settings = config.training
     weights = [weight for weight in model.network.parameters() if weight.requires_grad]
     optimizer = torch.optim.Adam(weights, betas=settings.betas, weight_decay=settings.l2, fused=True)
     schedule = WarmupThenPlateau(optimizer, settings.learning_rate, peak_learning_rate(settings))
-    best, best_epoch = Scores(), 0
-    if moved := make_way(run):
-        tqdm.write(f"{run} held a run already: it is now {moved}")
-    with Record(run, config) as record:
-        for epoch in range(1, settings.epochs + 1):
-            metrics = train_epoch(model, loaded, settings, optimizer, schedule, epoch, best.las)
-            dev_loss = mean_loss(model, loaded.dev)
-            scores = evaluate(model, loaded.dev_sentences)
-            schedule.after_epoch(epoch, dev_loss)
-            record.write(
-                epoch, {**metrics, "dev_loss": dev_loss, "dev_las": scores.las, "dev_uas": scores.uas}
-            )
-            improved = scores.las > best.las or not best_epoch
-            tqdm.write(_epoch_line(epoch, metrics, dev_loss, scores) + ("  best so far" if improved else ""))
-            if improved:
-                best, best_epoch = scores, epoch
-                model.save(run / BEST_MODEL, {"epoch": epoch, "dev": scores.as_dict()})
-            elif settings.stop_after and epoch - best_epoch >= settings.stop_after:
-                tqdm.write(f"no better dev LAS in {settings.stop_after} epochs: stopping")
-                break
-    return best
+    treebanks = hash_of([data_path(config.treebank.train), data_path(config.treebank.dev)])
+    totals = torch.zeros(3, device=model.device)
+    return Training(model.network, optimizer, schedule, totals, Progress(treebanks))
 
 
-def train_epoch(
-    model: Model,
-    loaded: data.TrainingData,
-    settings: TrainingSettings,
-    optimizer: torch.optim.Optimizer,
-    schedule: WarmupThenPlateau,
-    epoch: int,
-    best_las: float = 0.0,
-) -> dict[str, float]:
-    """Replay every training sentence once; returns the epoch's metrics. best_las: for the bar to show."""
-    model.network.train()
-    rare = loaded.rare_forms.to(model.device)
-    totals = torch.zeros(3, device=model.device)  # loss, steps scored, norms of the gradients
-    began, seen, padding = time.monotonic(), 0, 0.0
-    bar = tqdm(total=len(loaded.train), desc=f"epoch {epoch}", unit="sentence", leave=False, disable=None)
-    batches = epoch_batches(loaded.train, settings, epoch)
-    with bar:
-        for number, rows in enumerate(batches, 1):
-            if number % STEPS_BETWEEN_TRIMS == 0:
-                give_memory_back()
-            schedule.before_step(epoch - 1 + seen / len(loaded.train))
-            batch = loaded.train.batch(rows, group_size(model.device)).to(model.device)
-            batch = forget_rare_forms(batch, rare, settings.unknown_probability)
-            loss, steps = transition_loss(model.network.replay(batch), batch, model.inventory)
-            norm = update(optimizer, loss / steps, settings.clip)
-            totals += torch.stack([loss.detach(), steps, norm])
-            seen += len(rows)
-            padding += padding_share(loaded.train.tokens.lengths[rows])
-            bar.update(len(rows))
-            if number % STEPS_BETWEEN_LOOKS == 0:
-                loss_so_far = float(totals[0] / totals[1])
-                bar.set_postfix(loss=f"{loss_so_far:.3f}", best_LAS=f"{best_las:.2f}", refresh=False)
-    loss_sum, step_sum, norm_sum = totals.tolist()
-    return {
-        "loss": loss_sum / step_sum,
-        "learning_rate": schedule.learning_rate,
-        "gradient_norm": norm_sum / len(batches),
-        "sentences_per_second": seen / (time.monotonic() - began),
-        "padding_share": padding / len(batches),
-    }
+@dataclass(frozen=True)
+class _Run:
+    """A run that has its folder."""
+
+    config: Config
+    folder: Path
+    model: Model
+    loaded: data.TrainingData
+    training: Training
+    record: Record
+
+    def go_on(self, request: StopRequest) -> None:
+        """To the end. Raises StoppedError, ValueError."""
+        progress = self.training.progress
+        while not progress.finished:
+            self._finish_epoch(request)
+            self._look_at_dev()
+            self._save(request)
+
+    def _finish_epoch(self, request: StopRequest) -> None:
+        saved = time.monotonic()
+        try:
+            for look in train_epoch(self.model, self.loaded, self.config.training, self.training):
+                if request.signal or time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
+                    look()
+                    self._save(request)
+                    saved = time.monotonic()
+        except NotANumberError as error:
+            path = self.folder / BAD_BATCH
+            trees = [self.loaded.train_trees[row] for row in error.rows.tolist()]
+            path.write_text("".join(line for tree in trees for line in tree.lines), encoding="utf-8")
+            raise ValueError(
+                f"{error}; its sentences are in {path}. A lower training.learning_rate.peak or training.clip "
+                "may help; the best model so far is kept"
+            ) from None
+
+    def _look_at_dev(self) -> None:
+        progress, settings = self.training.progress, self.config.training
+        metrics = epoch_metrics(self.training, settings, self.loaded.train)
+        dev_loss = mean_loss(self.model, self.loaded.dev)
+        scores = evaluate(self.model, self.loaded.dev_sentences)
+        self.training.schedule.after_epoch(progress.epoch, dev_loss)
+        of_dev = {"dev_loss": dev_loss, "dev_las": scores.las, "dev_uas": scores.uas}
+        progress.metrics_size = self.record.write(progress.epoch, {**metrics, **of_dev})
+        improved = scores.las > progress.best.las or not progress.best_epoch
+        line = _epoch_line(progress.epoch, metrics, dev_loss, scores)
+        tqdm.write(line + ("  best so far" if improved else ""))
+        if improved:
+            progress.best, progress.best_epoch = scores, progress.epoch
+            about = {"epoch": progress.epoch, "dev": scores.as_dict()}
+            self.model.save(self.folder / BEST_MODEL, about)
+        in_vain = progress.epoch - progress.best_epoch
+        if settings.stop_after and in_vain >= settings.stop_after:
+            tqdm.write(f"no better dev LAS in {settings.stop_after} epochs: stopping")
+            progress.finished = True
+        progress.finished = progress.finished or progress.epoch == settings.epochs
+        progress.epoch, progress.batches, progress.seconds = progress.epoch + 1, 0, 0.0
+
+    def _save(self, request: StopRequest) -> None:
+        """Raises StoppedError."""
+        save_checkpoint(self.folder / CHECKPOINT, self.training)
+        if request.signal and not self.training.progress.finished:
+            message = f"stopped {_place(self.training.progress)}; everything is saved, go on with --resume"
+            raise StoppedError(message, request.signal)
 
 
-def update(optimizer: torch.optim.Optimizer, loss: Tensor, clip: float) -> Tensor:
-    """Change the optimizer's weights by a loss's gradients, clipped; returns their norm before."""
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-    optimizer.zero_grad()
-    loss.backward()
-    norm = torch.nn.utils.clip_grad_norm_(weights, clip)
-    optimizer.step()
-    return norm
-
-
-def epoch_batches(examples: Examples, settings: TrainingSettings, epoch: int) -> list[Tensor]:
-    """An epoch's batches, by the seed and the epoch's number alone."""
-    generator = torch.Generator().manual_seed(settings.seed * 1_000_003 + epoch)
-    by_words = settings.batch_unit == "words"
-    return length_buckets(examples.tokens.lengths, settings.batch_size, by_words, generator)
-
-
-def forget_rare_forms(batch: Batch, rare: Tensor, probability: float) -> Batch:
-    """Take words for unknown ones at random, among those where `rare` [forms] is True."""
-    forms = batch.tokens[:, data.FORM_COLUMN]
-    forgotten = rare[forms] & (torch.rand(forms.shape, device=forms.device) < probability)
-    tokens = batch.tokens.clone()
-    tokens[:, data.FORM_COLUMN] = forms.masked_fill(forgotten, UNKNOWN)
-    return replace(batch, tokens=tokens)
-
-
-@torch.inference_mode()
-def mean_loss(model: Model, examples: Examples) -> float:
-    """Mean loss of a step, without dropout; not a number if there are no examples."""
-    if not len(examples):
-        return float("nan")
-    model.network.eval()
-    totals = torch.zeros(2, device=model.device)
-    for rows in examples.tokens.lengths.argsort().split(DEV_BATCH):
-        batch = examples.batch(rows, group_size(model.device)).to(model.device)
-        totals += torch.stack(transition_loss(model.network.replay(batch), batch, model.inventory))
-    loss, steps = totals.tolist()
-    return loss / steps
+def _place(progress: Progress) -> str:
+    if progress.finished:
+        return f"at the end, after {progress.epoch - 1} epochs"
+    return f"in epoch {progress.epoch}, {progress.batches} batches of it done"
 
 
 def _epoch_line(epoch: int, metrics: dict[str, float], dev_loss: float, scores: Scores) -> str:

@@ -4,52 +4,55 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-import yaml
 from torch.utils.tensorboard import SummaryWriter
 
-from parser.config import Config
+from parser.training.folder import METRICS
 
-METRICS, BOARD = "metrics.jsonl", "tensorboard"
-
-
-def make_way(run: Path) -> Path | None:
-    """Move a folder that holds an earlier run aside; returns where to, or None if there was nothing to move.
-
-    Raises ValueError for a folder that holds other things.
-    """
-    if not run.exists() or (run.is_dir() and not any(run.iterdir())):
-        return None
-    if not (run / METRICS).is_file():
-        raise ValueError(f"{run}: holds something that is not a run; choose another folder with --run")
-    run = run.resolve()
-    number = 1
-    while (aside := run.with_name(f"{run.name}.{number}")).exists():
-        number += 1
-    run.rename(aside)
-    return aside
+BOARD = "tensorboard"
 
 
 class Record:
     """Writes each epoch's metrics to `metrics.jsonl` and to TensorBoard, the same numbers to both."""
 
-    def __init__(self, folder: Path, config: Config):
-        folder.mkdir(parents=True, exist_ok=True)
-        text = yaml.safe_dump(config.model_dump(), sort_keys=False)
-        (folder / "config.yaml").write_text(text, encoding="utf-8")
-        self._lines = (folder / METRICS).open("w", encoding="utf-8")
-        self._board = SummaryWriter(str(folder / BOARD))
-        self._board.add_text("config", f"```yaml\n{text}```")
+    def __init__(self, folder: Path, config: str, size: int = 0):
+        """config: its text; size: bytes of the metrics that count, those of a run that goes on.
 
-    def write(self, epoch: int, metrics: dict[str, float]) -> None:
-        """metrics: numbers by name, units in the names; JSON has null for what is no number."""
+        Raises ValueError if the metrics are shorter.
+        """
+        path = folder / METRICS
+        path.touch()
+        if path.stat().st_size < size:
+            raise ValueError(f"{path}: a part of it is missing; train without --resume")
+        os.truncate(path, size)
+        self._lines = path.open("a", encoding="utf-8")
+        shutil.rmtree(folder / BOARD, ignore_errors=True)
+        self._board = SummaryWriter(str(folder / BOARD))
+        self._board.add_text("config", f"```yaml\n{config}```")
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            self._show(row.pop("epoch"), row)
+
+    def write(self, epoch: int, metrics: Mapping[str, float]) -> int:
+        """metrics: numbers by name, units in the names; JSON has null for what is no number.
+
+        Returns the bytes that are written by now.
+        """
         numbers = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
         self._lines.write(json.dumps({"epoch": epoch, **numbers}) + "\n")
         self._lines.flush()
-        for name, value in metrics.items():
-            self._board.add_scalar(name, value, epoch)
+        os.fsync(self._lines.fileno())
+        self._show(epoch, numbers)
+        return self._lines.tell()
+
+    def _show(self, epoch: int, numbers: Mapping[str, float | None]) -> None:
+        for name, value in numbers.items():
+            self._board.add_scalar(name, float("nan") if value is None else value, epoch)
 
     def __enter__(self) -> Record:
         return self

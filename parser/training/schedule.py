@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
@@ -38,6 +40,14 @@ class WarmupThenPlateau:
         )
         self.before_step(0.0)
 
+    def state(self) -> dict[str, Any]:
+        """What `go_on_from` needs, as JSON can hold it."""
+        return {"learning_rate": self.learning_rate, "plateau": self._plateau.state_dict()}
+
+    def go_on_from(self, state: Mapping[str, Any]) -> None:
+        self._plateau.load_state_dict(state["plateau"])
+        self._set(state["learning_rate"])
+
     @property
     def learning_rate(self) -> float:
         return self._optimizer.param_groups[0]["lr"]
@@ -47,11 +57,13 @@ class WarmupThenPlateau:
         warmup = self._settings.warmup_epochs
         if epochs <= warmup:
             share = epochs / warmup if warmup else 1.0
-            learning_rate = self._settings.start + share * (self._peak - self._settings.start)
-            for group in self._optimizer.param_groups:
-                group["lr"] = learning_rate
+            self._set(self._settings.start + share * (self._peak - self._settings.start))
 
     def after_epoch(self, epochs: int, dev_loss: float) -> None:
         """Lower the learning rate if the dev loss (nan: there is none) has not improved since the warm-up."""
         if epochs >= self._settings.warmup_epochs and not math.isnan(dev_loss):
             self._plateau.step(dev_loss)
+
+    def _set(self, learning_rate: float) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate

@@ -6,12 +6,14 @@ import torch
 from torch import Tensor
 
 
-def length_buckets(lengths: Tensor, size: int, by_words: bool, generator: torch.Generator) -> list[Tensor]:
+def length_buckets(
+    lengths: Tensor, size: int, by_words: bool, generator: torch.Generator, most_words: int | None = None
+) -> list[Tensor]:
     """Batches of sentence numbers, each sentence in one batch.
 
     lengths: [sentences] in words. size: sentences of a batch, or, `by_words`, its words, padding included
-    (a longer sentence is a batch of its own). Sentences of equal length are shuffled among each other, and
-    a batch's place in the epoch is random.
+    (a longer sentence is a batch of its own); most_words: the same bound besides `size`. Sentences of equal
+    length are shuffled among each other, and a batch's place in the epoch is random.
     """
     shuffled = torch.randperm(len(lengths), generator=generator)
     by_length = shuffled[lengths[shuffled].argsort(stable=True)]
@@ -22,6 +24,10 @@ def length_buckets(lengths: Tensor, size: int, by_words: bool, generator: torch.
     else:
         batches = [by_length[:first], *by_length[first:].split(size)]
     batches = [batch for batch in batches if len(batch)]
+    if most_words is not None:
+        batches = [
+            part for batch in batches for part in cut_by_words(batch, lengths[batch].tolist(), most_words)
+        ]
     return [batches[place] for place in torch.randperm(len(batches), generator=generator).tolist()]
 
 

@@ -108,14 +108,14 @@ class Vocabulary:
             _integers([number(label) for s in sentences for label in s.labels]), _lengths(sentences)
         )
 
-    def save(self, path: Path) -> None:
+    def as_json(self) -> str:
         content = {
             "columns": {name: list(lexicon.strings) for name, lexicon in self.columns.items()},
             "labels": list(self.labels.strings),
             "root_labels": sorted(self.root_labels),
             "word_labels": sorted(self.word_labels),
         }
-        path.write_text(json.dumps(content, ensure_ascii=False, indent=0), encoding="utf-8")
+        return json.dumps(content, ensure_ascii=False, indent=0)
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:

@@ -7,8 +7,9 @@ import torch
 from parser.config_file import read_config
 from parser.networks.stack_parser import StackParser
 from parser.parsing.model import Model
-from parser.training import data, loop
-from parser.training.loop import epoch_batches, forget_rare_forms, mean_loss, train
+from parser.training import data, epoch, loop
+from parser.training.epoch import epoch_batches, forget_rare_forms, mean_loss
+from parser.training.loop import train
 
 CPU = torch.device("cpu")
 
@@ -86,11 +87,11 @@ def test_epochs_differ_and_repeat(config_file):
     config = read_config(config_file)
     _, loaded = data.load(config, CPU)
 
-    def epoch(number):
+    def batches(number):
         return [batch.tolist() for batch in epoch_batches(loaded.train, config.training, number)]
 
-    assert epoch(1) == epoch(1)
-    assert epoch(1) != epoch(2)
+    assert batches(1) == batches(1)
+    assert batches(1) != batches(2)
 
 
 def test_words_seen_once_become_unknown_at_random(config_file, tmp_path):
@@ -158,7 +159,7 @@ def test_training_warms_up_clips_decays_and_forgets_rare_words(config_file, tmp_
 
     replay = StackParser.replay
     monkeypatch.setattr(torch.optim, "Adam", adam)
-    monkeypatch.setattr(loop, "forget_rare_forms", forget)
+    monkeypatch.setattr(epoch, "forget_rare_forms", forget)
     monkeypatch.setattr(
         StackParser, "replay", lambda self, batch: modes.append(self.training) or replay(self, batch)
     )

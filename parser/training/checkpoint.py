@@ -1,0 +1,119 @@
+"""Everything that a run needs to go on as if it had never been stopped, in one file.
+
+Tensors and JSON: nothing in it can execute. On a CPU what follows is the same to the last bit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from parser.evaluation.scores import Scores
+from parser.files import replace_file
+from parser.training.schedule import WarmupThenPlateau
+
+NETWORK, OPTIMIZER, RANDOM, DEVICE_RANDOM, TOTALS = (
+    "network.",
+    "optimizer.",
+    "random",
+    "random.cuda",
+    "totals",
+)
+
+
+@dataclass
+class Progress:
+    """How far a run has come."""
+
+    treebanks: str
+    """A hash of the files that it reads."""
+    epoch: int = 1
+    """That is being trained, or if there is none left, one more than there are."""
+    batches: int = 0
+    """Of this epoch, that are done."""
+    seconds: float = 0.0
+    """Spent on them."""
+    best: Scores = field(default_factory=Scores)
+    best_epoch: int = 0
+    metrics_size: int = 0
+    """Bytes of the metrics that are written."""
+    finished: bool = False
+
+
+@dataclass(frozen=True)
+class Training:
+    """What changes while a network is trained."""
+
+    network: nn.Module
+    optimizer: Optimizer
+    schedule: WarmupThenPlateau
+    totals: Tensor
+    """[3] Of this epoch: loss, steps scored, norms of the gradients."""
+    progress: Progress
+
+
+def save_checkpoint(path: Path, training: Training) -> None:
+    """Raises OSError with the file's name; what was there stays then."""
+    tensors = {f"{NETWORK}{name}": tensor for name, tensor in training.network.state_dict().items()}
+    for number, state in training.optimizer.state_dict()["state"].items():
+        tensors |= {f"{OPTIMIZER}{number}.{name}": tensor for name, tensor in state.items()}
+    tensors |= {RANDOM: torch.get_rng_state(), TOTALS: training.totals}
+    if training.totals.is_cuda:
+        tensors[DEVICE_RANDOM] = torch.cuda.get_rng_state(training.totals.device)
+    told = {
+        "progress": json.dumps({**vars(training.progress), "best": vars(training.progress.best)}),
+        "schedule": json.dumps(training.schedule.state()),
+    }
+    replace_file(path, save({name: tensor.contiguous() for name, tensor in tensors.items()}, told))
+
+
+def load_checkpoint(path: Path, training: Training) -> None:
+    """Bring a fresh training to where the file's was. Raises ValueError for a file that is not of it."""
+    try:
+        with safe_open(path, "pt") as file:
+            told: dict[str, Any] = {name: json.loads(text) for name, text in file.metadata().items()}
+            tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        progress = _progress(told["progress"])
+        if progress.treebanks != training.progress.treebanks:
+            raise ValueError("the training or dev treebank is another than when the run began")
+        _restore(training, tensors)
+        training.schedule.go_on_from(told["schedule"])
+    except (SafetensorError, RuntimeError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path}: broken, or not of this run: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    vars(training.progress).update(vars(progress))
+
+
+def _restore(training: Training, tensors: dict[str, Tensor]) -> None:
+    training.network.load_state_dict(_below(NETWORK, tensors))
+    states: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in _below(OPTIMIZER, tensors).items():
+        number, _, key = name.partition(".")
+        states.setdefault(int(number), {})[key] = tensor
+    groups = training.optimizer.state_dict()["param_groups"]
+    training.optimizer.load_state_dict({"state": states, "param_groups": groups})
+    training.totals.copy_(tensors[TOTALS])
+    torch.set_rng_state(tensors[RANDOM])
+    if training.totals.is_cuda and DEVICE_RANDOM in tensors:
+        torch.cuda.set_rng_state(tensors[DEVICE_RANDOM], training.totals.device)
+
+
+def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _progress(told: dict[str, Any]) -> Progress:
+    counts: dict[str, Any] = {
+        name: Counter(value) if isinstance(value, dict) else value for name, value in told["best"].items()
+    }
+    return Progress(**{**told, "best": Scores(**counts)})

@@ -1,0 +1,191 @@
+"""One epoch: every training sentence replayed once."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from parser.batching.padding import group_size
+from parser.config import TrainingSettings
+from parser.machine import give_memory_back
+from parser.networks.examples import Batch, Examples
+from parser.networks.loss import transition_loss
+from parser.parsing.model import Model
+from parser.training import data
+from parser.training.checkpoint import Training
+from parser.treebank.batches import length_buckets, padding_share
+from parser.treebank.vocabulary import UNKNOWN
+
+STEPS_BETWEEN_TRIMS = 50
+"""So often memory that is kept unused goes back: it grows by half a GiB in an epoch of EWT otherwise."""
+STEPS_BETWEEN_LOOKS = 20
+"""The host looks at the device's numbers, and waits for them, only so often."""
+DEV_BATCH = 64
+
+
+class NotANumberError(ValueError):
+    """A loss, or a gradient, that is none. `rows` are the training trees of the batch."""
+
+    def __init__(self, epoch: int, batch: int, rows: Tensor):
+        super().__init__(f"epoch {epoch}, batch {batch}: the loss or its gradient is not a finite number")
+        self.rows = rows
+
+
+def train_epoch(
+    model: Model, loaded: data.TrainingData, settings: TrainingSettings, training: Training
+) -> Iterator[Callable[[], None]]:
+    """Train on, to the end of the epoch in which `training` is; yields after each batch.
+
+    Raises NotANumberError, not at once but at a later batch; what is yielded looks and raises it before.
+    """
+    progress, schedule = training.progress, training.schedule
+    batches = epoch_batches(loaded.train, settings, progress.epoch)
+    model.network.train()
+    rare = loaded.rare_forms.to(model.device)
+    seen = sum(map(len, batches[: progress.batches]))
+    if not progress.batches:
+        training.totals.zero_()
+    look = _Look(training, batches)
+    with _bar(progress.epoch, len(loaded.train), seen) as bar:
+        for rows in batches[progress.batches :]:
+            began = time.monotonic()
+            schedule.before_step(progress.epoch - 1 + seen / len(loaded.train))
+            loss, steps = _gradients(model, loaded.train, rows, rare, settings.unknown_probability)
+            norm = _update(training.optimizer, settings.clip)
+            training.totals.add_(torch.stack([loss, steps, norm]))
+            progress.batches += 1
+            seen += len(rows)
+            look.add(loss, norm)
+            if progress.batches % STEPS_BETWEEN_TRIMS == 0:
+                give_memory_back()
+            bar.update(len(rows))
+            if progress.batches % STEPS_BETWEEN_LOOKS == 0 or progress.batches == len(batches):
+                look.look()
+                bar.set_postfix(
+                    loss=f"{mean_of(training):.3f}", best_LAS=f"{progress.best.las:.2f}", refresh=False
+                )
+            progress.seconds += time.monotonic() - began
+            yield look.look
+
+
+def _bar(epoch: int, sentences: int, seen: int) -> tqdm:
+    return tqdm(
+        total=sentences,
+        initial=seen,
+        desc=f"epoch {epoch}",
+        unit="sentence",
+        leave=False,
+        disable=None,
+    )
+
+
+class _Look:
+    """Numbers of the batches since the last look at them, which were left on the device."""
+
+    def __init__(self, training: Training, batches: list[Tensor]):
+        self._progress, self._batches = training.progress, batches
+        self._numbers: list[Tensor] = []
+
+    def add(self, loss: Tensor, norm: Tensor) -> None:
+        self._numbers.append(loss + norm)
+
+    def look(self) -> None:
+        """Raises NotANumberError."""
+        numbers, self._numbers = torch.stack(self._numbers).tolist() if self._numbers else [], []
+        for batch, number in enumerate(numbers, self._progress.batches - len(numbers)):
+            if not math.isfinite(number):
+                raise NotANumberError(self._progress.epoch, batch + 1, self._batches[batch])
+
+
+def mean_of(training: Training) -> float:
+    """The mean loss of a step, in this epoch so far."""
+    return float(training.totals[0] / training.totals[1])
+
+
+def epoch_metrics(training: Training, settings: TrainingSettings, examples: Examples) -> dict[str, float]:
+    """Of an epoch that is done."""
+    progress = training.progress
+    batches = epoch_batches(examples, settings, progress.epoch)
+    padding = sum(padding_share(examples.tokens.lengths[rows]) for rows in batches)
+    return {
+        "loss": mean_of(training),
+        "learning_rate": training.schedule.learning_rate,
+        "gradient_norm": float(training.totals[2]) / len(batches),
+        "sentences_per_second": len(examples) / progress.seconds,
+        "padding_share": padding / len(batches),
+    }
+
+
+def _gradients(
+    model: Model, examples: Examples, rows: Tensor, rare: Tensor, unknown_probability: float
+) -> tuple[Tensor, Tensor]:
+    """The loss of a batch and its steps; leaves the gradients of the loss over the steps with the weights.
+
+    Where the device has too little memory, the batch is computed in pieces. Raises ValueError if even a
+    sentence is too long.
+    """
+    steps = examples.steps.lengths[rows].sum().to(model.device)
+    pieces = 1
+    while True:
+        try:
+            model.network.zero_grad()
+            losses = []
+            for piece in rows.tensor_split(pieces):
+                batch = examples.batch(piece, group_size(model.device)).to(model.device)
+                batch = forget_rare_forms(batch, rare, unknown_probability)
+                loss, _ = transition_loss(model.network.replay(batch), batch, model.inventory)
+                (loss / steps).backward()
+                losses.append(loss.detach())
+            return torch.stack(losses).sum(), steps
+        except torch.OutOfMemoryError:
+            if pieces == len(rows):
+                words = int(examples.tokens.lengths[rows].max())
+                message = f"the device has too little memory for a sentence of {words:,} words"
+                raise ValueError(message) from None
+        pieces = min(2 * pieces, len(rows))
+        tqdm.write(f"out of memory: a batch of {len(rows)} sentences is computed in {pieces} pieces")
+
+
+def _update(optimizer: torch.optim.Optimizer, clip: float) -> Tensor:
+    """Change the optimizer's weights by their gradients, clipped; returns these gradients' norm before."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    norm = torch.nn.utils.clip_grad_norm_(weights, clip)
+    optimizer.step()
+    return norm
+
+
+def epoch_batches(examples: Examples, settings: TrainingSettings, epoch: int) -> list[Tensor]:
+    """An epoch's batches, by the seed and the epoch's number alone."""
+    generator = torch.Generator().manual_seed(settings.seed * 1_000_003 + epoch)
+    by_words = settings.batch_unit == "words"
+    lengths = examples.tokens.lengths
+    return length_buckets(lengths, settings.batch_size, by_words, generator, settings.most_words)
+
+
+def forget_rare_forms(batch: Batch, rare: Tensor, probability: float) -> Batch:
+    """Take words for unknown ones at random, among those where `rare` [forms] is True."""
+    forms = batch.tokens[:, data.FORM_COLUMN]
+    forgotten = rare[forms] & (torch.rand(forms.shape, device=forms.device) < probability)
+    tokens = batch.tokens.clone()
+    tokens[:, data.FORM_COLUMN] = forms.masked_fill(forgotten, UNKNOWN)
+    return replace(batch, tokens=tokens)
+
+
+@torch.inference_mode()
+def mean_loss(model: Model, examples: Examples) -> float:
+    """Mean loss of a step, without dropout; not a number if there are no examples."""
+    if not len(examples):
+        return float("nan")
+    model.network.eval()
+    totals = torch.zeros(2, device=model.device)
+    for rows in examples.tokens.lengths.argsort().split(DEV_BATCH):
+        batch = examples.batch(rows, group_size(model.device)).to(model.device)
+        totals += torch.stack(transition_loss(model.network.replay(batch), batch, model.inventory))
+    loss, steps = totals.tolist()
+    return loss / steps

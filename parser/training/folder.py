@@ -1,0 +1,105 @@
+"""The folder of a run: whose it is, and with which config."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from parser.config import Config
+from parser.config_file import read_config
+from parser.files import replace_file
+
+CONFIG, CHECKPOINT, METRICS, LOCK = "config.yaml", "checkpoint.safetensors", "metrics.jsonl", "lock"
+
+
+@contextmanager
+def claimed(run: Path, resume: bool) -> Iterator[Path | None]:
+    """The folder is this process's, within; yields where an earlier run was moved to, if one was in the way.
+
+    resume: an earlier run stays. Raises ValueError if another process trains there, or for a folder that
+    holds other things.
+    """
+    with ExitStack() as stack:
+        _check_is_run(run)
+        _lock(run, stack)
+        moved = None
+        if not resume and (run / METRICS).is_file():
+            moved = _move_aside(run)
+            _lock(run, stack)
+        (run / METRICS).touch()
+        yield moved
+
+
+def refuse_other_config(run: Path, config: Config) -> None:
+    """Raises ValueError with all differences if the run began with another config."""
+    if not (run / CONFIG).is_file():
+        return
+    before, now = _flat(read_config(run / CONFIG).model_dump()), _flat(config.model_dump())
+    changes = [
+        f"  {key}: {before.get(key)!r} then, {now.get(key)!r} now"
+        for key in dict.fromkeys([*before, *now])
+        if before.get(key) != now.get(key)
+    ]
+    if changes:
+        told = "\n".join(changes)
+        raise ValueError(
+            f"{run}: began with another config:\n{told}\ngo on with that, or train without --resume"
+        )
+
+
+def write_config(run: Path, config: Config) -> str:
+    """Returns the text."""
+    text = yaml.safe_dump(config.model_dump(), sort_keys=False)
+    replace_file(run / CONFIG, text.encode())
+    return text
+
+
+def hash_of(paths: list[str]) -> str:
+    """Of files' contents."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(hashlib.sha256(Path(path).read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _check_is_run(run: Path) -> None:
+    if not run.exists():
+        return
+    if not run.is_dir() or ({path.name for path in run.iterdir()} - {LOCK} and not (run / METRICS).is_file()):
+        raise ValueError(f"{run}: holds something that is not a run; choose another folder with --run")
+
+
+def _lock(run: Path, stack: ExitStack) -> None:
+    """Until the stack ends, or the process, however it does."""
+    run.mkdir(parents=True, exist_ok=True)
+    lock = stack.enter_context((run / LOCK).open("a"))
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ValueError(
+            f"{run}: another process is training there; choose another folder with --run"
+        ) from None
+
+
+def _move_aside(run: Path) -> Path:
+    run = run.resolve()
+    number = 1
+    while (aside := run.with_name(f"{run.name}.{number}")).exists():
+        number += 1
+    run.rename(aside)
+    return aside
+
+
+def _flat(content: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Values by their keys as in "training.seed"."""
+    flat: dict[str, Any] = {}
+    for key, value in content.items():
+        name = f"{above}{key}"
+        flat |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return flat

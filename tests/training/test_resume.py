@@ -1,0 +1,183 @@
+"""Runs that are killed, stopped or go wrong, and what is left of them."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from parser.cli import main
+from parser.config_file import read_config
+from parser.networks.stack_parser import StackParser
+from parser.parsing.model import Model
+from parser.training import loop
+from parser.training.interruption import StoppedError
+from parser.training.loop import train
+
+CPU = torch.device("cpu")
+LONG = ["training.epochs=12", "parser.network.dropout=0.3", "training.learning_rate.warmup_epochs=2"]
+
+
+def left_behind(run):
+    """All that a run is for; its speed is not."""
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    model = {path.name: path.read_bytes() for path in (run / "model").iterdir()}
+    return [{**row, "sentences_per_second": None} for row in rows], model
+
+
+def command(config_file, run, *more):
+    changes = [argument for change in LONG for argument in ("--set", change)]
+    return ["train", str(config_file), "--run", str(run), *changes, *more]
+
+
+def killed_until_done(arguments, kills, longest):
+    """Start again and again; returns how often it was killed before it came to its end."""
+    killed, draw = 0, random.Random(1)
+    while True:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "parser", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            printed, _ = process.communicate(timeout=draw.uniform(0, longest) if killed < kills else 300)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            killed += 1
+        else:
+            assert process.returncode == 0, printed
+            return killed
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.slow)])
+def test_a_run_that_is_killed_again_and_again_ends_as_one_that_never_was(config_file, tmp_path, kills):
+    began = time.monotonic()
+    assert main(command(config_file, tmp_path / "whole")) == 0
+    longest = time.monotonic() - began + 4  # to start takes seconds
+    again = command(config_file, tmp_path / "killed", "--resume")
+    while (done := killed_until_done(again, kills, longest)) < kills:
+        # It came to its end too soon: once more from the beginning.
+        assert left_behind(tmp_path / "killed") == left_behind(tmp_path / "whole")
+        (tmp_path / "killed").rename(tmp_path / f"ended-{time.monotonic_ns()}")
+        kills -= done
+    assert left_behind(tmp_path / "killed") == left_behind(tmp_path / "whole")
+
+
+def test_a_run_that_is_stopped_at_any_batch_goes_on(config_file, tmp_path, monkeypatch):
+    config = read_config(config_file, LONG)
+    replays, stops = 0, set()
+
+    def replay_and_signal(network, batch, replay=StackParser.replay):
+        nonlocal replays
+        replays += network.training
+        if network.training and replays in stops:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return replay(network, batch)
+
+    monkeypatch.setattr(StackParser, "replay", replay_and_signal)
+    train(config, tmp_path / "whole", CPU)
+    in_whole, replays, stops = replays, 0, {3, 4, 9, 17}
+    for _ in stops:
+        with pytest.raises(StoppedError, match="everything is saved, go on with --resume") as stopped:
+            train(config, tmp_path / "stopped", CPU, resume=True)
+        assert stopped.value.signal == signal.SIGTERM
+    scores = train(config, tmp_path / "stopped", CPU, resume=True)
+    assert left_behind(tmp_path / "stopped") == left_behind(tmp_path / "whole")
+    assert replays == in_whole  # no batch was computed twice
+    assert train(config, tmp_path / "stopped", CPU, resume=True) == scores  # there is nothing left to do
+
+
+def test_ctrl_c_says_how_to_go_on(config_file, tmp_path):
+    arguments = [sys.executable, "-m", "parser", *command(config_file, tmp_path / "run")]
+    process = subprocess.Popen(
+        [*arguments, "--set", "training.epochs=5000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not (tmp_path / "run" / "checkpoint.safetensors").exists():
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "everything is saved, go on with --resume" in errors
+    assert "Traceback" not in errors
+
+
+def test_other_treebanks_are_refused(config_file, tmp_path, capsys):
+    assert main(command(config_file, tmp_path / "run", "--set", "training.epochs=1")) == 0
+    with (tmp_path / "tiny.conllu").open("a") as file:
+        file.write("1\tmore\tmore\tX\tX\t_\t0\troot\t_\t_\n\n")
+    assert main(command(config_file, tmp_path / "run", "--set", "training.epochs=1", "--resume")) == 2
+    assert "treebank is another than when the run began" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x08\0\0\0\0\0\0\0{}      ", b"\xff" * 100])
+def test_a_broken_checkpoint_is_named(config_file, tmp_path, capsys, damage):
+    assert main(command(config_file, tmp_path / "run", "--set", "training.epochs=1")) == 0
+    path = tmp_path / "run" / "checkpoint.safetensors"
+    path.write_bytes(damage)
+    assert main(command(config_file, tmp_path / "run", "--set", "training.epochs=1", "--resume")) == 2
+    assert f"{path}: broken, or not of this run" in capsys.readouterr().err
+
+
+def test_a_loss_that_is_no_number_names_its_batch(config_file, tmp_path, monkeypatch, capsys):
+    def replay_or_fail(network, batch, replay=StackParser.replay):
+        scores = replay(network, batch)
+        first = network.tokens.embeddings["form"].weight
+        return scores * float("nan") if network.training and first.grad is not None else scores
+
+    monkeypatch.setattr(StackParser, "replay", replay_or_fail)
+    monkeypatch.setattr(loop, "SECONDS_BETWEEN_CHECKPOINTS", 0)
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.nn.Module, "zero_grad", lambda *_: None)
+        assert main(command(config_file, run)) == 2
+    told = capsys.readouterr().err
+    assert "epoch 1, batch 2: the loss or its gradient is not a finite number" in told
+    assert str(run / "bad-batch.conllu") in told
+    assert 0 < (run / "bad-batch.conllu").read_text().count("sent_id") <= 4
+
+
+def test_a_full_disk_leaves_the_last_checkpoint_and_model(config_file, tmp_path, monkeypatch, capsys):
+    run, written = tmp_path / "run", []
+
+    def write_or_fail(number):
+        written.append(number)
+        if len(written) > 14:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", write_or_fail)
+    assert main(command(config_file, run)) == 2
+    assert "No space left on device" in capsys.readouterr().err
+    Model.load(run / "model", CPU)
+    monkeypatch.undo()
+    assert main(command(config_file, run, "--resume")) == 0
+    assert main(command(config_file, tmp_path / "whole")) == 0
+    assert left_behind(run) == left_behind(tmp_path / "whole")
+
+
+def test_too_little_memory_for_a_batch(config_file, tmp_path, monkeypatch, capsys):
+    def replay_or_fail(network, batch, replay=StackParser.replay):
+        if network.training and batch.sentences > 1:
+            raise torch.OutOfMemoryError("too much")
+        return replay(network, batch)
+
+    config = read_config(config_file, ["training.epochs=3"])
+    train(config, tmp_path / "whole", CPU)
+    whole, _ = left_behind(tmp_path / "whole")
+    capsys.readouterr()
+    monkeypatch.setattr(StackParser, "replay", replay_or_fail)
+    train(config, tmp_path / "pieces", CPU)
+    assert "out of memory: a batch of 4 sentences is computed in 4 pieces" in capsys.readouterr().out
+    pieces, _ = left_behind(tmp_path / "pieces")
+    for one, other in zip(whole, pieces, strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-4)
+        assert one["gradient_norm"] == pytest.approx(other["gradient_norm"], rel=1e-3)
