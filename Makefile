@@ -17,7 +17,7 @@ CONFIG ?= configs/quickstart.yaml
 IN ?= -
 OUT ?= -
 
-.PHONY: setup train evaluate parse speed plots test test-slow test-gpu check
+.PHONY: setup train evaluate parse speed plots test test-slow fuzz test-gpu check
 
 setup: $(READY)
 
@@ -48,6 +48,11 @@ test: $(READY)
 # Real treebanks are looked for under PARSER_DATA; here the slow tests run too.
 test-slow: $(READY)
 	$(PYTHON) -m pytest $(ARGUMENTS)
+
+# N damaged treebanks.
+fuzz: N = 10000
+fuzz: $(READY)
+	PARSER_FUZZ=$(N) $(PYTHON) -m pytest tests/treebank/test_fuzzing.py $(ARGUMENTS)
 
 # The whole suite with its tensors on the GPU.
 test-gpu: $(READY)

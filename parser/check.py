@@ -9,17 +9,17 @@ from statistics import quantiles
 from parser.networks.examples import Examples
 from parser.transitions import SYSTEMS
 from parser.transitions.inventory import Inventory
-from parser.treebank.conllu import read_treebank
+from parser.treebank.conllu import Roots, read_treebank
 from parser.treebank.faults import EMPTY_ID, ID, RANGE_ID
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import Vocabulary
 
 
-def describe(path: str) -> str:
+def describe(path: str, roots: Roots = "refuse") -> str:
     """Validate a treebank and count what is in it. Raises TreebankError, FileNotFoundError."""
     began = time.monotonic()
-    sentences = read_treebank(path)
+    sentences = read_treebank(path, roots)
     read = time.monotonic() - began
     projective = [sentence for sentence in sentences if is_projective(sentence.heads)]
     lengths = [len(sentence) for sentence in sentences]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, get_args
 
 import torch
 
@@ -26,7 +26,7 @@ from parser.parsing.model import Model
 from parser.parsing.slots import SLOTS, parse_stream
 from parser.training.interruption import StoppedError
 from parser.training.loop import BEST_MODEL, train
-from parser.treebank.conllu import read_treebank, stream_sentences, with_tree
+from parser.treebank.conllu import Roots, read_treebank, stream_sentences, with_tree
 
 DONE, USER_ERROR, INTERRUPTED = 0, 2, 130
 SIGNALLED = 128
@@ -82,6 +82,7 @@ def _arguments() -> argparse.ArgumentParser:
     command = commands.add_parser("evaluate", help="score a trained parser on a treebank")
     _add_model(command)
     command.add_argument("treebank", metavar="FILE")
+    _add_roots(command)
     command.add_argument("--json", action="store_true", help="print one object instead of a report")
     command.add_argument("--no-punct", action="store_true", help="leave punctuation out of the scores")
     command.set_defaults(command=_evaluate)
@@ -94,6 +95,7 @@ def _arguments() -> argparse.ArgumentParser:
 
     command = commands.add_parser("check", help="validate treebanks and describe them")
     command.add_argument("treebanks", nargs="+", metavar="FILE")
+    _add_roots(command)
     command.set_defaults(command=_check)
 
     command = commands.add_parser("speed", help="measure batching methods side by side, as a config says")
@@ -129,6 +131,15 @@ def _add_overrides(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_roots(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--roots",
+        choices=get_args(Roots),
+        default="refuse",
+        help="what to do with trees that have several roots (%(default)s)",
+    )
+
+
 def _add_model(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", type=Path, metavar="MODEL", help="folder of a trained model")
     command.add_argument(
@@ -145,7 +156,9 @@ def _train(options: argparse.Namespace) -> None:
     run = options.run or Path("runs") / options.config.stem
     device = choose_device(config.device)
     torch.set_num_threads(config.threads)
-    test = read_treebank(data_path(config.treebank.test)) if config.treebank.test else None
+    test = None
+    if config.treebank.test:
+        test = read_treebank(data_path(config.treebank.test), config.treebank.roots)
     began = time.monotonic()
     scores = train(config, run, device, options.resume)
     print(f"\nbest model: {run / BEST_MODEL}, trained in {time.monotonic() - began:.0f} s on {device}")
@@ -159,7 +172,7 @@ def _train(options: argparse.Namespace) -> None:
 def _evaluate(options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads)
     model = Model.load(options.model, choose_device(options.device))
-    gold = read_treebank(options.treebank)
+    gold = read_treebank(options.treebank, options.roots)
     scores = evaluate(model, gold, options.slots, punctuation=not options.no_punct)
     print(json.dumps(scores.as_dict()) if options.json else report(scores))
 
@@ -199,7 +212,7 @@ def _check(options: argparse.Namespace) -> None:
     failures = []
     for treebank in options.treebanks:
         try:
-            print(describe(treebank))
+            print(describe(treebank, options.roots))
         except BrokenPipeError:
             raise
         except (ValueError, OSError) as error:

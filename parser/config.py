@@ -21,6 +21,9 @@ class TreebankSettings(Settings):
     """Its scores choose the best model."""
     test: str | None = None
     """Scored once, at the end, with the best model."""
+    roots: Literal["refuse", "attach-to-first"] = "refuse"
+    """A tree with several words below ROOT, as treebanks of the CoNLL-X time have them: an error, or all but
+    the first of these words are put below the first."""
     non_projective: Literal["lift", "drop"] = "lift"
     """Training trees with crossing arcs: made projective, with marks by which parsed trees get them back
     (Nivre & Nilsson 2005), or left out."""

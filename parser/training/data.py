@@ -40,8 +40,8 @@ def load(config: Config, device: torch.device) -> tuple[Model, TrainingData]:
 
     Raises TreebankError, FileNotFoundError, and ValueError when no training tree is projective.
     """
-    train_sentences = read_treebank(data_path(config.treebank.train))
-    dev_sentences = read_treebank(data_path(config.treebank.dev))
+    train_sentences = read_treebank(data_path(config.treebank.train), config.treebank.roots)
+    dev_sentences = read_treebank(data_path(config.treebank.dev), config.treebank.roots)
     refuse_marks(train_sentences, config.treebank.train)
     lifts = config.treebank.non_projective == "lift"
     projective = _projective(train_sentences, lifts)

@@ -12,17 +12,31 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TextIO
+from dataclasses import dataclass, replace
+from typing import Literal, TextIO
 
 import conllu
 
-from parser.treebank.faults import DEPS, HEAD, LABEL, Fault, Row, TreebankError, sentence_faults
+from parser.treebank.faults import (
+    DEPS,
+    FORM,
+    HEAD,
+    ID,
+    LABEL,
+    UPOS,
+    WORD_ID,
+    XPOS,
+    Fault,
+    Row,
+    TreebankError,
+    sentence_faults,
+    undecoded,
+)
 from parser.treebank.sentence import NO_HEAD, Sentence
 
 BYTE_ORDER_MARK = "\ufeff"
-PARSED_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel")
 SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(.*\S)")
+Roots = Literal["refuse", "attach-to-first"]
 ENHANCED_ARC = re.compile(r"[0-9.]+:")
 
 
@@ -90,42 +104,68 @@ def block_rows(block: Block) -> list[tuple[int, Row]]:
     return rows
 
 
-def parse_block(block: Block, tree: bool) -> Sentence | list[Fault]:
+def parse_block(block: Block, tree: bool, roots: Roots = "refuse") -> Sentence | list[Fault]:
     """A block's sentence, or all that is wrong with it."""
     placed_rows = block_rows(block)
     rows = [row for _, row in placed_rows]
     if not rows:
         return [Fault(block.line, block.identifier, "comments without words")]
-    faults = sentence_faults(rows, block.identifier, tree)
+    faults = comment_faults(block)
+    faults += sentence_faults(rows, block.identifier, tree, several_roots=roots != "refuse")
     if faults:
-        return faults
+        return [_with_cause(fault, block) for fault in faults]
     tokens = parse_rows(rows, tree)
-    words = [(place, token) for (place, _), token in zip(placed_rows, tokens, strict=True) if is_word(token)]
+    words = [
+        (place, row.columns, token)
+        for (place, row), token in zip(placed_rows, tokens, strict=True)
+        if is_word(token)
+    ]
     return Sentence(
-        forms=tuple(token["form"] for _, token in words),
-        upos=tuple(token["upos"] for _, token in words),
-        xpos=tuple(token["xpos"] for _, token in words),
-        heads=tuple(token["head"] if tree else NO_HEAD for _, token in words),
-        labels=tuple(token["deprel"] if tree else "_" for _, token in words),
+        forms=tuple(columns[FORM] for _, columns, _ in words),
+        upos=tuple(columns[UPOS] for _, columns, _ in words),
+        xpos=tuple(columns[XPOS] for _, columns, _ in words),
+        heads=_one_root([token["head"] if tree else NO_HEAD for *_, token in words]),
+        labels=tuple(columns[LABEL] if tree else "_" for _, columns, _ in words),
         identifier=block.identifier,
         line=block.line,
         lines=block.lines,
-        word_lines=tuple(place for place, _ in words),
+        word_lines=tuple(place for place, *_ in words),
     )
 
 
+def comment_faults(block: Block) -> list[Fault]:
+    faults = []
+    for place, line in enumerate(block.lines):
+        if line.startswith("#") and (message := undecoded(line)):
+            faults.append(Fault(block.line + place, block.identifier, message))
+    return faults
+
+
+def _with_cause(fault: Fault, block: Block) -> Fault:
+    """The fault, if it is in a last line without an end, with the likely reason."""
+    if fault.line == block.line + len(block.lines) - 1 and not block.lines[-1].endswith("\n"):
+        return replace(fault, message=f"{fault.message}; the file ends in this line: was it cut?")
+    return fault
+
+
+def _one_root(heads: Sequence[int]) -> tuple[int, ...]:
+    """The heads, those of all roots but the first changed to that."""
+    if heads.count(0) < 2:
+        return tuple(heads)
+    first = heads.index(0)
+    return tuple(first + 1 if head == 0 and place != first else head for place, head in enumerate(heads))
+
+
 def parse_rows(rows: Sequence[Row], tree: bool) -> conllu.TokenList:
-    """The library's tokens of validated rows."""
+    """The library's tokens of validated rows: their ids, and of words the heads if it is a `tree`.
 
-    def as_it_stands(columns: list[str], place: int) -> str:
-        return columns[place]
-
-    kept = [name for name in PARSED_FIELDS if name not in ("id", "head") or (name == "head" and not tree)]
-    text = "\n".join("\t".join(row.columns[:8]) for row in rows)
-    # The library takes two spaces for a column's end: within a form, blanks count as one.
-    text = re.sub(" {2,}", " ", text)
-    parsed = conllu.parse(text, fields=PARSED_FIELDS, field_parsers=dict.fromkeys(kept, as_it_stands))
-    return parsed[0]
+    The other columns may hold what the library takes for the end of a line or of a column.
+    """
+    lines = []
+    for row in rows:
+        has_head = tree and WORD_ID.fullmatch(row.columns[ID])
+        lines.append(f"{row.columns[ID]}\t{row.columns[HEAD] if has_head else '_'}")
+    return conllu.parse("\n".join(lines), fields=["id", "head"])[0]
 
 
 def is_word(token: conllu.Token) -> bool:
@@ -136,23 +176,31 @@ def is_word(token: conllu.Token) -> bool:
 def stream_sentences(path: str, tree: bool = True) -> Iterator[Sentence]:
     """Read a file sentence by sentence.
 
-    tree: whether HEAD and DEPREL are needed. Raises TreebankError at the first faulty sentence.
+    tree: whether HEAD and DEPREL are needed. At a faulty sentence the rest of the file is looked through,
+    and TreebankError raised with all its faults.
     """
+    faults: list[Fault] = []
     with open_text(path) as file:
         for block in blocks(file):
             parsed = parse_block(block, tree)
             if not isinstance(parsed, Sentence):
-                raise TreebankError(path, parsed)
-            yield parsed
+                faults.extend(parsed)
+            elif not faults:
+                yield parsed
+    if faults:
+        raise TreebankError(path, faults)
 
 
-def read_treebank(path: str) -> list[Sentence]:
-    """Read all trees of a file. Raises TreebankError with every fault of the file, FileNotFoundError."""
+def read_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:
+    """Read all trees of a file. Raises TreebankError with every fault of the file, FileNotFoundError.
+
+    roots: what to do where a tree has several; "attach-to-first" puts the others below the first.
+    """
     sentences: list[Sentence] = []
     faults: list[Fault] = []
     with open_text(path) as file:
         for block in blocks(file):
-            parsed = parse_block(block, tree=True)
+            parsed = parse_block(block, True, roots)
             if isinstance(parsed, Sentence):
                 sentences.append(parsed)
             else:

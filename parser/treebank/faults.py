@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
-ID, FORM, HEAD, LABEL, DEPS = 0, 1, 6, 7, 8
+ID, FORM, UPOS, XPOS, HEAD, LABEL, DEPS = 0, 1, 3, 4, 6, 7, 8
 SHOWN_FAULTS = 50
 
 WORD_ID = re.compile(r"[1-9][0-9]*")
@@ -30,10 +30,17 @@ class TreebankError(ValueError):
 
     def __init__(self, path: str, faults: Sequence[Fault]):
         self.faults = tuple(faults)
-        shown = [f"{path}:{f.line}: sentence {f.sentence}: {f.message}" for f in faults[:SHOWN_FAULTS]]
+        shown = [
+            f"{path}:{fault.line}: sentence {_printable(fault.sentence)}: {fault.message}"
+            for fault in faults[:SHOWN_FAULTS]
+        ]
         if len(faults) > SHOWN_FAULTS:
             shown.append(f"{path}: and {len(faults) - SHOWN_FAULTS} more faults")
         super().__init__("\n".join(shown))
+
+
+def _printable(identifier: str) -> str:
+    return identifier if identifier.isprintable() else repr(identifier)
 
 
 @dataclass(frozen=True)
@@ -44,16 +51,24 @@ class Row:
     columns: tuple[str, ...]
 
 
+def undecoded(text: str) -> str | None:
+    """What is wrong with a line that is not UTF-8."""
+    found = None if text.isascii() else UNDECODED.search(text)
+    if not found:
+        return None
+    offset = len(text[: found.start()].encode("utf-8", "surrogateescape"))
+    byte = ord(found[0]) - 0xDC00
+    return f"byte 0x{byte:02x}, number {offset + 1} of the line, is not UTF-8; convert the file to UTF-8"
+
+
 def row_faults(row: Row, sentence: str) -> Iterator[Fault]:
     """What one line shows by itself."""
 
     def fault(message: str) -> Fault:
         return Fault(row.line, sentence, message)
 
-    text = "\t".join(row.columns)
-    undecoded = None if text.isascii() else UNDECODED.search(text)
-    if undecoded:
-        yield fault(f"byte 0x{ord(undecoded[0]) - 0xDC00:02x} is not UTF-8; convert the file to UTF-8")
+    if message := undecoded("\t".join(row.columns)):
+        yield fault(message)
     if len(row.columns) != len(COLUMNS):
         if len(row.columns) == 1:
             yield fault("no tabs: ten columns are due, separated by tabs and not by spaces")
@@ -90,8 +105,8 @@ def order_faults(rows: Sequence[Row], sentence: str) -> Iterator[Fault]:
             last_word, last_empty = int(identifier), 0
 
 
-def tree_faults(words: Sequence[Row], sentence: str) -> Iterator[Fault]:
-    """Whether HEAD and DEPREL make one tree with one root."""
+def tree_faults(words: Sequence[Row], sentence: str, several_roots: bool) -> Iterator[Fault]:
+    """Whether HEAD and DEPREL make one tree; with one root, unless there may be `several_roots`."""
     heads = []
     for row in words:
         head, number = row.columns[HEAD], int(row.columns[ID])
@@ -110,8 +125,12 @@ def tree_faults(words: Sequence[Row], sentence: str) -> Iterator[Fault]:
     roots = [number for number, head in enumerate(heads, 1) if head == 0]
     if not roots:
         yield Fault(words[0].line, sentence, "no word has HEAD 0: the tree has no root")
-    if len(roots) > 1:
-        message = f"{len(roots)} words have HEAD 0 ({', '.join(map(str, roots[:10]))}): one root is allowed"
+    if len(roots) > 1 and not several_roots:
+        numbers = ", ".join(map(str, roots[:10]))
+        message = (
+            f"{len(roots)} words have HEAD 0 ({numbers}): one root is allowed; roots: attach-to-first puts "
+            "the others below the first"
+        )
         yield Fault(words[roots[1] - 1].line, sentence, message)
     for cycle in cycles(heads):
         message = f"the heads of the words {', '.join(map(str, cycle))} form a cycle"
@@ -135,7 +154,9 @@ def cycles(heads: Sequence[int]) -> list[list[int]]:
     return found
 
 
-def sentence_faults(rows: Sequence[Row], sentence: str, tree: bool) -> list[Fault]:
+def sentence_faults(
+    rows: Sequence[Row], sentence: str, tree: bool, several_roots: bool = False
+) -> list[Fault]:
     """All that is wrong with a sentence's rows; HEAD and DEPREL are looked at if `tree`."""
     faults = [fault for row in rows for fault in row_faults(row, sentence)]
     if faults:
@@ -143,5 +164,5 @@ def sentence_faults(rows: Sequence[Row], sentence: str, tree: bool) -> list[Faul
     faults.extend(order_faults(rows, sentence))
     words = [row for row in rows if WORD_ID.fullmatch(row.columns[ID])]
     if not faults and tree:
-        faults.extend(tree_faults(words, sentence))
+        faults.extend(tree_faults(words, sentence, several_roots))
     return faults

@@ -43,7 +43,7 @@ def test_reads_words_without_ranges_and_empty_nodes(tmp_path):
     assert first.heads == (3, 3, 0)
     assert first.labels == ("aux", "advmod", "root")
     assert (first.identifier, first.line) == ("one", 1)
-    assert second.forms == ("_", "two blanks")
+    assert second.forms == ("_", "two  blanks")
     assert (second.identifier, second.line) == ("#2", 10)
 
 
@@ -137,10 +137,11 @@ FAULTS = {
     "range beyond the end": (row("1-2") + row(), "range 1-2 does not fit"),
     "range out of place": (row() + row("1-2", "_", "_") + row("2", "1"), "range 1-2 does not fit"),
     "empty node out of place": (row() + row("2.1", "_", "_"), "empty node 2.1 where 1.1 is due"),
-    "not UTF-8": (row(form="\udcff"), "byte 0xff is not UTF-8"),
+    "not UTF-8": (row(form="ä\udcff"), "byte 0xff, number 5 of the line, is not UTF-8"),
+    "comment not UTF-8": ("# \udce4\n" + row(), ":1: .*byte 0xe4, number 3 of the line"),
     "comments alone": ("# only\n\n", "comments without words"),
     "empty file": ("", ":1: .*the file holds no sentence"),
-    "cut in a line": (row() + "2\tb\t_", "3 columns instead of 10"),
+    "cut in a line": (row() + "2\tb\t_", "3 columns instead of 10; the file ends in this line"),
 }
 
 
@@ -150,6 +151,23 @@ def test_says_what_is_wrong(tmp_path, text, message):
     with pytest.raises(TreebankError, match=message) as error:
         read_treebank(path)
     assert str(error.value).startswith(path + ":")
+
+
+def test_other_roots_go_below_the_first(tmp_path):
+    path = write(tmp_path, row(head="2", label="x") + row("2") + row("3", "4", "x") + row("4"))
+    with pytest.raises(TreebankError, match=r"2 words have HEAD 0 .* roots: attach-to-first"):
+        read_treebank(path)
+    (sentence,) = read_treebank(path, "attach-to-first")
+    assert sentence.heads == (2, 0, 4, 2)
+    assert sentence.labels == ("x", "root", "x", "root")
+
+
+def test_a_stream_ends_with_all_faults_of_the_file(tmp_path):
+    path = write(tmp_path, "\n".join([row(), row(head="7"), row(), row(head="x")]))
+    read = []
+    with pytest.raises(TreebankError) as error:
+        read.extend(stream_sentences(path))
+    assert [fault.line for fault in error.value.faults] == [3, 7]
 
 
 def test_lists_all_faults_and_counts_those_it_does_not_show(tmp_path):
