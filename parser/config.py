@@ -42,7 +42,7 @@ class NetworkSettings(Settings):
     """Of the vector that stands for a word, its parts joined."""
     hidden_size: int = Field(200, gt=0)
     """Of the LSTMs of stack, buffer and history, and of the layer that joins them."""
-    layers: int = Field(2, gt=0)
+    layers: int = Field(2, gt=0, le=100)
     """Of each LSTM."""
     action_size: int = Field(48, gt=0)
     """Of the embedding of a transition in the history."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 import yaml
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
@@ -21,6 +21,21 @@ from parser.transitions.inventory import Inventory
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary
 
 SETTINGS, VOCABULARY, WEIGHTS, SCORES = "config.yaml", "vocabulary.json", "weights.safetensors", "scores.json"
+VECTORS = f"tokens.embeddings.{PRETRAINED}.weight"
+FORMAT = 1
+"""Of the folder; a program that could not read it gets another number."""
+BROKEN = (
+    SafetensorError,
+    ValueError,
+    RuntimeError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    yaml.YAMLError,
+)
+"""What reading files can end in that are not what they should be."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +71,7 @@ class Model:
         scores: what the model reached, for people to read.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        settings = yaml.safe_dump(self.settings.model_dump(), sort_keys=False)
+        settings = yaml.safe_dump({"format": FORMAT, **self.settings.model_dump()}, sort_keys=False)
         weights = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
         for name, content in (
             (SETTINGS, settings.encode()),
@@ -68,25 +83,50 @@ class Model:
 
     @classmethod
     def load(cls, folder: Path, device: torch.device) -> Model:
-        """Raises ValueError if the folder is not a model's."""
+        """Raises ValueError if the folder is not a model's, or a newer program's.
+
+        Whoever made the folder: it is read as text and numbers, and nothing is as large as its files say
+        before their sizes are found to fit each other.
+        """
         missing = [name for name in (SETTINGS, VOCABULARY, WEIGHTS) if not (folder / name).is_file()]
         if missing:
             raise ValueError(f"{folder}: not a model's folder, {', '.join(missing)} missing")
         try:
             return cls._read(folder, device)
-        except (SafetensorError, RuntimeError, KeyError, json.JSONDecodeError, yaml.YAMLError) as error:
+        except BROKEN as error:
             raise ValueError(f"{folder}: the model's files are broken or not of one model: {error}") from None
 
     @classmethod
     def _read(cls, folder: Path, device: torch.device) -> Model:
         content = yaml.safe_load((folder / SETTINGS).read_text(encoding="utf-8"))
+        form = content.pop("format", FORMAT)
+        if not isinstance(form, int) or form > FORMAT:
+            raise ValueError(f"made by a newer program (format {form}, this one reads {FORMAT}): update it")
         settings = ParserSettings.model_validate(content)
         vocabulary = Vocabulary.load(folder / VOCABULARY)
+        _refuse_other_sizes(settings, vocabulary, folder / WEIGHTS)
         weights = load_file(folder / WEIGHTS)
-        vectors = None
-        if PRETRAINED in vocabulary.columns:
-            vectors = weights[f"tokens.embeddings.{PRETRAINED}.weight"][1:]
+        vectors = weights[VECTORS][1:] if PRETRAINED in vocabulary.columns else None
         model = cls.build(settings, vocabulary, device, vectors)
         model.network.load_state_dict(weights)
         model.network.eval()
         return model
+
+
+def _refuse_other_sizes(settings: ParserSettings, vocabulary: Vocabulary, weights: Path) -> None:
+    """Raises ValueError with the names of weights that are not of the size that the other files ask for."""
+    with safe_open(weights, "pt") as file:
+        found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    vectors = None
+    if PRETRAINED in vocabulary.columns:
+        vectors = torch.empty(len(vocabulary.columns[PRETRAINED]) - 1, found[VECTORS][1], device="meta")
+    with torch.device("meta"):
+        meta = Model.build(settings, vocabulary, torch.device("meta"), vectors)
+    wanted = {name: tuple(weight.shape) for name, weight in meta.network.state_dict().items()}
+    wrong = [
+        f"{name} is {found.get(name, 'missing')}, not {wanted.get(name, 'there')}"
+        for name in sorted({*found, *wanted})
+        if found.get(name) != wanted.get(name)
+    ]
+    if wrong:
+        raise ValueError("; ".join(wrong))

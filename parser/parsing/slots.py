@@ -6,12 +6,14 @@ sentences run out, whatever their lengths.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from parser.networks import stack_lstm
 from parser.networks.examples import buffer_tokens
@@ -36,6 +38,10 @@ READ_AHEAD = 25_000
 """Words that are read, and sorted by length, at a time."""
 ENCODED_TOGETHER = 2_000
 """Words, padding included, whose buffers are encoded at a time."""
+
+
+MOST_FRAMES = 100_000
+"""Frames of all slots' stacks, if they get as deep as they can: long sentences have fewer slots."""
 
 
 class Tree(NamedTuple):
@@ -68,9 +74,25 @@ def _groups(sentences: Iterable[Sentence], words: int) -> Iterator[list[Sentence
 
 
 def parse(model: Model, sentences: Sequence[Sentence], slots: int = SLOTS) -> list[Tree]:
-    """The trees of sentences that fit into memory together."""
+    """The trees of some sentences; where the device has too little memory for all, half of them at a time.
+
+    Raises ValueError if it has too little for one.
+    """
     if not sentences:
         return []
+    try:
+        return _parse_together(model, sentences, slots)
+    except torch.OutOfMemoryError:
+        if len(sentences) == 1:
+            name, words = sentences[0].identifier, len(sentences[0])
+            message = f"sentence {name}: the device has too little memory for its {words:,} words"
+            raise ValueError(message) from None
+    middle = len(sentences) // 2
+    tqdm.write(f"out of memory: {len(sentences)} sentences are parsed in two parts", file=sys.stderr)
+    return [*parse(model, sentences[:middle], slots), *parse(model, sentences[middle:], slots)]
+
+
+def _parse_together(model: Model, sentences: Sequence[Sentence], slots: int) -> list[Tree]:
     # Longest first, so that no long sentence is left when the slots run empty.
     order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
     tokens = model.vocabulary.encode_tokens([sentences[number] for number in order])
@@ -89,7 +111,8 @@ def parse(model: Model, sentences: Sequence[Sentence], slots: int = SLOTS) -> li
 def parse_tokens(model: Model, tokens: Ragged, slots: int) -> State:
     """The state when all sentences are parsed; its flat tensors hold the trees. tokens: [words, columns]."""
     encoded = _encode(model, tokens)
-    queue = _Queue(encoded, min(slots, len(tokens)), model.inventory.system)
+    deepest = int(tokens.lengths.max()) + 1
+    queue = _Queue(encoded, min(slots, len(tokens), max(1, MOST_FRAMES // deepest)), model.inventory.system)
     stepper = Stepper(model.network, model.inventory, queue.slots)
     while True:
         deepest, done = queue.look()

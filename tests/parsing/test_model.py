@@ -2,6 +2,7 @@ import json
 
 import pytest
 import torch
+import yaml
 from plain import sentence
 
 from parser.config import NetworkSettings, ParserSettings
@@ -52,3 +53,57 @@ def test_says_when_a_models_files_are_broken(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match="broken or not of one model"):
         Model.load(tmp_path, CPU)
+
+
+def saved(folder):
+    Model.build(ParserSettings(), Vocabulary.build(TRAIN, ["form", "upos"]), CPU).save(folder, {})
+    return yaml.safe_load((folder / "config.yaml").read_text()), json.loads(
+        (folder / "vocabulary.json").read_text()
+    )
+
+
+def test_a_newer_programs_model_is_told(tmp_path):
+    settings, _ = saved(tmp_path)
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({**settings, "format": 2, "miracles": True}))
+    with pytest.raises(ValueError, match="made by a newer program"):
+        Model.load(tmp_path, CPU)
+
+
+def test_sizes_that_do_not_fit_are_told_by_name(tmp_path):
+    settings, _ = saved(tmp_path)
+    network = {**settings["network"], "hidden_size": 10**6, "layers": 3}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({**settings, "network": network}))
+    with pytest.raises(ValueError, match=r"stack\.weight_hh_l2 is missing, not \(4000000, 1000000\)"):
+        Model.load(tmp_path, CPU)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.yaml", "!!python/object/apply:os.system ['touch {trap}']"),
+        ("config.yaml", "network: &a [*a]"),
+        ("config.yaml", "- 1"),
+        ("config.yaml", "network: {layers: 1000000000}"),
+        ("config.yaml", "network: {hidden_size: 1" + 40 * "0" + "}"),
+        ("vocabulary.json", "[" * 100_000),
+        ("vocabulary.json", '{"columns": {"form": 3}, "labels": [], "root_labels": [], "word_labels": []}'),
+        ("vocabulary.json", '{"columns": {"lemma": []}, "labels": [], "root_labels": [], "word_labels": []}'),
+        ("vocabulary.json", '{"columns": {}, "labels": ["a"], "root_labels": [99], "word_labels": [-7]}'),
+        (
+            "vocabulary.json",
+            '{"columns": {"pretrained": []}, "labels": [], "root_labels": [], "word_labels": []}',
+        ),
+        ("weights.safetensors", b"\xff" * 8 + b"{}"),
+        ("weights.safetensors", b"\x80\x04cos\nsystem\n"),
+    ],
+)
+def test_a_strangers_folder_does_no_harm(tmp_path, name, content):
+    saved(tmp_path)
+    trap = tmp_path / "trap"
+    path = tmp_path / name
+    path.write_bytes(content) if isinstance(content, bytes) else path.write_text(
+        content.replace("{trap}", str(trap))
+    )
+    with pytest.raises(ValueError, match="broken or not of one model"):
+        Model.load(tmp_path, CPU)
+    assert not trap.exists()

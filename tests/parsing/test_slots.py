@@ -128,6 +128,34 @@ def test_a_sentence_of_a_thousand_words_among_short_ones(system):
     assert trees[1].heads.count(0) == 1
 
 
+@pytest.mark.slow
+def test_a_sentence_of_ten_thousand_words():
+    parser, long = model("arc-hybrid"), words(10_000)
+    trees = parse(parser, [words(3), long, words(5)])
+    assert [len(tree.heads) for tree in trees] == [3, 10_000, 5]
+    assert is_tree(trees[1].heads)
+
+
+@pytest.mark.parametrize(
+    ("room", "message"), [(10, None), (4, "sentence made up: .* too little memory for its 5")]
+)
+def test_too_little_memory(monkeypatch, capsys, room, message):
+    def encode_or_fail(parser, tokens, encode=slots._encode):
+        if len(tokens.values) > room:
+            raise torch.OutOfMemoryError("too much")
+        return encode(parser, tokens)
+
+    parser, sentences = model(dtype=torch.double), [words(length) for length in (5, 9, 2, 4)]
+    whole = parse(parser, sentences)
+    monkeypatch.setattr(slots, "_encode", encode_or_fail)
+    if message:
+        with pytest.raises(ValueError, match=message):
+            parse(parser, sentences)
+        return
+    assert parse(parser, sentences) == whole
+    assert capsys.readouterr().err.count("parsed in two parts") == 2
+
+
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_scores_that_are_no_numbers_give_trees_all_the_same(system, number):
