@@ -17,7 +17,7 @@ CONFIG ?= configs/quickstart.yaml
 IN ?= -
 OUT ?= -
 
-.PHONY: setup train evaluate parse speed plots test test-slow fuzz test-gpu check
+.PHONY: setup train evaluate parse speed plots test test-slow fuzz data test-gpu check
 
 setup: $(READY)
 
@@ -57,6 +57,10 @@ fuzz: $(READY)
 # The whole suite with its tensors on the GPU.
 test-gpu: $(READY)
 	PARSER_TEST_DEVICE=cuda $(PYTHON) -m pytest $(ARGUMENTS)
+
+# A treebank of Universal Dependencies into data/ud/.
+data: $(READY)
+	$(PYTHON) scripts/download_treebank.py "$(TREEBANK)" $(ARGUMENTS)
 
 check: $(READY)
 	$(PYTHON) -m ruff check .
