@@ -103,7 +103,7 @@ class Model:
         if not isinstance(form, int) or form > FORMAT:
             raise ValueError(f"made by a newer program (format {form}, this one reads {FORMAT}): update it")
         settings = ParserSettings.model_validate(content)
-        vocabulary = Vocabulary.load(folder / VOCABULARY)
+        vocabulary = Vocabulary.from_json((folder / VOCABULARY).read_text(encoding="utf-8"))
         _refuse_other_sizes(settings, vocabulary, folder / WEIGHTS)
         weights = load_file(folder / WEIGHTS)
         vectors = weights[VECTORS][1:] if PRETRAINED in vocabulary.columns else None

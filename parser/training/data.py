@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -10,6 +11,9 @@ from torch import Tensor
 from parser.config import Config, data_path
 from parser.networks.examples import Examples
 from parser.parsing.model import Model
+from parser.training.prepared import Prepared, load_prepared, save_prepared
+from parser.transitions import SYSTEMS
+from parser.transitions.inventory import Inventory
 from parser.treebank.conllu import read_treebank
 from parser.treebank.embeddings import read_vectors
 from parser.treebank.lifting import lifted, refuse_marks
@@ -23,44 +27,67 @@ FORM_COLUMN = 0
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Treebanks, and their trees, as far as they are or were made projective, as examples for replay."""
-
-    train_sentences: list[Sentence]
+    prepared: Prepared
     dev_sentences: list[Sentence]
-    train_trees: list[Sentence]
-    """Those of `train`."""
-    train: Examples
-    dev: Examples
     rare_forms: Tensor
     """[forms] Which forms training has just once."""
 
+    @property
+    def train(self) -> Examples:
+        return self.prepared.train
 
-def load(config: Config, device: torch.device) -> tuple[Model, TrainingData]:
+    @property
+    def dev(self) -> Examples:
+        return self.prepared.dev
+
+
+def load(config: Config, device: torch.device, cache: Path | None = None) -> tuple[Model, TrainingData]:
     """Read the treebanks and build a fresh model for them.
 
-    Raises TreebankError, FileNotFoundError, and ValueError when no training tree is projective.
+    cache: folder in which what was prepared before is looked for, and kept. Raises TreebankError,
+    FileNotFoundError, and ValueError when no training tree is projective.
     """
-    train_sentences = read_treebank(data_path(config.treebank.train), config.treebank.roots)
     dev_sentences = read_treebank(data_path(config.treebank.dev), config.treebank.roots)
-    refuse_marks(train_sentences, config.treebank.train)
-    lifts = config.treebank.non_projective == "lift"
-    projective = _projective(train_sentences, lifts)
-    if not projective:
-        raise ValueError(f"{config.treebank.train}: no projective tree to learn from")
+    prepared = load_prepared(config, cache) if cache else None
+    if prepared is None:
+        prepared = _prepare(config, dev_sentences)
+        if cache:
+            save_prepared(prepared, config, cache)
+    model = Model.build(config.parser, prepared.vocabulary, device, prepared.vectors)
+    forms = prepared.train.tokens.values[:, FORM_COLUMN]
+    rare_forms = seen_once(forms, len(prepared.vocabulary.columns["form"]))
+    return model, TrainingData(prepared, dev_sentences, rare_forms)
+
+
+def training_trees(config: Config) -> list[Sentence]:
+    """Those of `TrainingData.train`, one for each."""
+    sentences = read_treebank(data_path(config.treebank.train), config.treebank.roots)
+    return _projective(sentences, config.treebank.non_projective == "lift")
+
+
+def _prepare(config: Config, dev_sentences: list[Sentence]) -> Prepared:
+    path, lifts = config.treebank.train, config.treebank.non_projective == "lift"
+    sentences = read_treebank(data_path(path), config.treebank.roots)
+    refuse_marks(sentences, path)
+    trees = _projective(sentences, lifts)
+    if not trees:
+        raise ValueError(f"{path}: no projective tree to learn from")
     words: list[str] = []
     vectors = None
     network = config.parser.network
     if network.pretrained:
         words, vectors = read_vectors(data_path(network.pretrained))
-    vocabulary = Vocabulary.build(projective, ["form", *network.tag_sizes], words)
+    vocabulary = Vocabulary.build(trees, ["form", *network.tag_sizes], words)
     if not vocabulary.word_labels:
-        raise ValueError(f"{config.treebank.train}: no arc between two words to learn from")
-    model = Model.build(config.parser, vocabulary, device, vectors)
-    inventory = model.inventory.to(torch.device("cpu"))
-    train = Examples.of(inventory, vocabulary, projective)
-    dev = Examples.of(inventory, vocabulary, _projective(dev_sentences, lifts))
-    rare_forms = seen_once(train.tokens.values[:, FORM_COLUMN], len(vocabulary.columns["form"]))
-    return model, TrainingData(train_sentences, dev_sentences, projective, train, dev, rare_forms)
+        raise ValueError(f"{path}: no arc between two words to learn from")
+    inventory = Inventory.of(SYSTEMS[config.parser.system], vocabulary)
+    return Prepared(
+        vocabulary=vocabulary,
+        vectors=vectors,
+        train=Examples.of(inventory, vocabulary, trees),
+        dev=Examples.of(inventory, vocabulary, _projective(dev_sentences, lifts)),
+        crossing=sum(not is_projective(sentence.heads) for sentence in sentences),
+    )
 
 
 def _projective(sentences: list[Sentence], lifts: bool) -> list[Sentence]:

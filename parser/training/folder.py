@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -58,14 +57,6 @@ def write_config(run: Path, config: Config) -> str:
     text = yaml.safe_dump(config.model_dump(), sort_keys=False)
     replace_file(run / CONFIG, text.encode())
     return text
-
-
-def hash_of(paths: list[str]) -> str:
-    """Of files' contents."""
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(hashlib.sha256(Path(path).read_bytes()).digest())
-    return digest.hexdigest()
 
 
 def _check_is_run(run: Path) -> None:

@@ -16,13 +16,13 @@ from parser.parsing.model import Model
 from parser.training import data
 from parser.training.checkpoint import Progress, Training, load_checkpoint, save_checkpoint
 from parser.training.epoch import NotANumberError, epoch_metrics, mean_loss, train_epoch
-from parser.training.folder import CHECKPOINT, claimed, hash_of, refuse_other_config, write_config
+from parser.training.folder import CHECKPOINT, claimed, refuse_other_config, write_config
 from parser.training.interruption import StoppedError, StopRequest, stop_request
+from parser.training.prepared import hash_of
 from parser.training.record import Record
 from parser.training.schedule import WarmupThenPlateau, peak_learning_rate
-from parser.treebank.projectivity import is_projective
 
-BEST_MODEL, BAD_BATCH = "model", "bad-batch.conllu"
+BEST_MODEL, BAD_BATCH, CACHE = "model", "bad-batch.conllu", "cache"
 SECONDS_BETWEEN_CHECKPOINTS = 600
 """Within an epoch; there is one at the end of each, too."""
 
@@ -38,7 +38,7 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
         refuse_other_config(run, config)
     torch.manual_seed(config.training.seed)
     began = time.monotonic()
-    model, loaded = data.load(config, device)
+    model, loaded = data.load(config, device, run.parent / CACHE)
     _tell_of(loaded, config, time.monotonic() - began)
     training = _fresh(model, config)
     with claimed(run, resume) as moved, stop_request() as request:
@@ -54,7 +54,7 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
 
 
 def _tell_of(loaded: data.TrainingData, config: Config, seconds: float) -> None:
-    crossing = sum(not is_projective(sentence.heads) for sentence in loaded.train_sentences)
+    crossing = loaded.prepared.crossing
     outcome = "lifted" if config.treebank.non_projective == "lift" else "left out"
     tqdm.write(
         f"{len(loaded.train):,} training trees ({crossing:,} non-projective {outcome}), "
@@ -101,7 +101,8 @@ class _Run:
                     saved = time.monotonic()
         except NotANumberError as error:
             path = self.folder / BAD_BATCH
-            trees = [self.loaded.train_trees[row] for row in error.rows.tolist()]
+            all_trees = data.training_trees(self.config)
+            trees = [all_trees[row] for row in error.rows.tolist()]
             path.write_text("".join(line for tree in trees for line in tree.lines), encoding="utf-8")
             raise ValueError(
                 f"{error}; its sentences are in {path}. A lower training.learning_rate.peak or training.clip "

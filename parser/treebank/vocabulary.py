@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -118,8 +117,8 @@ class Vocabulary:
         return json.dumps(content, ensure_ascii=False, indent=0)
 
     @classmethod
-    def load(cls, path: Path) -> Vocabulary:
-        content = json.loads(path.read_text(encoding="utf-8"))
+    def from_json(cls, text: str) -> Vocabulary:
+        content = json.loads(text)
         columns = {
             name: Lexicon(strings, fold_case=name == PRETRAINED)
             for name, strings in content["columns"].items()

@@ -1,7 +1,7 @@
 import pytest
 
 from parser.config_file import read_config
-from parser.training.folder import claimed, hash_of, refuse_other_config, write_config
+from parser.training.folder import claimed, refuse_other_config, write_config
 
 
 def test_an_earlier_run_is_moved_aside_and_nothing_else_is(tmp_path):
@@ -43,11 +43,3 @@ def test_another_config_is_refused_with_all_differences(config_file, tmp_path):
     assert "training.seed: 1 then, 7 now" in str(error.value)
     assert "parser.network.layers: 1 then, 3 now" in str(error.value)
     assert "batch_size" not in str(error.value)
-
-
-def test_a_hash_tells_files_apart(tmp_path):
-    for name, content in (("a", "12"), ("b", "3"), ("c", "1"), ("d", "23")):
-        (tmp_path / name).write_text(content)
-    assert hash_of([str(tmp_path / "a"), str(tmp_path / "b")]) != hash_of(
-        [str(tmp_path / "c"), str(tmp_path / "d")]
-    )

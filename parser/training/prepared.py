@@ -1,0 +1,107 @@
+"""What reading treebanks and asking the oracle gives, kept for the next start.
+
+A file is found by a hash of all that went into it, and begins with a hash of itself, so that a damaged one is
+noticed. It holds tensors and JSON: nothing in it can execute.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors.torch import load, save
+from torch import Tensor
+from tqdm import tqdm
+
+import parser
+from parser.config import Config, data_path
+from parser.files import replace_file
+from parser.networks.examples import Examples
+from parser.transitions import SYSTEMS
+from parser.transitions.inventory import Inventory
+from parser.treebank.ragged import Ragged
+from parser.treebank.vocabulary import Vocabulary
+
+PARTS = ("tokens", "steps", "legal", "nodes")
+VECTORS, TOLD = "vectors", "told"
+HASH_SIZE = hashlib.sha256().digest_size
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Trees, as far as they are or were made projective, as examples for replay, and what they name."""
+
+    vocabulary: Vocabulary
+    vectors: Tensor | None
+    """[words, size] Those of the vocabulary's pretrained words."""
+    train: Examples
+    dev: Examples
+    crossing: int
+    """Non-projective trees in the training treebank."""
+
+
+def save_prepared(prepared: Prepared, config: Config, folder: Path) -> None:
+    """Into a folder; a full disk is told, but is no error."""
+    tensors = {} if prepared.vectors is None else {VECTORS: prepared.vectors}
+    for name, examples in (("train", prepared.train), ("dev", prepared.dev)):
+        for part in PARTS:
+            ragged: Ragged = getattr(examples, part)
+            tensors[f"{name}.{part}.values"] = ragged.values.contiguous()
+            tensors[f"{name}.{part}.lengths"] = ragged.lengths.contiguous()
+    told = {"vocabulary": prepared.vocabulary.as_json(), "crossing": prepared.crossing}
+    content = json.dumps(told).encode()
+    content = len(content).to_bytes(8, "little") + content + save(tensors)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(folder / _name(config), hashlib.sha256(content).digest() + content)
+    except OSError as error:
+        tqdm.write(f"{folder}: {error.strerror}; the next start will read the treebanks again")
+
+
+def load_prepared(config: Config, folder: Path) -> Prepared | None:
+    """None if there is nothing, or nothing whole. Raises FileNotFoundError for a treebank that is missing."""
+    path = folder / _name(config)
+    if not path.is_file():
+        return None
+    content = path.read_bytes()
+    told_hash, content = content[:HASH_SIZE], content[HASH_SIZE:]
+    if hashlib.sha256(content).digest() != told_hash:
+        tqdm.write(f"{path} is damaged: reading the treebanks again")
+        return None
+    end = 8 + int.from_bytes(content[:8], "little")
+    told, tensors = json.loads(content[8:end]), load(content[end:])
+    vocabulary = Vocabulary.from_json(told["vocabulary"])
+    inventory = Inventory.of(SYSTEMS[config.parser.system], vocabulary)
+    train, dev = (
+        Examples(
+            inventory,
+            *(Ragged(tensors[f"{name}.{part}.values"], tensors[f"{name}.{part}.lengths"]) for part in PARTS),
+        )
+        for name in ("train", "dev")
+    )
+    return Prepared(vocabulary, tensors.get(VECTORS), train, dev, told["crossing"])
+
+
+def _name(config: Config) -> str:
+    """By the contents of all files that are read, and by what is asked for."""
+    treebank, network = config.treebank, config.parser.network
+    paths = [treebank.train, treebank.dev, *([network.pretrained] if network.pretrained else [])]
+    asked = [
+        parser.__version__,
+        treebank.roots,
+        treebank.non_projective,
+        config.parser.system,
+        list(network.tag_sizes),
+        hash_of([data_path(path) for path in paths]),
+    ]
+    return f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}.prepared"
+
+
+def hash_of(paths: list[str]) -> str:
+    """Of files' contents."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(hashlib.sha256(Path(path).read_bytes()).digest())
+    return digest.hexdigest()

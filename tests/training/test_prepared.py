@@ -1,0 +1,93 @@
+"""What is kept for the next start."""
+
+import os
+
+import pytest
+import torch
+
+from parser.config_file import read_config
+from parser.training import data
+from parser.training.prepared import PARTS, hash_of
+
+CPU = torch.device("cpu")
+VECTORS = "dogs 1 2\ncats 3 4\n"
+
+
+def assert_same(one, other):
+    for name in ("train", "dev"):
+        for part in PARTS:
+            mine, theirs = (getattr(getattr(loaded, name), part) for loaded in (one, other))
+            assert torch.equal(mine.values, theirs.values)
+            assert torch.equal(mine.lengths, theirs.lengths)
+    assert one.prepared.vocabulary.as_json() == other.prepared.vocabulary.as_json()
+    assert (one.prepared.vectors is None) == (other.prepared.vectors is None)
+    assert torch.equal(one.rare_forms, other.rare_forms)
+    assert one.dev_sentences == other.dev_sentences
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    prepared = []
+    monkeypatch.setattr(
+        data, "_prepare", lambda *given, prepare=data._prepare: prepared.append(1) or prepare(*given)
+    )
+    return prepared
+
+
+@pytest.mark.parametrize("pretrained", [False, True])
+def test_a_second_start_finds_what_the_first_prepared(config_file, tmp_path, counted, pretrained):
+    (tmp_path / "vectors.txt").write_text(VECTORS)
+    changes = [f"parser.network.pretrained={tmp_path}/vectors.txt"] if pretrained else []
+    config = read_config(config_file, changes)
+    loaded = [data.load(config, CPU, tmp_path / "cache")[1] for _ in range(2)]
+    assert len(counted) == 1
+    assert_same(*loaded)
+    data.load(read_config(config_file, [*changes, "training.seed=7"]), CPU, tmp_path / "cache")
+    assert len(counted) == 1
+    for change in (
+        "parser.system=arc-eager",
+        "treebank.non_projective=drop",
+        "treebank.roots=attach-to-first",
+    ):
+        data.load(read_config(config_file, [*changes, change]), CPU, tmp_path / "cache")
+    assert len(counted) == 4
+    with (tmp_path / "tiny.conllu").open("a") as file:
+        file.write("1\tmore\tmore\tX\tX\t_\t0\troot\t_\t_\n\n")
+    data.load(config, CPU, tmp_path / "cache")
+    assert len(counted) == 5
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: content[:-1],
+        lambda content: content[:500] + b"?" + content[501:],
+        lambda content: os.urandom(len(content)),
+    ],
+)
+def test_a_damaged_cache_is_noticed_and_rebuilt(config_file, tmp_path, counted, capsys, damage):
+    config = read_config(config_file)
+    _, first = data.load(config, CPU, tmp_path / "cache")
+    [path] = (tmp_path / "cache").iterdir()
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    _, second = data.load(config, CPU, tmp_path / "cache")
+    assert f"{path} is damaged: reading the treebanks again" in capsys.readouterr().out
+    assert_same(first, second)
+    assert path.read_bytes() == whole
+    assert len(counted) == 2
+
+
+def test_a_cache_that_can_not_be_written_is_no_error(config_file, tmp_path, capsys):
+    (tmp_path / "cache").write_text("in the way")
+    data.load(read_config(config_file), CPU, tmp_path / "cache")
+    assert "the next start will read the treebanks again" in capsys.readouterr().out
+
+
+def test_a_hash_tells_files_apart(tmp_path):
+    for name, content in (("a", "12"), ("b", "3"), ("c", "1"), ("d", "23")):
+        (tmp_path / name).write_text(content)
+    assert hash_of([str(tmp_path / "a"), str(tmp_path / "b")]) != hash_of(
+        [str(tmp_path / "c"), str(tmp_path / "d")]
+    )
