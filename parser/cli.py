@@ -199,6 +199,8 @@ def _parse(options: argparse.Namespace) -> None:
 def _open_output(path: str, source: str) -> Iterator[TextIO]:
     """A file that takes its name when it is whole, or standard output."""
     if path == "-":
+        if sys.stdout is None:
+            raise ValueError("standard output is closed")
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="")  # type: ignore[union-attr]
         yield sys.stdout
         return

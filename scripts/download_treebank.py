@@ -10,6 +10,7 @@ when its size and hash are those that the repository tells.
 from __future__ import annotations
 
 import argparse
+import errno
 import hashlib
 import http.client
 import json
@@ -24,6 +25,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 REPOSITORIES = "https://api.github.com/repos/UniversalDependencies"
+OUR_OWN = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM)
+"""Errors of the disk here, for which another try is of no use."""
 WANTED = (".conllu", "LICENSE.txt", "README.md", "README.txt")
 TRIES = 5
 PAUSE = 0.5
@@ -123,6 +126,8 @@ def fetch(file: RemoteFile, path: Path, timeout: float) -> None:
             _go_on(file, unfinished, timeout)
             failure = "the connection broke off"
         except FAILURES as error:
+            if isinstance(error, OSError) and error.errno in OUR_OWN:
+                raise
             failure = str(error) or type(error).__name__
         if _has_all(unfinished, file):
             if is_whole(unfinished, file):

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import yaml
+from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
@@ -102,7 +103,7 @@ class Model:
         form = content.pop("format", FORMAT)
         if not isinstance(form, int) or form > FORMAT:
             raise ValueError(f"made by a newer program (format {form}, this one reads {FORMAT}): update it")
-        settings = ParserSettings.model_validate(content)
+        settings = _settings(content)
         vocabulary = Vocabulary.from_json((folder / VOCABULARY).read_text(encoding="utf-8"))
         _refuse_other_sizes(settings, vocabulary, folder / WEIGHTS)
         weights = load_file(folder / WEIGHTS)
@@ -111,6 +112,15 @@ class Model:
         model.network.load_state_dict(weights)
         model.network.eval()
         return model
+
+
+def _settings(content: Any) -> ParserSettings:
+    """Raises ValueError, which does not repeat what was found: that may be endless."""
+    try:
+        return ParserSettings.model_validate(content)
+    except ValidationError as error:
+        details = error.errors(include_input=False, include_url=False)
+    raise ValueError("; ".join(f"{'.'.join(map(str, d['loc']))}: {d['msg']}" for d in details))
 
 
 def _refuse_other_sizes(settings: ParserSettings, vocabulary: Vocabulary, weights: Path) -> None:

@@ -34,8 +34,8 @@ NETWORK, OPTIMIZER, RANDOM, DEVICE_RANDOM, TOTALS = (
 class Progress:
     """How far a run has come."""
 
-    treebanks: str
-    """A hash of the files that it reads."""
+    data: str
+    """A hash of what it reads: the treebanks, and the vocabulary in its order."""
     epoch: int = 1
     """That is being trained, or if there is none left, one more than there are."""
     batches: int = 0
@@ -83,8 +83,8 @@ def load_checkpoint(path: Path, training: Training) -> None:
             told: dict[str, Any] = {name: json.loads(text) for name, text in file.metadata().items()}
             tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         progress = _progress(told["progress"])
-        if progress.treebanks != training.progress.treebanks:
-            raise ValueError("the training or dev treebank is another than when the run began")
+        if progress.data != training.progress.data:
+            raise ValueError("the treebanks, or the word vectors, are others than when the run began")
         _restore(training, tensors)
         training.schedule.go_on_from(told["schedule"])
     except (SafetensorError, RuntimeError, KeyError, TypeError, AttributeError) as error:

@@ -11,7 +11,7 @@ from torch import Tensor
 from parser.config import Config, data_path
 from parser.networks.examples import Examples
 from parser.parsing.model import Model
-from parser.training.prepared import Prepared, load_prepared, save_prepared
+from parser.training.prepared import Prepared, load_prepared, place_of, save_prepared
 from parser.transitions import SYSTEMS
 from parser.transitions.inventory import Inventory
 from parser.treebank.conllu import read_treebank
@@ -47,12 +47,13 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
     cache: folder in which what was prepared before is looked for, and kept. Raises TreebankError,
     FileNotFoundError, and ValueError when no training tree is projective.
     """
+    kept = place_of(config, cache) if cache else None
     dev_sentences = read_treebank(data_path(config.treebank.dev), config.treebank.roots)
-    prepared = load_prepared(config, cache) if cache else None
+    prepared = load_prepared(config, kept) if kept else None
     if prepared is None:
         prepared = _prepare(config, dev_sentences)
-        if cache:
-            save_prepared(prepared, config, cache)
+        if kept:
+            save_prepared(prepared, kept)
     model = Model.build(config.parser, prepared.vocabulary, device, prepared.vectors)
     forms = prepared.train.tokens.values[:, FORM_COLUMN]
     rare_forms = seen_once(forms, len(prepared.vocabulary.columns["form"]))

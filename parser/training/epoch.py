@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from parser.batching.padding import group_size
 from parser.config import TrainingSettings
+from parser.console import say
 from parser.machine import give_memory_back
 from parser.networks.examples import Batch, Examples
 from parser.networks.loss import transition_loss
@@ -58,7 +59,7 @@ def train_epoch(
             schedule.before_step(progress.epoch - 1 + seen / len(loaded.train))
             loss, steps = _gradients(model, loaded.train, rows, rare, settings.unknown_probability)
             norm = _update(training.optimizer, settings.clip)
-            training.totals.add_(torch.stack([loss, steps, norm]))
+            training.totals.add_(torch.stack([loss, torch.full_like(loss, steps), norm]))
             progress.batches += 1
             seen += len(rows)
             look.add(loss, norm)
@@ -124,24 +125,21 @@ def epoch_metrics(training: Training, settings: TrainingSettings, examples: Exam
 
 def _gradients(
     model: Model, examples: Examples, rows: Tensor, rare: Tensor, unknown_probability: float
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, int]:
     """The loss of a batch and its steps; leaves the gradients of the loss over the steps with the weights.
 
     Where the device has too little memory, the batch is computed in pieces. Raises ValueError if even a
     sentence is too long.
     """
-    steps = examples.steps.lengths[rows].sum().to(model.device)
+    steps = int(examples.steps.lengths[rows].sum())
     pieces = 1
     while True:
         try:
             model.network.zero_grad()
-            losses = []
-            for piece in rows.tensor_split(pieces):
-                batch = examples.batch(piece, group_size(model.device)).to(model.device)
-                batch = forget_rare_forms(batch, rare, unknown_probability)
-                loss, _ = transition_loss(model.network.replay(batch), batch, model.inventory)
-                (loss / steps).backward()
-                losses.append(loss.detach())
+            losses = [
+                _piece_gradients(model, examples, piece, rare, unknown_probability, steps)
+                for piece in rows.tensor_split(pieces)
+            ]
             return torch.stack(losses).sum(), steps
         except torch.OutOfMemoryError:
             if pieces == len(rows):
@@ -149,7 +147,18 @@ def _gradients(
                 message = f"the device has too little memory for a sentence of {words:,} words"
                 raise ValueError(message) from None
         pieces = min(2 * pieces, len(rows))
-        tqdm.write(f"out of memory: a batch of {len(rows)} sentences is computed in {pieces} pieces")
+        say(f"out of memory: a batch of {len(rows)} sentences is computed in {pieces} pieces")
+
+
+def _piece_gradients(
+    model: Model, examples: Examples, rows: Tensor, rare: Tensor, unknown_probability: float, steps: int
+) -> Tensor:
+    """The loss of some sentences. A function, so that nothing of it is held when memory runs out."""
+    batch = examples.batch(rows, group_size(model.device)).to(model.device)
+    batch = forget_rare_forms(batch, rare, unknown_probability)
+    loss, _ = transition_loss(model.network.replay(batch), batch, model.inventory)
+    (loss / steps).backward()
+    return loss.detach()
 
 
 def _update(optimizer: torch.optim.Optimizer, clip: float) -> Tensor:
@@ -162,7 +171,7 @@ def _update(optimizer: torch.optim.Optimizer, clip: float) -> Tensor:
 
 def epoch_batches(examples: Examples, settings: TrainingSettings, epoch: int) -> list[Tensor]:
     """An epoch's batches, by the seed and the epoch's number alone."""
-    generator = torch.Generator().manual_seed(settings.seed * 1_000_003 + epoch)
+    generator = torch.Generator().manual_seed((settings.seed * 1_000_003 + epoch) % 2**63)
     by_words = settings.batch_unit == "words"
     lengths = examples.tokens.lengths
     return length_buckets(lengths, settings.batch_size, by_words, generator, settings.most_words)
@@ -180,9 +189,9 @@ def forget_rare_forms(batch: Batch, rare: Tensor, probability: float) -> Batch:
 @torch.inference_mode()
 def mean_loss(model: Model, examples: Examples) -> float:
     """Mean loss of a step, without dropout; not a number if there are no examples."""
+    model.network.eval()
     if not len(examples):
         return float("nan")
-    model.network.eval()
     totals = torch.zeros(2, device=model.device)
     for rows in examples.tokens.lengths.argsort().split(DEV_BATCH):
         batch = examples.batch(rows, group_size(model.device)).to(model.device)

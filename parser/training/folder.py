@@ -21,12 +21,14 @@ CONFIG, CHECKPOINT, METRICS, LOCK = "config.yaml", "checkpoint.safetensors", "me
 def claimed(run: Path, resume: bool) -> Iterator[Path | None]:
     """The folder is this process's, within; yields where an earlier run was moved to, if one was in the way.
 
-    resume: an earlier run stays. Raises ValueError if another process trains there, or for a folder that
-    holds other things.
+    resume: an earlier run stays. Raises ValueError if another process trains there, if there is nothing to
+    go on from, or for a folder that holds other things.
     """
     with ExitStack() as stack:
         _check_is_run(run)
         _lock(run, stack)
+        if resume and _has_metrics(run) and not (run / CHECKPOINT).is_file():
+            raise ValueError(f"{run}: there is no checkpoint to go on from; train without --resume")
         moved = None
         if not resume and (run / METRICS).is_file():
             moved = _move_aside(run)
@@ -66,6 +68,10 @@ def _check_is_run(run: Path) -> None:
         raise ValueError(f"{run}: holds something that is not a run; choose another folder with --run")
 
 
+def _has_metrics(run: Path) -> bool:
+    return (run / METRICS).is_file() and (run / METRICS).stat().st_size > 0
+
+
 def _lock(run: Path, stack: ExitStack) -> None:
     """Until the stack ends, or the process, however it does."""
     run.mkdir(parents=True, exist_ok=True)
@@ -79,7 +85,8 @@ def _lock(run: Path, stack: ExitStack) -> None:
 
 
 def _move_aside(run: Path) -> Path:
-    run = run.resolve()
+    """A link is moved itself, and what it points to stays where it is."""
+    run = run.parent.resolve() / run.name
     number = 1
     while (aside := run.with_name(f"{run.name}.{number}")).exists():
         number += 1

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
-
-from tqdm import tqdm
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -31,7 +30,8 @@ class StopRequest:
         if self.signal is not None:
             raise KeyboardInterrupt
         self.signal = number
-        tqdm.write("stopping when this is saved; once more to stop at once")
+        with suppress(OSError):  # the terminal may be gone
+            print("\nstopping when this is saved; once more to stop at once", file=sys.stderr)
 
 
 @contextmanager

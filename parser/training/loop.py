@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from tqdm import tqdm
 
 from parser.config import Config, data_path
+from parser.console import say
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import Scores
 from parser.parsing.model import Model
@@ -43,10 +44,12 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
     training = _fresh(model, config)
     with claimed(run, resume) as moved, stop_request() as request:
         if moved:
-            tqdm.write(f"{run} held a run already: it is now {moved}")
+            say(f"{run} held a run already: it is now {moved}")
         if resume and (run / CHECKPOINT).is_file():
             load_checkpoint(run / CHECKPOINT, training)
-            tqdm.write(f"going on {_place(training.progress)}")
+            say(f"going on {_place(training.progress)}")
+        else:
+            save_checkpoint(run / CHECKPOINT, training)
         text = write_config(run, config)
         with Record(run, text, training.progress.metrics_size) as record:
             _Run(config, run, model, loaded, training, record).go_on(request)
@@ -56,7 +59,7 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
 def _tell_of(loaded: data.TrainingData, config: Config, seconds: float) -> None:
     crossing = loaded.prepared.crossing
     outcome = "lifted" if config.treebank.non_projective == "lift" else "left out"
-    tqdm.write(
+    say(
         f"{len(loaded.train):,} training trees ({crossing:,} non-projective {outcome}), "
         f"{len(loaded.dev_sentences):,} dev; read and prepared in {seconds:.1f} s"
     )
@@ -68,8 +71,9 @@ def _fresh(model: Model, config: Config) -> Training:
     optimizer = torch.optim.Adam(weights, betas=settings.betas, weight_decay=settings.l2, fused=True)
     schedule = WarmupThenPlateau(optimizer, settings.learning_rate, peak_learning_rate(settings))
     treebanks = hash_of([data_path(config.treebank.train), data_path(config.treebank.dev)])
+    vocabulary = hashlib.sha256(model.vocabulary.as_json().encode()).hexdigest()
     totals = torch.zeros(3, device=model.device)
-    return Training(model.network, optimizer, schedule, totals, Progress(treebanks))
+    return Training(model.network, optimizer, schedule, totals, Progress(f"{treebanks}-{vocabulary}"))
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,7 @@ class _Run:
     def go_on(self, request: StopRequest) -> None:
         """To the end. Raises StoppedError, ValueError."""
         progress = self.training.progress
+        self._keep_best()  # a kill may have come after the checkpoint
         while not progress.finished:
             self._finish_epoch(request)
             self._look_at_dev()
@@ -119,14 +124,12 @@ class _Run:
         progress.metrics_size = self.record.write(progress.epoch, {**metrics, **of_dev})
         improved = scores.las > progress.best.las or not progress.best_epoch
         line = _epoch_line(progress.epoch, metrics, dev_loss, scores)
-        tqdm.write(line + ("  best so far" if improved else ""))
+        say(line + ("  best so far" if improved else ""))
         if improved:
             progress.best, progress.best_epoch = scores, progress.epoch
-            about = {"epoch": progress.epoch, "dev": scores.as_dict()}
-            self.model.save(self.folder / BEST_MODEL, about)
         in_vain = progress.epoch - progress.best_epoch
         if settings.stop_after and in_vain >= settings.stop_after:
-            tqdm.write(f"no better dev LAS in {settings.stop_after} epochs: stopping")
+            say(f"no better dev LAS in {settings.stop_after} epochs: stopping")
             progress.finished = True
         progress.finished = progress.finished or progress.epoch == settings.epochs
         progress.epoch, progress.batches, progress.seconds = progress.epoch + 1, 0, 0.0
@@ -134,9 +137,17 @@ class _Run:
     def _save(self, request: StopRequest) -> None:
         """Raises StoppedError."""
         save_checkpoint(self.folder / CHECKPOINT, self.training)
+        self._keep_best()
         if request.signal and not self.training.progress.finished:
             message = f"stopped {_place(self.training.progress)}; everything is saved, go on with --resume"
             raise StoppedError(message, request.signal)
+
+    def _keep_best(self) -> None:
+        """The model as it is, if the epoch that has just ended is the best."""
+        progress = self.training.progress
+        if progress.best_epoch and progress.best_epoch == progress.epoch - 1 and not progress.batches:
+            about = {"epoch": progress.best_epoch, "dev": progress.best.as_dict()}
+            self.model.save(self.folder / BEST_MODEL, about)
 
 
 def _place(progress: Progress) -> str:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors.torch import load, save
 from torch import Tensor
-from tqdm import tqdm
 
 import parser
 from parser.config import Config, data_path
+from parser.console import say
 from parser.files import replace_file
 from parser.networks.examples import Examples
 from parser.transitions import SYSTEMS
@@ -42,8 +43,8 @@ class Prepared:
     """Non-projective trees in the training treebank."""
 
 
-def save_prepared(prepared: Prepared, config: Config, folder: Path) -> None:
-    """Into a folder; a full disk is told, but is no error."""
+def save_prepared(prepared: Prepared, path: Path) -> None:
+    """A full disk is told, but is no error."""
     tensors = {} if prepared.vectors is None else {VECTORS: prepared.vectors}
     for name, examples in (("train", prepared.train), ("dev", prepared.dev)):
         for part in PARTS:
@@ -54,21 +55,23 @@ def save_prepared(prepared: Prepared, config: Config, folder: Path) -> None:
     content = json.dumps(told).encode()
     content = len(content).to_bytes(8, "little") + content + save(tensors)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        replace_file(folder / _name(config), hashlib.sha256(content).digest() + content)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        own = path.with_name(f".{os.getpid()}-{path.name}")  # others may prepare the same
+        replace_file(own, hashlib.sha256(content).digest() + content)
+        own.replace(path)
     except OSError as error:
-        tqdm.write(f"{folder}: {error.strerror}; the next start will read the treebanks again")
+        say(f"{path.parent}: {error.strerror}; the next start will read the treebanks again")
 
 
-def load_prepared(config: Config, folder: Path) -> Prepared | None:
-    """None if there is nothing, or nothing whole. Raises FileNotFoundError for a treebank that is missing."""
-    path = folder / _name(config)
-    if not path.is_file():
+def load_prepared(config: Config, path: Path) -> Prepared | None:
+    """None if there is nothing that can be read, or nothing whole."""
+    try:
+        content = path.read_bytes()
+    except OSError:
         return None
-    content = path.read_bytes()
     told_hash, content = content[:HASH_SIZE], content[HASH_SIZE:]
     if hashlib.sha256(content).digest() != told_hash:
-        tqdm.write(f"{path} is damaged: reading the treebanks again")
+        say(f"{path} is damaged: reading the treebanks again")
         return None
     end = 8 + int.from_bytes(content[:8], "little")
     told, tensors = json.loads(content[8:end]), load(content[end:])
@@ -84,24 +87,35 @@ def load_prepared(config: Config, folder: Path) -> Prepared | None:
     return Prepared(vocabulary, tensors.get(VECTORS), train, dev, told["crossing"])
 
 
-def _name(config: Config) -> str:
-    """By the contents of all files that are read, and by what is asked for."""
+def place_of(config: Config, folder: Path) -> Path | None:
+    """Where what a config asks for is kept: by the contents of all that is read, and of this program.
+
+    None if something that is read is no file, but a pipe, which has its contents only once. Raises
+    FileNotFoundError.
+    """
     treebank, network = config.treebank, config.parser.network
-    paths = [treebank.train, treebank.dev, *([network.pretrained] if network.pretrained else [])]
+    read = [treebank.train, treebank.dev, *([network.pretrained] if network.pretrained else [])]
+    paths = [data_path(path) for path in read]
+    if any(Path(path).exists() and not Path(path).is_file() for path in paths):
+        return None
+    source = sorted(map(str, Path(parser.__file__).parent.rglob("*.py")))
     asked = [
-        parser.__version__,
         treebank.roots,
         treebank.non_projective,
         config.parser.system,
         list(network.tag_sizes),
-        hash_of([data_path(path) for path in paths]),
+        hash_of([*source, *paths]),
     ]
-    return f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}.prepared"
+    return folder / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}.prepared"
 
 
 def hash_of(paths: list[str]) -> str:
-    """Of files' contents."""
+    """Of files' contents. Raises FileNotFoundError."""
     digest = hashlib.sha256()
     for path in paths:
-        digest.update(hashlib.sha256(Path(path).read_bytes()).digest())
+        of_file = hashlib.sha256()
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                of_file.update(block)
+        digest.update(of_file.digest())
     return digest.hexdigest()

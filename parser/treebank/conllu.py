@@ -49,6 +49,8 @@ def open_text(path: str) -> Iterator[TextIO]:
     # newline="\n": lines end at \n alone, and a \r before it is kept for the output.
     how = {"mode": "rt", "encoding": "utf-8", "errors": "surrogateescape", "newline": "\n"}
     if path == "-":
+        if sys.stdin is None:
+            raise ValueError("standard input is closed")
         sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")  # type: ignore[union-attr]
         yield sys.stdin
     elif path.endswith(".gz"):

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from parser.treebank.conllu import open_text
+from parser.treebank.faults import undecoded
 
 
 def read_vectors(path: str) -> tuple[list[str], Tensor]:
@@ -20,6 +21,8 @@ def read_vectors(path: str) -> tuple[list[str], Tensor]:
     size = 0
     with open_text(path) as file:
         for line_number, line in enumerate(file, 1):
+            if message := undecoded(line):
+                raise ValueError(f"{path}:{line_number}: {message}")
             word, *values = line.rstrip().split(" ")
             if line_number == 1 and len(values) == 1:
                 continue  # the header of word2vec and fastText: number of words, size

@@ -10,12 +10,12 @@ COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DE
 ID, FORM, UPOS, XPOS, HEAD, LABEL, DEPS = 0, 1, 3, 4, 6, 7, 8
 SHOWN_FAULTS = 50
 
-WORD_ID = re.compile(r"[1-9][0-9]*")
-RANGE_ID = re.compile(r"([1-9][0-9]*)-([1-9][0-9]*)")
-EMPTY_ID = re.compile(r"(0|[1-9][0-9]*)\.([1-9][0-9]*)")
+WORD_ID = re.compile(r"[1-9][0-9]{0,8}")
+RANGE_ID = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
+EMPTY_ID = re.compile(r"(0|[1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
 UNDECODED = re.compile("[\udc80-\udcff]")
 """What `conllu.open_text` makes of a byte that is not UTF-8."""
-HEAD_NUMBER = re.compile(r"0|[1-9][0-9]*")
+HEAD_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,10 @@ def test_sizes_that_do_not_fit_are_told_by_name(tmp_path):
         ("config.yaml", "!!python/object/apply:os.system ['touch {trap}']"),
         ("config.yaml", "network: &a [*a]"),
         ("config.yaml", "- 1"),
+        (
+            "config.yaml",
+            "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [{9 * f'*a{n - 1},'}]\n" for n in range(1, 30)),
+        ),
         ("config.yaml", "network: {layers: 1000000000}"),
         ("config.yaml", "network: {hidden_size: 1" + 40 * "0" + "}"),
         ("vocabulary.json", "[" * 100_000),

@@ -20,7 +20,8 @@ def assert_same(one, other):
             assert torch.equal(mine.values, theirs.values)
             assert torch.equal(mine.lengths, theirs.lengths)
     assert one.prepared.vocabulary.as_json() == other.prepared.vocabulary.as_json()
-    assert (one.prepared.vectors is None) == (other.prepared.vectors is None)
+    assert one.prepared.crossing == other.prepared.crossing
+    torch.testing.assert_close(one.prepared.vectors, other.prepared.vectors, rtol=0, atol=0)
     assert torch.equal(one.rare_forms, other.rare_forms)
     assert one.dev_sentences == other.dev_sentences
 
@@ -55,6 +56,10 @@ def test_a_second_start_finds_what_the_first_prepared(config_file, tmp_path, cou
         file.write("1\tmore\tmore\tX\tX\t_\t0\troot\t_\t_\n\n")
     data.load(config, CPU, tmp_path / "cache")
     assert len(counted) == 5
+    if pretrained:
+        (tmp_path / "vectors.txt").write_text(VECTORS.replace("4", "5"))
+        data.load(config, CPU, tmp_path / "cache")
+        assert len(counted) == 6
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from parser.cli import main
 from parser.config_file import read_config
 from parser.networks.stack_parser import StackParser
 from parser.parsing.model import Model
-from parser.training import loop
+from parser.training import data, loop
 from parser.training.interruption import StoppedError
 from parser.training.loop import train
 
@@ -70,6 +71,58 @@ def test_a_run_that_is_killed_again_and_again_ends_as_one_that_never_was(config_
     assert left_behind(tmp_path / "killed") == left_behind(tmp_path / "whole")
 
 
+class KillError(BaseException):
+    """Nothing in the program catches it."""
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_kill_between_any_two_files(config_file, tmp_path, monkeypatch, moment):
+    config, replace, replaced, kill_at = read_config(config_file, ["training.epochs=2"]), os.replace, 0, None
+
+    def replace_and_die(source, target):
+        nonlocal replaced
+        replaced += 1
+        if replaced == kill_at and moment == "before":
+            raise KillError
+        replace(source, target)
+        if replaced == kill_at and moment == "after":
+            raise KillError
+
+    monkeypatch.setattr(os, "replace", replace_and_die)
+    data.load(config, CPU, tmp_path / "cache")
+    replaced = 0
+    train(config, tmp_path / "whole", CPU)
+    files = replaced
+    assert files >= 7  # the first checkpoint, the config, an epoch's checkpoint, four files of a model
+    for number in range(1, files + 1):
+        run, replaced, kill_at = tmp_path / f"killed-{number}", 0, number
+        with pytest.raises(KillError):
+            train(config, run, CPU, resume=True)
+        kill_at = None
+        train(config, run, CPU, resume=True)
+        assert left_behind(run) == left_behind(tmp_path / "whole")
+
+
+def test_a_run_without_a_checkpoint_is_left_alone(config_file, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(command(config_file, run, "--set", "training.epochs=1")) == 0
+    (run / "checkpoint.safetensors").unlink()
+    before = left_behind(run)
+    assert main(command(config_file, run, "--set", "training.epochs=1", "--resume")) == 2
+    assert "there is no checkpoint to go on from" in capsys.readouterr().err
+    assert left_behind(run) == before
+
+
+def test_words_in_another_order_are_refused(config_file, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("dogs 1 2\ncats 3 4\n")
+    config = read_config(config_file, [f"parser.network.pretrained={vectors}", "training.epochs=1"])
+    train(config, tmp_path / "run", CPU)
+    vectors.write_text("cats 3 4\ndogs 1 2\n")
+    with pytest.raises(ValueError, match="or the word vectors, are others than when the run began"):
+        train(config, tmp_path / "run", CPU, resume=True)
+
+
 def test_a_run_that_is_stopped_at_any_batch_goes_on(config_file, tmp_path, monkeypatch):
     config = read_config(config_file, LONG)
     replays, stops = 0, set()
@@ -116,7 +169,7 @@ def test_other_treebanks_are_refused(config_file, tmp_path, capsys):
     with (tmp_path / "tiny.conllu").open("a") as file:
         file.write("1\tmore\tmore\tX\tX\t_\t0\troot\t_\t_\n\n")
     assert main(command(config_file, tmp_path / "run", "--set", "training.epochs=1", "--resume")) == 2
-    assert "treebank is another than when the run began" in capsys.readouterr().err
+    assert "are others than when the run began" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x08\0\0\0\0\0\0\0{}      ", b"\xff" * 100])
@@ -128,14 +181,15 @@ def test_a_broken_checkpoint_is_named(config_file, tmp_path, capsys, damage):
     assert f"{path}: broken, or not of this run" in capsys.readouterr().err
 
 
-def test_a_loss_that_is_no_number_names_its_batch(config_file, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("seconds", [0, 600])
+def test_a_loss_that_is_no_number_names_its_batch(config_file, tmp_path, monkeypatch, capsys, seconds):
     def replay_or_fail(network, batch, replay=StackParser.replay):
         scores = replay(network, batch)
         first = network.tokens.embeddings["form"].weight
         return scores * float("nan") if network.training and first.grad is not None else scores
 
     monkeypatch.setattr(StackParser, "replay", replay_or_fail)
-    monkeypatch.setattr(loop, "SECONDS_BETWEEN_CHECKPOINTS", 0)
+    monkeypatch.setattr(loop, "SECONDS_BETWEEN_CHECKPOINTS", seconds)
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
         patch.setattr(torch.nn.Module, "zero_grad", lambda *_: None)
@@ -165,10 +219,18 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_model(config_file, tmp_path,
 
 
 def test_too_little_memory_for_a_batch(config_file, tmp_path, monkeypatch, capsys):
+    held = []
+
+    def too_much(gradient):
+        raise torch.OutOfMemoryError("too much")
+
     def replay_or_fail(network, batch, replay=StackParser.replay):
+        assert not any(graph() for graph in held)  # what failed before must be gone
+        scores = replay(network, batch)
         if network.training and batch.sentences > 1:
-            raise torch.OutOfMemoryError("too much")
-        return replay(network, batch)
+            held.append(weakref.ref(batch))
+            scores.register_hook(too_much)
+        return scores
 
     config = read_config(config_file, ["training.epochs=3"])
     train(config, tmp_path / "whole", CPU)
@@ -178,6 +240,8 @@ def test_too_little_memory_for_a_batch(config_file, tmp_path, monkeypatch, capsy
     train(config, tmp_path / "pieces", CPU)
     assert "out of memory: a batch of 4 sentences is computed in 4 pieces" in capsys.readouterr().out
     pieces, _ = left_behind(tmp_path / "pieces")
+    assert held
+    assert not any(graph() for graph in held)
     for one, other in zip(whole, pieces, strict=True):
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-4)
         assert one["gradient_norm"] == pytest.approx(other["gradient_norm"], rel=1e-3)

@@ -132,6 +132,8 @@ class Module(Operation):
         before = [part.training for part in parts]
         for part, training in zip(parts, self._training, strict=True):
             part.training = training
-        yield
-        for part, training in zip(parts, before, strict=True):
-            part.training = training
+        try:
+            yield
+        finally:
+            for part, training in zip(parts, before, strict=True):
+                part.training = training

@@ -1,0 +1,17 @@
+"""What is said while something runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tqdm import tqdm
+
+
+def say(text: str) -> None:
+    """To standard output at once, above a progress bar. If nobody reads it any longer, the work goes on."""
+    try:
+        tqdm.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
