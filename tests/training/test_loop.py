@@ -14,8 +14,8 @@ from parser.training.loop import train
 CPU = torch.device("cpu")
 
 
-def test_learns_a_tiny_treebank_and_keeps_the_best_model(config_file, tmp_path):
-    scores = train(read_config(config_file), tmp_path / "run", CPU)
+def test_learns_a_tiny_treebank_and_keeps_the_best_model(config_file, tmp_path, device):
+    scores = train(read_config(config_file), tmp_path / "run", device)
     assert scores.las == 100
     model = Model.load(tmp_path / "run" / "model", CPU)
     saved = json.loads((tmp_path / "run" / "model" / "scores.json").read_text())
