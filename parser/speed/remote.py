@@ -7,6 +7,7 @@ import signal
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any
@@ -33,7 +34,7 @@ class Remote:
         self._connection, theirs = context.Pipe()
         self._timeout = timeout
         self._process = context.Process(target=_serve, args=(theirs, make, arguments), daemon=True)
-        with _interrupts_ignored():  # Ctrl-C is the parent's to answer, by ending this process
+        with _interrupts_blocked():  # Ctrl-C is the parent's to answer, by ending this process
             self._process.start()
         theirs.close()
 
@@ -68,13 +69,14 @@ class Remote:
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """What is started within never sees a Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _interrupts_blocked() -> Iterator[None]:
+    """What is started within never sees a Ctrl-C, and this process sees it afterwards."""
+    resource_tracker.ensure_running()  # it would end the blocking if it were started within
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _serve(connection: Connection, make: Callable[..., object], arguments: tuple[Any, ...]) -> None:

@@ -1,6 +1,7 @@
 import os
 import signal
 import time
+from multiprocessing.context import SpawnProcess
 
 import pytest
 import torch
@@ -95,3 +96,22 @@ def test_an_interrupt_is_not_for_the_other_process(thing):
     process = thing.call("add", 0)[1]
     os.kill(process, signal.SIGINT)
     assert thing.call("add", 1)[0] == 2
+
+
+def test_a_ctrl_c_while_a_process_starts_is_for_the_parent_and_is_not_lost(monkeypatch):
+    started = []
+
+    def interrupt_and_start(process, start=SpawnProcess.start):
+        os.kill(os.getpid(), signal.SIGINT)
+        start(process)
+        started.append(process)
+
+    monkeypatch.setattr(SpawnProcess, "start", interrupt_and_start)
+    with pytest.raises(KeyboardInterrupt):
+        Remote(Thing, 1, timeout=60)
+    [process] = started
+    os.kill(process.pid, signal.SIGINT)
+    process.join(1)
+    assert process.is_alive()
+    process.kill()
+    process.join()
