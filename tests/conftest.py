@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -13,6 +14,8 @@ hypothesis.settings.register_profile("shared machine", deadline=None, max_exampl
 hypothesis.settings.load_profile("shared machine")
 # Tensors here are small, and on a busy machine two threads that wait for each other are far slower than one.
 torch.set_num_threads(1)
+# A shell starts what runs in its background without Ctrl-C; the tests are to run there, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
