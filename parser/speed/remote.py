@@ -72,11 +72,16 @@ class Remote:
 def _interrupts_blocked() -> Iterator[None]:
     """What is started within never sees a Ctrl-C, and this process sees it afterwards."""
     resource_tracker.ensure_running()  # it would end the blocking if it were started within
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    interrupts: list[int] = []  # that other threads, for which nothing is blocked, have taken
+    handler = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.signal(signal.SIGINT, handler)
+        if interrupts:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _serve(connection: Connection, make: Callable[..., object], arguments: tuple[Any, ...]) -> None:
