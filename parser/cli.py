@@ -58,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _message(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"writing the output: {error.strerror}"
     return str(error)
 
 

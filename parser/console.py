@@ -10,6 +10,8 @@ from tqdm import tqdm
 
 def say(text: str) -> None:
     """To standard output at once, above a progress bar. If nobody reads it any longer, the work goes on."""
+    if sys.stdout is None:
+        return
     try:
         tqdm.write(text)
         sys.stdout.flush()

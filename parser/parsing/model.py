@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,8 +106,12 @@ class Model:
             raise ValueError(f"made by a newer program (format {form}, this one reads {FORMAT}): update it")
         settings = _settings(content)
         vocabulary = Vocabulary.from_json((folder / VOCABULARY).read_text(encoding="utf-8"))
+        _refuse_bad_labels(vocabulary.labels.strings)
         _refuse_other_sizes(settings, vocabulary, folder / WEIGHTS)
         weights = load_file(folder / WEIGHTS)
+        for name, weight in weights.items():
+            if not weight.isfinite().all():
+                raise ValueError(f"{name} holds what is no finite number")
         vectors = weights[VECTORS][1:] if PRETRAINED in vocabulary.columns else None
         model = cls.build(settings, vocabulary, device, vectors)
         model.network.load_state_dict(weights)
@@ -121,6 +126,20 @@ def _settings(content: Any) -> ParserSettings:
     except ValidationError as error:
         details = error.errors(include_input=False, include_url=False)
     raise ValueError("; ".join(f"{'.'.join(map(str, d['loc']))}: {d['msg']}" for d in details))
+
+
+def _refuse_bad_labels(labels: Sequence[str]) -> None:
+    """Raises ValueError for labels that would break the file into which they are written."""
+    for label in labels:
+        if not label or "\t" in label or "\n" in label or not _is_unicode(label):
+            raise ValueError(f"{VOCABULARY}: the label {label!r} can not stand in a treebank")
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"{VOCABULARY}: a label is there twice")
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it can be written: JSON can hold halves of characters."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _refuse_other_sizes(settings: ParserSettings, vocabulary: Vocabulary, weights: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,8 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
             load_checkpoint(run / CHECKPOINT, training)
             say(f"going on {_place(training.progress)}")
         else:
+            if resume:
+                say(f"{run}: there is nothing to go on from; beginning")
             save_checkpoint(run / CHECKPOINT, training)
         text = write_config(run, config)
         with Record(run, text, training.progress.metrics_size) as record:
@@ -118,6 +121,11 @@ class _Run:
         progress, settings = self.training.progress, self.config.training
         metrics = epoch_metrics(self.training, settings, self.loaded.train)
         dev_loss = mean_loss(self.model, self.loaded.dev)
+        if len(self.loaded.dev) and not math.isfinite(dev_loss):
+            raise ValueError(
+                f"epoch {progress.epoch}: the dev loss is not a finite number; a lower "
+                "training.learning_rate.peak or training.clip may help. The best model so far is kept"
+            )
         scores = evaluate(self.model, self.loaded.dev_sentences)
         self.training.schedule.after_epoch(progress.epoch, dev_loss)
         of_dev = {"dev_loss": dev_loss, "dev_las": scores.las, "dev_uas": scores.uas}

@@ -55,6 +55,11 @@ def test_says_when_a_models_files_are_broken(tmp_path, name, content):
         Model.load(tmp_path, CPU)
 
 
+def vocabulary_with(labels):
+    columns = {"form": [], "upos": []}
+    return json.dumps({"columns": columns, "labels": labels, "root_labels": [1], "word_labels": [2]})
+
+
 def saved(folder):
     Model.build(ParserSettings(), Vocabulary.build(TRAIN, ["form", "upos"]), CPU).save(folder, {})
     return yaml.safe_load((folder / "config.yaml").read_text()), json.loads(
@@ -97,6 +102,10 @@ def test_sizes_that_do_not_fit_are_told_by_name(tmp_path):
             "vocabulary.json",
             '{"columns": {"pretrained": []}, "labels": [], "root_labels": [], "word_labels": []}',
         ),
+        ("vocabulary.json", vocabulary_with(["root", "a\tb"])),
+        ("vocabulary.json", vocabulary_with(["root", "a\n1\tx"])),
+        ("vocabulary.json", vocabulary_with(["root", "root"])),
+        ("vocabulary.json", vocabulary_with(["root", "\ud800"])),
         ("weights.safetensors", b"\xff" * 8 + b"{}"),
         ("weights.safetensors", b"\x80\x04cos\nsystem\n"),
     ],
@@ -111,3 +120,11 @@ def test_a_strangers_folder_does_no_harm(tmp_path, name, content):
     with pytest.raises(ValueError, match="broken or not of one model"):
         Model.load(tmp_path, CPU)
     assert not trap.exists()
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path):
+    model = Model.build(ParserSettings(), Vocabulary.build(TRAIN, ["form", "upos"]), CPU)
+    torch.nn.init.constant_(model.network.scores.bias, float("nan"))
+    model.save(tmp_path, {})
+    with pytest.raises(ValueError, match=r"scores\.bias holds what is no finite number"):
+        Model.load(tmp_path, CPU)

@@ -200,6 +200,13 @@ def test_a_loss_that_is_no_number_names_its_batch(config_file, tmp_path, monkeyp
     assert 0 < (run / "bad-batch.conllu").read_text().count("sent_id") <= 4
 
 
+def test_a_dev_loss_that_is_no_number_ends_the_run(config_file, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(loop, "mean_loss", lambda *_: float("nan"))
+    assert main(command(config_file, tmp_path / "run")) == 2
+    assert "epoch 1: the dev loss is not a finite number" in capsys.readouterr().err
+    assert not (tmp_path / "run" / "model").exists()
+
+
 def test_a_full_disk_leaves_the_last_checkpoint_and_model(config_file, tmp_path, monkeypatch, capsys):
     run, written = tmp_path / "run", []
 
