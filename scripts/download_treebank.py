@@ -14,7 +14,6 @@ import errno
 import hashlib
 import http.client
 import json
-import shutil
 import sys
 import time
 import urllib.error
@@ -23,6 +22,8 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
 from typing import NamedTuple
+
+from parser.files import replace_file
 
 REPOSITORIES = "https://api.github.com/repos/UniversalDependencies"
 OUR_OWN = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM)
@@ -74,9 +75,7 @@ def copy(source: Path, target: Path) -> None:
         raise ValueError(f"{source} holds no .conllu file")
     target.mkdir(parents=True, exist_ok=True)
     for path in paths:
-        unfinished = _unfinished(target / path.name)
-        shutil.copyfile(path, unfinished)
-        unfinished.replace(target / path.name)
+        replace_file(target / path.name, path.read_bytes())
 
 
 def download(listing: str, target: Path, timeout: float) -> None:

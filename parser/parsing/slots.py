@@ -111,8 +111,8 @@ def _parse_together(model: Model, sentences: Sequence[Sentence], slots: int) -> 
 def parse_tokens(model: Model, tokens: Ragged, slots: int) -> State:
     """The state when all sentences are parsed; its flat tensors hold the trees. tokens: [words, columns]."""
     encoded = _encode(model, tokens)
-    deepest = int(tokens.lengths.max()) + 1
-    queue = _Queue(encoded, min(slots, len(tokens), max(1, MOST_FRAMES // deepest)), model.inventory.system)
+    most_slots = max(1, MOST_FRAMES // (int(tokens.lengths.max()) + 1))
+    queue = _Queue(encoded, min(slots, len(tokens), most_slots), model.inventory.system)
     stepper = Stepper(model.network, model.inventory, queue.slots)
     while True:
         deepest, done = queue.look()

@@ -26,7 +26,7 @@ from parser.treebank.ragged import Ragged
 from parser.treebank.vocabulary import Vocabulary
 
 PARTS = ("tokens", "steps", "legal", "nodes")
-VECTORS, TOLD = "vectors", "told"
+VECTORS = "vectors"
 HASH_SIZE = hashlib.sha256().digest_size
 
 

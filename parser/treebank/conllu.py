@@ -175,16 +175,16 @@ def is_word(token: conllu.Token) -> bool:
     return isinstance(token["id"], int)
 
 
-def stream_sentences(path: str, tree: bool = True) -> Iterator[Sentence]:
+def stream_sentences(path: str, tree: bool = True, roots: Roots = "refuse") -> Iterator[Sentence]:
     """Read a file sentence by sentence.
 
-    tree: whether HEAD and DEPREL are needed. At a faulty sentence the rest of the file is looked through,
-    and TreebankError raised with all its faults.
+    tree: whether HEAD and DEPREL are needed; roots: as for `read_treebank`. At a faulty sentence the rest of
+    the file is looked through, and TreebankError raised with all its faults.
     """
     faults: list[Fault] = []
     with open_text(path) as file:
         for block in blocks(file):
-            parsed = parse_block(block, tree)
+            parsed = parse_block(block, tree, roots)
             if not isinstance(parsed, Sentence):
                 faults.extend(parsed)
             elif not faults:
@@ -198,19 +198,9 @@ def read_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:
 
     roots: what to do where a tree has several; "attach-to-first" puts the others below the first.
     """
-    sentences: list[Sentence] = []
-    faults: list[Fault] = []
-    with open_text(path) as file:
-        for block in blocks(file):
-            parsed = parse_block(block, True, roots)
-            if isinstance(parsed, Sentence):
-                sentences.append(parsed)
-            else:
-                faults.extend(parsed)
-    if not sentences and not faults:
-        faults.append(Fault(1, "-", "the file holds no sentence"))
-    if faults:
-        raise TreebankError(path, faults)
+    sentences = list(stream_sentences(path, roots=roots))
+    if not sentences:
+        raise TreebankError(path, [Fault(1, "-", "the file holds no sentence")])
     return sentences
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from parser.treebank.projectivity import children_of, crossing, is_projective
+from parser.treebank.projectivity import children_of, crossing
 from parser.treebank.sentence import Sentence
 
 MARK = "↑"
@@ -25,11 +25,9 @@ def refuse_marks(sentences: Iterable[Sentence], path: str) -> None:
 
 
 def lifted(sentence: Sentence) -> Sentence:
-    """The sentence with a projective tree."""
-    if is_projective(sentence.heads):
-        return sentence
+    """The sentence with a projective tree; itself, if it has one."""
     heads, labels = lift(sentence.heads, sentence.labels)
-    return replace(sentence, heads=heads, labels=labels)
+    return sentence if heads == sentence.heads else replace(sentence, heads=heads, labels=labels)
 
 
 def lift(heads: Sequence[int], labels: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
