@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
 import torch
@@ -23,8 +23,13 @@ Mode = Literal["train", "infer"]
 NO_BATCHING = "none"
 """The method that every plugin has: one example after the other. Its results are those of the others."""
 
-PHASES = ("data", "graph", "scheduling", "forward", "backward", "update")
-"""The parts of a run, as in Neubig et al. 2017, Figure 2. What no phase covers is reported as `other`."""
+CELLS, CELLS_BACKWARD = "cells", "cells backward"
+PHASES = ("data", "graph", "scheduling", "forward", CELLS, "backward", CELLS_BACKWARD, "update")
+"""The parts of a run, as in Neubig et al. 2017, Figure 2. What no phase covers is reported as `other`.
+
+The cells are the modules of a network that is put together anew for each example; where they are told apart
+(inside of `forward` and `backward`), these are without them: mostly the putting together of their rows.
+"""
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,9 @@ class Setup:
     seed: int
     """Equal seeds give equal weights and batches, whatever the method."""
     phase: Callable[[str], AbstractContextManager[object]]
-    """`with phase("forward"): ...` says which part of `run` this is; next to free while speed is measured."""
+    """`with phase("forward"): ...` says which part of `run` this is; next to free while speed is measured.
+
+    A phase inside of another takes its time from that one."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,8 @@ class Work:
     function needs: no padding, nothing that is thrown away, and no parameter update."""
     padding: float | None = None
     """Share of the rows that the method computes which nobody reads; None where it is not known."""
+    counts: Mapping[str, float] = field(default_factory=dict)
+    """What else can be counted, by its name for people, as the calls that a schedule makes."""
 
 
 class Plugin(Protocol):

@@ -63,7 +63,12 @@ def _parts(rows: Sequence[Row], folder: Path) -> list[Part]:
         parts.append(Heading(2, comparison.title))
         parts += [Picture(f"{comparison.name}-{kind}", svg) for kind, svg in figures(comparison).items()]
         parts.append(Table(COLUMNS, [_cells(row, comparison) for row in comparison.rows]))
-        tables = (_against_each_other(comparison), _shares(comparison), _split(comparison))
+        tables = (
+            _against_each_other(comparison),
+            _shares(comparison),
+            _split(comparison),
+            _counts(comparison),
+        )
         parts += [table for table in tables if table.rows]
         parts += [f"{_name(row)}: {row['status']}." for row in comparison.rows if row["status"] != OK]
     return parts
@@ -167,6 +172,17 @@ def _split(comparison: Comparison) -> Table:
         [_name(row), *(f"{1e6 * row['split'].get(phase, 0.0):,.0f}" for phase in phases)] for row in rows
     ]
     return Table(("microseconds of a sentence", *phases), lines)
+
+
+def _counts(comparison: Comparison) -> Table:
+    """What plugins count besides."""
+    rows = [row for own in comparison.by_method().values() for row in own if row.get("counts")]
+    names = list(dict.fromkeys(name for row in rows for name in row["counts"]))
+    lines = [
+        [_name(row), *(_number(row["counts"][name]) if name in row["counts"] else "" for name in names)]
+        for row in rows
+    ]
+    return Table(("in a step", *names), lines)
 
 
 def _number(value: float) -> str:

@@ -55,6 +55,7 @@ def measured_row(
         "split": finished.split,
         "padding_share": _padding(works),
         "calls_per_step": finished.calls,
+        "counts": _counts(works),
         "memory": finished.memory._asdict(),
         "prepare_seconds": started.prepare_seconds,
         "first_seconds": started.first_seconds,
@@ -71,6 +72,11 @@ def _padding(works: Sequence[Work]) -> float | None:
     known = [(work.padding, work.tokens) for work in works if work.padding is not None]
     tokens = sum(size for _, size in known)
     return sum(share * size for share, size in known) / tokens if known else None
+
+
+def _counts(works: Sequence[Work]) -> dict[str, float]:
+    """The mean of each over the steps."""
+    return {name: sum(work.counts[name] for work in works) / len(works) for name in works[0].counts}
 
 
 def turn_speeds(row: Row) -> list[float]:

@@ -20,3 +20,16 @@ def test_phases_add_up_only_while_the_clock_is_on(device):
             time.sleep(0.01)
     assert clock.seconds.keys() == {"forward"}
     assert clock.seconds["forward"] >= 0.02
+
+
+def test_a_phase_inside_of_another_takes_its_time_from_it(device):
+    clock = PhaseClock(device)
+    clock.on = True
+    for _ in range(2):
+        with clock("forward"):
+            time.sleep(0.01)
+            for _ in range(3):
+                with clock("cells"):
+                    time.sleep(0.05)
+    assert clock.seconds["cells"] >= 0.3
+    assert 0.02 <= clock.seconds["forward"] < 0.15
