@@ -1,107 +1,60 @@
-"""Run a structure that is known in advance level by level (Suarez & Zhu 2017, section 3).
+"""The schedule of every structure that is known in advance (Suarez & Zhu 2017, section 3).
 
-Calls that depend on one another get different levels; all calls of one level run as one.
+A structure is nodes, each a call of some kind, and which of them uses which. A labelling gives every node a
+level; nodes of one level use none of each other, so those of equal level and kind run as one call. With p
+kinds there are at most p calls a level, and there are several labellings:
+
+- the height, the greatest distance from a leaf, lowest first: everything runs as soon as it can;
+- the greatest distance from a root, deepest first: everything runs as late as it can: the paper's
+  improved sort;
+- the place in its own structure's order, column by column (the paper's standard sort).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-
-class Level(NamedTuple):
-    """The nodes of one level, by their positions in the order of running."""
-
-    nodes: slice
-    parents: slice
-    """Those nodes of the level before that have children; empty for level 0."""
+Integers = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Forest:
-    """A forest's nodes in the order in which they run: by level, and in a level those with children first.
+def heights(nodes: int, used: Integers, user: Integers) -> Integers:
+    """[nodes] The greatest distance of each from a leaf, a node that uses no other.
 
-    order: [nodes] the node at each position; position: [nodes] the position of each node; parent: [nodes] for
-    each position, the place of its parent among its level's `parents`; levels: each on the one before.
+    used, user: [edges] the node `user[i]` uses `used[i]`. Raises ValueError for a cycle.
     """
-
-    order: Tensor
-    position: Tensor
-    parent: Tensor
-    levels: tuple[Level, ...]
-
-    @classmethod
-    def of(cls, parent: Tensor, depth: Tensor) -> Forest:
-        """parent: [nodes], -1 for a root; depth: [nodes], 0 for a root, else one more than its parent's."""
-        has_child = torch.zeros(len(parent), dtype=torch.bool)
-        has_child[parent[parent >= 0]] = True
-        order = (2 * depth + (~has_child).long()).argsort(stable=True)
-        position = torch.empty_like(order)
-        position[order] = torch.arange(len(order))
-        sizes = torch.bincount(depth)
-        parent_counts = torch.bincount(depth[has_child], minlength=len(sizes))
-        level_starts = sizes.cumsum(0) - sizes
-        start_above = level_starts[(depth[order] - 1).clamp(min=0)]
-        parent_place = position[parent[order].clamp(min=0)] - start_above
-        levels = tuple(_levels(sizes.tolist(), parent_counts.tolist()))
-        return cls(order, position, parent_place, levels)
-
-    def to(self, device: torch.device) -> Forest:
-        """With `parent` on the device; running needs no other tensor there."""
-        return replace(self, parent=to_device(self.parent, device))
+    level = np.zeros(nodes, np.int64)
+    for distance in range(1, nodes + 1):
+        if not len(used):
+            return level
+        # Only an edge whose lower end was raised just now can raise its upper end further.
+        level[user] = distance
+        raised = level[used] == distance
+        used, user = used[raised], user[raised]
+    if len(used):
+        raise ValueError("a cycle: a node that uses itself, if only by others, can not be computed")
+    return level
 
 
-def _levels(sizes: list[int], parent_counts: list[int]) -> Iterator[Level]:
-    start, parents = 0, slice(0, 0)
-    for size, parent_count in zip(sizes, parent_counts, strict=True):
-        yield Level(slice(start, start + size), parents)
-        parents = slice(start, start + parent_count)
-        start += size
+def depths(nodes: int, used: Integers, user: Integers) -> Integers:
+    """[nodes] The greatest distance of each from a root, a node that no other uses; see `heights`."""
+    return heights(nodes, user, used)
 
 
-def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """A copy that the host does not wait for; itself if it is there already."""
-    if device.type == "cuda" and tensor.device.type == "cpu":
-        return tensor.pin_memory().to(device, non_blocking=True)
-    return tensor.to(device)
+def batches(*keys: NDArray[Any]) -> list[Integers]:
+    """Nodes that are equal in all keys, together, by their places; keys: [nodes] each, as level and kind.
 
-
-@dataclass(frozen=True)
-class StackForest:
-    """What stands on what in a batch of stacks whose operations are known.
-
-    Node 0 is a stack's first row, node t + 1 the row that step t writes. Tensors [batch, steps + 1].
+    In the order of the first key, then of the next; within a batch in the order of their places.
     """
+    order = in_order(*keys)
+    changes = np.zeros(max(0, len(order) - 1), bool)
+    for key in keys:
+        changes |= np.diff(key[order]) != 0
+    return np.split(order, np.flatnonzero(changes) + 1) if len(order) else []
 
-    parent: Tensor
-    """The node that each node stands on; -1 for node 0."""
-    top: Tensor
-    """The node on top before each step and, last, after all of them."""
-    depth: Tensor
-    """Each node's height in the stack, 0 for node 0."""
-    is_node: Tensor
-    """bool; False where a step's row is overwritten unread, as a pop's."""
 
-    @classmethod
-    def of(cls, read: Tensor, move: Tensor) -> StackForest:
-        """read, move: [batch, steps], operations as in `batching.stack`, after the push of the first row."""
-        batch, steps = read.shape
-        parent = read.new_full((batch, steps + 1), -1)
-        top = read.new_zeros(batch, steps + 1)
-        depth = read.new_zeros(batch, steps + 1)
-        rows = read.new_zeros(batch, steps + 2)
-        pointer = read.new_zeros(batch)
-        for step in range(steps):
-            previous = pointer - read[:, step]
-            parent[:, step + 1] = rows.gather(1, previous[:, None]).squeeze(1)
-            depth[:, step + 1] = previous + 1
-            rows.scatter_(1, previous[:, None] + 1, step + 1)
-            pointer = pointer + move[:, step]
-            top[:, step + 1] = rows.gather(1, pointer[:, None]).squeeze(1)
-        written_to_top = move == 1 - read
-        first = torch.ones(batch, 1, dtype=torch.bool, device=read.device)
-        return cls(parent, top, depth, torch.cat([first, written_to_top], dim=1))
+def in_order(*keys: NDArray[Any]) -> Integers:
+    """[nodes] The places of all nodes in the order of `batches`."""
+    return np.lexsort(keys[::-1])

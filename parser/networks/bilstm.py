@@ -11,7 +11,7 @@ from itertools import accumulate, chain
 import torch
 from torch import Tensor, nn
 
-from parser.batching.levels import Forest
+from parser.batching.forest import Forest
 from parser.batching.operations.graph import Graph
 from parser.batching.operations.writer import Value
 from parser.batching.product import linear

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from parser.batching.levels import Forest, StackForest, to_device
+from parser.batching.forest import Forest, StackForest
 from parser.batching.padding import Padding
+from parser.batching.transfer import to_device
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import oracle_trajectory
 from parser.transitions.trajectory import Trajectory

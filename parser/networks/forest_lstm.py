@@ -16,7 +16,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from parser.batching.activations import tanh
-from parser.batching.levels import Forest
+from parser.batching.forest import Forest
 from parser.batching.product import times_transposed, transposed_times
 from parser.networks.lstm_cell import activate_, through_activations_
 

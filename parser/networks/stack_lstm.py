@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from parser.batching.levels import Forest
+from parser.batching.forest import Forest
 from parser.batching.product import linear
 from parser.networks.dropout import dropout
 from parser.networks.forest_lstm import forest_lstm

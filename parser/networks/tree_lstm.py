@@ -18,8 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from parser.batching.activations import tanh
+from parser.batching.levels import Integers
 from parser.batching.operations.graph import Graph
-from parser.batching.operations.layout import Applications, Integers
+from parser.batching.operations.layout import Applications
 from parser.batching.operations.operation import (
     Batch,
     Gradients,

@@ -17,6 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from parser.batching.levels import heights
 from parser.batching.operations.graph import METHODS
 from parser.config import Settings, data_path
 from parser.networks.lstm_operations import Grain
@@ -106,8 +107,11 @@ class TreeLSTMPlugin:
 
 def prepare_tree(tree: LabelledTree, words: dict[str, int]) -> Tree:
     numbers = [words.get(word, UNKNOWN) for word in tree.words]
-    parts = (numbers, tree.labels, tree.left, tree.right, tree.heights())
-    return Tree(*(np.array(part, np.int64) for part in parts))
+    parts = (numbers, tree.labels, tree.left, tree.right)
+    given = [np.array(part, np.int64) for part in parts]
+    parents = np.arange(len(tree.words), len(tree.labels))
+    height = heights(len(tree.labels), np.concatenate(given[2:]), np.tile(parents, 2))
+    return Tree(*given, height[len(tree.words) :])
 
 
 def make_trees(made: MadeTrees, seed: int) -> list[LabelledTree]:

@@ -19,10 +19,10 @@ from parser.speed.findings import Comparison, parallel_shares, speed_ups
 from parser.speed.rows import Row
 from parser.speed.statistics import Estimate
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442", "#999999")
 MARKERS = "osD^vPX"
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
-HATCHES = ("", "///", "...", "\\\\\\", "xxx", "+++", "---")
+HATCHES = ("", "///", "...", "\\\\\\", "xxx", "+++", "---", "ooo", "|||")
 WIDTH, HEIGHT = 6.4, 4.2
 PLAIN = FuncFormatter(lambda value, _: f"{value:,g}")
 

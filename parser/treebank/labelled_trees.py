@@ -21,13 +21,6 @@ class LabelledTree(NamedTuple):
     """The left children of those that are no leaves; right: their right ones."""
     right: list[int]
 
-    def heights(self) -> list[int]:
-        """Of those that are no leaves: the longest way down to a leaf."""
-        found = [0] * len(self.words)
-        for left, right in zip(self.left, self.right, strict=True):
-            found.append(1 + max(found[left], found[right]))
-        return found[len(self.words) :]
-
 
 def read_labelled_trees(path: Path) -> list[LabelledTree]:
     """Raises ValueError, with the line, for what is no binary tree."""

@@ -1,49 +1,56 @@
-import torch
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.batching.levels import Forest, StackForest
+from parser.batching.levels import batches, depths, heights
 
 
 @st.composite
-def forests(draw):
-    """Parents of nodes in random order, -1 for roots."""
-    count = draw(st.integers(1, 40))
-    parents = [draw(st.integers(-1, node - 1)) for node in range(count)]
+def structures(draw):
+    """What each node uses; nodes in random order."""
+    count = draw(st.integers(1, 25))
+    used_by = [draw(st.sets(st.integers(0, max(0, node - 1)), max_size=3)) for node in range(count)]
+    used_by[0] = set()
     names = draw(st.permutations(range(count)))
-    shuffled = [0] * count
-    for node, parent in enumerate(parents):
-        shuffled[names[node]] = names[parent] if parent >= 0 else -1
-    return shuffled
+    return {names[node]: {names[other] for other in used} for node, used in enumerate(used_by)}
 
 
-def depth_of(parents, node):
-    return 0 if parents[node] < 0 else 1 + depth_of(parents, parents[node])
+def edges(structure):
+    pairs = [(other, node) for node, used in structure.items() for other in used]
+    return np.array(pairs, np.int64).reshape(-1, 2).T
 
 
-@given(forests())
-def test_a_forest_runs_level_by_level_and_finds_its_parents(parents):
-    depth = [depth_of(parents, node) for node in range(len(parents))]
-    forest = Forest.of(torch.tensor(parents), torch.tensor(depth))
-    assert forest.order[forest.position].tolist() == list(range(len(parents)))
-    assert len(forest.levels) == max(depth) + 1
-    seen = []
-    for number, (nodes, above) in enumerate(forest.levels):
-        here = forest.order[nodes].tolist()
-        seen += here
-        assert {depth[node] for node in here} == {number}
-        if number:
-            assert [parents[node] for node in here] == forest.order[above][forest.parent[nodes]].tolist()
-            assert set(forest.order[above].tolist()) == {parents[node] for node in here}
-    assert sorted(seen) == list(range(len(parents)))
+def height_of(structure, node):
+    return max((1 + height_of(structure, other) for other in structure[node]), default=0)
 
 
-def test_the_forest_of_a_stack():
-    # push a, push b, pop, push c, replace the two on top by d, hold
-    read = torch.tensor([[0, 0, 0, 0, 2, 0]])
-    move = torch.tensor([[1, 1, -1, 1, -1, 0]])
-    forest = StackForest.of(read, move)
-    assert forest.is_node.tolist() == [[True, True, True, False, True, True, False]]
-    assert forest.parent[forest.is_node].tolist() == [-1, 0, 1, 1, 0]
-    assert forest.depth[forest.is_node].tolist() == [0, 1, 2, 2, 1]
-    assert forest.top.tolist() == [[0, 1, 2, 1, 4, 5, 5]]
+def users_of(structure):
+    return {node: {user for user, used in structure.items() if node in used} for node in structure}
+
+
+@given(structures())
+def test_heights_and_depths_are_the_longest_ways(structure):
+    nodes = range(len(structure))
+    found = heights(len(structure), *edges(structure))
+    assert found.tolist() == [height_of(structure, node) for node in nodes]
+    users = users_of(structure)
+    assert depths(len(structure), *edges(structure)).tolist() == [height_of(users, node) for node in nodes]
+
+
+@given(structures(), st.data())
+def test_a_structure_with_a_cycle_has_no_levels(structure, data):
+    node = data.draw(st.sampled_from(sorted(structure)))
+    below = {node}
+    while any(structure[other] - below for other in below):
+        below |= set().union(*(structure[other] for other in below))
+    structure[data.draw(st.sampled_from(sorted(below)))].add(node)
+    with pytest.raises(ValueError, match="a cycle"):
+        heights(len(structure), *edges(structure))
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 2))))
+def test_batches_are_of_equal_keys_and_in_their_order(nodes):
+    level, kind = np.array(nodes, np.int64).reshape(-1, 2).T
+    expected = [[place for place, node in enumerate(nodes) if node == keys] for keys in sorted(set(nodes))]
+    assert [which.tolist() for which in batches(level, kind)] == expected

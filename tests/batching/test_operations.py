@@ -446,3 +446,26 @@ def test_errors_say_what_is_wrong() -> None:
     graph.pick(value, 9)
     with pytest.raises(ValueError, match="index 9, where an operation has 0 to 3"):
         graph.forward()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_computed_elsewhere_go_in_and_gradients_come_out(method):
+    parameters, rows = Parameters(), torch.randn(3, WIDTH, dtype=torch.double, device=DEVICE)
+    rows.requires_grad_()
+    wanted = torch.randn(2, WIDTH, dtype=torch.double, device=DEVICE)
+
+    weight, bias = parameters.square.weight, parameters.square.bias
+    plain = torch.stack([rows[0] * F.linear(rows[1], weight, bias), F.linear(rows[1], weight, bias).tanh()])
+    plain.backward(wanted)
+    expected = rows.grad, weight.grad
+    rows.grad = weight.grad = None
+
+    graph = Graph(method, DEVICE, torch.double)
+    values = graph.given(rows)
+    product = graph.linear(weight, values[1], bias=bias)
+    results = [graph.multiply(values[0], product), graph.tanh(product)]
+    torch.testing.assert_close(graph.values(results), plain)
+    (at_rows,) = graph.backward(results, wanted)
+    torch.testing.assert_close((at_rows, weight.grad), expected)
+    with pytest.raises(ValueError, match="a value with this gradient must be of width 2, not 4"):
+        graph.backward(results, wanted[:, :2])

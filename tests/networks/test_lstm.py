@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from parser.batching import activations
-from parser.batching.levels import Forest
+from parser.batching.forest import Forest
 from parser.networks import lstm_cell as cells
 from parser.networks import stack_lstm
 from parser.networks.forest_lstm import forest_lstm

@@ -8,7 +8,6 @@ from parser.treebank.labelled_trees import LabelledTree, parse_tree, read_labell
 def test_a_tree() -> None:
     tree = parse_tree("(3 (2 It) (4 (2 works) (1 .)))")
     assert tree == LabelledTree(["It", "works", "."], [2, 2, 1, 4, 3], [1, 0], [2, 3])
-    assert tree.heights() == [1, 2]
 
 
 def test_a_single_word() -> None:

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from parser.batching.levels import to_device
-from parser.batching.operations.layout import Applications, Integers, Read, Step
+from parser.batching.levels import Integers
+from parser.batching.operations.layout import Applications, Read, Step
+from parser.batching.transfer import to_device
 
 
 def alone(

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from parser.batching.operations.layout import Integers, Step
+from parser.batching.levels import Integers
+from parser.batching.operations.layout import Step
 from parser.batching.operations.run import Runner
 from parser.batching.operations.writer import Value
 
@@ -27,17 +28,29 @@ class Computation:
         """Run batches in the order in which `schedule` gave them."""
         self._runner.forward(steps, self._used)
 
-    def backward(self, losses: Sequence[Value]) -> None:
-        """Add to the parameters' `.grad` those of the sum of some values of width 1, which are computed.
+    def backward(self, values: Sequence[Value], gradient: Tensor | None = None) -> list[Tensor]:
+        """Add to the parameters' `.grad` what flows back from some values, which are computed.
 
+        gradient: [values, width] of a loss at these values; None for losses, of width 1, that are summed.
         Goes back through all that was computed, and may be called once: what it needs is gone afterwards.
-        Raises ValueError.
+        Returns the loss's gradients at what was given, as it was given. Raises ValueError.
         """
-        self._runner.backward(self._row[np.asarray(losses, np.int64)])
+        if gradient is None:
+            gradient = torch.ones(len(values), 1, device=self._device)
+        return self._runner.backward(self._row[np.asarray(values, np.int64)], gradient)
 
     def rows(self, values: Sequence[Value], width: int) -> Tensor:
         """[values, width] A copy of values that are computed, all of that width."""
         return self._runner.rows(width, self._row[np.asarray(values, np.int64)])
+
+    def _give(self, first: Value, rows: Tensor) -> None:
+        """Values from that number on. rows: [values, width]"""
+        count, width = rows.shape
+        start = self._used.get(width, 0)
+        self._used[width] = start + count
+        self._make_room(first + count)
+        self._row[first : first + count] = np.arange(start, start + count)
+        self._runner.give(start, rows)
 
     def _make_room(self, values: int) -> None:
         """For so many values in all."""

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from parser.batching.levels import Integers, batches
 from parser.batching.operations.alone import alone
 from parser.batching.operations.computation import Computation
-from parser.batching.operations.layout import Applications, Integers, Layout, Part, Step, grouped, joined
+from parser.batching.operations.layout import Applications, Layout, Part, Step, joined
 from parser.batching.operations.operation import Operation
 from parser.batching.operations.patterns import PatternKey, PatternNode, Patterns, PatternValue
 from parser.batching.operations.schedule import SCHEDULES
@@ -124,6 +125,13 @@ class Graph(Computation, Writer):
         )
         return results
 
+    def given(self, rows: Tensor) -> range:
+        """Values that were computed elsewhere. rows: [values, width]"""
+        first, (count, width) = len(self._pattern), rows.shape
+        self._pattern += [self._patterns.computed(width)] * count
+        self._give(first, rows)
+        return range(first, first + count)
+
     def forward(self) -> None:
         """Compute all that is recorded and not computed yet."""
         self.run(self.schedule())
@@ -152,14 +160,15 @@ class Graph(Computation, Writer):
             raise ValueError(f"values of the widths {sorted(widths)} do not make rows of one tensor")
         return self.rows(values, widths.pop())
 
-    def backward(self, losses: Sequence[Value]) -> None:
+    def backward(self, values: Sequence[Value], gradient: Tensor | None = None) -> list[Tensor]:
         """See `Computation.backward`. Computes what is recorded before. Raises ValueError."""
         if self._recorded:
             self.forward()
-        for loss in losses:
-            if self.width(loss) != 1:
-                raise ValueError(f"a loss must be of width 1, not {self.width(loss)}")
-        super().backward(losses)
+        what, width = ("a loss", 1) if gradient is None else ("a value with this gradient", gradient.shape[1])
+        for value in values:
+            if self.width(value) != width:
+                raise ValueError(f"{what} must be of width {width}, not {self.width(value)}")
+        return super().backward(values, gradient)
 
     def _recorded_of(self, template: Template) -> _Recorded:
         if template not in self._recorded:
@@ -223,9 +232,9 @@ Members = dict[int, tuple[Applications, Integers]]
 
 def _by_pattern(pending: Sequence[Applications]) -> Members:
     return {
-        number: (applications, which)
+        int(applications.group[which[0]]): (applications, which)
         for applications in pending
-        for number, which in grouped(applications.pattern)
+        for which in batches(applications.group)
     }
 
 

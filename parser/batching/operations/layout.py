@@ -13,14 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from parser.batching.levels import to_device
+from parser.batching.levels import Integers
 from parser.batching.operations.operation import Operation
 from parser.batching.operations.template import Node, Template
-
-Integers = NDArray[np.int64]
+from parser.batching.transfer import to_device
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +32,8 @@ class Applications:
     """[applications, arguments] The numbers of the values that each is given."""
     indices: Integers
     """[applications, indices]"""
-    pattern: Integers
-    """[applications] The number of its pattern; or its level, where that is given."""
+    group: Integers
+    """[applications] The number of its pattern; or its level, where that is known in advance."""
 
     @cached_property
     def columns(self) -> list[Integers]:
@@ -175,17 +173,6 @@ def _indices(part: Part, index: int) -> Integers:
     """[rows] index: which of those of the template."""
     applications = part.applications
     return applications.columns[applications.template.arguments + index].take(part.which)
-
-
-def grouped(numbers: Integers) -> list[tuple[int, Integers]]:
-    """Each number that occurs, from the lowest on, with its places."""
-    order = numbers.argsort(kind="stable")
-    found, starts = np.unique(numbers[order], return_index=True)
-    bounds = [*starts.tolist(), len(order)]
-    return [
-        (number, order[start:stop])
-        for number, start, stop in zip(found.tolist(), bounds[:-1], bounds[1:], strict=True)
-    ]
 
 
 def joined(arrays: Sequence[Integers]) -> Integers:

@@ -7,7 +7,8 @@ from collections.abc import Hashable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from parser.batching.operations.layout import Integers, Read, Step
+from parser.batching.levels import Integers
+from parser.batching.operations.layout import Read, Step
 from parser.batching.operations.operation import ALL, Batch, Operation
 
 
@@ -19,7 +20,16 @@ class Runner:
         self._device, self._dtype = device, dtype
         self._alone, self._gradients = alone, gradients
         self._values: dict[int, Tensor] = {}  # of each width: [rows at least, width]
+        self._given: list[tuple[int, int, int]] = []  # width, first row, rows
         self._tape: list[tuple[Step, Batch]] = []
+
+    @torch.no_grad()
+    def give(self, start: int, rows: Tensor) -> None:
+        """Write what was computed elsewhere. rows: [rows, width], from row `start` on."""
+        count, width = rows.shape
+        self._reserve(width, start + count)
+        self._values[width][start : start + count] = rows
+        self._given.append((width, start, count))
 
     @torch.no_grad()
     def forward(self, steps: Sequence[Step], used: Mapping[int, int]) -> None:
@@ -43,16 +53,23 @@ class Runner:
         return self._values[width].index_select(0, torch.from_numpy(rows).to(self._device))
 
     @torch.no_grad()
-    def backward(self, rows: Integers) -> None:
-        """Add to parameters' gradients those of the sum of some values of width 1; rows: where they lie."""
+    def backward(self, rows: Integers, gradient: Tensor) -> list[Tensor]:
+        """Add to parameters' gradients what flows back from some values.
+
+        rows: where they lie; gradient: [len(rows), width] there. Returns those at what was given.
+        """
         if not self._gradients:
             raise ValueError("there are no gradients: the graph was made without, or has gone back already")
         self._gradients = False
-        if not len(rows):
-            return
         gradients = {width: torch.zeros_like(values) for width, values in self._values.items()}
-        places = torch.from_numpy(rows).to(self._device)
-        gradients[1].index_add_(0, places, gradients[1].new_ones(len(rows), 1))
+        if len(rows):
+            at_values = gradients[gradient.shape[1]]
+            at_values.index_add_(0, torch.from_numpy(rows).to(self._device), gradient.to(at_values.dtype))
+            self._flow_back(gradients)
+        return [gradients[width][start : start + count] for width, start, count in self._given]
+
+    def _flow_back(self, gradients: dict[int, Tensor]) -> None:
+        """gradients: of each width, [rows, width], complete where nothing that is computed reads them."""
         kept: dict[Hashable, tuple[Operation, list[tuple[Tensor, ...]]]] = {}
         while self._tape:
             step, batch = self._tape.pop()

@@ -10,6 +10,9 @@ import heapq
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
+from parser.batching.levels import batches
 from parser.batching.operations.patterns import PatternNode
 
 Batches = list[list[PatternNode]]
@@ -17,11 +20,10 @@ Batches = list[list[PatternNode]]
 
 def by_depth(nodes: Sequence[PatternNode], numbers: Sequence[int], counts: Mapping[int, int]) -> Batches:
     """Batches of equal depth and signature, as TensorFlow Fold makes them (Looks et al. 2017)."""
-    batches: dict[tuple[int, int], list[PatternNode]] = defaultdict(list)
-    for number in numbers:
-        node = nodes[number]
-        batches[node.depth, node.signature].append(node)
-    return [batches[key] for key in sorted(batches)]
+    chosen = [nodes[number] for number in numbers]
+    depth = np.array([node.depth for node in chosen])
+    signature = np.array([node.signature for node in chosen])
+    return [[chosen[place] for place in which.tolist()] for which in batches(depth, signature)]
 
 
 def by_agenda(nodes: Sequence[PatternNode], numbers: Sequence[int], counts: Mapping[int, int]) -> Batches:
@@ -53,17 +55,17 @@ def by_agenda(nodes: Sequence[PatternNode], numbers: Sequence[int], counts: Mapp
             waiting[number] = len(before)
         else:
             make_ready(number)
-    batches = []
+    scheduled = []
     while agenda:
         *_, signature = heapq.heappop(agenda)
         batch = ready.pop(signature)
-        batches.append([nodes[number] for number in batch])
+        scheduled.append([nodes[number] for number in batch])
         for number in batch:
             for follower in followers.get(number, ()):
                 waiting[follower] -= 1
                 if not waiting[follower]:
                     make_ready(follower)
-    return batches
+    return scheduled
 
 
 def _priorities(

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from parser.batching.levels import Integers
 from parser.batching.operations.computation import Computation
 from parser.batching.operations.graph import Graph
 from parser.batching.operations.known import KnownComputation
-from parser.batching.operations.layout import Applications, Integers, Step
+from parser.batching.operations.layout import Applications, Step
 from parser.batching.operations.patterns import Patterns
 from parser.batching.operations.writer import Value
 from parser.networks.tables import optimizers

@@ -1,0 +1,100 @@
+"""Forests, whose nodes stand on one other each: stacks whose operations are known, or sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from parser.batching.levels import in_order
+from parser.batching.transfer import to_device
+
+
+class Level(NamedTuple):
+    """The nodes of one level, by their positions in the order of running."""
+
+    nodes: slice
+    parents: slice
+    """Those nodes of the level before that have children; empty for level 0."""
+
+
+@dataclass(frozen=True)
+class Forest:
+    """A forest's nodes in the order in which they run: by level, and in a level those with children first.
+
+    order: [nodes] the node at each position; position: [nodes] the position of each node; parent: [nodes] for
+    each position, the place of its parent among its level's `parents`; levels: each on the one before.
+    """
+
+    order: Tensor
+    position: Tensor
+    parent: Tensor
+    levels: tuple[Level, ...]
+
+    @classmethod
+    def of(cls, parent: Tensor, depth: Tensor) -> Forest:
+        """parent: [nodes], -1 for a root; depth: [nodes], 0 for a root, else one more than its parent's."""
+        has_child = torch.zeros(len(parent), dtype=torch.bool)
+        has_child[parent[parent >= 0]] = True
+        order = torch.from_numpy(in_order(depth.numpy(), (~has_child).numpy()))
+        position = torch.empty_like(order)
+        position[order] = torch.arange(len(order))
+        sizes = torch.bincount(depth)
+        parent_counts = torch.bincount(depth[has_child], minlength=len(sizes))
+        level_starts = sizes.cumsum(0) - sizes
+        start_above = level_starts[(depth[order] - 1).clamp(min=0)]
+        parent_place = position[parent[order].clamp(min=0)] - start_above
+        levels = tuple(_levels(sizes.tolist(), parent_counts.tolist()))
+        return cls(order, position, parent_place, levels)
+
+    def to(self, device: torch.device) -> Forest:
+        """With `parent` on the device; running needs no other tensor there."""
+        return replace(self, parent=to_device(self.parent, device))
+
+
+def _levels(sizes: list[int], parent_counts: list[int]) -> Iterator[Level]:
+    start, parents = 0, slice(0, 0)
+    for size, parent_count in zip(sizes, parent_counts, strict=True):
+        yield Level(slice(start, start + size), parents)
+        parents = slice(start, start + parent_count)
+        start += size
+
+
+@dataclass(frozen=True)
+class StackForest:
+    """What stands on what in a batch of stacks whose operations are known.
+
+    Node 0 is a stack's first row, node t + 1 the row that step t writes. Tensors [batch, steps + 1].
+    """
+
+    parent: Tensor
+    """The node that each node stands on; -1 for node 0."""
+    top: Tensor
+    """The node on top before each step and, last, after all of them."""
+    depth: Tensor
+    """Each node's height in the stack, 0 for node 0."""
+    is_node: Tensor
+    """bool; False where a step's row is overwritten unread, as a pop's."""
+
+    @classmethod
+    def of(cls, read: Tensor, move: Tensor) -> StackForest:
+        """read, move: [batch, steps], operations as in `batching.stack`, after the push of the first row."""
+        batch, steps = read.shape
+        parent = read.new_full((batch, steps + 1), -1)
+        top = read.new_zeros(batch, steps + 1)
+        depth = read.new_zeros(batch, steps + 1)
+        rows = read.new_zeros(batch, steps + 2)
+        pointer = read.new_zeros(batch)
+        for step in range(steps):
+            previous = pointer - read[:, step]
+            parent[:, step + 1] = rows.gather(1, previous[:, None]).squeeze(1)
+            depth[:, step + 1] = previous + 1
+            rows.scatter_(1, previous[:, None] + 1, step + 1)
+            pointer = pointer + move[:, step]
+            top[:, step + 1] = rows.gather(1, pointer[:, None]).squeeze(1)
+        written_to_top = move == 1 - read
+        first = torch.ones(batch, 1, dtype=torch.bool, device=read.device)
+        return cls(parent, top, depth, torch.cat([first, written_to_top], dim=1))
