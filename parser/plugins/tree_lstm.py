@@ -107,11 +107,11 @@ class TreeLSTMPlugin:
 
 def prepare_tree(tree: LabelledTree, words: dict[str, int]) -> Tree:
     numbers = [words.get(word, UNKNOWN) for word in tree.words]
-    parts = (numbers, tree.labels, tree.left, tree.right)
-    given = [np.array(part, np.int64) for part in parts]
-    parents = np.arange(len(tree.words), len(tree.labels))
-    height = heights(len(tree.labels), np.concatenate(given[2:]), np.tile(parents, 2))
-    return Tree(*given, height[len(tree.words) :])
+    given = (numbers, tree.labels, tree.left, tree.right)
+    words, labels, left, right = (np.array(part, np.int64) for part in given)
+    parents = np.arange(len(words), len(labels))
+    height = heights(len(labels), np.concatenate([left, right]), np.tile(parents, 2))
+    return Tree(words, labels, left, right, height[len(words) :])
 
 
 def make_trees(made: MadeTrees, seed: int) -> list[LabelledTree]:

@@ -1,5 +1,5 @@
 """The plots: speed-up over batch size (Ding & Koehn 2019, Figure 1), speed, and where the time goes
-(Neubig et al. 2017, Figure 2).
+(Neubig et al. 2017, Figure 2); and the gain of each part of a step (Suarez & Zhu 2017, Figures 2 and 3).
 
 Readable in grey: lines differ in marker and dash, bars in hatching. Colours: Okabe & Ito's.
 """
@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from parser.plugins import PHASES
-from parser.speed.findings import Comparison, parallel_shares, speed_ups
+from parser.speed.findings import Comparison, Gains, gains_of_parts, parallel_shares, speed_ups
 from parser.speed.rows import Row
 from parser.speed.statistics import Estimate
 
@@ -41,7 +41,27 @@ def figures(comparison: Comparison) -> dict[str, str]:
         if draw(axes, comparison):
             axes.set_title(comparison.title, fontsize=10)
             pictures[kind] = _svg(figure)
+    if parts := gains_of_parts(comparison):
+        pictures["parts"] = _svg(_parts_drawn(parts, comparison))
     return pictures
+
+
+def _parts_drawn(parts: Gains, comparison: Comparison) -> Figure:
+    """Beside each other, in pairs."""
+    lines = -(-len(parts) // 2)
+    figure = Figure(figsize=(1.4 * WIDTH, 0.75 * HEIGHT * lines), layout="constrained")
+    figure.suptitle(comparison.title, fontsize=10)
+    order = list(comparison.by_method())
+    for number, (part, gains) in enumerate(parts.items(), start=1):
+        axes = figure.add_subplot(lines, 2, number)
+        for method, curve in gains.items():
+            estimates = [Estimate(gain, gain, gain) for gain in curve.values()]
+            _line(axes, order.index(method), method, list(curve), estimates)
+        axes.axhline(1, color="0.5", linewidth=1)
+        axes.set_title(part, fontsize=9)
+        axes.set_ylabel("times as fast as none", fontsize=8)
+        _scale_by_size(axes, sorted({size for curve in gains.values() for size in curve}))
+    return figure
 
 
 def _svg(figure: Figure) -> str:

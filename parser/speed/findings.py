@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from parser.plugins import CELLS, CELLS_BACKWARD, NO_BATCHING
 from parser.speed.cells import COMPARED, KEYS, Filter, passes, read_filter
 from parser.speed.rows import OK, Row, turn_speeds
 from parser.speed.statistics import Estimate, parallel_share, parallel_share_at, ratio_of
 
 PAPER_SIZE = 64
+PARTS: Mapping[str, Sequence[str]] = {
+    "cells, forward": [CELLS],
+    "forward": ["graph", "scheduling", "forward", CELLS],
+    "cells, backward": [CELLS_BACKWARD],
+    "backward": ["backward", CELLS_BACKWARD],
+}
+"""Of a step, for plugins that tell cells apart, each with its phases (Suarez & Zhu 2017, Figures 2 and 3)."""
+STEP = "whole step"
+Gains = dict[str, dict[str, dict[int, float]]]
+"""Part -> method -> batch size -> how many times as fast as `none` at that size."""
 
 
 class Comparison(NamedTuple):
@@ -71,6 +82,40 @@ def parallel_shares(rows: Sequence[Row]) -> tuple[Estimate, float | None] | None
     fitted = parallel_share(list(gains), [turn_speeds(row) for row in rows])
     at_paper_size = parallel_share_at(PAPER_SIZE, gains[PAPER_SIZE].value) if PAPER_SIZE in gains else None
     return fitted, at_paper_size
+
+
+def gains_of_parts(comparison: Comparison) -> Gains:
+    """Of a plugin that tells cells apart.
+
+    The shares that parts have of a step come from one turn, the step's time from all; parts that `none` has
+    not are missing.
+    """
+    methods = comparison.by_method()
+    alone = {row["batch_size"]: row for row in methods.pop(NO_BATCHING, [])}
+    found: Gains = {}
+    for part in (*PARTS, STEP):
+        gains = {
+            method: {
+                size: seconds_of(alone[size], part) / seconds_of(row, part)
+                for row in rows
+                if (size := row["batch_size"]) in alone and seconds_of(row, part) > 0
+            }
+            for method, rows in methods.items()
+        }
+        if any(gain for of_method in gains.values() for gain in of_method.values()):
+            found[part] = {method: of_method for method, of_method in gains.items() if of_method}
+    return found if PARTS.keys() & found.keys() else {}
+
+
+def seconds_of(row: Row, part: str) -> float:
+    """For a sentence. part: a key of PARTS, or STEP."""
+    step = 1 / row["sentences_per_second"]
+    if part == STEP:
+        return step
+    if CELLS not in row["split"]:
+        return 0.0
+    phases = sum(row["split"].get(phase, 0.0) for phase in PARTS[part])
+    return step * phases / sum(row["split"].values())
 
 
 def read_ratio(text: str) -> tuple[Filter, Filter]:

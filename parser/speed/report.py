@@ -10,7 +10,7 @@ from pathlib import Path
 from parser.plugins import PHASES
 from parser.speed.document import PLOTS, Heading, Part, Picture, Table, as_html, as_markdown
 from parser.speed.figures import figures
-from parser.speed.findings import Comparison, comparisons, parallel_shares, ratio
+from parser.speed.findings import STEP, Comparison, comparisons, gains_of_parts, parallel_shares, ratio
 from parser.speed.rows import OK, Row
 from parser.speed.run import CONFIG
 
@@ -65,6 +65,7 @@ def _parts(rows: Sequence[Row], folder: Path) -> list[Part]:
         parts.append(Table(COLUMNS, [_cells(row, comparison) for row in comparison.rows]))
         tables = (
             _against_each_other(comparison),
+            _parts_against_none(comparison),
             _shares(comparison),
             _split(comparison),
             _counts(comparison),
@@ -162,6 +163,17 @@ def _against_each_other(comparison: Comparison) -> Table:
         if any(ratios):
             lines.append([f"{first} / {second}", *ratios])
     return Table(("sentences/s, at batch", *map(str, sizes)), lines)
+
+
+def _parts_against_none(comparison: Comparison) -> Table:
+    """How many times as fast each part of a step is as without batching."""
+    parts = gains_of_parts(comparison)
+    pairs = [(method, size) for method, gains in parts.get(STEP, {}).items() for size in gains]
+    lines = []
+    for method, size in pairs:
+        gains = [of_part.get(method, {}).get(size) for of_part in parts.values()]
+        lines.append([f"{method} at {size}", *("" if gain is None else f"{gain:.2f}" for gain in gains)])
+    return Table(("times as fast as none", *parts), lines)
 
 
 def _split(comparison: Comparison) -> Table:

@@ -35,11 +35,15 @@ MOST_NODES = 200_000
 """Patterns of more are forgotten and found anew: these take some 50 MB."""
 
 
+def not_too_many(patterns: Patterns) -> Patterns:
+    return patterns if len(patterns.nodes) <= MOST_NODES else Patterns()
+
+
 class Forward(NamedTuple):
     """A loss, and what adds its gradients to the parameters'."""
 
     loss: Tensor
-    backward: Callable[[], None]
+    backward: Callable[[], object]
 
 
 class Training:
@@ -97,8 +101,7 @@ class InGraph:
 
     def __call__(self, batch: Any) -> Forward:
         setup = self._setup
-        if len(self._patterns.nodes) > MOST_NODES:
-            self._patterns = Patterns()
+        self._patterns = not_too_many(self._patterns)
         with setup.phase("graph"):
             graph = Graph(self._method, setup.device, patterns=self._patterns)
             losses = self._record(graph, batch)

@@ -1,0 +1,1 @@
+"""Data of the papers' tasks that are no treebanks."""

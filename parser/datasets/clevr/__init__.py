@@ -1,0 +1,1 @@
+"""Questions about pictures of simple things (Johnson et al. 2017): programs, scenes and answers."""

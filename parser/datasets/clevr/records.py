@@ -1,0 +1,52 @@
+"""What JSON files hold, taken out with checks that say the place where something is wrong."""
+
+from __future__ import annotations
+
+import json
+import reprlib
+from pathlib import Path
+from typing import TypeVar
+
+Kind = TypeVar("Kind", dict, list, str, int)
+
+KINDS = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
+
+
+def read_records(path: Path, key: str) -> list:
+    """The list under `key`; raises ValueError for a file that is no JSON, or has no such list."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: no JSON: {error}") from None
+    return field(content, key, list, str(path))
+
+
+def field(record: object, key: str, kind: type[Kind], place: str) -> Kind:
+    """Raises ValueError where the record is no object, lacks the key, or has something else there."""
+    holder = checked(record, dict, "this", place)
+    if key not in holder:
+        raise ValueError(f"{place}: {key!r} is missing")
+    return checked(holder[key], kind, repr(key), place)
+
+
+def checked(value: object, kind: type[Kind], name: str, place: str) -> Kind:
+    """Raises ValueError for a value of another kind; true and false are no numbers."""
+    if isinstance(value, kind) and not isinstance(value, bool):
+        return value
+    raise ValueError(f"{place}: {name} must be {KINDS[kind]}, and is {reprlib.repr(value)}")
+
+
+def index(value: object, total: int, name: str, place: str) -> int:
+    """Raises ValueError for what is none of the numbers 0 to total - 1."""
+    number = checked(value, int, name, place)
+    if not 0 <= number < total:
+        raise ValueError(f"{place}: {name} {number} does not exist: the last is {total - 1}")
+    return number
+
+
+def image_index(record: object, place: str) -> int:
+    """Raises ValueError where a question or a scene does not say its image."""
+    number = field(record, "image_index", int, place)
+    if number < 0:
+        raise ValueError(f"{place}: 'image_index' must count from 0, and is {number}")
+    return number

@@ -1,0 +1,199 @@
+"""A network that is put together anew for each question (Johnson et al. 2017): a module for each function of
+its program, from images to images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import convert_conv2d_weight_memory_format
+
+from parser.batching.levels import Integers, batches
+from parser.batching.operations.graph import Graph
+from parser.batching.operations.layout import Applications
+from parser.batching.operations.operation import Operation
+from parser.batching.operations.template import Template
+from parser.batching.operations.writer import Value
+from parser.networks.image_blocks import (
+    ApplyJoining,
+    ApplyResidual,
+    Grid,
+    JoiningBlock,
+    ResidualBlock,
+    channels_last,
+    rows,
+)
+
+COLUMNS, LEVELS = LABELLINGS = ("columns", "levels")
+"""By the place in the program, the first first; or by the greatest distance from the root, deepest first."""
+
+
+@dataclass(frozen=True)
+class ExecutorSizes:
+    features: int
+    """Channels of the images that are given."""
+    side: int
+    """Of the images, in cells."""
+    channels: int
+    """Of what passes between modules."""
+    projected: int
+    """Channels of the classifier's first layer; hidden: elements of its second."""
+    hidden: int
+    unary: int
+    """Modules of one image; binary: of two."""
+    binary: int
+    answers: int
+
+
+@dataclass(frozen=True)
+class ProgramCalls:
+    """A program's calls of modules, those before others that these use. [calls] each.
+
+    Value 0 is the image, value n + 1 what call n gives; the last call gives the program's result.
+    """
+
+    module: Integers
+    first: Integers
+    """The value that each is given."""
+    second: Integers
+    """The other value that it is given; of unary modules -1."""
+    depth: Integers
+    """The greatest distance from the program's root."""
+
+
+class ProgramExecutor(nn.Module):
+    """blocks: the modules, first the unary ones, then the binary ones."""
+
+    def __init__(self, sizes: ExecutorSizes):
+        super().__init__()
+        self.sizes, self.grid = sizes, Grid(sizes.channels, sizes.side)
+        channels, pooled = sizes.channels, sizes.side // 2
+        self.stem = nn.Sequential(
+            nn.Conv2d(sizes.features, channels, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(channels, channels, 3, padding=1),
+            nn.ReLU(),
+        )
+        unary = [ResidualBlock(channels) for _ in range(sizes.unary)]
+        self.blocks = nn.ModuleList([*unary, *(JoiningBlock(channels) for _ in range(sizes.binary))])
+        self.classifier = nn.Sequential(
+            nn.Conv2d(channels, sizes.projected, 1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(sizes.projected * pooled * pooled, sizes.hidden),
+            nn.ReLU(),
+            nn.Linear(sizes.hidden, sizes.answers),
+        )
+        for part in self.modules():
+            if isinstance(part, nn.Conv2d | nn.Linear):
+                nn.init.kaiming_normal_(part.weight)
+
+    def arranged_for(self, device: torch.device) -> ProgramExecutor:
+        """Itself on the device, its weights in the order of memory that images have there."""
+        order = torch.channels_last if channels_last(device) else torch.contiguous_format
+        return convert_conv2d_weight_memory_format(self.to(device), order)
+
+    def scores(self, results: Tensor) -> Tensor:
+        """[programs, answers] results: [programs, width] rows of images."""
+        return self.classifier(self.grid.images(results))
+
+
+class Numbered(NamedTuple):
+    """The calls of some programs. Value n is the image of program n; then come what the calls give."""
+
+    module: Integers
+    """[calls]"""
+    given: Integers
+    """[calls, 2] The values that each is given; of unary modules only the first counts."""
+    level: Integers
+    """[calls]"""
+    results: Integers
+    """[programs] The values that are theirs."""
+
+    @property
+    def number(self) -> Integers:
+        """[calls] Of the value that each gives."""
+        return len(self.results) + np.arange(len(self.module))
+
+    def batches(self) -> list[Integers]:
+        """Calls of one level and module together."""
+        return batches(self.level, self.module)
+
+
+def number_calls(programs: Sequence[ProgramCalls], labelling: str) -> Numbered:
+    """labelling: one of `LABELLINGS`."""
+    sizes = np.array([len(calls.module) for calls in programs])
+    start = len(programs) + np.cumsum(sizes) - sizes  # of each program, the value that its first call gives
+    example, first = np.repeat(np.arange(len(programs)), sizes), np.repeat(start, sizes)
+    own = np.concatenate([np.stack([calls.first, calls.second], 1) for calls in programs])  # [calls, 2]
+    given = np.where(own == 0, example[:, None], own - 1 + first[:, None])
+    if labelling == LEVELS:
+        level = -np.concatenate([calls.depth for calls in programs])
+    else:
+        level = np.concatenate([np.arange(size) for size in sizes])
+    results = np.where(sizes > 0, start + sizes - 1, np.arange(len(programs)))
+    return Numbered(np.concatenate([calls.module for calls in programs]), given, level, results)
+
+
+class RecordedExecutor:
+    """In a graph, program by program, or for many programs at once as calls known in advance."""
+
+    def __init__(self, executor: ProgramExecutor, wrap: Callable[[Operation], Operation]):
+        """wrap: of the modules' operations, what is recorded in their place."""
+        self._templates = [_template(block, executor.grid, wrap) for block in executor.blocks]
+
+    def results(self, graph: Graph, images: Sequence[Value], programs: Sequence[ProgramCalls]) -> list[Value]:
+        """Of each program. images: of each, that of its question."""
+        return [self._result(graph, image, calls) for image, calls in zip(images, programs, strict=True)]
+
+    def _result(self, graph: Graph, image: Value, calls: ProgramCalls) -> Value:
+        values = [image]
+        columns = (calls.module.tolist(), calls.first.tolist(), calls.second.tolist())
+        for module, *places in zip(*columns, strict=True):
+            template = self._templates[module]
+            values += graph.apply(template, [values[place] for place in places[: template.arguments]])
+        return values[-1]
+
+    def calls(self, numbered: Numbered) -> list[Applications]:
+        """As `KnownComputation` takes them."""
+        number, nothing = numbered.number, np.empty((len(numbered.module), 0), np.int64)
+        found = []
+        for which in batches(numbered.module):
+            template = self._templates[numbered.module[which[0]]]
+            arguments = numbered.given[which, : template.arguments]
+            found.append(
+                Applications(template, number[which], arguments, nothing[which], numbered.level[which])
+            )
+        return found
+
+
+def _template(block: nn.Module, grid: Grid, wrap: Callable[[Operation], Operation]) -> Template:
+    if isinstance(block, ResidualBlock):
+        return Template.of(wrap(ApplyResidual(block, grid)), (grid.width,))
+    assert isinstance(block, JoiningBlock)
+    return Template.of(wrap(ApplyJoining(block, grid)), (grid.width,) * 2)
+
+
+def results_by_slices(executor: ProgramExecutor, images: Tensor, numbered: Numbered) -> Tensor:
+    """[programs, width] As the paper's authors do it: rows are put together by `cat`, taken apart by slices.
+
+    Differentiated by torch, which for each slice fills a tensor of zeros as large as the whole batch: the
+    backward pass writes as many elements as the square of a call's rows. images: [programs, channels, side,
+    side]
+    """
+    values = list(images.split(1)) + [images] * len(numbered.module)
+    number = numbered.number
+    for which in numbered.batches():
+        block = executor.blocks[numbered.module[which[0]]]
+        arguments = 1 if isinstance(block, ResidualBlock) else 2
+        columns = numbered.given[which, :arguments].T.tolist()
+        outputs = block(*(torch.cat([values[place] for place in column]) for column in columns))
+        for row, place in enumerate(number[which].tolist()):
+            values[place] = outputs[row : row + 1]
+    return rows(torch.cat([values[place] for place in numbered.results.tolist()]))

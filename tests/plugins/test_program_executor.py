@@ -1,0 +1,111 @@
+import json
+from contextlib import nullcontext
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from parser.batching.operations.graph import METHODS
+from parser.datasets.clevr.images import RandomImages
+from parser.datasets.clevr.programs import MODULES, SCENE, program
+from parser.networks.program_executor import LABELLINGS
+from parser.plugins import Setup
+from parser.plugins.program_executor import (
+    MadeQuestions,
+    ProgramExecutorPlugin,
+    ProgramExecutorSettings,
+    load,
+    prepare_program,
+)
+from parser.speed.conformance import faults_of
+
+
+class SmallSettings(ProgramExecutorSettings):
+    made: MadeQuestions = MadeQuestions(questions=8, scenes=2)
+    feature_channels: int = 3
+    side: int = 4
+    channels: int = 2
+    projected: int = 3
+    hidden: int = 4
+
+
+class SmallExecutor(ProgramExecutorPlugin):
+    Settings = SmallSettings
+
+
+def test_the_plugin_does_all_that_it_must():
+    assert faults_of(SmallExecutor) == []
+
+
+def test_a_scene_is_the_image_and_no_call():
+    things = program("filter_color[red]", program(SCENE))
+    calls = prepare_program(program("union", things, program("relate[left]", program("unique", things))))
+    names = [MODULES[module] for module in calls.module]
+    assert names == ["filter_color[red]", "filter_color[red]", "unique", "relate[left]", "union"]
+    assert calls.first.tolist() == [0, 0, 2, 3, 1]
+    assert calls.second.tolist() == [-1, -1, -1, -1, 4]
+    assert calls.depth.tolist() == [1, 3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_operations_are_those_that_torch_counts(training):
+    plugin, counter = SmallExecutor(), FlopCounterMode(display=False)
+    plugin.prepare(setup_of(plugin, "train" if training else "infer"))
+    plugin._images = RandomImages(3, 4, seed=1)  # to paint takes a product, too
+    (batch,) = plugin.batches()
+    with counter:
+        plugin.run(batch)
+    assert plugin.work(batch).operations == counter.get_total_flops()
+
+
+def setup_of(plugin, mode="train", method="levels", **settings):
+    return Setup(
+        plugin.Settings(**settings), method, mode, 64, torch.device("cpu"), 1, lambda _: nullcontext()
+    )
+
+
+def test_calls_are_counted_beside_their_bounds():
+    plugin = SmallExecutor()
+    counts = {}
+    for method in (*METHODS, *LABELLINGS):
+        plugin.prepare(setup_of(plugin, method=method))
+        counts[method] = plugin.work(plugin.batches()[0]).counts
+    calls = {method: found["calls of modules"] for method, found in counts.items()}
+    (bounds,) = {(found["modules x depth"], found["modules x length"]) for found in counts.values()}
+    assert calls["none"] == sum(len(example.calls.module) for example in plugin.examples)
+    assert calls["agenda"] == counts["levels"]["calls by agenda"] <= calls["levels"] <= bounds[0]
+    assert calls["columns"] <= bounds[1]
+    assert calls["levels"] < calls["none"] > calls["columns"]
+
+
+def test_features_are_read_where_they_are_given(tmp_path):
+    path = tmp_path / "features.h5"
+    features = np.random.default_rng(1).random((2, 3, 4, 4), np.float32)
+    with h5py.File(path, "w") as file:
+        file["features"] = features
+    _, images = load(SmallSettings(features=str(path)), seed=1)
+    assert (images.of([1, 0, 1]).numpy() == features[[1, 0, 1]]).all()
+    with pytest.raises(ValueError, match=r"features of \(2?,? ?3, 4, 4\), but .* 5 x 4 x 4"):
+        load(SmallSettings(features=str(path), feature_channels=5), seed=1)
+
+
+def test_questions_of_a_file_need_their_scenes(tmp_path):
+    question = {
+        "image_index": 7,
+        "answer": "yes",
+        "program": [
+            {"function": "scene", "inputs": [], "value_inputs": []},
+            {"function": "exist", "inputs": [0], "value_inputs": []},
+        ],
+    }
+    questions, scenes = tmp_path / "questions.json", tmp_path / "scenes.json"
+    questions.write_text(json.dumps({"questions": [question]}))
+    scenes.write_text(json.dumps({"scenes": []}))
+    _, images = load(SmallSettings(questions=str(questions)), seed=1)
+    assert images.of([7, 7]).shape == (2, 3, 4, 4)  # noise
+    with pytest.raises(ValueError, match="no scene of image 7, which questions are about"):
+        load(SmallSettings(questions=str(questions), scenes=str(scenes)), seed=1)
+    plugin = SmallExecutor()
+    assert plugin.skip(setup_of(plugin, questions=str(tmp_path / "none.json"))).startswith("no file")
