@@ -169,6 +169,7 @@ def _at_input(layer: nn.Conv2d, gradient: Tensor, images: Tensor) -> Tensor:
 def _add_gradients(layer: nn.Conv2d, gradient: Tensor, images: Tensor) -> None:
     """Add the parameters' to their `.grad`."""
     found = _convolution_backward(layer, gradient, images, [False, True, True])[1:]
+    assert layer.bias is not None
     for parameter, part in zip((layer.weight, layer.bias), found, strict=True):
         parameter.grad = part if parameter.grad is None else parameter.grad.add_(part)
 

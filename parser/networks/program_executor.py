@@ -32,6 +32,9 @@ from parser.networks.image_blocks import (
 COLUMNS, LEVELS = LABELLINGS = ("columns", "levels")
 """By the place in the program, the first first; or by the greatest distance from the root, deepest first."""
 
+AROUND, CHANGE, CERTAINTY = 0.2, 0.3, 0.01
+"""To begin with: weights of the cells around a convolution's own, of what a block adds, of the last layer."""
+
 
 @dataclass(frozen=True)
 class ExecutorSizes:
@@ -90,9 +93,7 @@ class ProgramExecutor(nn.Module):
             nn.ReLU(),
             nn.Linear(sizes.hidden, sizes.answers),
         )
-        for part in self.modules():
-            if isinstance(part, nn.Conv2d | nn.Linear):
-                nn.init.kaiming_normal_(part.weight)
+        _initialise(self)
 
     def arranged_for(self, device: torch.device) -> ProgramExecutor:
         """Itself on the device, its weights in the order of memory that images have there."""
@@ -102,6 +103,30 @@ class ProgramExecutor(nn.Module):
     def scores(self, results: Tensor) -> Tensor:
         """[programs, answers] results: [programs, width] rows of images."""
         return self.classifier(self.grid.images(results))
+
+
+@torch.no_grad()
+def _initialise(executor: ProgramExecutor) -> None:
+    """As Johnson et al., by He's normal distribution, but so that a few thousand questions teach something.
+
+    A convolution begins by looking mostly at its own cell, a block by changing its image little, and the
+    classifier by treating all places alike: what it learns of a thing here it need not learn of one there.
+    """
+    for part in executor.modules():
+        if isinstance(part, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(part.weight)
+        if isinstance(part, nn.Conv2d) and part.kernel_size == (3, 3):
+            centre = 3 * part.weight[:, :, 1, 1]
+            part.weight *= AROUND
+            part.weight[:, :, 1, 1] = centre
+    for part in executor.modules():
+        if isinstance(part, ResidualBlock):
+            part.second.weight *= CHANGE
+    hidden, answers = (part for part in executor.classifier if isinstance(part, nn.Linear))
+    of_a_place = torch.empty(len(hidden.weight), executor.sizes.projected)
+    nn.init.kaiming_normal_(of_a_place)
+    hidden.weight[:] = of_a_place.repeat_interleave(hidden.in_features // executor.sizes.projected, 1)
+    nn.init.normal_(answers.weight, std=CERTAINTY)
 
 
 class Numbered(NamedTuple):

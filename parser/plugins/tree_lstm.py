@@ -108,10 +108,10 @@ class TreeLSTMPlugin:
 def prepare_tree(tree: LabelledTree, words: dict[str, int]) -> Tree:
     numbers = [words.get(word, UNKNOWN) for word in tree.words]
     given = (numbers, tree.labels, tree.left, tree.right)
-    words, labels, left, right = (np.array(part, np.int64) for part in given)
-    parents = np.arange(len(words), len(labels))
+    leaves, labels, left, right = (np.array(part, np.int64) for part in given)
+    parents = np.arange(len(leaves), len(labels))
     height = heights(len(labels), np.concatenate([left, right]), np.tile(parents, 2))
-    return Tree(words, labels, left, right, height[len(words) :])
+    return Tree(leaves, labels, left, right, height[len(leaves) :])
 
 
 def make_trees(made: MadeTrees, seed: int) -> list[LabelledTree]:
