@@ -110,7 +110,8 @@ def main() -> None:
             ]
             print(
                 f"{method:8} at {batch_size:4}: {sum(sizes) / len(sizes):5.1f} images a call; modules "
-                f"at most {gains[0]:.2f} times as fast as alone forward, {gains[1]:.2f} backward, {gains[2]:.2f} both"
+                f"at most {gains[0]:.2f} times as fast as alone forward, {gains[1]:.2f} backward, "
+                f"{gains[2]:.2f} both"
             )
 
 
