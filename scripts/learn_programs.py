@@ -20,9 +20,11 @@ import torch
 
 from parser.datasets.clevr.programs import Question
 from parser.machine import choose_device, tune_process
+from parser.networks.program_executor import LEVELS
 from parser.plugins import Mode, Setup
 from parser.plugins.program_executor import ProgramExecutorPlugin, ProgramExecutorSettings
 
+METHODS = ProgramExecutorPlugin.methods["train"]
 BATCH = 32
 SIZES = {"feature_channels": 32, "channels": 32, "projected": 32, "hidden": 64, "learning_rate": 1e-3}
 
@@ -101,13 +103,14 @@ def _file(folder: Path, part: str, what: str) -> str:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("folder", type=Path, help="with CLEVR_{train,val}_{questions,scenes}*.json")
-    arguments.add_argument("--methods", nargs="+", default=["levels", "none"])
+    arguments.add_argument("--methods", nargs="+", choices=METHODS, default=["levels", "none"])
     arguments.add_argument("--epochs", type=int, default=1)
     given = arguments.parse_args()
     torch.set_num_threads(1)
     tune_process()
     for method in given.methods:
-        train, validation = (prepared(given.folder, part, method, SIZES) for part in ("train", "val"))
+        train = prepared(given.folder, "train", method, SIZES)
+        validation = prepared(given.folder, "val", LEVELS, SIZES)
         learn(train, validation, given.epochs, method)
 
 

@@ -68,7 +68,9 @@ class Groups:
 
 
 def grouped_product(left: Tensor, right: Tensor, ends: Tensor) -> Tensor:
-    """The products of all groups as one, without gradients; `why_not_grouped` must be None for the tensors.
+    """The products of all groups by one call, without gradients; `why_not_grouped` must be None for them.
+
+    Where torch has no kernel for the type, as for float32, that call goes through the groups one by one.
 
     ends: [groups] int32. left [rows, k], right [groups, k, n]: [rows, n], each group's rows times its matrix.
     left [k, rows], right [rows, n]: [groups, k, n], the sum over each group's rows; zeros where it has none.
@@ -86,7 +88,8 @@ def why_not_grouped(device: torch.device, dtype: torch.dtype, inputs: int, outpu
         grouped_product(left, stack, ends)
         grouped_product(above, stack.mT, ends)
     except (AttributeError, RuntimeError) as error:
-        return f"no grouped product on {device.type}: {str(error).splitlines()[0]}"
+        what = f"grouped product of {inputs} x {outputs} on {device.type}"
+        return f"no {what}: {str(error).splitlines()[0]}"
     return None
 
 

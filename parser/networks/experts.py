@@ -21,7 +21,7 @@ from parser.batching.product import linear, write_product
 from parser.batching.transfer import to_device
 
 METHODS = ("none", "known", "grouped")
-"""Each call by itself; each expert once, on all its rows; all experts as one product (`grouped_product`)."""
+"""Each call by itself; each expert once, on all its rows; all experts by torch's `grouped_product`."""
 
 
 class ExpertSizes(NamedTuple):
@@ -281,7 +281,7 @@ def _addmm(bias: Tensor, left: Tensor, right: Tensor, *, out: Tensor) -> None:
 
 
 class _AsOne(Calls):
-    """All experts by one product for each layer; the host neither knows nor waits for who is called."""
+    """All experts by one call of torch's for each layer; nothing here waits to know who is called."""
 
     _groups: Groups
 

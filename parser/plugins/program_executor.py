@@ -32,7 +32,16 @@ from parser.config import Settings, data_path
 from parser.datasets.clevr.features import Features
 from parser.datasets.clevr.images import Images, PaintedImages, RandomImages
 from parser.datasets.clevr.made import make_questions
-from parser.datasets.clevr.programs import ANSWERS, MODULES, SCENE, Program, Question, read_questions
+from parser.datasets.clevr.programs import (
+    ANSWERS,
+    FUNCTIONS,
+    MODULES,
+    SCENE,
+    Program,
+    Question,
+    parts,
+    read_questions,
+)
 from parser.datasets.clevr.scenes import read_scenes
 from parser.networks.image_blocks import arranged, rows
 from parser.networks.program_executor import (
@@ -51,7 +60,7 @@ from parser.plugins.support.training import Forward, Training, cut, missing, not
 
 CHECKED = 6
 """Questions on which the methods must agree."""
-UNARY = 30
+UNARY = sum(FUNCTIONS[parts(module)[0]].inputs == 1 for module in MODULES)
 """Modules of one image, which are the first of MODULES."""
 
 
@@ -228,7 +237,7 @@ class ProgramExecutorPlugin:
         if method in LABELLINGS:
             return len(number_calls(programs, method).batches())
         nowhere = torch.device("meta")
-        graph = Graph(method, nowhere, patterns=self._patterns)
+        graph = Graph(method, nowhere)
         images = graph.given(torch.empty(len(programs), self.executor.grid.width, device=nowhere))
         self._recorded.results(graph, images, programs)
         return len(graph.schedule())
@@ -248,6 +257,9 @@ def load(settings: ProgramExecutorSettings, seed: int) -> tuple[list[Question], 
         if given.shape[1:] != (channels, side, side):
             wanted = f"feature_channels and side ask for {channels} x {side} x {side}"
             raise ValueError(f"{settings.features}: features of {given.shape[1:]}, but {wanted}")
+        last = max(question.image for question in questions)
+        if last >= given.shape[0]:
+            raise ValueError(f"{settings.features}: {given.shape[0]} images, but questions are about {last}")
         return questions, given
     if not painted and not settings.scenes:
         return questions, RandomImages(channels, side, seed)

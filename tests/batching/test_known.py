@@ -47,4 +47,4 @@ def test_a_grouped_product_is_each_groups_own(device):
 
 
 def test_where_there_is_no_grouped_product_it_is_said_why():
-    assert "no grouped product on cpu" in why_not_grouped(torch.device("cpu"), torch.int64, 16, 32)
+    assert "no grouped product of 16 x 32 on cpu" in why_not_grouped(torch.device("cpu"), torch.int64, 16, 32)

@@ -10,6 +10,7 @@ from torch import Tensor
 from parser.batching.levels import Integers
 from parser.batching.operations.layout import Read, Step
 from parser.batching.operations.operation import ALL, Batch, Operation
+from parser.batching.transfer import to_device
 
 
 class Runner:
@@ -50,7 +51,7 @@ class Runner:
         """[len(rows), width] A copy of some values."""
         if not len(rows):
             return torch.empty(0, width, device=self._device, dtype=self._dtype)
-        return self._values[width].index_select(0, torch.from_numpy(rows).to(self._device))
+        return self._values[width].index_select(0, to_device(torch.from_numpy(rows), self._device))
 
     @torch.no_grad()
     def backward(self, rows: Integers, gradient: Tensor) -> list[Tensor]:
@@ -64,7 +65,9 @@ class Runner:
         gradients = {width: torch.zeros_like(values) for width, values in self._values.items()}
         if len(rows):
             at_values = gradients[gradient.shape[1]]
-            at_values.index_add_(0, torch.from_numpy(rows).to(self._device), gradient.to(at_values.dtype))
+            at_values.index_add_(
+                0, to_device(torch.from_numpy(rows), self._device), gradient.to(at_values.dtype)
+            )
             self._flow_back(gradients)
         return [gradients[width][start : start + count] for width, start, count in self._given]
 
