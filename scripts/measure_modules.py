@@ -1,7 +1,8 @@
-"""What pooling calls of a program executor's modules can gain here: the bound for `levels` over `none`.
+"""What pooling calls of a program executor's modules can gain here: about the bound for `levels` over `none`.
 
-A residual block is timed, forward and backward, for calls of more and more images, each by itself, its memory
-warm. From that follows how long the calls of a batch take if nothing but the modules cost time.
+Modules are timed for more and more images, each by itself, its memory warm: forward, backward to the images,
+and the weights' gradients, which a step computes for all of a module's images at once. From that follows how
+long the calls of a batch take if nothing but the modules cost time.
 
 python scripts/measure_modules.py configs/speed/levels.yaml programs --batch-sizes 64 640
 """
@@ -12,53 +13,63 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from parser.batching.operations.operation import Batch
+from parser.batching.operations.operation import Batch, Operation
 from parser.config_file import read_settings
 from parser.machine import tune_process
-from parser.networks.image_blocks import ApplyResidual, Grid, ResidualBlock, arranged
-from parser.networks.program_executor import LABELLINGS, number_calls
-from parser.plugins.program_executor import ProgramExecutorSettings, load, prepare_question
+from parser.networks.image_blocks import operation_of
+from parser.networks.program_executor import LABELLINGS, ProgramCalls, ProgramExecutor, number_calls
+from parser.plugins.program_executor import ProgramExecutorSettings, load, prepare_question, sizes_of
 from parser.plugins.support.training import cut
 from parser.speed.settings import SpeedConfig
 
 IMAGES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+PARTS = ("forward", "backward", "weights")
 ROUNDS = 5
 SECONDS = 0.02
 """Of one timing, at least."""
+BATCHES = 8
+"""That stand for an epoch."""
 
 
-class TimedBlock:
-    """Seconds of a residual block's forward and backward pass, for calls of different numbers of images."""
+class Seconds:
+    """Of a module, for different numbers of images."""
 
-    def __init__(self, grid: Grid):
-        block = ResidualBlock(grid.channels)
-        block.first.weight.data, block.second.weight.data = map(
-            arranged, (block.first.weight, block.second.weight)
+    def __init__(self, operation: Operation, arguments: int):
+        (width,) = operation.outputs
+        found = [_seconds(operation, torch.randn(arguments + 1, images, width)) for images in IMAGES]
+        self.per_image = np.array(found).T / np.array(IMAGES)  # [parts, numbers of images]
+
+    def of(self, part: int, calls: Sequence[int]) -> float:
+        """calls: images of each. Per image as in between those measured, and as of the largest beyond."""
+        images = np.array(calls, np.int64)
+        return float((images * np.interp(images, IMAGES, self.per_image[part])).sum())
+
+
+def _seconds(operation: Operation, rows: torch.Tensor) -> tuple[float, float, float]:
+    """rows: [arguments + 1, images, width], the inputs, and the gradient at the output."""
+    *inputs, gradient = rows
+    batch = Batch(inputs, [torch.empty_like(gradient)], None)
+
+    def forward() -> None:
+        operation.forward(batch)
+
+    with torch.no_grad():
+        forward()
+        kept = operation.backward(batch, [gradient]).kept
+        return (
+            fastest(forward),
+            fastest(lambda: operation.backward(batch, [gradient])),
+            fastest(lambda: operation.accumulate([kept])),
         )
-        self._operation, self._grid = ApplyResidual(block, grid), grid
-
-    def seconds(self, images: int) -> tuple[float, float]:
-        """Forward, and backward with the weights' gradients."""
-        given, gradient = torch.randn(2, images, self._grid.width)
-        batch = Batch([given], [torch.empty_like(given)], None)
-
-        def forward() -> None:
-            with torch.no_grad():
-                self._operation.forward(batch)
-
-        def backward() -> None:
-            with torch.no_grad():
-                self._operation.accumulate([self._operation.backward(batch, [gradient]).kept])
-
-        return fastest(forward), fastest(backward)
 
 
-def fastest(run: Callable[[], None]) -> float:
+def fastest(run: Callable[[], object]) -> float:
     run()
     found = []
     for _ in range(ROUNDS):
@@ -70,19 +81,33 @@ def fastest(run: Callable[[], None]) -> float:
     return min(found)
 
 
-def call_sizes(settings: ProgramExecutorSettings, method: str, batch_size: int) -> list[int]:
-    """Of all calls of an epoch's first batches."""
-    questions, _ = load(settings, seed=1)
-    programs = [prepare_question(question).calls for question in questions]
-    batches = cut(programs, batch_size)[:8]
-    return [len(which) for batch in batches for which in number_calls(batch, method).batches()]
+class Modules(NamedTuple):
+    unary: Seconds
+    binary: Seconds
 
+    @classmethod
+    def timed(cls, executor: ProgramExecutor) -> Modules:
+        blocks, grid = executor.blocks, executor.grid
+        return cls(*(Seconds(*operation_of(block, grid)) for block in (blocks[0], blocks[-1])))
 
-def seconds_of_calls(sizes: Sequence[int], seconds: NDArray[np.float64]) -> float:
-    """seconds: of calls of IMAGES; per image in between these, and as of the largest beyond."""
-    per_image = seconds / np.array(IMAGES)
-    calls = np.array(sizes)
-    return float((calls * np.interp(calls, IMAGES, per_image)).sum())
+    def seconds(
+        self, batches: Sequence[Sequence[ProgramCalls]], labelling: str | None, unary: int
+    ) -> NDArray[np.float64]:
+        """[parts] Of the calls of some batches; labelling None: each call by itself.
+
+        unary: how many modules are, which come first.
+        """
+        total = np.zeros(len(PARTS))
+        for batch in batches:
+            numbered = number_calls(batch, labelling or LABELLINGS[0])
+            images = np.bincount(numbered.module)
+            calls = [(int(numbered.module[which[0]]), len(which)) for which in numbered.batches()]
+            by_part = (calls, calls, list(enumerate(images)))
+            for part, sized in enumerate(by_part):
+                for is_binary, module in enumerate(self):
+                    sizes = [size for number, size in sized if (number >= unary) == is_binary]
+                    total[part] += module.of(part, sizes if labelling else [1] * sum(sizes))
+        return total
 
 
 def main() -> None:
@@ -96,22 +121,27 @@ def main() -> None:
     torch.set_num_threads(1)
     tune_process()
     config = read_settings(given.config, SpeedConfig)
+    if given.experiment not in config.experiments:
+        known = ", ".join(config.experiments)
+        arguments.error(f"{given.config} has no experiment {given.experiment!r}, but {known}")
     settings = ProgramExecutorSettings.model_validate(config.experiments[given.experiment].settings)
-    block = TimedBlock(Grid(settings.channels, settings.side))
-    times = np.array([block.seconds(images) for images in IMAGES])  # [calls, forward and backward]
-    for images, (forward, backward) in zip(IMAGES, 1e6 * times / np.array(IMAGES)[:, None], strict=True):
-        print(f"{images:4} images  forward {forward:8.1f}  backward {backward:8.1f} us each")
-    for batch_size in given.batch_sizes:
-        for method in LABELLINGS:
-            sizes = call_sizes(settings, method, batch_size)
-            gains = [
-                seconds_of_calls([1] * sum(sizes), part) / seconds_of_calls(sizes, part)
-                for part in (*times.T, times.sum(1))
-            ]
+    questions, _ = load(settings, seed=config.seed)
+    programs = [prepare_question(question).calls for question in questions]
+    executor = ProgramExecutor(sizes_of(settings)).arranged_for(torch.device("cpu"))
+    modules = Modules.timed(executor)
+    for name, module in zip(Modules._fields, modules, strict=True):
+        for images, each in zip(IMAGES, 1e6 * module.per_image.T, strict=True):
+            times = "  ".join(f"{part} {time:8.1f}" for part, time in zip(PARTS, each, strict=True))
+            print(f"{name:6} {images:4} images  {times} us each")
+    for size in given.batch_sizes:
+        batches = cut(programs, size)[:BATCHES]
+        alone = modules.seconds(batches, None, executor.sizes.unary)
+        for labelling in LABELLINGS:
+            together = modules.seconds(batches, labelling, executor.sizes.unary)
+            forward, backward = alone[0] / together[0], alone[1:].sum() / together[1:].sum()
             print(
-                f"{method:8} at {batch_size:4}: {sum(sizes) / len(sizes):5.1f} images a call; modules "
-                f"at most {gains[0]:.2f} times as fast as alone forward, {gains[1]:.2f} backward, "
-                f"{gains[2]:.2f} both"
+                f"{labelling:8} at {size:4}: modules about {forward:.2f} times as fast as alone forward, "
+                f"{backward:.2f} backward, {alone.sum() / together.sum():.2f} both"
             )
 
 

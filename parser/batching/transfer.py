@@ -1,4 +1,4 @@
-"""Sending integers to the device without waiting for it."""
+"""Sending to the device without waiting for it."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from parser.batching.forest import Forest
 from parser.batching.operations.graph import Graph
 from parser.batching.operations.writer import Value
 from parser.batching.product import linear
+from parser.batching.transfer import to_device
 from parser.networks.forest_lstm import forest_lstm
 from parser.networks.lstm_operations import Grain, LSTMTemplates, lstm_templates
 
@@ -105,13 +106,14 @@ def over_sequences(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Ten
     inputs: [frames, in], one sequence after the other.
     """
     forests = [forest.to(inputs.device) for forest in _chains(torch.tensor(lengths))]
+    places = [[to_device(which, inputs.device) for which in (each.order, each.position)] for each in forests]
     for layer in range(lstm.num_layers):
         states = []
-        for forest, direction in zip(forests, DIRECTIONS, strict=True):
+        for forest, (order, position), direction in zip(forests, places, DIRECTIONS, strict=True):
             weight_in, weight, bias = _weights(lstm, layer, direction)
-            gates = linear(inputs.index_select(0, forest.order.to(inputs.device)), weight_in, bias)
+            gates = linear(inputs.index_select(0, order), weight_in, bias)
             hidden = forest_lstm(gates, weight, forest)
-            states.append(hidden.index_select(0, forest.position.to(inputs.device)))
+            states.append(hidden.index_select(0, position))
         inputs = torch.cat(states, dim=1)
     return inputs
 
@@ -133,7 +135,7 @@ def over_sequences_by_library(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[i
     packed = nn.utils.rnn.pack_sequence(inputs.split(list(lengths)), enforce_sorted=False)
     states, _ = nn.utils.rnn.pad_packed_sequence(lstm(packed)[0], batch_first=True)
     is_frame = torch.arange(states.shape[1]) < torch.tensor(lengths)[:, None]
-    return states[is_frame.to(states.device)]
+    return states[to_device(is_frame, states.device)]
 
 
 def ends(lengths: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -144,4 +146,4 @@ def ends(lengths: Sequence[int]) -> tuple[Tensor, Tensor]:
 
 def flat(sequences: Sequence[Sequence[int]], device: torch.device) -> Tensor:
     """[numbers] One sequence after the other."""
-    return torch.tensor(list(chain.from_iterable(sequences))).to(device)
+    return to_device(torch.tensor(list(chain.from_iterable(sequences))), device)

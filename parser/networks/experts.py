@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from parser.batching.known import Groups, Runs, grouped_product
+from parser.batching.groups import Groups, Runs, grouped_product
 from parser.batching.product import linear, write_product
 from parser.batching.transfer import to_device
 
@@ -231,7 +231,7 @@ class _InRuns(Calls):
     ) -> tuple[Tensor, Weights]:
         at_hidden = torch.empty_like(hidden)  # [calls, hidden]
         self._through(gradient, weights.second, at_hidden)
-        at_hidden.mul_(hidden.sign())
+        at_hidden = torch.ops.aten.threshold_backward(at_hidden, hidden, 0)
         if at_rows is not None:
             self._through(at_hidden, weights.first, at_rows)
         used = sorted(set(self._runs.modules))
@@ -301,7 +301,7 @@ class _AsOne(Calls):
         """The experts are as many as may have been called: some that were not get gradients of zero."""
         ends = self._groups.ends
         at_hidden = grouped_product(gradient, weights.second.mT, ends)  # [calls, hidden]
-        at_hidden.mul_(hidden.sign())
+        at_hidden = torch.ops.aten.threshold_backward(at_hidden, hidden, 0)
         if at_rows is not None:
             at_rows.copy_(grouped_product(at_hidden, weights.first.mT, ends))
         used = self._perhaps_used()

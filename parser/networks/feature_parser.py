@@ -20,6 +20,7 @@ from parser.batching.operations.parameterised import Lookup
 from parser.batching.operations.template import Template
 from parser.batching.operations.writer import Index, Value, Writer
 from parser.batching.product import linear
+from parser.batching.transfer import to_device
 from parser.networks.bilstm import (
     RecordedBiLSTM,
     bilstm,
@@ -80,11 +81,12 @@ class FeatureParser(nn.Module):
         starts = np.cumsum([0, *(len(sentence.words) for sentence in sentences)])
         for rows, shown in decisions:
             places = np.where(shown == NOTHING, len(vectors), starts[rows, None] + shown)
-            features = table[torch.from_numpy(places).to(device)].flatten(1)
+            features = table[to_device(torch.from_numpy(places), device)].flatten(1)
             middle = torch.tanh(linear(features, self.middle.weight, self.middle.bias))
             scores = linear(middle, self.scores.weight, self.scores.bias)
             chosen = decisions.take(scores.detach().cpu().double().numpy())
-            losses.append(hinge(scores[chosen.places], torch.from_numpy(chosen.pairs).to(device)).sum())
+            pairs = to_device(torch.from_numpy(chosen.pairs), device)
+            losses.append(hinge(scores[chosen.places], pairs).sum())
         return torch.stack(losses).sum()
 
 

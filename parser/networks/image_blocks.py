@@ -135,6 +135,14 @@ class ApplyJoining(_OnImages):
         _add_gradients(self._join, self._grid.images(at_image), self._both.images(both))
 
 
+def operation_of(block: nn.Module, grid: Grid) -> tuple[Operation, int]:
+    """That of either block, and how many images it takes."""
+    if isinstance(block, ResidualBlock):
+        return ApplyResidual(block, grid), 1
+    assert isinstance(block, JoiningBlock)
+    return ApplyJoining(block, grid), 2
+
+
 def _residual(block: ResidualBlock, image: Tensor, output: Tensor) -> Tensor:
     """Write the output; returns what lies between the convolutions. All: [rows, channels, side, side]."""
     inner = block.first(image).relu_()

@@ -20,12 +20,11 @@ from parser.batching.operations.operation import Operation
 from parser.batching.operations.template import Template
 from parser.batching.operations.writer import Value
 from parser.networks.image_blocks import (
-    ApplyJoining,
-    ApplyResidual,
     Grid,
     JoiningBlock,
     ResidualBlock,
     channels_last,
+    operation_of,
     rows,
 )
 
@@ -199,10 +198,8 @@ class RecordedExecutor:
 
 
 def _template(block: nn.Module, grid: Grid, wrap: Callable[[Operation], Operation]) -> Template:
-    if isinstance(block, ResidualBlock):
-        return Template.of(wrap(ApplyResidual(block, grid)), (grid.width,))
-    assert isinstance(block, JoiningBlock)
-    return Template.of(wrap(ApplyJoining(block, grid)), (grid.width,) * 2)
+    operation, images = operation_of(block, grid)
+    return Template.of(wrap(operation), (grid.width,) * images)
 
 
 def results_by_slices(executor: ProgramExecutor, images: Tensor, numbered: Numbered) -> Tensor:

@@ -18,6 +18,7 @@ from parser.batching.operations.parameterised import Lookup
 from parser.batching.operations.template import Template
 from parser.batching.operations.writer import Index, Value, Writer
 from parser.batching.product import linear
+from parser.batching.transfer import to_device
 from parser.networks.bilstm import (
     RecordedBiLSTM,
     bilstm,
@@ -72,10 +73,10 @@ class Tagger(nn.Module):
         if spelled:
             characters = self.characters[flat(spelled, device)]  # [characters, character_size]
             states = run(self.speller, characters, list(map(len, spelled)))  # [characters, word_size]
-            first, last = (place.to(device) for place in ends(list(map(len, spelled))))
+            first, last = (to_device(place, device) for place in ends(list(map(len, spelled))))
             forward, backward = states.chunk(2, dim=1)
             vectors = vectors.index_copy(
-                0, torch.tensor(places).to(device), torch.cat([forward[last], backward[first]], dim=1)
+                0, to_device(torch.tensor(places), device), torch.cat([forward[last], backward[first]], dim=1)
             )
         states = run(self.reader, vectors, [len(sentence.words) for sentence in sentences])
         if self.middle:

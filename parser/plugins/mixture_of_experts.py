@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from parser.batching.known import why_not_grouped
+from parser.batching.groups import why_not_grouped
 from parser.config import Settings
 from parser.networks.experts import METHODS, Around, Experts, ExpertSizes
 from parser.plugins import CELLS, CELLS_BACKWARD, Mode, Setup, Work

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from parser.batching import product
-from parser.batching.known import why_not_grouped
+from parser.batching.groups import why_not_grouped
 from parser.networks.experts import METHODS, Around, Experts, ExpertSizes
 
 SIZES = ExpertSizes(experts=7, inputs=8, hidden=12, outputs=16)

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.batching.known import Groups, Runs, grouped_product, why_not_grouped
+from parser.batching.groups import Groups, Runs, grouped_product, why_not_grouped
 
 DEVICE = torch.device(os.environ.get("PARSER_TEST_DEVICE", "cpu"))
 MODULES = 6
