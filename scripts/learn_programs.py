@@ -1,8 +1,10 @@
 """Train a program executor on CLEVR's questions, and print its accuracy on others, kind by kind.
 
-Beside it, what the most frequent answer of each kind reaches; every batching method learns the same.
+Beside it, what the most frequent answer of each kind reaches; every batching method learns the same. What is
+learned is lessons, some of an image's questions with all that can be asked on the way to their answers;
+what is scored is the questions of the file.
 
-python scripts/learn_programs.py data/clevr --methods levels none --epochs 2
+python scripts/learn_programs.py data/clevr --methods levels none --epochs 60
 """
 
 from __future__ import annotations
@@ -18,15 +20,29 @@ from typing import Any, NamedTuple
 
 import torch
 
+from parser.config import data_path
+from parser.datasets.clevr.lessons import make_lesson
 from parser.datasets.clevr.programs import Question
+from parser.datasets.clevr.scenes import Scene, read_scenes
 from parser.machine import choose_device, tune_process
 from parser.networks.program_executor import LEVELS
 from parser.plugins import Mode, Setup
-from parser.plugins.program_executor import ProgramExecutorPlugin, ProgramExecutorSettings
+from parser.plugins.program_executor import (
+    Example,
+    ProgramExecutorPlugin,
+    ProgramExecutorSettings,
+    prepare_lesson,
+)
+from parser.plugins.support.training import cut
 
 METHODS = ProgramExecutorPlugin.methods["train"]
-BATCH = 32
-SIZES = {"feature_channels": 32, "channels": 32, "projected": 32, "hidden": 64, "learning_rate": 1e-3}
+IMAGES = 8
+"""Of a batch of lessons."""
+QUESTIONS = 3
+"""Of a lesson."""
+VALIDATED = 64
+"""Questions of a batch."""
+SIZES = {"feature_channels": 32, "channels": 32, "projected": 64, "hidden": 128, "learning_rate": 1e-3}
 
 
 class Accuracy(NamedTuple):
@@ -37,34 +53,47 @@ class Accuracy(NamedTuple):
         return f"{self.right / self.questions:7.2%}"
 
 
-def learn(plugin: ProgramExecutorPlugin, validation: ProgramExecutorPlugin, epochs: int, method: str) -> None:
-    """validation: the same plugin over other questions; it is given the weights that are learned."""
-    for epoch in range(1, epochs + 1):
+class Lessons:
+    """Other questions together in every epoch, the same for every method."""
+
+    def __init__(self, questions: Sequence[Question], scenes: Mapping[int, Scene]):
+        self._of_image: dict[int, list[Question]] = defaultdict(list)
+        for question in questions:
+            self._of_image[question.image].append(question)
+        self._scenes = scenes
+
+    def epoch(self, number: int) -> list[list[Example]]:
+        """Batches of lessons, one about each image."""
+        draw = random.Random(number)
+        images = list(self._of_image)
+        draw.shuffle(images)
+        return cut([self._lesson(image, draw) for image in images], IMAGES)
+
+    def _lesson(self, image: int, draw: random.Random) -> Example:
+        questions = self._of_image[image]
+        chosen = draw.sample(questions, min(QUESTIONS, len(questions)))
+        return prepare_lesson(make_lesson(chosen, self._scenes[image], draw))
+
+
+def learn(plugin: ProgramExecutorPlugin, lessons: Lessons, epochs: range, method: str) -> None:
+    for epoch in epochs:
+        batches = lessons.epoch(epoch)
         began = time.perf_counter()
-        batches = plugin.batches()
-        random.Random(epoch).shuffle(batches)
         for batch in batches:
             plugin.run(batch)
         seconds = time.perf_counter() - began
-        validation.executor.load_state_dict(plugin.executor.state_dict())
-        found = accuracy(validation)
-        total = Accuracy(*map(sum, zip(*found.values(), strict=True)))
-        speed = len(plugin.examples) / seconds
-        print(f"{method:>8}  epoch {epoch:3}  val accuracy {total}  {speed:,.0f} questions/s", flush=True)
-    table(found, majority(plugin.questions, validation.questions))
+        speed = sum(len(example.answers) for batch in batches for example in batch) / seconds
+        print(f"{method:>8}  epoch {epoch:3}  {seconds:6.1f} s  {speed:,.0f} answers/s", flush=True)
 
 
 def accuracy(validation: ProgramExecutorPlugin) -> dict[str, Accuracy]:
     """Of each kind of question."""
     counts: dict[str, list[bool]] = defaultdict(list)
-    size = validation.setup.batch_size
-    for start in range(0, len(validation.examples), size):
-        batch = validation.examples[start : start + size]
-        predicted = validation.scores(batch).argmax(1).tolist()
-        for question, example, answer in zip(
-            validation.questions[start : start + size], batch, predicted, strict=True
-        ):
-            counts[question.kind].append(answer == example.answer)
+    both = zip(validation.questions, validation.examples, strict=True)
+    for batch in cut(list(both), VALIDATED):
+        predicted = validation.scores([example for _, example in batch]).argmax(1).tolist()
+        for (question, example), answer in zip(batch, predicted, strict=True):
+            counts[question.kind].append((answer,) == example.answers)
     return {kind: Accuracy(sum(right), len(right)) for kind, right in counts.items()}
 
 
@@ -73,13 +102,19 @@ def majority(train: Sequence[Question], validation: Sequence[Question]) -> dict[
     answers: dict[str, Counter[str]] = defaultdict(Counter)
     for question in train:
         answers[question.kind][question.answer] += 1
-    right = Counter(q.kind for q in validation if q.answer == answers[q.kind].most_common(1)[0][0])
+    best = {kind: max(counted, key=counted.__getitem__) for kind, counted in answers.items()}
+    right = Counter(q.kind for q in validation if q.answer == best.get(q.kind))
     return {kind: Accuracy(right[kind], count) for kind, count in Counter(q.kind for q in validation).items()}
 
 
 def table(found: Mapping[str, Accuracy], guessed: Mapping[str, Accuracy]) -> None:
     for kind in sorted(found):
         print(f"  {kind:16} {found[kind]}  majority {guessed[kind]}  of {found[kind].questions} questions")
+    print(f"  {'all':16} {total(found)}  majority {total(guessed)}", flush=True)
+
+
+def total(of_kinds: Mapping[str, Accuracy]) -> Accuracy:
+    return Accuracy(*map(sum, zip(*of_kinds.values(), strict=True)))
 
 
 def prepared(folder: Path, part: str, method: str, sizes: Mapping[str, Any]) -> ProgramExecutorPlugin:
@@ -88,8 +123,7 @@ def prepared(folder: Path, part: str, method: str, sizes: Mapping[str, Any]) -> 
     settings = ProgramExecutorSettings(questions=questions, scenes=scenes, **sizes)
     plugin = ProgramExecutorPlugin()
     mode: Mode = "train" if part == "train" else "infer"
-    device = choose_device("auto")
-    plugin.prepare(Setup(settings, method, mode, BATCH, device, 1, lambda _: nullcontext()))
+    plugin.prepare(Setup(settings, method, mode, 1, choose_device("auto"), 1, lambda _: nullcontext()))
     return plugin
 
 
@@ -100,18 +134,35 @@ def _file(folder: Path, part: str, what: str) -> str:
     raise ValueError(f"{folder}: no CLEVR_{part}_{what}*.json")
 
 
+def compare(folder: Path, methods: Sequence[str], epochs: int, validate_every: int) -> None:
+    """Raises ValueError for files that are missing or broken."""
+    validation = prepared(folder, "val", LEVELS, SIZES)
+    scenes = read_scenes(Path(data_path(_file(folder, "train", "scenes"))))
+    for method in methods:
+        plugin = prepared(folder, "train", method, SIZES)
+        lessons = Lessons(plugin.questions, scenes)
+        guessed = majority(plugin.questions, validation.questions)
+        for first in range(1, epochs + 1, validate_every):
+            learn(plugin, lessons, range(first, min(first + validate_every, epochs + 1)), method)
+            validation.executor.load_state_dict(plugin.executor.state_dict())
+            table(accuracy(validation), guessed)
+
+
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("folder", type=Path, help="with CLEVR_{train,val}_{questions,scenes}*.json")
     arguments.add_argument("--methods", nargs="+", choices=METHODS, default=["levels", "none"])
-    arguments.add_argument("--epochs", type=int, default=1)
+    arguments.add_argument("--epochs", type=int, default=60, help="of a lesson for each image")
+    arguments.add_argument("--validate-every", type=int, default=10, help="epochs")
     given = arguments.parse_args()
     torch.set_num_threads(1)
     tune_process()
-    for method in given.methods:
-        train = prepared(given.folder, "train", method, SIZES)
-        validation = prepared(given.folder, "val", LEVELS, SIZES)
-        learn(train, validation, given.epochs, method)
+    try:
+        compare(given.folder, given.methods, given.epochs, given.validate_every)
+    except ValueError as error:
+        arguments.error(str(error))
 
 
 if __name__ == "__main__":

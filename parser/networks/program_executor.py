@@ -54,18 +54,21 @@ class ExecutorSizes:
 
 @dataclass(frozen=True)
 class ProgramCalls:
-    """A program's calls of modules, those before others that these use. [calls] each.
+    """A program's calls of modules, those before others that these use.
 
-    Value 0 is the image, value n + 1 what call n gives; the last call gives the program's result.
+    Value 0 is the image, value n + 1 what call n gives.
     """
 
     module: Integers
+    """[calls]"""
     first: Integers
-    """The value that each is given."""
+    """[calls] The value that each is given."""
     second: Integers
-    """The other value that it is given; of unary modules -1."""
+    """[calls] The other value that it is given; of unary modules -1."""
     depth: Integers
-    """The greatest distance from the program's root."""
+    """[calls] The greatest distance from a root, a call that no other uses."""
+    results: Integers
+    """[results] The values that are asked for."""
 
 
 class ProgramExecutor(nn.Module):
@@ -100,7 +103,7 @@ class ProgramExecutor(nn.Module):
         return convert_conv2d_weight_memory_format(self.to(device), order)
 
     def scores(self, results: Tensor) -> Tensor:
-        """[programs, answers] results: [programs, width] rows of images."""
+        """[results, answers] results: [results, width] rows of images."""
         return self.classifier(self.grid.images(results))
 
 
@@ -138,12 +141,13 @@ class Numbered(NamedTuple):
     level: Integers
     """[calls]"""
     results: Integers
-    """[programs] The values that are theirs."""
+    """[results] The values that are asked for, program by program."""
+    programs: int
 
     @property
     def number(self) -> Integers:
         """[calls] Of the value that each gives."""
-        return len(self.results) + np.arange(len(self.module))
+        return self.programs + np.arange(len(self.module))
 
     def batches(self) -> list[Integers]:
         """Calls of one level and module together."""
@@ -154,15 +158,23 @@ def number_calls(programs: Sequence[ProgramCalls], labelling: str) -> Numbered:
     """labelling: one of `LABELLINGS`."""
     sizes = np.array([len(calls.module) for calls in programs])
     start = len(programs) + np.cumsum(sizes) - sizes  # of each program, the value that its first call gives
-    example, first = np.repeat(np.arange(len(programs)), sizes), np.repeat(start, sizes)
-    own = np.concatenate([np.stack([calls.first, calls.second], 1) for calls in programs])  # [calls, 2]
-    given = np.where(own == 0, example[:, None], own - 1 + first[:, None])
+
+    def numbered(own: list[Integers]) -> Integers:
+        """Values of each program, which are together its own."""
+        counts = list(map(len, own))
+        program, first = np.repeat(np.arange(len(programs)), counts), np.repeat(start, counts)
+        values = np.concatenate(own)
+        return np.where(values == 0, program, values - 1 + first)
+
+    arguments = ([calls.first for calls in programs], [calls.second for calls in programs])
+    given = np.stack([numbered(own) for own in arguments], axis=1)  # [calls, 2]
     if labelling == LEVELS:
         level = -np.concatenate([calls.depth for calls in programs])
     else:
         level = np.concatenate([np.arange(size) for size in sizes])
-    results = np.where(sizes > 0, start + sizes - 1, np.arange(len(programs)))
-    return Numbered(np.concatenate([calls.module for calls in programs]), given, level, results)
+    results = numbered([calls.results for calls in programs])
+    module = np.concatenate([calls.module for calls in programs])
+    return Numbered(module, given, level, results, len(programs))
 
 
 class RecordedExecutor:
@@ -173,16 +185,20 @@ class RecordedExecutor:
         self._templates = [_template(block, executor.grid, wrap) for block in executor.blocks]
 
     def results(self, graph: Graph, images: Sequence[Value], programs: Sequence[ProgramCalls]) -> list[Value]:
-        """Of each program. images: of each, that of its question."""
-        return [self._result(graph, image, calls) for image, calls in zip(images, programs, strict=True)]
+        """Program by program. images: of each, that of its question."""
+        return [
+            value
+            for image, calls in zip(images, programs, strict=True)
+            for value in self._results(graph, image, calls)
+        ]
 
-    def _result(self, graph: Graph, image: Value, calls: ProgramCalls) -> Value:
+    def _results(self, graph: Graph, image: Value, calls: ProgramCalls) -> list[Value]:
         values = [image]
         columns = (calls.module.tolist(), calls.first.tolist(), calls.second.tolist())
         for module, *places in zip(*columns, strict=True):
             template = self._templates[module]
             values += graph.apply(template, [values[place] for place in places[: template.arguments]])
-        return values[-1]
+        return [values[place] for place in calls.results.tolist()]
 
     def calls(self, numbered: Numbered) -> list[Applications]:
         """As `KnownComputation` takes them."""
@@ -203,7 +219,7 @@ def _template(block: nn.Module, grid: Grid, wrap: Callable[[Operation], Operatio
 
 
 def results_by_slices(executor: ProgramExecutor, images: Tensor, numbered: Numbered) -> Tensor:
-    """[programs, width] As the paper's authors do it: rows are put together by `cat`, taken apart by slices.
+    """[results, width] As the paper's authors do it: rows are put together by `cat`, taken apart by slices.
 
     Differentiated by torch, which for each slice fills a tensor of zeros as large as the whole batch: the
     backward pass writes as many elements as the square of a call's rows. images: [programs, channels, side,

@@ -17,7 +17,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from parser.batching.levels import Integers, depths
@@ -31,6 +31,7 @@ from parser.batching.transfer import to_device
 from parser.config import Settings, data_path
 from parser.datasets.clevr.features import Features
 from parser.datasets.clevr.images import Images, PaintedImages, RandomImages
+from parser.datasets.clevr.lessons import Lesson
 from parser.datasets.clevr.made import make_questions
 from parser.datasets.clevr.programs import (
     ANSWERS,
@@ -88,10 +89,20 @@ class ProgramExecutorSettings(Settings):
     hidden: int = Field(64, gt=0)
     learning_rate: float = Field(1e-4, gt=0)
 
+    @model_validator(mode="after")
+    def _one_kind_of_images(self) -> ProgramExecutorSettings:
+        for name, path in (("features", self.features), ("scenes", self.scenes)):
+            if path and not self.questions:
+                raise ValueError(f"{name}: {path} needs questions about it; without, scenes are made, too")
+        if self.features and self.scenes:
+            raise ValueError("features and scenes: images are read from the one or painted from the other")
+        return self
+
 
 class Example(NamedTuple):
     calls: ProgramCalls
-    answer: int
+    answers: tuple[int, ...]
+    """Of its results."""
     image: int
 
 
@@ -175,13 +186,13 @@ class ProgramExecutorPlugin:
 
     @torch.no_grad()
     def scores(self, batch: Sequence[Example]) -> Tensor:
-        """[questions, answers]"""
+        """[results, answers]"""
         features, computation, values = self._execute(batch)
         with self.setup.phase("forward"):
             return self.executor.scores(computation.rows(values, features.shape[1]))
 
     def _execute(self, batch: Sequence[Example]) -> tuple[Tensor, Computation, Sequence[Value]]:
-        """The stem's features [questions, width], and the values that are the programs' results."""
+        """The stem's features [questions, width], and the values that are asked for."""
         phase = self.setup.phase
         with phase("data"):
             images = self._images_of(batch)
@@ -216,7 +227,7 @@ class ProgramExecutorPlugin:
         return arranged(to_device(images, self.setup.device))
 
     def _loss(self, results: Tensor, batch: Sequence[Example]) -> Tensor:
-        answers = torch.tensor([example.answer for example in batch])
+        answers = torch.tensor([answer for example in batch for answer in example.answers])
         scores = self.executor.scores(results)
         return F.cross_entropy(scores, to_device(answers, scores.device), reduction="sum")
 
@@ -270,11 +281,18 @@ def load(settings: ProgramExecutorSettings, seed: int) -> tuple[list[Question], 
 
 
 def prepare_question(question: Question) -> Example:
-    return Example(prepare_program(question.program), ANSWERS.index(question.answer), question.image)
+    return prepare_lesson(
+        Lesson(question.program, (len(question.program) - 1,), (question.answer,), question.image)
+    )
 
 
-def prepare_program(program: Program) -> ProgramCalls:
-    """Scenes are the image itself, and no calls."""
+def prepare_lesson(lesson: Lesson) -> Example:
+    answers = tuple(ANSWERS.index(answer) for answer in lesson.answers)
+    return Example(prepare_program(lesson.program, lesson.asked), answers, lesson.image)
+
+
+def prepare_program(program: Program, asked: Sequence[int]) -> ProgramCalls:
+    """asked: the nodes whose results are. Scenes are the image itself, and no calls."""
     value: dict[int, int] = {}  # of each node
     module: list[int] = []
     given: list[list[int]] = []
@@ -284,7 +302,8 @@ def prepare_program(program: Program) -> ProgramCalls:
             module.append(MODULES.index(name))
             given.append([*(value[other] for other in inputs), -1][:2])
     first, second = np.array(given, np.int64).reshape(-1, 2).T
-    return ProgramCalls(np.array(module, np.int64), first, second, _depths(first, second))
+    results = np.array([value[node] for node in asked], np.int64)
+    return ProgramCalls(np.array(module, np.int64), first, second, _depths(first, second), results)
 
 
 def _depths(first: Integers, second: Integers) -> Integers:
@@ -309,7 +328,7 @@ def sizes_of(settings: ProgramExecutorSettings) -> ExecutorSizes:
 
 
 def operations(sizes: ExecutorSizes, calls: ProgramCalls, training: bool) -> float:
-    """Floating-point operations of the products of a question's forward and, in training, backward pass."""
+    """Floating-point operations of the products of a program's forward and, in training, backward pass."""
     channels, cells, pooled = sizes.channels, sizes.side**2, (sizes.side // 2) ** 2
     convolution = 9 * channels * channels * cells
     first = 9 * sizes.features * channels * cells
@@ -321,7 +340,7 @@ def operations(sizes: ExecutorSizes, calls: ProgramCalls, training: bool) -> flo
     classifier = channels * sizes.projected * cells + sizes.hidden * (
         sizes.projected * pooled + sizes.answers
     )
-    forward = 2.0 * (stem + modules + classifier)
+    forward = 2.0 * (stem + modules + len(calls.results) * classifier)
     # Backward there are two products for each, but nobody asks for the gradient at the image.
     return 3 * forward - 2.0 * first if training else forward
 

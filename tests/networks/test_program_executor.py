@@ -36,26 +36,28 @@ def small_executor() -> ProgramExecutor:
     return ProgramExecutor(SIZES).double().arranged_for(DEVICE)
 
 
-def calls_of(nodes: list[tuple[int, int, int]]) -> ProgramCalls:
-    """nodes: module, first value, second value or -1."""
+def calls_of(nodes: list[tuple[int, int, int]], results: tuple[int, ...] = ()) -> ProgramCalls:
+    """nodes: module, first value, second value or -1; results: none for the last call's."""
     module, first, second = np.array(nodes, np.int64).reshape(-1, 3).T
     used, user = np.concatenate([first, second]) - 1, np.tile(np.arange(len(nodes)), 2)
-    return ProgramCalls(module, first, second, depths(len(nodes), used[used >= 0], user[used >= 0]))
+    depth = depths(len(nodes), used[used >= 0], user[used >= 0])
+    return ProgramCalls(module, first, second, depth, np.array(results or (len(nodes),), np.int64))
 
 
 @st.composite
 def programs(draw):
-    """Some calls may be used several times, and some never."""
+    """Some calls may be used several times, and some never; any of them may be asked for, and several."""
     nodes = []
     for number in range(draw(st.integers(0, 7))):
         module = draw(st.integers(0, 4))
         second = draw(st.integers(0, number)) if module >= SIZES.unary else -1
         nodes.append((module, draw(st.integers(0, number)), second))
-    return calls_of(nodes)
+    values = st.integers(0, len(nodes))
+    return calls_of(nodes, tuple(draw(st.lists(values, min_size=1, max_size=4))))
 
 
 def plain_results(executor: ProgramExecutor, images: Tensor, batch: list[ProgramCalls]) -> Tensor:
-    """[programs, width]"""
+    """[results, width]"""
 
     def value(calls: ProgramCalls, image: Tensor, number: int) -> Tensor:
         if number == 0:
@@ -66,8 +68,9 @@ def plain_results(executor: ProgramExecutor, images: Tensor, batch: list[Program
 
     return torch.cat(
         [
-            rows(value(calls, image[None], len(calls.module)))
+            rows(value(calls, image[None], result))
             for calls, image in zip(batch, images, strict=True)
+            for result in calls.results
         ]
     )
 

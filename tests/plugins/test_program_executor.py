@@ -41,12 +41,14 @@ def test_the_plugin_does_all_that_it_must():
 
 def test_a_scene_is_the_image_and_no_call():
     things = program("filter_color[red]", program(SCENE))
-    calls = prepare_program(program("union", things, program("relate[left]", program("unique", things))))
+    whole = program("union", things, program("relate[left]", program("unique", things)))
+    calls = prepare_program(whole, asked=(len(whole) - 1, 0))
     names = [MODULES[module] for module in calls.module]
     assert names == ["filter_color[red]", "filter_color[red]", "unique", "relate[left]", "union"]
     assert calls.first.tolist() == [0, 0, 2, 3, 1]
     assert calls.second.tolist() == [-1, -1, -1, -1, 4]
     assert calls.depth.tolist() == [1, 3, 2, 1, 0]
+    assert calls.results.tolist() == [5, 0]
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -80,32 +82,49 @@ def test_calls_are_counted_beside_their_bounds():
     assert calls["levels"] < calls["none"] > calls["columns"]
 
 
-def test_features_are_read_where_they_are_given(tmp_path):
-    path = tmp_path / "features.h5"
-    features = np.random.default_rng(1).random((2, 3, 4, 4), np.float32)
-    with h5py.File(path, "w") as file:
-        file["features"] = features
-    _, images = load(SmallSettings(features=str(path)), seed=1)
-    assert (images.of([1, 0, 1]).numpy() == features[[1, 0, 1]]).all()
-    with pytest.raises(ValueError, match=r"features of \(2?,? ?3, 4, 4\), but .* 5 x 4 x 4"):
-        load(SmallSettings(features=str(path), feature_channels=5), seed=1)
-
-
-def test_questions_of_a_file_need_their_scenes(tmp_path):
+def questions_file(folder, image):
+    """One question about that image."""
     question = {
-        "image_index": 7,
+        "image_index": image,
         "answer": "yes",
         "program": [
             {"function": "scene", "inputs": [], "value_inputs": []},
             {"function": "exist", "inputs": [0], "value_inputs": []},
         ],
     }
-    questions, scenes = tmp_path / "questions.json", tmp_path / "scenes.json"
-    questions.write_text(json.dumps({"questions": [question]}))
+    path = folder / "questions.json"
+    path.write_text(json.dumps({"questions": [question]}))
+    return str(path)
+
+
+def test_features_are_read_where_they_are_given(tmp_path):
+    path = tmp_path / "features.h5"
+    features = np.random.default_rng(1).random((2, 3, 4, 4), np.float32)
+    with h5py.File(path, "w") as file:
+        file["features"] = features
+    questions = questions_file(tmp_path, image=1)
+    _, images = load(SmallSettings(questions=questions, features=str(path)), seed=1)
+    assert (images.of([1, 0, 1]).numpy() == features[[1, 0, 1]]).all()
+    with pytest.raises(ValueError, match=r"features of \(2?,? ?3, 4, 4\), but .* 5 x 4 x 4"):
+        load(SmallSettings(questions=questions, features=str(path), feature_channels=5), seed=1)
+    with pytest.raises(ValueError, match="2 images, but questions are about 2"):
+        load(SmallSettings(questions=questions_file(tmp_path, image=2), features=str(path)), seed=1)
+
+
+@pytest.mark.parametrize(
+    "given", [{"features": "f"}, {"scenes": "s"}, {"questions": "q", "features": "f", "scenes": "s"}]
+)
+def test_images_come_from_one_place(given):
+    with pytest.raises(ValueError, match=r"needs questions|the one or painted"):
+        ProgramExecutorSettings(**given)
+
+
+def test_questions_of_a_file_need_their_scenes(tmp_path):
+    questions, scenes = questions_file(tmp_path, image=7), tmp_path / "scenes.json"
     scenes.write_text(json.dumps({"scenes": []}))
-    _, images = load(SmallSettings(questions=str(questions)), seed=1)
+    _, images = load(SmallSettings(questions=questions), seed=1)
     assert images.of([7, 7]).shape == (2, 3, 4, 4)  # noise
     with pytest.raises(ValueError, match="no scene of image 7, which questions are about"):
-        load(SmallSettings(questions=str(questions), scenes=str(scenes)), seed=1)
+        load(SmallSettings(questions=questions, scenes=str(scenes)), seed=1)
     plugin = SmallExecutor()
     assert plugin.skip(setup_of(plugin, questions=str(tmp_path / "none.json"))).startswith("no file")

@@ -28,13 +28,18 @@ def answer(program: Program, scene: Scene) -> str:
 
     Raises NotUniqueError as `unique` does, and ValueError for a function that can do nothing with its inputs.
     """
-    results: list[Result] = []
-    for module, inputs in zip(program.modules, program.inputs, strict=True):
-        results.append(apply(module, [results[node] for node in inputs], scene))
-    result = results[-1]
+    result = results(program, scene)[-1]
     if isinstance(result, frozenset | One):
         raise ValueError(f"{program.modules[-1]} gives things, and no answer")
     return spoken(result)
+
+
+def results(program: Program, scene: Scene) -> list[Result]:
+    """Of each node; raises as `answer` does."""
+    found: list[Result] = []
+    for module, inputs in zip(program.modules, program.inputs, strict=True):
+        found.append(apply(module, [found[node] for node in inputs], scene))
+    return found
 
 
 def apply(module: str, inputs: Sequence[Result], scene: Scene) -> Result:
