@@ -36,8 +36,8 @@ def make_lesson(questions: Sequence[Question], scene: Scene, draw: random.Random
             asked.append(merged.node(_about(found, draw), (node,)))
     asked = sorted(set(asked))
     program = merged.program()
-    found = results(program, scene)
-    return Lesson(program, tuple(asked), tuple(spoken(found[node]) for node in asked), questions[0].image)
+    answers = results(program, scene)
+    return Lesson(program, tuple(asked), tuple(spoken(answers[node]) for node in asked), questions[0].image)
 
 
 def _about(found: Result, draw: random.Random) -> str:
