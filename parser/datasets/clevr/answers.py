@@ -28,9 +28,13 @@ def answer(program: Program, scene: Scene) -> str:
 
     Raises NotUniqueError as `unique` does, and ValueError for a function that can do nothing with its inputs.
     """
-    result = results(program, scene)[-1]
+    return in_words(results(program, scene)[-1], program.modules[-1])
+
+
+def in_words(result: Result, module: str) -> str:
+    """The answer that the module gives; raises ValueError if it gives things."""
     if isinstance(result, frozenset | One):
-        raise ValueError(f"{program.modules[-1]} gives things, and no answer")
+        raise ValueError(f"{module} gives things, and no answer")
     return spoken(result)
 
 

@@ -10,8 +10,8 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from parser.datasets.clevr.answers import One, Result, results
-from parser.datasets.clevr.programs import ATTRIBUTES, Program, Question, spoken
+from parser.datasets.clevr.answers import One, Result, in_words, results
+from parser.datasets.clevr.programs import ATTRIBUTES, Program, Question
 from parser.datasets.clevr.scenes import Scene
 
 
@@ -37,7 +37,8 @@ def make_lesson(questions: Sequence[Question], scene: Scene, draw: random.Random
     asked = sorted(set(asked))
     program = merged.program()
     answers = results(program, scene)
-    return Lesson(program, tuple(asked), tuple(spoken(answers[node]) for node in asked), questions[0].image)
+    spoken = tuple(in_words(answers[node], program.modules[node]) for node in asked)
+    return Lesson(program, tuple(asked), spoken, questions[0].image)
 
 
 def _about(found: Result, draw: random.Random) -> str:
