@@ -1,0 +1,140 @@
+"""Nodes that make one message of several, or several of one (section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from parser.batching.messages.message import Message, Send, State, back, onward
+from parser.batching.messages.node import Node
+from parser.batching.messages.payload import Payload, rows_apart, rows_together
+
+
+class Concatenate(Node):
+    """One message of one from each input, with the same state: their tensors side by side in the payload."""
+
+    def __init__(self, inputs: int = 2):
+        self.inputs = inputs
+        self._waiting: dict[State, dict[int, Payload]] = {}
+        self._widths: dict[State, list[int]] = {}
+
+    def forward(self, port: int, message: Message) -> list[Send]:
+        state = message.state
+        parts = self._waiting.setdefault(state, {})
+        parts[port] = message.payload
+        if len(parts) < self.inputs:
+            return []
+        ordered = [self._waiting[state][place] for place in range(self.inputs)]
+        del self._waiting[state]
+        if message.training:
+            self._widths[state] = list(map(len, ordered))
+        return onward(message._replace(payload=sum(ordered, ())))
+
+    def backward(self, port: int, message: Message) -> list[Send]:
+        widths = self._widths.pop(message.state)
+        return [
+            Send(False, place, message._replace(payload=part))
+            for place, part in enumerate(_apart(message.payload, widths))
+        ]
+
+    def held(self) -> int:
+        return len(self._waiting) + len(self._widths)
+
+
+class Split(Node):
+    """To each output some of the payload's tensors."""
+
+    def __init__(self, widths: Sequence[int]):
+        """widths: how many tensors each output gets."""
+        self._widths, self.outputs = tuple(widths), len(widths)
+        self._waiting: dict[State, dict[int, Payload]] = {}
+
+    def forward(self, port: int, message: Message) -> list[Send]:
+        return [
+            Send(True, output, message._replace(payload=part))
+            for output, part in enumerate(_apart(message.payload, self._widths))
+        ]
+
+    def backward(self, port: int, message: Message) -> list[Send]:
+        parts = self._waiting.setdefault(message.state, {})
+        parts[port] = message.payload
+        if len(parts) < self.outputs:
+            return []
+        del self._waiting[message.state]
+        whole: Payload = sum((parts[place] for place in range(self.outputs)), ())
+        return back(message._replace(payload=whole))
+
+    def held(self) -> int:
+        return len(self._waiting)
+
+
+def _apart(payload: Payload, widths: Sequence[int]) -> list[Payload]:
+    ends = [sum(widths[: place + 1]) for place in range(len(widths))]
+    return [payload[end - width : end] for end, width in zip(ends, widths, strict=True)]
+
+
+class Group(Node):
+    """One message of all that belong together: their rows under each other, in the order of their states."""
+
+    def __init__(self, group: Callable[[State], State], size: Callable[[State], int]):
+        """group: the state of the message that a member goes into; size: of such, how many members it has."""
+        self._group, self._size = group, size
+        self._waiting: dict[State, dict[State, Payload]] = {}
+        self._members: dict[State, list[tuple[State, int]]] = {}
+
+    def forward(self, port: int, message: Message) -> list[Send]:
+        group = self._group(message.state)
+        members = self._waiting.setdefault(group, {})
+        members[message.state] = message.payload
+        if len(members) < self._size(group):
+            return []
+        ordered = sorted(self._waiting.pop(group).items(), key=lambda member: member[0])
+        if message.training:
+            self._members[group] = [(state, _rows(payload)) for state, payload in ordered]
+        payload = rows_together([payload for _, payload in ordered])
+        return onward(Message(payload, group, message.training))
+
+    def backward(self, port: int, message: Message) -> list[Send]:
+        members = self._members.pop(message.state)
+        parts = rows_apart(message.payload, [rows for _, rows in members])
+        return [Send(False, 0, Message(part, state)) for (state, _), part in zip(members, parts, strict=True)]
+
+    def held(self) -> int:
+        return len(self._waiting) + len(self._members)
+
+
+class Ungroup(Node):
+    """A message for each part of one message's rows."""
+
+    def __init__(self, parts: Callable[[State], Sequence[tuple[State, int]]]):
+        """parts: their states and how many rows each has, in the order of the rows."""
+        self._parts = parts
+        self._origin: dict[State, State] = {}
+        self._waiting: dict[State, dict[State, Payload]] = {}
+
+    def forward(self, port: int, message: Message) -> list[Send]:
+        parts = self._parts(message.state)
+        if message.training:
+            self._origin.update((state, message.state) for state, _ in parts)
+            self._waiting[message.state] = {}
+        payloads = rows_apart(message.payload, [rows for _, rows in parts])
+        return [
+            Send(True, 0, Message(payload, state, message.training))
+            for (state, _), payload in zip(parts, payloads, strict=True)
+        ]
+
+    def backward(self, port: int, message: Message) -> list[Send]:
+        origin = self._origin.pop(message.state)
+        found = self._waiting[origin]
+        found[message.state] = message.payload
+        parts = self._parts(origin)
+        if len(found) < len(parts):
+            return []
+        del self._waiting[origin]
+        return back(Message(rows_together([found[state] for state, _ in parts]), origin))
+
+    def held(self) -> int:
+        return len(self._origin) + len(self._waiting)
+
+
+def _rows(payload: Payload) -> int:
+    return next(len(tensor) for tensor in payload if tensor is not None)

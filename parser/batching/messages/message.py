@@ -1,0 +1,43 @@
+"""What nodes exchange."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class State(NamedTuple):
+    """Whom a message is about. A node never sends two messages forward with the same state."""
+
+    instance: int
+    position: tuple[int, ...] = ()
+    """Counters, to which a model gives their meaning: the step of a loop, a node of a tree."""
+
+    def at(self, *position: int) -> State:
+        return self._replace(position=position)
+
+
+class Message(NamedTuple):
+    """Forward some values; backward the gradients at the same, None where nothing flows."""
+
+    payload: tuple[Tensor | None, ...]
+    state: State
+    training: bool = True
+    """Whether a message with gradients and the same state will come back."""
+
+
+class Send(NamedTuple):
+    """A message that a node sends: forward from one of its outputs, or backward from one of its inputs."""
+
+    forward: bool
+    port: int
+    message: Message
+
+
+def onward(message: Message, port: int = 0) -> list[Send]:
+    return [Send(True, port, message)]
+
+
+def back(message: Message, port: int = 0) -> list[Send]:
+    return [Send(False, port, message)]

@@ -1,0 +1,100 @@
+"""Nodes that look at states alone: conditions, joins, and changes of the state (section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from parser.batching.messages.message import Message, Send, State, back, onward
+from parser.batching.messages.node import Node
+from parser.batching.messages.payload import Sum
+
+
+class Condition(Node):
+    """Sends each message to the output that its state chooses."""
+
+    def __init__(self, choose: Callable[[State], int], outputs: int = 2):
+        self._choose, self.outputs = choose, outputs
+
+    def forward(self, port: int, message: Message) -> list[Send]:
+        return onward(message, self._choose(message.state))
+
+    def backward(self, port: int, message: Message) -> list[Send]:
+        return back(message)
+
+
+class Join(Node):
+    """Passes on what comes from anywhere, and remembers from where."""
+
+    def __init__(self, inputs: int = 2):
+        self.inputs = inputs
+        self._origin: dict[State, int] = {}
+
+    def forward(self, port: int, message: Message) -> list[Send]:
+        if message.training:
+            self._origin[message.state] = port
+        return onward(message)
+
+    def backward(self, port: int, message: Message) -> list[Send]:
+        return back(message, self._origin.pop(message.state))
+
+    def held(self) -> int:
+        return len(self._origin)
+
+
+class ChangeState(Node):
+    """Changes the state by a function that can be undone."""
+
+    def __init__(self, change: Callable[[State], State], undo: Callable[[State], State]):
+        self._change, self._undo = change, undo
+
+    def forward(self, port: int, message: Message) -> list[Send]:
+        return onward(message._replace(state=self._change(message.state)))
+
+    def backward(self, port: int, message: Message) -> list[Send]:
+        return back(message._replace(state=self._undo(message.state)))
+
+
+class Broadcast(Node):
+    """The same message to all outputs; their gradients are summed."""
+
+    def __init__(self, outputs: int):
+        self.outputs = outputs
+        self._sums: dict[State, Sum] = {}
+
+    def forward(self, port: int, message: Message) -> list[Send]:
+        return [Send(True, output, message) for output in range(self.outputs)]
+
+    def backward(self, port: int, message: Message) -> list[Send]:
+        total = self._sums.setdefault(message.state, Sum(self.outputs))
+        if not total.add(message.payload):
+            return []
+        return back(message._replace(payload=self._sums.pop(message.state).payload))
+
+    def held(self) -> int:
+        return len(self._sums)
+
+
+class FlatMap(Node):
+    """The same payload with each of several states; their gradients are summed."""
+
+    def __init__(self, states: Callable[[State], Sequence[State]]):
+        """states: at least one, different ones for different states that are given."""
+        self._states = states
+        self._origin: dict[State, State] = {}
+        self._sums: dict[State, Sum] = {}
+
+    def forward(self, port: int, message: Message) -> list[Send]:
+        states = self._states(message.state)
+        if message.training:
+            self._origin.update(dict.fromkeys(states, message.state))
+            self._sums[message.state] = Sum(len(states))
+        return [Send(True, 0, message._replace(state=state)) for state in states]
+
+    def backward(self, port: int, message: Message) -> list[Send]:
+        origin = self._origin.pop(message.state)
+        if not self._sums[origin].add(message.payload):
+            return []
+        return back(Message(self._sums.pop(origin).payload, origin))
+
+    def held(self) -> int:
+        return len(self._origin) + len(self._sums)

@@ -1,0 +1,192 @@
+"""Nodes that compute: functions, functions with parameters of their own, and losses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.optim import Optimizer
+
+from parser.batching.messages.message import Message, Send, State, back, onward
+from parser.batching.messages.node import Node
+from parser.batching.messages.payload import Payload
+
+Outputs = Tensor | tuple[Tensor, ...]
+
+
+class Transform(Node):
+    """A function without parameters of the payload; it may depend on the state."""
+
+    def __init__(self, function: Callable[..., Outputs]):
+        """function: of the state and the payload's tensors."""
+        self._function = function
+        self._kept: dict[State, _Computed] = {}
+
+    def forward(self, port: int, message: Message) -> list[Send]:
+        inputs, outputs = _computed(
+            lambda *tensors: self._function(message.state, *tensors), message.payload, message.training
+        )
+        if message.training:
+            self._kept[message.state] = _Computed(inputs, outputs)
+        return onward(message._replace(payload=_without_graph(outputs)))
+
+    def backward(self, port: int, message: Message) -> list[Send]:
+        inputs, outputs = self._kept.pop(message.state)
+        at_inputs, _ = _gradients(inputs, outputs, message.payload, ())
+        return back(message._replace(payload=at_inputs))
+
+    def held(self) -> int:
+        return len(self._kept)
+
+
+class Parameterised(Node):
+    """A module whose parameters are this node's own, and are changed as soon as enough gradients are there.
+
+    A message goes back through the weights by which it came, whatever has become of them since: its gradients
+    are exact for those, and are added to the others'. By how many updates they are late is counted.
+    """
+
+    def __init__(
+        self, module: nn.Module, optimizer: Callable[[Iterable[nn.Parameter]], Optimizer], update_after: int
+    ):
+        """update_after: the gradients of so many messages are summed for an update (min_update_frequency)."""
+        self.module, self._update_after = module, update_after
+        self._names, self._parameters = zip(*module.named_parameters(), strict=True)
+        self._optimizer = optimizer(self._parameters)
+        self._kept: dict[State, tuple[_Computed, tuple[Tensor, ...], int]] = {}
+        self._gathered = 0
+        self.updates = 0
+        self.staleness: Counter[int] = Counter()
+        """Of gradients: by how many updates they were late."""
+        self.refresh()
+
+    def refresh(self) -> None:
+        """To be called when somebody else has changed the parameters."""
+        self._weights = tuple(weight.detach().clone().requires_grad_() for weight in self._parameters)
+
+    def forward(self, port: int, message: Message) -> list[Send]:
+        weights = self._weights
+        named = dict(zip(self._names, weights, strict=True))
+        inputs, outputs = _computed(
+            lambda *tensors: functional_call(self.module, named, tensors), message.payload, message.training
+        )
+        if message.training:
+            self._kept[message.state] = _Computed(inputs, outputs), weights, self.updates
+        return onward(message._replace(payload=_without_graph(outputs)))
+
+    def backward(self, port: int, message: Message) -> list[Send]:
+        (inputs, outputs), weights, updates = self._kept.pop(message.state)
+        at_inputs, at_weights = _gradients(inputs, outputs, message.payload, weights)
+        for weight, gradient in zip(self._parameters, at_weights, strict=True):
+            if gradient is not None:
+                weight.grad = gradient if weight.grad is None else weight.grad.add_(gradient)
+        self.staleness[self.updates - updates] += 1
+        self._gathered += 1
+        if self._gathered >= self._update_after:
+            self.update()
+        return back(message._replace(payload=at_inputs))
+
+    def update(self) -> None:
+        """By the gradients that are gathered, if there are any."""
+        if not self._gathered:
+            return
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+        self._gathered = 0
+        self.updates += 1
+        self.refresh()
+
+    def held(self) -> int:
+        return len(self._kept)
+
+
+class Losses(NamedTuple):
+    loss: Tensor
+    """[] The mean of the examples' losses, which is differentiated."""
+    right: int
+    examples: int
+
+
+class Loss(Node):
+    """Compares what the network says (input 0) with what is right (input 1), and sends the gradients back.
+
+    Its output says how good it was: the loss, how many examples were right, and how many there were.
+    """
+
+    inputs = 2
+
+    def __init__(self, loss: Callable[..., Losses]):
+        """loss: of the tensors of both payloads."""
+        self._loss = loss
+        self._waiting: dict[State, Message] = {}
+
+    def forward(self, port: int, message: Message) -> list[Send]:
+        other = self._waiting.pop(message.state, None)
+        if other is None:
+            self._waiting[message.state] = message
+            return []
+        said, expected = (message, other) if port == 0 else (other, message)
+        inputs = _leaves(said.payload, message.training)
+        with torch.set_grad_enabled(message.training):
+            loss, right, examples = self._loss(*inputs, *expected.payload)
+        report = torch.tensor([loss.item() * examples, right, examples])
+        sends = onward(Message((report,), message.state, training=False))
+        if message.training:
+            at_inputs, _ = _gradients(inputs, (loss,), (torch.ones_like(loss),), ())
+            nothing: Payload = (None,) * len(expected.payload)
+            sends += back(said._replace(payload=at_inputs), 0) + back(expected._replace(payload=nothing), 1)
+        return sends
+
+    def backward(self, port: int, message: Message) -> list[Send]:
+        raise AssertionError("reports are not answered")
+
+    def held(self) -> int:
+        return len(self._waiting)
+
+
+class _Computed(NamedTuple):
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+
+def _computed(function: Callable[..., Outputs], payload: Payload, training: bool) -> _Computed:
+    inputs = _leaves(payload, training)
+    with torch.set_grad_enabled(training):
+        outputs = function(*inputs)
+    return _Computed(inputs, (outputs,) if isinstance(outputs, Tensor) else outputs)
+
+
+def _leaves(payload: Payload, training: bool) -> tuple[Tensor, ...]:
+    """Of a graph of their own."""
+    assert all(tensor is not None for tensor in payload), "gradients, where values are expected"
+    return tuple(
+        tensor.detach().requires_grad_(training and tensor.requires_grad)
+        for tensor in payload
+        if tensor is not None
+    )
+
+
+def _without_graph(outputs: Sequence[Tensor]) -> Payload:
+    return tuple(output.detach().requires_grad_(output.requires_grad) for output in outputs)
+
+
+def _gradients(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], at_outputs: Payload, weights: Sequence[Tensor]
+) -> tuple[Payload, Payload]:
+    """At the inputs, and at the weights; None where nothing flows."""
+    flowing = [
+        (output, gradient)
+        for output, gradient in zip(outputs, at_outputs, strict=True)
+        if gradient is not None and output.requires_grad
+    ]
+    tops, at_tops = [top for top, _ in flowing], [gradient for _, gradient in flowing]
+    wanted = [tensor for tensor in (*inputs, *weights) if tensor.requires_grad]
+    if not flowing or not wanted:
+        return (None,) * len(inputs), (None,) * len(weights)
+    found = iter(torch.autograd.grad(tops, wanted, at_tops, allow_unused=True))
+    gradients = tuple(next(found) if tensor.requires_grad else None for tensor in (*inputs, *weights))
+    return gradients[: len(inputs)], gradients[len(inputs) :]

@@ -1,0 +1,179 @@
+"""Nodes by themselves: what they send on, what they send back, and that nothing stays."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from parser.batching.messages.checked import Checked
+from parser.batching.messages.grouping import Concatenate, Group, Split, Ungroup
+from parser.batching.messages.message import Message, Send, State
+from parser.batching.messages.routing import Broadcast, ChangeState, Condition, FlatMap, Join
+from parser.batching.messages.transforms import Parameterised, Transform
+
+ONE, TWO = State(1), State(2)
+
+
+def sent(sends: list[Send]) -> list[tuple[int, State, list[list[float]]]]:
+    """Port, state and the payload's tensors."""
+    return [
+        (port, message.state, [None if part is None else part.tolist() for part in message.payload])
+        for _, port, message in sends
+    ]
+
+
+def message(state: State, *payload: list[float]) -> Message:
+    return Message(tuple(map(torch.tensor, payload)), state)
+
+
+def test_a_condition_chooses_by_the_state():
+    node = Checked(Condition(lambda state: state.instance - 1))
+    for state in (ONE, TWO):
+        assert sent(node.forward(0, message(state, [1.0]))) == [(state.instance - 1, state, [[1.0]])]
+    assert sent(node.backward(1, message(TWO, [3.0]))) == [(0, TWO, [[3.0]])]
+    assert sent(node.backward(0, message(ONE, [4.0]))) == [(0, ONE, [[4.0]])]
+    assert node.held() == 0
+
+
+def test_a_join_sends_gradients_to_where_values_came_from():
+    node = Checked(Join(3))
+    node.forward(2, message(ONE, [1.0]))
+    node.forward(0, message(TWO, [1.0]))
+    assert node.node.held() == 2
+    assert sent(node.backward(0, message(ONE, [3.0]))) == [(2, ONE, [[3.0]])]
+    assert sent(node.backward(0, message(TWO, [3.0]))) == [(0, TWO, [[3.0]])]
+    assert node.held() == 0
+
+
+def test_a_state_is_changed_and_changed_back():
+    node = Checked(ChangeState(lambda s: s.at(*s.position, 7), lambda s: s.at(*s.position[:-1])))
+    ((_, state, _),) = sent(node.forward(0, message(ONE, [1.0])))
+    assert state == State(1, (7,))
+    assert sent(node.backward(0, message(state, [2.0]))) == [(0, ONE, [[2.0]])]
+
+
+def test_gradients_of_a_broadcast_are_summed():
+    node = Checked(Broadcast(3))
+    assert [port for port, _, _ in sent(node.forward(0, message(ONE, [1.0])))] == [0, 1, 2]
+    assert node.backward(2, message(ONE, [1.0])) == []
+    assert node.backward(0, Message((None,), ONE)) == []
+    assert sent(node.backward(1, message(ONE, [5.0]))) == [(0, ONE, [[6.0]])]
+    assert node.held() == 0
+
+
+def test_a_flat_map_copies_to_states_and_sums():
+    node = Checked(FlatMap(lambda state: [state.at(place) for place in range(2)]))
+    assert sent(node.forward(0, message(ONE, [1.0]))) == [
+        (0, State(1, (place,)), [[1.0]]) for place in (0, 1)
+    ]
+    assert node.backward(0, message(State(1, (1,)), [2.0])) == []
+    assert sent(node.backward(0, message(State(1, (0,)), [3.0]))) == [(0, ONE, [[5.0]])]
+    assert node.held() == 0
+
+
+def test_payloads_side_by_side_and_apart():
+    both = Checked(Concatenate(2))
+    assert both.forward(1, message(ONE, [3.0])) == []
+    assert both.forward(0, message(TWO, [9.0], [8.0])) == []
+    assert sent(both.forward(0, message(ONE, [1.0], [2.0]))) == [(0, ONE, [[1.0], [2.0], [3.0]])]
+    found = sent(both.backward(0, message(ONE, [4.0], [5.0], [6.0])))
+    assert found == [(0, ONE, [[4.0], [5.0]]), (1, ONE, [[6.0]])]
+    apart = Checked(Split([1, 2]))
+    found = sent(apart.forward(0, message(ONE, [1.0], [2.0], [3.0])))
+    assert found == [(0, ONE, [[1.0]]), (1, ONE, [[2.0], [3.0]])]
+    assert apart.backward(1, message(ONE, [5.0], [6.0])) == []
+    assert sent(apart.backward(0, message(ONE, [4.0]))) == [(0, ONE, [[4.0], [5.0], [6.0]])]
+    assert apart.held() == 0
+
+
+def test_a_group_is_in_the_order_of_states_whoever_comes_first():
+    node = Checked(Group(group=State.at, size=lambda state: 3))
+    assert node.forward(0, message(State(1, (2,)), [5.0, 6.0])) == []
+    assert node.forward(0, message(State(1, (0,)), [1.0])) == []
+    whole = sent(node.forward(0, message(State(1, (1,)), [2.0, 3.0, 4.0])))
+    assert whole == [(0, ONE, [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]])]
+    found = sent(node.backward(0, message(ONE, [10.0, 20.0, 30.0, 40.0, 50.0, 60.0])))
+    expected = [(0, [10.0]), (1, [20.0, 30.0, 40.0]), (2, [50.0, 60.0])]
+    assert found == [(0, State(1, (place,)), [part]) for place, part in expected]
+    assert node.held() == 0
+
+
+def test_rows_become_messages_and_their_gradients_one_again():
+    node = Checked(Ungroup(lambda state: [(state.at(0), 1), (state.at(1), 2)]))
+    found = sent(node.forward(0, message(ONE, [1.0, 2.0, 3.0])))
+    assert found == [(0, State(1, (0,)), [[1.0]]), (0, State(1, (1,)), [[2.0, 3.0]])]
+    assert node.backward(0, message(State(1, (1,)), [5.0, 6.0])) == []
+    assert sent(node.backward(0, message(State(1, (0,)), [4.0]))) == [(0, ONE, [[4.0, 5.0, 6.0]])]
+    assert node.held() == 0
+
+
+def test_a_transform_is_differentiated_where_somebody_wants_it():
+    node = Checked(Transform(lambda state, left, right: (left * right, state.instance * right)))
+    given = (torch.tensor([2.0], requires_grad=True), torch.tensor([3.0]))
+    assert sent(node.forward(0, Message(given, TWO))) == [(0, TWO, [[6.0], [6.0]])]
+    assert sent(node.backward(0, message(TWO, [1.0], [1.0]))) == [(0, TWO, [[3.0], None])]
+    assert node.held() == 0
+
+
+def test_who_wants_gradients_is_known_beyond_groups():
+    wanted = Message((torch.ones(1, requires_grad=True),), State(1, (0,)))
+    node = Group(State.at, lambda state: 1)
+    ((_, _, grouped),) = node.forward(0, wanted)
+    assert grouped.payload[0].requires_grad
+    assert grouped.payload[0].grad_fn is None
+    ((_, _, single),) = Ungroup(lambda state: [(state.at(0), 1)]).forward(0, grouped)
+    assert single.payload[0].requires_grad
+    assert single.payload[0].grad_fn is None
+
+
+def test_gradients_belong_to_the_weights_by_which_the_values_came():
+    layer = nn.Linear(1, 1, bias=False)
+    layer.weight.data.fill_(2.0)
+    node = Checked(Parameterised(layer, lambda weights: torch.optim.SGD(weights, lr=1.0), update_after=1))
+
+    def rows(value: float) -> tuple[Tensor]:
+        return (torch.tensor([[value]], requires_grad=True),)
+
+    for state in (ONE, TWO):
+        node.forward(0, Message(rows(5.0), state))
+    assert sent(node.backward(0, message(ONE, [[1.0]]))) == [(0, ONE, [[[2.0]]])]
+    assert layer.weight.item() == 2 - 5
+    # The weight is another now, but the second value came by the first.
+    assert sent(node.backward(0, message(TWO, [[1.0]]))) == [(0, TWO, [[[2.0]]])]
+    assert layer.weight.item() == 2 - 5 - 5
+    assert node.node.staleness == {0: 1, 1: 1}
+    assert sent(node.forward(0, Message(rows(1.0), ONE))) == [(0, ONE, [[[-8.0]]])]
+
+
+def test_updates_wait_for_enough_gradients():
+    layer = nn.Linear(1, 1, bias=False)
+    layer.weight.data.fill_(2.0)
+    node = Parameterised(layer, lambda weights: torch.optim.SGD(weights, lr=1.0), update_after=2)
+    for number, weight in ((1, 2.0), (2, -8.0), (3, -8.0)):
+        node.forward(0, Message((torch.tensor([[5.0]]),), State(number)))
+        assert sent(node.backward(0, message(State(number), [[1.0]]))) == [(0, State(number), [None])]
+        assert layer.weight.item() == weight
+    node.update()
+    assert layer.weight.item() == -13
+    node.update()
+    assert (layer.weight.item(), node.updates) == (-13, 2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda node: node.backward(0, message(ONE, [1.0])), "was not sent"),
+        (lambda node: [node.forward(0, message(ONE, [1.0])) for _ in range(2)], "was sent here twice"),
+    ],
+)
+def test_what_breaks_the_rules_is_told(wrong, says):
+    with pytest.raises(AssertionError, match=says):
+        wrong(Checked(Broadcast(2)))
+
+
+def test_a_state_that_is_sent_twice_is_told():
+    node = Checked(ChangeState(lambda _: ONE, lambda state: state))
+    node.forward(0, message(ONE, [1.0]))
+    with pytest.raises(AssertionError, match="is sent twice"):
+        node.forward(0, message(TWO, [1.0]))

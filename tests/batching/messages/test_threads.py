@@ -1,0 +1,183 @@
+"""Whole graphs in threads, against the same networks trained step by step."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from parser.batching.messages.checked import check_all
+from parser.batching.messages.controller import Controller, Entry, Instance, Report
+from parser.batching.messages.graph import CONTROLLER, MessageGraph
+from parser.batching.messages.message import State
+from parser.batching.messages.routing import ChangeState, Condition, Join
+from parser.batching.messages.threads import run
+from parser.batching.messages.transforms import Loss, Losses, Parameterised, Transform
+from parser.batching.messages.worker import NodeError
+
+SGD = partial(torch.optim.SGD, lr=0.1)
+
+
+def losses(scores: Tensor, labels: Tensor) -> Losses:
+    right = int((scores.argmax(1) == labels).sum())
+    return Losses(F.cross_entropy(scores, labels), right, len(labels))
+
+
+def two_layers() -> list[nn.Linear]:
+    torch.manual_seed(1)
+    return [nn.Linear(5, 7).double(), nn.Linear(7, 3).double()]
+
+
+def layers_in_a_row(first: nn.Module, second: nn.Module, update_after: int = 1) -> MessageGraph:
+    graph = MessageGraph()
+    graph.add(CONTROLLER, Controller(outputs=2))
+    graph.add("first", Parameterised(first, SGD, update_after), worker=0)
+    graph.add("relu", Transform(lambda _, rows: F.relu(rows)), worker=1)
+    graph.add("second", Parameterised(second, SGD, update_after), worker=1)
+    graph.add("loss", Loss(losses))
+    graph.chain(CONTROLLER, "first", "relu", "second", "loss", CONTROLLER)
+    graph.connect((CONTROLLER, 1), ("loss", 1))
+    check_all(graph)
+    return graph
+
+
+def examples(number: int) -> list[tuple[Tensor, Tensor]]:
+    generator = torch.Generator().manual_seed(2)
+    return [
+        (torch.randn(4, 5, generator=generator).double(), torch.randint(3, (4,), generator=generator))
+        for _ in range(number)
+    ]
+
+
+def instances(data: list[tuple[Tensor, Tensor]], training: bool = True) -> list[Instance]:
+    return [
+        Instance(number, [Entry(0, (rows,)), Entry(1, (labels,))], training=training)
+        for number, (rows, labels) in enumerate(data)
+    ]
+
+
+@pytest.mark.parametrize("update_after", [1, 3])
+def test_one_instance_at_a_time_is_plain_gradient_descent(update_after):
+    asynchronous, plain = two_layers(), two_layers()
+    reports: list[Report] = []
+    graph = layers_in_a_row(*asynchronous, update_after)
+    run(graph, instances(examples(12)), most=1, report=reports.append)
+    optimizer = SGD([weight for layer in plain for weight in layer.parameters()])
+    for number, (rows, labels) in enumerate(examples(12), 1):
+        scores = plain[1](F.relu(plain[0](rows)))
+        loss = F.cross_entropy(scores, labels)
+        loss.backward()
+        report = reports[number - 1]
+        assert (report.state, report.examples) == (State(number - 1), 4)
+        assert report.loss == pytest.approx(4 * loss.item())
+        assert report.right == int((scores.argmax(1) == labels).sum())
+        if number % update_after == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+    for found, expected in zip(asynchronous, plain, strict=True):
+        torch.testing.assert_close(list(found.parameters()), list(expected.parameters()))
+    assert graph.held() == {}
+
+
+def test_many_at_a_time_are_late_and_are_counted():
+    layers = two_layers()
+    graph = layers_in_a_row(*layers)
+    run(graph, instances(examples(50)), most=8, report=lambda _: None)
+    first = graph.nodes["first"].node
+    assert sum(first.staleness.values()) == first.updates == 50
+    assert 0 < max(first.staleness) < 8
+    assert graph.held() == {}
+
+
+def test_validation_leaves_the_weights_alone_and_is_reported():
+    layers, data = two_layers(), examples(3)
+    before = [weight.clone() for layer in layers for weight in layer.parameters()]
+    reports: list[Report] = []
+    run(layers_in_a_row(*layers), instances(data, training=False), 2, reports.append)
+    for report in reports:
+        rows, labels = data[report.state.instance]
+        scores = layers[1](F.relu(layers[0](rows)))
+        assert not report.training
+        assert report.loss == pytest.approx(4 * F.cross_entropy(scores, labels).item())
+    assert len(reports) == 3
+    assert all(map(torch.equal, before, [weight for layer in layers for weight in layer.parameters()]))
+
+
+def recurrent(cell: nn.Module, out: nn.Module, lengths: dict[int, int], update_after: int) -> MessageGraph:
+    """The cell as often as the instance's length says: the state counts."""
+    graph = MessageGraph()
+    graph.add(CONTROLLER, Controller(outputs=2))
+    graph.add("again", Join())
+    graph.add("cell", Parameterised(cell, SGD, update_after), worker=1)
+    graph.add("step", ChangeState(lambda s: s.at(s.position[0] + 1), lambda s: s.at(s.position[0] - 1)))
+    graph.add("done", Condition(lambda state: int(state.position[0] == lengths[state.instance])))
+    graph.add("out", Parameterised(out, SGD, 1))
+    graph.add(
+        "forget", ChangeState(lambda state: state.at(), lambda state: state.at(lengths[state.instance]))
+    )
+    graph.add("loss", Loss(losses))
+    graph.chain(CONTROLLER, "again", "cell", "step", "done")
+    graph.connect("done", ("again", 1))
+    graph.connect(("done", 1), "forget")
+    graph.chain("forget", "out", "loss", CONTROLLER)
+    graph.connect((CONTROLLER, 1), ("loss", 1))
+    check_all(graph)
+    return graph
+
+
+class Cell(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(5, 5).double()
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return torch.tanh(self.linear(rows))
+
+
+@pytest.mark.parametrize("most", [1, 4])
+def test_a_loop_is_an_edge_back(most):
+    torch.manual_seed(1)
+    cell, out = Cell(), nn.Linear(5, 3).double()
+    data = examples(6)
+    lengths = dict(enumerate([3] * 6 if most == 1 else [1, 4, 2, 5, 3, 1]))
+    graph = recurrent(cell, out, lengths, update_after=3)
+    torch.manual_seed(1)
+    plain, plain_out = Cell(), nn.Linear(5, 3).double()
+    started = [
+        Instance(number, [Entry(0, (rows,), (0,)), Entry(1, (labels,))])
+        for number, (rows, labels) in enumerate(data)
+    ]
+    run(graph, started, most, report=lambda _: None)
+    assert graph.held() == {}
+    if most > 1:
+        return
+    optimizer = SGD([*plain.parameters(), *plain_out.parameters()])
+    for number, (rows, labels) in enumerate(data):
+        for _ in range(lengths[number]):
+            rows = plain(rows)
+        optimizer.zero_grad()
+        F.cross_entropy(plain_out(rows), labels).backward()
+        optimizer.step()
+    for found, expected in ((cell, plain), (out, plain_out)):
+        torch.testing.assert_close(list(found.parameters()), list(expected.parameters()))
+
+
+def test_a_node_that_fails_ends_the_run_and_is_named():
+    graph = layers_in_a_row(*two_layers())
+    wrong = torch.zeros(4, 6, dtype=torch.double)
+    data = [*examples(3), (wrong, torch.zeros(4, dtype=torch.long)), *examples(3)]
+    with pytest.raises(NodeError, match="first, worker 0, State"):
+        run(graph, instances(data), most=2, report=lambda _: None)
+
+
+def test_no_two_instances_with_one_number():
+    twice = instances(examples(1)) * 2
+    with pytest.raises(ValueError, match="instance 0 is on its way already"):
+        run(layers_in_a_row(*two_layers()), twice, most=2, report=lambda _: None)
+
+
+def test_nothing_to_do():
+    run(layers_in_a_row(*two_layers()), [], most=2, report=lambda _: None)
