@@ -51,4 +51,4 @@ def _end(places: Places, place: tuple[int, State], wrong: str) -> None:
 
 def check_all(graph: MessageGraph) -> None:
     """Of all nodes but the controller, which counts what is open itself."""
-    graph.nodes.update((name, Checked(node)) for name, node in graph.nodes.items() if name != CONTROLLER)
+    graph.running.update((name, Checked(node)) for name, node in graph.nodes.items() if name != CONTROLLER)

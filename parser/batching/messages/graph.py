@@ -24,6 +24,8 @@ class MessageGraph:
     """Ports are named `node`, for the first one, or given as `("node", 1)`."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
+    running: dict[str, Node] = field(default_factory=dict)
+    """What gets the messages: the nodes, or what stands before them."""
     worker: dict[str, int] = field(default_factory=dict)
     """Of each node, by its number."""
     after: dict[Port, Port] = field(default_factory=dict)
@@ -34,7 +36,8 @@ class MessageGraph:
         """Raises ValueError for a name that is there already."""
         if name in self.nodes:
             raise ValueError(f"there is a node {name} already")
-        self.nodes[name], self.worker[name] = node, worker
+        self.nodes[name] = self.running[name] = node
+        self.worker[name] = worker
 
     def connect(self, source: str | tuple[str, int], target: str | tuple[str, int]) -> None:
         """An output with an input. Raises ValueError for one that is not there, or is connected already."""
@@ -74,7 +77,7 @@ class MessageGraph:
 
     def held(self) -> dict[str, int]:
         """Of each node that keeps something for messages that have not come, how many things."""
-        return {name: held for name, node in self.nodes.items() if (held := node.held())}
+        return {name: held for name, node in self.running.items() if (held := node.held())}
 
 
 def _port(given: str | tuple[str, int]) -> Port:

@@ -88,7 +88,7 @@ class Worker:
 
     def _work(self, delivery: Delivery) -> None:
         forward, to, message = delivery
-        node = self._graph.nodes[to.node]
+        node = self._graph.running[to.node]
         began = time.perf_counter()
         try:
             sends = (node.forward if forward else node.backward)(to.number, message)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
 import torch.nn.functional as F
+from message_graphs import SGD, examples, instances, layers_in_a_row, losses, two_layers
 from torch import Tensor, nn
 
 from parser.batching.messages.checked import check_all
@@ -15,48 +14,8 @@ from parser.batching.messages.graph import CONTROLLER, MessageGraph
 from parser.batching.messages.message import State
 from parser.batching.messages.routing import ChangeState, Condition, Join
 from parser.batching.messages.threads import run
-from parser.batching.messages.transforms import Loss, Losses, Parameterised, Transform
+from parser.batching.messages.transforms import Loss, Parameterised
 from parser.batching.messages.worker import NodeError
-
-SGD = partial(torch.optim.SGD, lr=0.1)
-
-
-def losses(scores: Tensor, labels: Tensor) -> Losses:
-    right = int((scores.argmax(1) == labels).sum())
-    return Losses(F.cross_entropy(scores, labels), right, len(labels))
-
-
-def two_layers() -> list[nn.Linear]:
-    torch.manual_seed(1)
-    return [nn.Linear(5, 7).double(), nn.Linear(7, 3).double()]
-
-
-def layers_in_a_row(first: nn.Module, second: nn.Module, update_after: int = 1) -> MessageGraph:
-    graph = MessageGraph()
-    graph.add(CONTROLLER, Controller(outputs=2))
-    graph.add("first", Parameterised(first, SGD, update_after), worker=0)
-    graph.add("relu", Transform(lambda _, rows: F.relu(rows)), worker=1)
-    graph.add("second", Parameterised(second, SGD, update_after), worker=1)
-    graph.add("loss", Loss(losses))
-    graph.chain(CONTROLLER, "first", "relu", "second", "loss", CONTROLLER)
-    graph.connect((CONTROLLER, 1), ("loss", 1))
-    check_all(graph)
-    return graph
-
-
-def examples(number: int) -> list[tuple[Tensor, Tensor]]:
-    generator = torch.Generator().manual_seed(2)
-    return [
-        (torch.randn(4, 5, generator=generator).double(), torch.randint(3, (4,), generator=generator))
-        for _ in range(number)
-    ]
-
-
-def instances(data: list[tuple[Tensor, Tensor]], training: bool = True) -> list[Instance]:
-    return [
-        Instance(number, [Entry(0, (rows,)), Entry(1, (labels,))], training=training)
-        for number, (rows, labels) in enumerate(data)
-    ]
 
 
 @pytest.mark.parametrize("update_after", [1, 3])
@@ -86,7 +45,7 @@ def test_many_at_a_time_are_late_and_are_counted():
     layers = two_layers()
     graph = layers_in_a_row(*layers)
     run(graph, instances(examples(50)), most=8, report=lambda _: None)
-    first = graph.nodes["first"].node
+    first = graph.nodes["first"]
     assert sum(first.staleness.values()) == first.updates == 50
     assert 0 < max(first.staleness) < 8
     assert graph.held() == {}

@@ -1,0 +1,106 @@
+"""The same graphs over gloo, a process for each worker."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from message_graphs import examples, instances, layers_in_a_row, two_layers
+
+from parser.batching.messages.controller import Instance
+from parser.batching.messages.processes import Processes
+from parser.batching.messages.threads import run
+
+
+def begin(rank: int, folder: Path) -> None:
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+
+
+def train(rank: int, folder: Path) -> None:
+    begin(rank, folder)
+    graph = layers_in_a_row(*(layers := two_layers()))
+    data = instances(examples(12)) if rank == 0 else []
+    losses: list[float] = []
+    with Processes() as processes:
+        for epoch in range(2):
+            renumbered = [each._replace(number=12 * epoch + each.number) for each in data]
+            processes.run(graph, renumbered, most=1, report=lambda report: losses.append(report.loss))
+        processes.run(
+            graph,
+            [each._replace(training=False) for each in data],
+            5,
+            lambda report: losses.append(report.loss),
+        )
+        assert graph.held() == {}
+        processes.share(graph)
+    torch.save((losses, [layer.state_dict() for layer in layers]), folder / f"{rank}.pt")
+    dist.destroy_process_group()
+
+
+def fail(rank: int, folder: Path) -> None:
+    """The second process is killed in the middle."""
+    begin(rank, folder)
+
+    def endless() -> list[Instance]:
+        for number in range(10**9):
+            yield instances(examples(1))[0]._replace(number=number)
+
+    graph = layers_in_a_row(*two_layers())
+    with Processes() as processes:
+        (folder / f"{rank}.ready").touch()
+        try:
+            processes.run(graph, endless(), 4, lambda _: None)
+        except RuntimeError as error:
+            (folder / "error").write_text(str(error))
+            os._exit(3)
+
+
+def started(target, folder: Path) -> list[SpawnProcess]:
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=target, args=(rank, folder)) for rank in range(2)]
+    for process in processes:
+        process.start()
+    return processes
+
+
+def joined(processes: list[SpawnProcess], seconds: float) -> list[int | None]:
+    deadline = time.monotonic() + seconds
+    for process in processes:
+        process.join(max(0, deadline - time.monotonic()))
+        process.kill()
+    return [process.exitcode for process in processes]
+
+
+def test_two_processes_do_what_two_threads_do(tmp_path):
+    processes = started(train, tmp_path)
+    assert joined(processes, 60) == [0, 0]
+    (losses, weights), (no_losses, same_weights) = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))
+    assert no_losses == []
+    layers = two_layers()
+    graph, data, expected = layers_in_a_row(*layers), instances(examples(12)), []
+    for training in (True, True, False):
+        run(graph, [each._replace(training=training) for each in data], 1, lambda r: expected.append(r.loss))
+    assert losses[:24] == pytest.approx(expected[:24])
+    assert sorted(losses[24:]) == pytest.approx(sorted(expected[24:]))
+    torch.testing.assert_close(weights, [layer.state_dict() for layer in layers])
+    torch.testing.assert_close(same_weights, weights)
+
+
+def test_a_process_that_dies_ends_the_run_and_is_named(tmp_path):
+    processes = started(fail, tmp_path)
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.glob("*.ready"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    os.kill(processes[1].pid, signal.SIGKILL)
+    assert joined(processes, 30)[0] == 3
+    assert "the process of worker 1 has failed or is lost" in (tmp_path / "error").read_text()
