@@ -9,7 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
-from parser.datasets.clevr.records import checked, field, image_index, index, read_records
+from parser.datasets.records import checked, field, image_index, index, read_records
 
 ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     "color": ("gray", "red", "blue", "green", "brown", "purple", "cyan", "yellow"),

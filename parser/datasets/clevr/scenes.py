@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from parser.datasets.clevr.programs import ATTRIBUTES, RELATIONS
-from parser.datasets.clevr.records import checked, field, image_index, index, read_records
+from parser.datasets.records import checked, field, image_index, index, read_records
 
 WIDTH, HEIGHT = 480, 320
 """Of the images, in pixels."""

@@ -1,0 +1,67 @@
+"""Lists of digits, each with an operation that reduces it to one digit (Gaunt et al. 2017, section 6)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+CLASSES = 10
+LONGEST = 9
+"""Digits of a list, so that a sequence has ten tokens at most: the first chooses the operation."""
+
+
+class Reduction(NamedTuple):
+    operation: int
+    """Its place in OPERATIONS."""
+    digits: tuple[int, ...]
+    result: int
+    """A digit, too."""
+
+
+def _mean(digits: Sequence[int]) -> Fraction:
+    """As a fraction: the float of a mean may lie beside the half at which rounding turns. Of none: 0."""
+    return Fraction(sum(digits), len(digits) or 1)
+
+
+def _even_minus_odd(digits: Sequence[int]) -> Fraction:
+    """What the mean at places 0, 2, 4 … has over that at places 1, 3, 5 …"""
+    return _mean(digits[0::2]) - _mean(digits[1::2])
+
+
+def _range(digits: Sequence[int]) -> int:
+    return max(digits) - min(digits)
+
+
+OPERATIONS: tuple[Callable[[Sequence[int]], Fraction | int], ...] = (_mean, _even_minus_odd, _range, len)
+
+
+def reduce(operation: int, digits: Sequence[int]) -> int:
+    """The exact result, rounded to the nearest integer, a half to the even one, and then taken modulo 10.
+
+    As Python has it, -3 is 7 modulo 10. Raises ValueError for an operation that there is not, for no digits,
+    and for what is no digit.
+    """
+    if not 0 <= operation < len(OPERATIONS):
+        raise ValueError(f"there is no operation {operation}: the last is {len(OPERATIONS) - 1}")
+    if not digits:
+        raise ValueError("a list needs one digit at least")
+    for digit in digits:
+        if not 0 <= digit <= 9:
+            raise ValueError(f"a list is of digits, and {digit} is none")
+    return round(OPERATIONS[operation](digits)) % CLASSES
+
+
+def make_reductions(number: int, seed: int, longest: int = LONGEST) -> list[Reduction]:
+    """Operations, lengths from 1 to longest, and digits are drawn evenly; the same for the same seed."""
+    if longest < 1:
+        raise ValueError(f"lists must have one digit at least, and not at most {longest}")
+    draw = random.Random(seed)
+    return [_reduction(draw, longest) for _ in range(number)]
+
+
+def _reduction(draw: random.Random, longest: int) -> Reduction:
+    operation = draw.randrange(len(OPERATIONS))
+    digits = tuple(draw.choices(range(10), k=draw.randint(1, longest)))
+    return Reduction(operation, digits, reduce(operation, digits))
