@@ -13,12 +13,12 @@ from parser.batching.messages.controller import Controller, Entry, Instance
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
 from parser.batching.messages.transforms import Loss, Losses, Parameterised, Transform
 
-SGD = partial(torch.optim.SGD, lr=0.1)
+SGD = partial(torch.optim.SGD, lr=0.02)
 
 
 def losses(scores: Tensor, labels: Tensor) -> Losses:
     right = int((scores.argmax(1) == labels).sum())
-    return Losses(F.cross_entropy(scores, labels), right, len(labels))
+    return Losses(F.cross_entropy(scores, labels, reduction="sum"), right, len(labels))
 
 
 def two_layers() -> list[nn.Linear]:

@@ -24,9 +24,10 @@ NO_BATCHING = "none"
 """The method that every plugin has: one example after the other. Its results are those of the others."""
 
 CELLS, CELLS_BACKWARD = "cells", "cells backward"
-PHASES = ("data", "graph", "scheduling", "forward", CELLS, "backward", CELLS_BACKWARD, "update")
+PHASES = ("data", "graph", "scheduling", "forward", CELLS, "backward", CELLS_BACKWARD, "update", "messages")
 """The parts of a run, as in Neubig et al. 2017, Figure 2. What no phase covers is reported as `other`.
 
+While messages are exchanged, forward, backward and update are going on side by side.
 The cells are the modules of a network that is put together anew for each example; where they are told apart
 (inside of `forward` and `backward`), these are without them: mostly the putting together of their rows.
 """
@@ -62,6 +63,8 @@ class Work:
     function needs: no padding, nothing that is thrown away, and no parameter update."""
     padding: float | None = None
     """Share of the rows that the method computes which nobody reads; None where it is not known."""
+    batches: int = 1
+    """Of `batch_size` at the most, that one run has on their way."""
     counts: Mapping[str, float] = field(default_factory=dict)
     """What else can be counted, by its name for people, as the calls that a schedule makes."""
 
@@ -86,7 +89,8 @@ class Plugin(Protocol):
     def batches(self) -> Sequence[Any]:
         """One epoch, in batches of `batch_size`, the same examples for every method.
 
-        For inference a batch may hold more examples, of which `batch_size` at a time are in work.
+        For inference a batch may hold more examples, of which `batch_size` at a time are in work; for
+        training it may hold several batches, if `work` says so.
         """
 
     def run(self, batch: Any) -> None:

@@ -106,7 +106,7 @@ class _Trial:
             if not math.isclose(here, elsewhere):
                 found = f"{here:g} instead of {elsewhere:g}"
                 yield f"`batches` must hold the same {name} for every method and size, not {found}"
-        if self._mode == "train" and max(work.sentences for work in works) > self._size:
+        if self._mode == "train" and any(work.sentences > self._size * work.batches for work in works):
             yield f"`batches` must be of `batch_size`, here {self._size}, at the most"
         if any(work.sentences < 1 or work.tokens < 1 or work.operations <= 0 for work in works):
             yield "`work` must count sentences, tokens and operations of every batch, none of them 0"

@@ -173,7 +173,9 @@ def _plain(work: Work) -> Work:
     """With plain numbers, whatever a plugin counts with."""
     padding = None if work.padding is None else float(work.padding)
     counts = {name: float(count) for name, count in work.counts.items()}
-    return Work(int(work.sentences), int(work.tokens), float(work.operations), padding, counts)
+    return Work(
+        int(work.sentences), int(work.tokens), float(work.operations), padding, int(work.batches), counts
+    )
 
 
 def numbers(results: Tensor | Sequence[float]) -> list[float]:

@@ -104,9 +104,21 @@ class Parameterised(Node):
         return len(self._kept)
 
 
+class Updates(NamedTuple):
+    """How nodes change their parameters."""
+
+    optimizer: Callable[[Iterable[nn.Parameter]], Optimizer]
+    after: int
+    """Gradients that are summed for an update (min_update_frequency)."""
+
+    def of(self, module: nn.Module, after: int | None = None) -> Parameterised:
+        """after: the node's own."""
+        return Parameterised(module, self.optimizer, after or self.after)
+
+
 class Losses(NamedTuple):
     loss: Tensor
-    """[] The mean of the examples' losses, which is differentiated."""
+    """[] The sum of the examples' losses, which is differentiated."""
     right: int
     examples: int
 
@@ -133,7 +145,7 @@ class Loss(Node):
         inputs = _leaves(said.payload, message.training)
         with torch.set_grad_enabled(message.training):
             loss, right, examples = self._loss(*inputs, *expected.payload)
-        report = torch.tensor([loss.item() * examples, right, examples])
+        report = torch.tensor([loss.item(), right, examples])
         sends = onward(Message((report,), message.state, training=False))
         if message.training:
             at_inputs, _ = _gradients(inputs, (loss,), (torch.ones_like(loss),), ())

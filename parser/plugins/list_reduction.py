@@ -1,0 +1,105 @@
+"""A recurrent network that reduces lists to digits, by asynchronous messages (Gaunt et al. 2017, section 6).
+
+Batches are of lists of one length. `none` trains batch by batch; `active-n` has n of them in the loop.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from parser.batching.messages.transforms import Updates
+from parser.config import Settings
+from parser.datasets.lists import CLASSES, LONGEST, OPERATIONS, Reduction, make_reductions
+from parser.networks.list_reducer import ListReducer
+from parser.plugins import Mode, Setup, Work
+from parser.plugins.support.messages import METHODS, MessageTraining
+from parser.plugins.support.training import cut
+
+CHECKED = 12
+"""Lists on which the methods must agree."""
+DIGITS = 10
+
+
+class ListReductionSettings(Settings):
+    lists: int = Field(512, gt=0)
+    """Made ones."""
+    longest: int = Field(LONGEST, gt=0)
+    """Digits."""
+    hidden_size: int = Field(128, gt=0)
+    replicas: int = Field(1, gt=0)
+    """Of the recurrent cell, on different workers."""
+    workers: int = Field(2, gt=0)
+    update_after: int = Field(20, gt=0)
+    """Gradients that a node gathers for an update; a cell gets one for each token."""
+    together: int = Field(32, gt=0)
+    """Batches of a measured run."""
+    learning_rate: float = Field(1e-3, gt=0)
+
+
+Lists = tuple[Tensor, Tensor]
+"""[lists, tokens], the first of them the operation, and results [lists]."""
+
+
+class ListReductionPlugin:
+    name = "list_reduction"
+    paper = "Gaunt et al. 2017, Table 1 (list reduction)"
+    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": METHODS}
+    Settings = ListReductionSettings
+
+    def skip(self, setup: Setup) -> str | None:
+        return None if setup.device.type == "cpu" else "messages go between the threads of a CPU"
+
+    def prepare(self, setup: Setup) -> None:
+        self._setup = setup
+        settings: ListReductionSettings = setup.settings
+        self._lists = make_reductions(settings.lists, setup.seed, settings.longest)
+        torch.manual_seed(setup.seed)
+        tokens = len(OPERATIONS) + DIGITS
+        network = ListReducer(tokens, CLASSES, settings.hidden_size, settings.replicas)
+        self._network = network
+        updates = Updates(partial(torch.optim.Adam, lr=settings.learning_rate), settings.update_after)
+        self._training = MessageTraining(setup, network, network, updates, settings.workers)
+
+    def batches(self) -> list[list[Lists]]:
+        batches = by_length(self._lists, self._setup.batch_size)
+        random.Random(self._setup.seed).shuffle(batches)
+        return cut(batches, self._setup.settings.together)
+
+    def run(self, batch: Sequence[Lists]) -> None:
+        self._training.run(batch, training=True)
+
+    def check(self) -> Tensor:
+        return self._training.loss_and_gradients(by_length(self._lists[:CHECKED], self._setup.batch_size))
+
+    def work(self, batch: Sequence[Lists]) -> Work:
+        lists = sum(len(results) for _, results in batch)
+        tokens = sum(lists.numel() for lists, _ in batch)
+        network = self._network
+        cell, scores = network.cells[0].linear.weight.numel(), network.scores.weight.numel()
+        # The backward pass has two products for each of the forward pass.
+        return Work(lists, tokens, 6.0 * (tokens * cell + lists * scores), padding=0.0, batches=len(batch))
+
+
+def by_length(reductions: Sequence[Reduction], size: int) -> list[Lists]:
+    """Batches of so many lists at the most, of equal length each, the short ones first."""
+    of_length: dict[int, list[Reduction]] = defaultdict(list)
+    for reduction in reductions:
+        of_length[len(reduction.digits)].append(reduction)
+    return [prepare_lists(batch) for length in sorted(of_length) for batch in cut(of_length[length], size)]
+
+
+def prepare_lists(reductions: Sequence[Reduction]) -> Lists:
+    """Tokens are the operations, and then the digits."""
+    tokens = [[each.operation, *(len(OPERATIONS) + digit for digit in each.digits)] for each in reductions]
+    return torch.tensor(tokens), torch.tensor([each.result for each in reductions])
+
+
+PLUGIN = ListReductionPlugin

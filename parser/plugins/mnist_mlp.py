@@ -1,0 +1,116 @@
+"""Linear layers on images of digits, trained by asynchronous messages (Gaunt et al. 2017, section 6).
+
+`none` trains batch by batch; `active-n` has n batches on their way through the layers, which workers share.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from parser.batching.messages.transforms import Updates
+from parser.config import Settings, data_path
+from parser.datasets.mnist import CLASSES, made_digits, read_images, read_labels
+from parser.networks.digit_classifier import DigitClassifier
+from parser.plugins import Mode, Setup, Work
+from parser.plugins.support.messages import METHODS, MessageTraining
+from parser.plugins.support.training import cut, missing
+
+CHECKED = 12
+"""Images on which the methods must agree."""
+
+
+class MnistSettings(Settings):
+    images: str | None = None
+    """In MNIST's idx format; ${PARSER_DATA} stands for the data folder. null: drawn digits."""
+    labels: str | None = None
+    made: int = Field(256, gt=0)
+    """Drawn digits."""
+    held_out: int = Field(0, ge=0)
+    """Images, the last ones, that are not trained on."""
+    hidden_size: int = Field(784, gt=0)
+    layers: int = Field(4, gt=1)
+    tiles: int = Field(1, gt=0)
+    """Parts that a layer is cut into, each on another worker."""
+    workers: int = Field(2, gt=0)
+    update_after: int = Field(1, gt=0)
+    """Batches whose gradients a layer gathers for an update."""
+    together: int = Field(32, gt=0)
+    """Batches of a measured run."""
+    learning_rate: float = Field(1e-3, gt=0)
+
+
+Images = tuple[Tensor, Tensor]
+"""[images, pixels], from 0 to 1, and labels [images]."""
+
+
+class MnistPlugin:
+    name = "mnist_mlp"
+    paper = "Gaunt et al. 2017, Table 1 (MNIST)"
+    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": METHODS}
+    Settings = MnistSettings
+
+    def skip(self, setup: Setup) -> str | None:
+        settings: MnistSettings = setup.settings
+        if setup.device.type != "cpu":
+            return "messages go between the threads of a CPU"
+        given = (settings.images, settings.labels)
+        return next((reason for path in given if path and (reason := missing(data_path(path)))), None)
+
+    def prepare(self, setup: Setup) -> None:
+        self._setup = setup
+        settings: MnistSettings = setup.settings
+        images, labels = load(settings, setup.seed)
+        held_out = len(images) - settings.held_out
+        self._train = images[:held_out], labels[:held_out]
+        torch.manual_seed(setup.seed)
+        widths = [images.shape[1], *[settings.hidden_size] * (settings.layers - 1), CLASSES]
+        self._network = DigitClassifier(widths, settings.tiles)
+        updates = Updates(partial(torch.optim.Adam, lr=settings.learning_rate), settings.update_after)
+        self._training = MessageTraining(setup, self._network, self._network, updates, settings.workers)
+
+    def batches(self) -> list[list[Images]]:
+        order = list(range(len(self._train[0])))
+        random.Random(self._setup.seed).shuffle(order)
+        return cut(self._cut(torch.tensor(order)), self._setup.settings.together)
+
+    def run(self, batch: Sequence[Images]) -> None:
+        self._training.run(batch, training=True)
+
+    def check(self) -> Tensor:
+        return self._training.loss_and_gradients(self._cut(torch.arange(CHECKED)))
+
+    def work(self, batch: Sequence[Images]) -> Work:
+        images = sum(len(labels) for _, labels in batch)
+        weights = [layer.weight.numel() for tiles in self._network.layers for layer in tiles]
+        first = sum(layer.weight.numel() for layer in self._network.layers[0])
+        # Backward there are two products for each, but nobody asks for the gradient at the images.
+        return Work(
+            images, images, 2.0 * images * (3 * sum(weights) - first), padding=0.0, batches=len(batch)
+        )
+
+    def _cut(self, places: Tensor) -> list[Images]:
+        images, labels = self._train
+        return [(images[own], labels[own]) for own in places.split(self._setup.batch_size)]
+
+
+def load(settings: MnistSettings, seed: int) -> Images:
+    """Raises ValueError for broken files."""
+    if settings.images and settings.labels:
+        images, labels = (
+            read_images(Path(data_path(settings.images))),
+            read_labels(Path(data_path(settings.labels))),
+        )
+    else:
+        images, labels = made_digits(settings.made, seed)
+    return images.flatten(1).float() / 255, labels
+
+
+PLUGIN = MnistPlugin

@@ -1,0 +1,126 @@
+"""Training by messages, and the same network trained plainly, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from parser.batching.messages import threads
+from parser.batching.messages.controller import Instance, Report
+from parser.batching.messages.graph import MessageGraph
+from parser.batching.messages.message import State
+from parser.batching.messages.transforms import Losses, Parameterised, Updates
+from parser.plugins import Setup
+from parser.plugins.support.checks import fingerprints
+
+ACTIVE = {f"active-{most}": most for most in (1, 4, 16)}
+"""Methods, and how many batches each has on their way at a time (max_active_keys)."""
+METHODS = ("none", *ACTIVE)
+NEVER = 1 << 60
+"""More gradients than there are."""
+
+
+class MessageModel(Protocol):
+    """A network that can be trained as a whole and, with the same parameters, as a graph of messages."""
+
+    def losses(self, batch: Any) -> Losses: ...
+
+    def graph(self, updates: Updates, workers: int) -> MessageGraph: ...
+
+    def instance(self, number: int, batch: Any, training: bool) -> Instance: ...
+
+    def replicas(self) -> Sequence[Sequence[nn.Module]]:
+        """Modules of which each is a copy of the first of its group, for other instances."""
+
+
+class MessageTraining:
+    """Updates after every batch, or by messages: each node has its own, after so many gradients."""
+
+    def __init__(self, setup: Setup, network: nn.Module, model: MessageModel, updates: Updates, workers: int):
+        """model: the same object as network."""
+        self._network, self._model, self._workers = network, model, workers
+        self._most = ACTIVE.get(setup.method)
+        self._begun, self._phase = 0, setup.phase
+        if self._most:
+            self._graph = model.graph(updates, workers)
+        else:
+            self._optimizer = updates.optimizer(network.parameters())
+
+    def run(self, batches: Sequence[Any], training: bool) -> list[Report]:
+        """Of each batch, in the order in which they ended."""
+        if not self._most:
+            return [self._plain(batch, training) for batch in batches]
+        first, self._begun = self._begun, self._begun + len(batches)
+        with self._phase("messages"):
+            return run_graph(self._graph, self._instances(batches, first, training), self._most)
+
+    def average(self) -> None:
+        """Makes replicas alike again, as at the end of an epoch."""
+        for modules in self._model.replicas():
+            average(modules)
+        if self._most:
+            for node in self._graph.nodes.values():
+                if isinstance(node, Parameterised):
+                    node.refresh()
+
+    def loss_and_gradients(self, batches: Sequence[Any]) -> Tensor:
+        """[1 + 2 * weights] The sum of the batches' losses, and its gradients' fingerprints."""
+        self._network.zero_grad()
+        if self._most:
+            graph = self._model.graph(Updates(partial(torch.optim.SGD, lr=0.0), NEVER), self._workers)
+            reports = run_graph(graph, self._instances(batches, 0, training=True), self._most)
+            loss = sum(report.loss for report in reports)
+            self._sum_replicas()
+        else:
+            total = torch.stack([self._model.losses(batch).loss for batch in batches]).sum()
+            total.backward()
+            loss = total.item()
+        results = torch.cat([torch.tensor([loss]), fingerprints(self._network.parameters())])
+        self._network.zero_grad()
+        return results
+
+    def _instances(self, batches: Sequence[Any], first: int, training: bool) -> list[Instance]:
+        model = self._model
+        return [model.instance(number, batch, training) for number, batch in enumerate(batches, first)]
+
+    def _plain(self, batch: Any, training: bool) -> Report:
+        self._begun += 1
+        phase = self._phase
+        with phase("forward"), torch.set_grad_enabled(training):
+            loss, right, examples = self._model.losses(batch)
+        if training:
+            with phase("backward"):
+                self._optimizer.zero_grad()
+                loss.backward()
+            with phase("update"):
+                self._optimizer.step()
+        return Report(State(self._begun), training, loss.item(), right, examples)
+
+    def _sum_replicas(self) -> None:
+        """Gradients of all of a group at the first, as if there were no others."""
+        for first, *others in self._model.replicas():
+            for other in others:
+                for weight, copied in zip(first.parameters(), other.parameters(), strict=True):
+                    if copied.grad is not None:
+                        weight.grad = copied.grad if weight.grad is None else weight.grad + copied.grad
+                        copied.grad = None
+
+
+def run_graph(graph: MessageGraph, instances: Sequence[Instance], most: int) -> list[Report]:
+    """In threads."""
+    reports: list[Report] = []
+    threads.run(graph, instances, most, reports.append)
+    return reports
+
+
+@torch.no_grad()
+def average(modules: Sequence[nn.Module]) -> None:
+    """Gives all of them the mean of their weights."""
+    for weights in zip(*(module.parameters() for module in modules), strict=True):
+        mean = torch.stack([weight.data for weight in weights]).mean(0)
+        for weight in weights:
+            weight.copy_(mean)
