@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from parser.batching.messages.controller import Controller, Entry, Instance
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
 from parser.batching.messages.grouping import Concatenate
-from parser.batching.messages.message import State
-from parser.batching.messages.routing import ChangeState, Condition, FlatMap, Join
+from parser.batching.messages.routing import Condition, FlatMap, Join
 from parser.batching.messages.transforms import Loss, Losses, Transform, Updates
 from parser.networks.digit_classifier import losses_of
+from parser.networks.message_loop import add_loop, each_step
 
 
 class Cell(nn.Module):
@@ -67,34 +67,27 @@ class ListReducer(nn.Module):
         """Replicas are on different workers. A cell gets a gradient for each step of each instance."""
         graph = MessageGraph()
         graph.add(CONTROLLER, Controller(outputs=3))
-        graph.add("each step", FlatMap(_each_step))
+        graph.add("each step", FlatMap(each_step))
         graph.add("token", Transform(lambda state, lists: lists[:, state.position[0]]))
         graph.add("embedding", updates.of(self.tokens))
-        graph.add("again", Join())
         graph.add("with token", Concatenate())
-        graph.add("count", ChangeState(_next_step, _step_before))
-        graph.add("all read", Condition(lambda state: int(state.position[0] == state.position[1])))
         graph.add("scores", updates.of(self.scores))
         graph.add("loss", Loss(losses_of))
-        graph.chain(CONTROLLER, "again", "with token")
         graph.connect((CONTROLLER, 1), "each step")
         graph.chain("each step", "token", "embedding")
         graph.connect("embedding", ("with token", 1))
         self._add_cells(graph, updates, workers)
-        graph.chain("count", "all read")
-        graph.connect("all read", ("again", 1))
-        graph.connect(("all read", 1), "scores")
+        graph.connect(add_loop(graph, CONTROLLER, "with token", "any cell"), "scores")
         graph.chain("scores", "loss", CONTROLLER)
         graph.connect((CONTROLLER, 2), ("loss", 1))
         return graph
 
     def _add_cells(self, graph: MessageGraph, updates: Updates, workers: int) -> None:
-        """From `with token` to `count`."""
+        """From `with token` to `any cell`."""
         replicas = len(self.cells)
         graph.add("which cell", Condition(lambda state: state.instance % replicas, replicas))
         graph.add("any cell", Join(replicas))
         graph.chain("with token", "which cell")
-        graph.chain("any cell", "count")
         for number, cell in enumerate(self.cells):
             name = f"cell {number + 1}"
             graph.add(name, updates.of(cell), (number + 1) % workers)
@@ -107,18 +100,3 @@ class ListReducer(nn.Module):
     def _nothing_read(self, lists: int) -> Tensor:
         """[lists, hidden]"""
         return torch.zeros(lists, self.hidden_size)
-
-
-def _each_step(state: State) -> Sequence[State]:
-    (steps,) = state.position
-    return [state.at(step, steps) for step in range(steps)]
-
-
-def _next_step(state: State) -> State:
-    step, steps = state.position
-    return state.at(step + 1, steps)
-
-
-def _step_before(state: State) -> State:
-    step, steps = state.position
-    return state.at(step - 1, steps)

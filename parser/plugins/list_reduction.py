@@ -20,7 +20,7 @@ from parser.config import Settings
 from parser.datasets.lists import CLASSES, LONGEST, OPERATIONS, Reduction, make_reductions
 from parser.networks.list_reducer import ListReducer
 from parser.plugins import Mode, Setup, Work
-from parser.plugins.support.messages import METHODS, MessageTraining
+from parser.plugins.support.messages import ACTIVE, METHODS, MessageTraining
 from parser.plugins.support.training import cut
 
 CHECKED = 12
@@ -66,7 +66,8 @@ class ListReductionPlugin:
         network = ListReducer(tokens, CLASSES, settings.hidden_size, settings.replicas)
         self._network = network
         updates = Updates(partial(torch.optim.Adam, lr=settings.learning_rate), settings.update_after)
-        self._training = MessageTraining(setup, network, network, updates, settings.workers)
+        active = ACTIVE.get(setup.method)
+        self._training = MessageTraining(setup, network, network, updates, settings.workers, active)
 
     def batches(self) -> list[list[Lists]]:
         batches = by_length(self._lists, self._setup.batch_size)

@@ -20,7 +20,7 @@ from parser.config import Settings, data_path
 from parser.datasets.mnist import CLASSES, made_digits, read_images, read_labels
 from parser.networks.digit_classifier import DigitClassifier
 from parser.plugins import Mode, Setup, Work
-from parser.plugins.support.messages import METHODS, MessageTraining
+from parser.plugins.support.messages import ACTIVE, METHODS, MessageTraining
 from parser.plugins.support.training import cut, missing
 
 CHECKED = 12
@@ -74,7 +74,9 @@ class MnistPlugin:
         widths = [images.shape[1], *[settings.hidden_size] * (settings.layers - 1), CLASSES]
         self._network = DigitClassifier(widths, settings.tiles)
         updates = Updates(partial(torch.optim.Adam, lr=settings.learning_rate), settings.update_after)
-        self._training = MessageTraining(setup, self._network, self._network, updates, settings.workers)
+        self._training = MessageTraining(
+            setup, self._network, self._network, updates, settings.workers, ACTIVE.get(setup.method)
+        )
 
     def batches(self) -> list[list[Images]]:
         order = list(range(len(self._train[0])))

@@ -3,35 +3,63 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
-from torch import nn
+import torch.nn.functional as F
 
 from parser.batching.messages.checked import check_all
 from parser.batching.messages.threads import run
 from parser.batching.messages.transforms import Updates
+from parser.datasets.graphs import LabelledGraph
 from parser.networks.digit_classifier import DigitClassifier
+from parser.networks.graph_messages import GraphMessages
+from parser.networks.graph_network import GraphNetwork, batch_of
 from parser.networks.list_reducer import ListReducer
 from parser.plugins.support.messages import average
 
 NO_UPDATES = Updates(partial(torch.optim.SGD, lr=0.0), after=1 << 60)
 
 
-def digits(tiles: int) -> tuple[nn.Module, list]:
+def digits(tiles: int) -> tuple[Any, list]:
     torch.manual_seed(1)
     batches = [(torch.rand(size, 6), torch.randint(3, (size,))) for size in (1, 4, 2)]
     return DigitClassifier([6, 8, 8, 3], tiles), batches
 
 
-def lists(replicas: int) -> tuple[nn.Module, list]:
+def lists(replicas: int) -> tuple[Any, list]:
     torch.manual_seed(1)
     shapes = [(2, 5), (3, 1), (1, 4), (2, 2), (4, 3)]
     batches = [(torch.randint(7, shape), torch.randint(4, shape[:1])) for shape in shapes]
     return ListReducer(7, 4, hidden_size=6, replicas=replicas), batches
 
 
-MODELS = [partial(digits, 1), partial(digits, 2), partial(lists, 1)]
+def parameters_of(model: Any) -> list[torch.Tensor]:
+    return list(getattr(model, "network", model).parameters())
+
+
+def graphs(selects: bool, dense: bool = False) -> tuple[Any, list]:
+    torch.manual_seed(1)
+    network = GraphNetwork(features=2, kinds=3, hidden_size=4, steps=2, selects=selects)
+    shapes = [(5, 7), (5, 4), (5, 0), (5, 9)] if dense else [(5, 7), (1, 2), (8, 4), (3, 0)]
+    some = [graph_of(nodes, edges) for nodes, edges in shapes]
+    answers = [0, 0, 2, 1] if selects else [0.5, -1.0, 2.0, 0.0]
+    batches = [batch_of(some[own], answers[own], 3) for own in (slice(0, 2), slice(2, 4), slice(0, 4))]
+    return GraphMessages(network, dense), batches
+
+
+def graph_of(nodes: int, edges: int) -> LabelledGraph:
+    ends = torch.randint(nodes, (2, edges)).numpy()
+    return LabelledGraph(torch.randn(nodes, 2), ends[0], torch.randint(3, (edges,)).numpy(), ends[1])
+
+
+MODELS = [
+    partial(digits, 1),
+    partial(digits, 2),
+    partial(lists, 1),
+    *(partial(graphs, selects, dense) for selects in (True, False) for dense in (True, False)),
+]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
@@ -40,8 +68,10 @@ def test_losses_and_gradients_are_those_of_the_whole(made, workers):
     network, batches = made()
     expected = [network.losses(batch) for batch in batches]
     sum(each.loss for each in expected).backward()
-    gradients = [weight.grad.clone() for weight in network.parameters()]
-    network.zero_grad()
+    parameters = parameters_of(network)
+    gradients = [weight.grad.clone() for weight in parameters]
+    for weight in parameters:
+        weight.grad = None
     graph = network.graph(NO_UPDATES, workers)
     assert graph.workers <= workers
     check_all(graph)
@@ -52,7 +82,7 @@ def test_losses_and_gradients_are_those_of_the_whole(made, workers):
     by_number = sorted(reports, key=lambda report: report.state.instance)
     torch.testing.assert_close([each.loss for each in by_number], [each.loss.item() for each in expected])
     assert [each.right for each in by_number] == [each.right for each in expected]
-    torch.testing.assert_close([weight.grad for weight in network.parameters()], gradients)
+    torch.testing.assert_close([weight.grad for weight in parameters], gradients)
 
 
 @pytest.mark.parametrize("made", [*MODELS, partial(lists, 2)])
@@ -67,9 +97,9 @@ def test_inference_leaves_nothing_behind(made):
         3,
         reports.append,
     )
-    assert sum(report.examples for report in reports) == sum(len(labels) for _, labels in batches)
+    assert sum(report.examples for report in reports) == sum(len(batch[-1]) for batch in batches)
     assert graph.held() == {}
-    assert all(weight.grad is None for weight in network.parameters())
+    assert all(weight.grad is None for weight in parameters_of(network))
 
 
 def test_replicas_share_the_instances_and_are_averaged():
@@ -101,3 +131,46 @@ def test_replicas_share_the_instances_and_are_averaged():
 def test_tiles_must_be_alike():
     with pytest.raises(ValueError, match="8 outputs can not be cut into 3 tiles"):
         DigitClassifier([6, 8, 3], tiles=3)
+
+
+def test_dense_and_sparse_are_the_same_function():
+    for selects in (True, False):
+        (dense, batches), (sparse, _) = graphs(selects, dense=True), graphs(selects)
+        for batch in batches:
+            found, expected = dense.losses(batch), sparse.losses(batch)
+            torch.testing.assert_close(found.loss, expected.loss)
+            assert found[1:] == expected[1:]
+
+
+def test_a_graph_network_is_what_it_says_node_by_node():
+    model, (_, _, batch) = graphs(selects=True)
+    network = model.network
+    states = [F.pad(row, (0, 2)) for row in batch.features]
+    kinds = [kind for kind, own in enumerate(batch.sources) for _ in own]
+    edges = list(zip(torch.cat(batch.sources).tolist(), kinds, batch.targets.tolist(), strict=True))
+    for _ in range(network.steps):
+        brought = [
+            sum((network.propagation.edges[k](states[s]) for s, k, t in edges if t == node), torch.zeros(4))
+            for node in range(len(states))
+        ]
+        states = [
+            network.propagation.update(a[None], state[None])[0]
+            for a, state in zip(brought, states, strict=True)
+        ]
+    scores = torch.stack(
+        [network.readout.score(torch.cat(both))[0] for both in zip(states, batch.features, strict=True)]
+    )
+    loss, right = torch.zeros(()), 0
+    for graph, answer in enumerate(batch.answers.tolist()):
+        own = (batch.graph == graph).nonzero().flatten()
+        loss = loss - scores[own].log_softmax(0)[own.tolist().index(answer)]
+        right += int(scores[own].max() == scores[answer])
+    found = model.losses(batch)
+    torch.testing.assert_close(found.loss, loss)
+    assert (found.right, found.examples) == (right, 4)
+
+
+def test_dense_matrices_need_graphs_of_one_size():
+    model, batches = graphs(selects=True)
+    with pytest.raises(ValueError, match="equally many nodes"):
+        model.network.losses_densely(batches[0])

@@ -40,10 +40,18 @@ class MessageModel(Protocol):
 class MessageTraining:
     """Updates after every batch, or by messages: each node has its own, after so many gradients."""
 
-    def __init__(self, setup: Setup, network: nn.Module, model: MessageModel, updates: Updates, workers: int):
-        """model: the same object as network."""
+    def __init__(
+        self,
+        setup: Setup,
+        network: nn.Module,
+        model: MessageModel,
+        updates: Updates,
+        workers: int,
+        active: int | None,
+    ):
+        """model: of the network; active: how many batches are on their way, or None for no messages."""
         self._network, self._model, self._workers = network, model, workers
-        self._most = ACTIVE.get(setup.method)
+        self._most = active
         self._begun, self._phase = 0, setup.phase
         if self._most:
             self._graph = model.graph(updates, workers)

@@ -1,0 +1,137 @@
+"""Gated graph networks on bAbI's deductions and on molecules, by asynchronous messages (Gaunt et al. 2017).
+
+`none` trains batch by batch, edges followed one by one; `dense` by a matrix of all connections of each graph.
+`active-n` has n batches on their way in a graph of messages, `dense-active-n` the same with the matrix.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from parser.batching.messages.transforms import Updates
+from parser.config import Settings, data_path
+from parser.datasets.babi import inflated, make_deductions, read_questions
+from parser.datasets.graphs import LabelledGraph
+from parser.datasets.qm9 import make_molecules, read_molecules
+from parser.networks.graph_messages import GraphMessages
+from parser.networks.graph_network import GraphBatch, GraphNetwork, batch_of
+from parser.plugins import Mode, Setup, Work
+from parser.plugins.support.messages import ACTIVE, METHODS, MessageTraining
+from parser.plugins.support.training import cut, missing
+
+CHECKED = 12
+"""Graphs on which the methods must agree."""
+DENSE = "dense"
+DEDUCTION = 15
+"""The number of bAbI's task."""
+
+
+class GraphNetworkSettings(Settings):
+    task: Literal["deductions", "molecules"] = "deductions"
+    data: str | None = None
+    """bAbI's folder, or a file of molecules; ${PARSER_DATA} stands for the data folder. null: `made`."""
+    made: int = Field(64, gt=0)
+    """Questions or molecules of our own."""
+    nodes: int | None = Field(54, gt=0)
+    """Of each graph of deductions, most of them without edges; null: as many as there are."""
+    hidden_size: int = Field(5, gt=0)
+    steps: int = Field(2, gt=0)
+    workers: int = Field(2, gt=0)
+    update_after: int = Field(2, gt=0)
+    """Gradients that a node gathers for an update; those in the loop get one for each step."""
+    together: int = Field(32, gt=0)
+    """Batches of a measured run."""
+    learning_rate: float = Field(1e-2, gt=0)
+
+
+Example = tuple[LabelledGraph, int | float]
+"""A graph, and its answer."""
+
+
+class GraphNetworkPlugin:
+    name = "graph_network"
+    paper = "Gaunt et al. 2017, Table 1 (bAbI 15, QM9)"
+    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {
+        "train": (*METHODS, DENSE, *(f"{DENSE}-{method}" for method in ACTIVE))
+    }
+    Settings = GraphNetworkSettings
+
+    def skip(self, setup: Setup) -> str | None:
+        settings: GraphNetworkSettings = setup.settings
+        if setup.device.type != "cpu":
+            return "messages go between the threads of a CPU"
+        if settings.task == "molecules" and setup.method.startswith(DENSE):
+            return "molecules are of different sizes: a matrix would be mostly padding"
+        if settings.data and settings.task == "molecules":
+            return missing(data_path(settings.data))
+        if settings.data and not Path(data_path(settings.data)).is_dir():
+            return f"no folder {data_path(settings.data)}"
+        return None
+
+    def prepare(self, setup: Setup) -> None:
+        self._setup = setup
+        settings: GraphNetworkSettings = setup.settings
+        self._examples = load(settings, setup.seed)
+        self._kinds = 1 + max(int(graph.kinds.max(initial=0)) for graph, _ in self._examples)
+        torch.manual_seed(setup.seed)
+        features = self._examples[0][0].features.shape[1]
+        selects = settings.task == "deductions"
+        network = GraphNetwork(features, self._kinds, settings.hidden_size, settings.steps, selects)
+        dense = setup.method.startswith(DENSE)
+        updates = Updates(partial(torch.optim.Adam, lr=settings.learning_rate), settings.update_after)
+        model = GraphMessages(network, dense)
+        self._network = network
+        active = ACTIVE.get(setup.method.removeprefix(f"{DENSE}-"))
+        self._training = MessageTraining(setup, network, model, updates, settings.workers, active)
+
+    def batches(self) -> list[list[GraphBatch]]:
+        shuffled = list(self._examples)
+        random.Random(self._setup.seed).shuffle(shuffled)
+        return cut(self._cut(shuffled), self._setup.settings.together)
+
+    def run(self, batch: Sequence[GraphBatch]) -> None:
+        self._training.run(batch, training=True)
+
+    def check(self) -> Tensor:
+        return self._training.loss_and_gradients(self._cut(self._examples[:CHECKED]))
+
+    def work(self, batch: Sequence[GraphBatch]) -> Work:
+        """Of the sparse way."""
+        network = self._network
+        hidden, steps = network.hidden_size, network.steps
+        nodes = sum(len(each.graph) for each in batch)
+        edges = sum(len(each.targets) for each in batch)
+        readout = network.readout
+        read = readout.score.in_features * (2 if readout.gate else 1)
+        operations = steps * (edges * hidden**2 + nodes * 6 * hidden**2) + nodes * read
+        # The backward pass has two products for each of the forward pass.
+        return Work(sum(len(each.answers) for each in batch), nodes, 6.0 * operations, batches=len(batch))
+
+    def _cut(self, examples: Sequence[Example]) -> list[GraphBatch]:
+        return [
+            batch_of([graph for graph, _ in part], [answer for _, answer in part], self._kinds)
+            for part in cut(examples, self._setup.batch_size)
+        ]
+
+
+def load(settings: GraphNetworkSettings, seed: int) -> list[Example]:
+    """Raises ValueError for broken files, and for graphs that have more than `nodes`."""
+    path = Path(data_path(settings.data)) if settings.data else None
+    if settings.task == "molecules":
+        molecules = read_molecules(path) if path else make_molecules(settings.made, seed)
+        return [(molecule.graph, molecule.target) for molecule in molecules]
+    questions = read_questions(path, DEDUCTION) if path else make_deductions(settings.made, seed)
+    if settings.nodes:
+        questions = [inflated(question, settings.nodes) for question in questions]
+    return [(question.graph, question.answer) for question in questions]
+
+
+PLUGIN = GraphNetworkPlugin
