@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import torch
 from pydantic import BaseModel
@@ -104,3 +104,14 @@ class Plugin(Protocol):
 
     def work(self, batch: Any) -> Work:
         """What a batch asks for."""
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """A plugin that can be trained until it is good, too: `prepare`, and then epochs, each with its score."""
+
+    def learn(self, epoch: int) -> None:
+        """One epoch, in an order that its number decides, by the setup's method. This is timed."""
+
+    def score(self) -> float:
+        """On examples that are not learned from; the higher the better."""

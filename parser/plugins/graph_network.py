@@ -24,7 +24,7 @@ from parser.datasets.qm9 import make_molecules, read_molecules
 from parser.networks.graph_messages import GraphMessages
 from parser.networks.graph_network import GraphBatch, GraphNetwork, batch_of
 from parser.plugins import Mode, Setup, Work
-from parser.plugins.support.messages import ACTIVE, METHODS, MessageTraining
+from parser.plugins.support.messages import ACTIVE, METHODS, MessageTraining, share_right
 from parser.plugins.support.training import cut, missing
 
 CHECKED = 12
@@ -38,6 +38,8 @@ class GraphNetworkSettings(Settings):
     task: Literal["deductions", "molecules"] = "deductions"
     data: str | None = None
     """bAbI's folder, or a file of molecules; ${PARSER_DATA} stands for the data folder. null: `made`."""
+    held_out: str | None = None
+    """As `data`: what is not trained on."""
     made: int = Field(64, gt=0)
     """Questions or molecules of our own."""
     nodes: int | None = Field(54, gt=0)
@@ -70,16 +72,18 @@ class GraphNetworkPlugin:
             return "messages go between the threads of a CPU"
         if settings.task == "molecules" and setup.method.startswith(DENSE):
             return "molecules are of different sizes: a matrix would be mostly padding"
-        if settings.data and settings.task == "molecules":
-            return missing(data_path(settings.data))
-        if settings.data and not Path(data_path(settings.data)).is_dir():
-            return f"no folder {data_path(settings.data)}"
-        return None
+        return next(
+            filter(
+                None, (_missing(settings.task, settings.data), _missing(settings.task, settings.held_out))
+            ),
+            None,
+        )
 
     def prepare(self, setup: Setup) -> None:
         self._setup = setup
         settings: GraphNetworkSettings = setup.settings
-        self._examples = load(settings, setup.seed)
+        self._examples = load(settings, settings.data, setup.seed)
+        self._held_out = load(settings, settings.held_out, setup.seed + 1)
         self._kinds = 1 + max(int(graph.kinds.max(initial=0)) for graph, _ in self._examples)
         torch.manual_seed(setup.seed)
         features = self._examples[0][0].features.shape[1]
@@ -93,15 +97,26 @@ class GraphNetworkPlugin:
         self._training = MessageTraining(setup, network, model, updates, settings.workers, active)
 
     def batches(self) -> list[list[GraphBatch]]:
-        shuffled = list(self._examples)
-        random.Random(self._setup.seed).shuffle(shuffled)
-        return cut(self._cut(shuffled), self._setup.settings.together)
+        return cut(self._shuffled(self._setup.seed), self._setup.settings.together)
 
     def run(self, batch: Sequence[GraphBatch]) -> None:
         self._training.run(batch, training=True)
 
     def check(self) -> Tensor:
         return self._training.loss_and_gradients(self._cut(self._examples[:CHECKED]))
+
+    def learn(self, epoch: int) -> None:
+        self._training.run(self._shuffled(epoch), training=True)
+
+    def score(self) -> float:
+        """The share of questions that are answered right; of molecules 1 minus the mean squared error.
+
+        Where their targets have a variance of 1, that is the share of it which is explained.
+        """
+        reports = self._training.run(self._cut(self._held_out), training=False)
+        if self._setup.settings.task == "deductions":
+            return share_right(reports)
+        return 1 - sum(report.loss for report in reports) / sum(report.examples for report in reports)
 
     def work(self, batch: Sequence[GraphBatch]) -> Work:
         """Of the sparse way."""
@@ -115,6 +130,9 @@ class GraphNetworkPlugin:
         # The backward pass has two products for each of the forward pass.
         return Work(sum(len(each.answers) for each in batch), nodes, 6.0 * operations, batches=len(batch))
 
+    def _shuffled(self, seed: int) -> list[GraphBatch]:
+        return self._cut(random.Random(seed).sample(self._examples, len(self._examples)))
+
     def _cut(self, examples: Sequence[Example]) -> list[GraphBatch]:
         return [
             batch_of([graph for graph, _ in part], [answer for _, answer in part], self._kinds)
@@ -122,9 +140,9 @@ class GraphNetworkPlugin:
         ]
 
 
-def load(settings: GraphNetworkSettings, seed: int) -> list[Example]:
-    """Raises ValueError for broken files, and for graphs that have more than `nodes`."""
-    path = Path(data_path(settings.data)) if settings.data else None
+def load(settings: GraphNetworkSettings, data: str | None, seed: int) -> list[Example]:
+    """Made ones, if there are no data. Raises ValueError for broken files, and for too large graphs."""
+    path = Path(data_path(data)) if data else None
     if settings.task == "molecules":
         molecules = read_molecules(path) if path else make_molecules(settings.made, seed)
         return [(molecule.graph, molecule.target) for molecule in molecules]
@@ -132,6 +150,12 @@ def load(settings: GraphNetworkSettings, seed: int) -> list[Example]:
     if settings.nodes:
         questions = [inflated(question, settings.nodes) for question in questions]
     return [(question.graph, question.answer) for question in questions]
+
+
+def _missing(task: str, data: str | None) -> str | None:
+    if data is None or task == "molecules":
+        return data and missing(data_path(data))
+    return None if Path(data_path(data)).is_dir() else f"no folder {data_path(data)}"
 
 
 PLUGIN = GraphNetworkPlugin

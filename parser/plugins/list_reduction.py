@@ -20,7 +20,7 @@ from parser.config import Settings
 from parser.datasets.lists import CLASSES, LONGEST, OPERATIONS, Reduction, make_reductions
 from parser.networks.list_reducer import ListReducer
 from parser.plugins import Mode, Setup, Work
-from parser.plugins.support.messages import ACTIVE, METHODS, MessageTraining
+from parser.plugins.support.messages import ACTIVE, METHODS, MessageTraining, share_right
 from parser.plugins.support.training import cut
 
 CHECKED = 12
@@ -31,6 +31,8 @@ DIGITS = 10
 class ListReductionSettings(Settings):
     lists: int = Field(512, gt=0)
     """Made ones."""
+    held_out: int = Field(0, ge=0)
+    """Lists more, that are not trained on."""
     longest: int = Field(LONGEST, gt=0)
     """Digits."""
     hidden_size: int = Field(128, gt=0)
@@ -60,7 +62,8 @@ class ListReductionPlugin:
     def prepare(self, setup: Setup) -> None:
         self._setup = setup
         settings: ListReductionSettings = setup.settings
-        self._lists = make_reductions(settings.lists, setup.seed, settings.longest)
+        made = make_reductions(settings.lists + settings.held_out, setup.seed, settings.longest)
+        self._lists, self._held_out = made[: settings.lists], made[settings.lists :]
         torch.manual_seed(setup.seed)
         tokens = len(OPERATIONS) + DIGITS
         network = ListReducer(tokens, CLASSES, settings.hidden_size, settings.replicas)
@@ -70,15 +73,22 @@ class ListReductionPlugin:
         self._training = MessageTraining(setup, network, network, updates, settings.workers, active)
 
     def batches(self) -> list[list[Lists]]:
-        batches = by_length(self._lists, self._setup.batch_size)
-        random.Random(self._setup.seed).shuffle(batches)
-        return cut(batches, self._setup.settings.together)
+        return cut(self._shuffled(self._setup.seed), self._setup.settings.together)
 
     def run(self, batch: Sequence[Lists]) -> None:
         self._training.run(batch, training=True)
 
     def check(self) -> Tensor:
         return self._training.loss_and_gradients(by_length(self._lists[:CHECKED], self._setup.batch_size))
+
+    def learn(self, epoch: int) -> None:
+        self._training.run(self._shuffled(epoch), training=True)
+        self._training.average()
+
+    def score(self) -> float:
+        """The share of lists whose result is right. Raises ValueError if there are none."""
+        held_out = by_length(self._held_out, self._setup.batch_size)
+        return share_right(self._training.run(held_out, training=False))
 
     def work(self, batch: Sequence[Lists]) -> Work:
         lists = sum(len(results) for _, results in batch)
@@ -87,6 +97,12 @@ class ListReductionPlugin:
         cell, scores = network.cells[0].linear.weight.numel(), network.scores.weight.numel()
         # The backward pass has two products for each of the forward pass.
         return Work(lists, tokens, 6.0 * (tokens * cell + lists * scores), padding=0.0, batches=len(batch))
+
+    def _shuffled(self, seed: int) -> list[Lists]:
+        """Other lists together, and other lengths after each other, for each seed."""
+        draw = random.Random(seed)
+        batches = by_length(draw.sample(self._lists, len(self._lists)), self._setup.batch_size)
+        return draw.sample(batches, len(batches))
 
 
 def by_length(reductions: Sequence[Reduction], size: int) -> list[Lists]:

@@ -20,7 +20,7 @@ from parser.config import Settings, data_path
 from parser.datasets.mnist import CLASSES, made_digits, read_images, read_labels
 from parser.networks.digit_classifier import DigitClassifier
 from parser.plugins import Mode, Setup, Work
-from parser.plugins.support.messages import ACTIVE, METHODS, MessageTraining
+from parser.plugins.support.messages import ACTIVE, METHODS, MessageTraining, share_right
 from parser.plugins.support.training import cut, missing
 
 CHECKED = 12
@@ -68,8 +68,8 @@ class MnistPlugin:
         self._setup = setup
         settings: MnistSettings = setup.settings
         images, labels = load(settings, setup.seed)
-        held_out = len(images) - settings.held_out
-        self._train = images[:held_out], labels[:held_out]
+        end = len(images) - settings.held_out
+        self._train, self._held_out = (images[:end], labels[:end]), (images[end:], labels[end:])
         torch.manual_seed(setup.seed)
         widths = [images.shape[1], *[settings.hidden_size] * (settings.layers - 1), CLASSES]
         self._network = DigitClassifier(widths, settings.tiles)
@@ -81,13 +81,23 @@ class MnistPlugin:
     def batches(self) -> list[list[Images]]:
         order = list(range(len(self._train[0])))
         random.Random(self._setup.seed).shuffle(order)
-        return cut(self._cut(torch.tensor(order)), self._setup.settings.together)
+        return cut(self._cut(self._train, torch.tensor(order)), self._setup.settings.together)
 
     def run(self, batch: Sequence[Images]) -> None:
         self._training.run(batch, training=True)
 
     def check(self) -> Tensor:
-        return self._training.loss_and_gradients(self._cut(torch.arange(CHECKED)))
+        return self._training.loss_and_gradients(self._cut(self._train, torch.arange(CHECKED)))
+
+    def learn(self, epoch: int) -> None:
+        generator = torch.Generator().manual_seed(epoch)
+        order = torch.randperm(len(self._train[0]), generator=generator)
+        self._training.run(self._cut(self._train, order), training=True)
+
+    def score(self) -> float:
+        """The share of images that are read right. Raises ValueError if there are none."""
+        held_out = self._cut(self._held_out, torch.arange(len(self._held_out[0])))
+        return share_right(self._training.run(held_out, training=False))
 
     def work(self, batch: Sequence[Images]) -> Work:
         images = sum(len(labels) for _, labels in batch)
@@ -98,8 +108,8 @@ class MnistPlugin:
             images, images, 2.0 * images * (3 * sum(weights) - first), padding=0.0, batches=len(batch)
         )
 
-    def _cut(self, places: Tensor) -> list[Images]:
-        images, labels = self._train
+    def _cut(self, images_and_labels: Images, places: Tensor) -> list[Images]:
+        images, labels = images_and_labels
         return [(images[own], labels[own]) for own in places.split(self._setup.batch_size)]
 
 

@@ -63,7 +63,7 @@ def cells_of(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> list[C
         # The defaults too, for they may change.
         settings = json.dumps(own.model_dump(mode="json"), sort_keys=True)
         modes = list(dict.fromkeys(experiment.modes))
-        chosen = _methods(name, plugin, experiment.methods, modes)
+        chosen = methods_of(f"experiments.{name}", plugin, experiment.methods, modes)
         _check_sizes(name, experiment.batch_sizes, chosen)
         for mode, device, threads in product(modes, devices, dict.fromkeys(config.threads)):
             by_size = [
@@ -89,18 +89,17 @@ def validated(plugin: type[Plugin], settings: dict[str, Any], place: str = "sett
         raise ValueError("\n".join(wrong)) from None
 
 
-def _methods(
-    experiment: str, plugin: type[Plugin], asked: Sequence[str] | None, modes: Sequence[Mode]
+def methods_of(
+    place: str, plugin: type[Plugin], asked: Sequence[str] | None, modes: Sequence[Mode]
 ) -> list[str]:
+    """Those asked for, or all. Raises ValueError for modes and methods that the plugin has not."""
     for mode in modes:
         if mode not in plugin.methods:
-            raise ValueError(f"experiments.{experiment}.modes: {plugin.name} can not be measured in {mode!r}")
+            raise ValueError(f"{place}.modes: {plugin.name} can not be measured in {mode!r}")
     known = list(dict.fromkeys(method for mode in modes for method in plugin.methods[mode]))
     for method in asked or ():
         if method not in known:
-            raise ValueError(
-                f"experiments.{experiment}.methods: {plugin.name} has no {method!r}, but {', '.join(known)}"
-            )
+            raise ValueError(f"{place}.methods: {plugin.name} has no {method!r}, but {', '.join(known)}")
     return list(dict.fromkeys(asked)) if asked else known
 
 

@@ -10,6 +10,7 @@ from parser.speed.board import write_board
 from parser.speed.conformance import faults_of
 from parser.speed.discovery import find, installed
 from parser.speed.findings import asked_ratios, read_ratio
+from parser.speed.learning import learn, learned_rows, learning_cells
 from parser.speed.report import write_report
 from parser.speed.run import CONFIG, measure, rows_of
 from parser.speed.settings import SpeedConfig
@@ -18,9 +19,12 @@ from parser.speed.settings import SpeedConfig
 def speed(path: Path, overrides: Sequence[str], folder: Path, only: str, ratios: Sequence[str]) -> None:
     """Measure what a config says, write the report and print the ratios that were asked for."""
     config = _read(path, overrides)
-    for text in ratios:
-        read_ratio(text)  # a slip is better found before hours of measuring
+    for text in ratios:  # slips are better found before hours of measuring
+        read_ratio(text)
+    learning_cells(config, find)
     rows = measure(config, folder, only)
+    if not only:
+        learn(config, find, folder)
     _tell(folder, config)
     for text in ratios:
         print("\n".join(asked_ratios(rows, text)))
@@ -37,13 +41,15 @@ def _read(path: Path, overrides: Sequence[str] = ()) -> SpeedConfig:
     config = file.validated(SpeedConfig)
     for name, experiment in config.experiments.items():
         file.validated(find(experiment.plugin).Settings, ("experiments", name, "settings"))
+    for name, learning in config.learning.items():
+        file.validated(find(learning.plugin).Settings, ("learning", name, "settings"))
     return config
 
 
 def _tell(folder: Path, config: SpeedConfig) -> None:
     rows = rows_of(folder, config)
     write_board(rows, folder)
-    print(f"report: {write_report(rows, folder)}")
+    print(f"report: {write_report(rows, learned_rows(config, find, folder), folder)}")
 
 
 def list_plugins() -> None:

@@ -19,10 +19,21 @@ from parser.speed.findings import Comparison, Gains, gains_of_parts, parallel_sh
 from parser.speed.rows import Row
 from parser.speed.statistics import Estimate
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442", "#999999")
+COLOURS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#000000",
+    "#F0E442",
+    "#999999",
+    "#661100",
+)
 MARKERS = "osD^vPX"
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
-HATCHES = ("", "///", "...", "\\\\\\", "xxx", "+++", "---", "ooo", "|||")
+HATCHES = ("", "///", "...", "\\\\\\", "xxx", "+++", "---", "ooo", "|||", "**")
 WIDTH, HEIGHT = 6.4, 4.2
 PLAIN = FuncFormatter(lambda value, _: f"{value:,g}")
 
@@ -40,9 +51,9 @@ def figures(comparison: Comparison) -> dict[str, str]:
         axes = figure.add_subplot()
         if draw(axes, comparison):
             axes.set_title(comparison.title, fontsize=10)
-            pictures[kind] = _svg(figure)
+            pictures[kind] = svg(figure)
     if parts := gains_of_parts(comparison):
-        pictures["parts"] = _svg(_parts_drawn(parts, comparison))
+        pictures["parts"] = svg(_parts_drawn(parts, comparison))
     return pictures
 
 
@@ -64,7 +75,7 @@ def _parts_drawn(parts: Gains, comparison: Comparison) -> Figure:
     return figure
 
 
-def _svg(figure: Figure) -> str:
+def svg(figure: Figure) -> str:
     text = io.StringIO()
     # Text stays text, and nothing in the file depends on the time: equal rows give equal files.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "speed"}):

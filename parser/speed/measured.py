@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from parser.machine import Memory, forget_peak_memory, memory
-from parser.plugins import Plugin, Setup, Work
+from parser.plugins import Learner, Plugin, Setup, Work
 from parser.speed.cells import Cell, validated
 from parser.speed.discovery import find
 from parser.speed.stopwatch import PhaseClock, synchronise, time_steps
@@ -136,6 +136,25 @@ class MeasuredCell:
         seconds = time_steps(self._plugin.run, batches, self._device)
         self._clock.on = False
         return Turn(seconds, list(works))
+
+    def begin_to_learn(self) -> str | None:
+        """Prepare; or why the cell is skipped. Raises ValueError for a plugin that can not be scored."""
+        if not isinstance(self._plugin, Learner):
+            raise ValueError(f"{self._plugin.name} has no `learn` and no `score`")
+        reason = self._plugin.skip(self._setup)
+        if not reason:
+            self._plugin.prepare(self._setup)
+        return reason
+
+    def learn(self, epoch: int) -> tuple[float, float]:
+        """The seconds of the epoch, and the score after it."""
+        plugin = self._plugin
+        assert isinstance(plugin, Learner)
+        synchronise(self._device)
+        began = time.perf_counter()
+        plugin.learn(epoch)
+        synchronise(self._device)
+        return time.perf_counter() - began, plugin.score()
 
     def finish(self, number: int) -> Finished:
         """Where the time of such a turn goes, which is measured apart, and what the cell needed."""

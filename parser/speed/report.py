@@ -11,6 +11,7 @@ from parser.plugins import PHASES
 from parser.speed.document import PLOTS, Heading, Part, Picture, Table, as_html, as_markdown
 from parser.speed.figures import figures
 from parser.speed.findings import STEP, Comparison, comparisons, gains_of_parts, parallel_shares, ratio
+from parser.speed.learning_report import learning_parts
 from parser.speed.rows import OK, Row
 from parser.speed.run import CONFIG
 
@@ -45,9 +46,12 @@ LEGEND = (
 )
 
 
-def write_report(rows: Sequence[Row], folder: Path) -> Path:
-    """Write report.md, plots/ and report.html into a run's folder; returns the last's path."""
-    parts = _parts(rows, folder)
+def write_report(rows: Sequence[Row], learned: Sequence[Row], folder: Path) -> Path:
+    """Write report.md, plots/ and report.html into a run's folder; returns the last's path.
+
+    learned: the rows of training until a target.
+    """
+    parts = [*_parts(rows, folder), *learning_parts(learned)]
     (folder / PLOTS).mkdir(parents=True, exist_ok=True)
     for part in parts:
         if isinstance(part, Picture):

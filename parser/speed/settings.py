@@ -33,9 +33,24 @@ class Experiment(Settings):
     """For every method the same, or a list for each method; `none` need not have more than 1."""
 
 
+class Learning(Settings):
+    """A plugin that is trained until it reaches a score, by each method that is asked for."""
+
+    plugin: str
+    settings: dict[str, Any] = Field({})
+    methods: list[str] | None = None
+    batch_size: Size = 1
+    target: float
+    """The score, as the plugin has it."""
+    epochs: Size = 20
+    """At the most."""
+
+
 class SpeedConfig(Settings):
     experiments: dict[str, Experiment] = Field(min_length=1)
     """By the names that the plots will show."""
+    learning: dict[str, Learning] = Field({})
+    """How long the training of some takes until it is good. Not in turns: one after the other."""
     devices: list[str] = Field(["auto"], min_length=1)
     """cpu, cuda, ...; auto takes CUDA where there is one."""
     threads: list[Size] = Field([1], min_length=1)

@@ -125,6 +125,14 @@ def run_graph(graph: MessageGraph, instances: Sequence[Instance], most: int) -> 
     return reports
 
 
+def share_right(reports: Sequence[Report]) -> float:
+    """Raises ValueError if there is nothing to be right about."""
+    examples = sum(report.examples for report in reports)
+    if not examples:
+        raise ValueError("held_out: nothing is held out that could be scored")
+    return sum(report.right for report in reports) / examples
+
+
 @torch.no_grad()
 def average(modules: Sequence[nn.Module]) -> None:
     """Gives all of them the mean of their weights."""

@@ -1,0 +1,115 @@
+"""How long training takes until it is good: epochs of one cell after the other, each with its score."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tqdm import tqdm
+
+from parser.machine import choose_device
+from parser.plugins import Plugin
+from parser.speed.cells import Cell, methods_of, validated
+from parser.speed.measured import MeasuredCell
+from parser.speed.remote import Remote, RemoteError
+from parser.speed.rows import OK, SKIPPED, Row, RowFile
+from parser.speed.settings import Learning, SpeedConfig
+
+ROWS = "learning.jsonl"
+
+
+class Reached(NamedTuple):
+    epochs: int
+    seconds: float
+
+
+def learning_cells(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> list[Cell]:
+    """Raises ValueError for methods that are not there."""
+    device = str(choose_device(config.devices[0]))
+    cells = []
+    for name, learning in config.learning.items():
+        plugin = find(learning.plugin)
+        own = validated(plugin, learning.settings, f"learning.{name}.settings")
+        settings = json.dumps(own.model_dump(mode="json"), sort_keys=True)
+        for method in methods_of(f"learning.{name}", plugin, learning.methods, ["train"]):
+            size, threads = learning.batch_size, config.threads[0]
+            cells.append(
+                Cell(name, learning.plugin, "train", device, threads, method, size, config.seed, settings)
+            )
+    return cells
+
+
+def learn(config: SpeedConfig, find: Callable[[str], type[Plugin]], folder: Path) -> list[Row]:
+    """Train what has no row in the folder yet. Returns all rows."""
+    cells = learning_cells(config, find)
+    rows = RowFile(folder / ROWS)
+    for cell in cells:
+        learning = config.learning[cell.experiment]
+        if not _is_there(rows.find(cell), learning):
+            row = _learned(cell, learning, config.timeout)
+            rows.add(cell, row)
+            tqdm.write(summary(cell, row))
+    return rows.of(cells)
+
+
+def learned_rows(config: SpeedConfig, find: Callable[[str], type[Plugin]], folder: Path) -> list[Row]:
+    """Those that a run's folder has."""
+    return RowFile(folder / ROWS).of(learning_cells(config, find))
+
+
+def reached(row: Row) -> Reached | None:
+    """When the target was, if it was."""
+    for epoch, score in enumerate(row["scores"], 1):
+        if score >= row["target"]:
+            return Reached(epoch, sum(row["seconds"][:epoch]))
+    return None
+
+
+def summary(cell: Cell, row: Row) -> str:
+    """One line for people."""
+    if row["status"] != OK:
+        return f"{cell.name:<60} {row['status']}"
+    found = reached(row)
+    best = f"best score {max(row['scores']):.4f}"
+    if not found:
+        return f"{cell.name:<60} not {row['target']:g} in {len(row['scores'])} epochs, {best}"
+    return f"{cell.name:<60} {row['target']:g} in {found.epochs} epochs, {found.seconds:.1f} s, {best}"
+
+
+def _is_there(row: Row | None, learning: Learning) -> bool:
+    if row is None or row["status"] != OK or row["target"] != learning.target:
+        return False
+    return reached(row) is not None or len(row["scores"]) >= learning.epochs
+
+
+def _learned(cell: Cell, learning: Learning, timeout: float) -> Row:
+    try:
+        with Remote(MeasuredCell, cell, timeout=timeout) as remote:
+            if reason := remote.call("begin_to_learn"):
+                return {"status": f"{SKIPPED}: {reason}"}
+            return _until_good(cell, remote, learning)
+    except RemoteError as error:
+        return {"status": error.status, "where": error.where}
+
+
+def _until_good(cell: Cell, remote: Remote, learning: Learning) -> Row:
+    seconds: list[float] = []
+    scores: list[float] = []
+    bar = tqdm(total=learning.epochs, desc=cell.name, unit="epoch", disable=None, leave=False)
+    with bar:
+        while len(scores) < learning.epochs and max(scores, default=-float("inf")) < learning.target:
+            found = remote.call("learn", len(scores) + 1)
+            seconds.append(found[0])
+            scores.append(found[1])
+            bar.set_postfix(score=f"{found[1]:.4f}", refresh=False)
+            bar.update()
+    return {"status": OK, "target": learning.target, "seconds": seconds, "scores": scores}
+
+
+def by_experiment(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["experiment"], []).append(row)
+    return found

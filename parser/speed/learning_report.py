@@ -1,0 +1,72 @@
+"""What a report says of training until a target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+from matplotlib.figure import Figure
+
+from parser.plugins import NO_BATCHING
+from parser.speed.document import Heading, Part, Picture, Table
+from parser.speed.figures import COLOURS, DASHES, HEIGHT, MARKERS, WIDTH, svg
+from parser.speed.learning import by_experiment, reached
+from parser.speed.rows import OK, Row
+
+COLUMNS = ("method", "batch", "epochs", "seconds", f"of {NO_BATCHING}'s", "seconds an epoch", "best score")
+
+
+def learning_parts(rows: Sequence[Row]) -> list[Part]:
+    parts: list[Part] = []
+    for name, own in by_experiment(rows).items():
+        done = [row for row in own if row["status"] == OK]
+        parts.append(Heading(2, f"{name}, learning"))
+        if done:
+            target = (
+                f"Trained until the score is {done[0]['target']:g}; one run of each, one after the other."
+            )
+            parts += [target, Picture(f"{name}-learning", _drawn(name, done)), _table(done)]
+        parts += [f"{row['method']}: {row['status']}." for row in own if row["status"] != OK]
+    return parts
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    plain = next((found for row in rows if row["method"] == NO_BATCHING and (found := reached(row))), None)
+    cells = []
+    for row in rows:
+        found = reached(row)
+        share = f"{found.seconds / plain.seconds:.2f}" if found and plain else ""
+        cells.append(
+            [
+                row["method"],
+                str(row["batch_size"]),
+                str(found.epochs) if found else f"not in {len(row['scores'])}",
+                f"{found.seconds:.1f}" if found else "",
+                share,
+                f"{sum(row['seconds']) / len(row['seconds']):.2f}",
+                f"{max(row['scores']):.4f}",
+            ]
+        )
+    return Table(COLUMNS, cells)
+
+
+def _drawn(name: str, rows: Sequence[Row]) -> str:
+    figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+    axes = figure.add_subplot()
+    for number, row in enumerate(rows):
+        axes.plot(
+            list(accumulate(row["seconds"])),
+            row["scores"],
+            label=row["method"],
+            color=COLOURS[number % len(COLOURS)],
+            marker=MARKERS[number % len(MARKERS)],
+            linestyle=DASHES[number % len(DASHES)],
+            markersize=4,
+        )
+    axes.axhline(rows[0]["target"], color="0.5", linewidth=1)
+    axes.set_title(f"{name}, learning", fontsize=10)
+    axes.set_xlabel("seconds of training")
+    axes.set_ylabel("score on held-out examples")
+    axes.grid(True, color="0.9")
+    axes.legend(fontsize=8)
+    return svg(figure)
