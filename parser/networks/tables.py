@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from torch import nn
+from collections.abc import Iterable
+
+from torch import Tensor, nn
 from torch.optim import Adam, Optimizer, SparseAdam
 
 
@@ -13,11 +15,16 @@ def sparse_table(entries: int, width: int) -> nn.Embedding:
     return table
 
 
+def table_optimizer(weights: Iterable[Tensor], rate: float) -> Optimizer:
+    """Adam that changes only what was read."""
+    return SparseAdam(list(weights), lr=rate)
+
+
 def optimizers(network: nn.Module, rate: float) -> list[Optimizer]:
     """Adam for all that is trained; for sparse tables the one that changes only what was read."""
     tables = {part.weight for part in network.modules() if isinstance(part, nn.Embedding) and part.sparse}
     others = [weight for weight in network.parameters() if weight.requires_grad and weight not in tables]
     found: list[Optimizer] = [Adam(others, lr=rate, fused=True)]
     if tables:
-        found.append(SparseAdam(list(tables), lr=rate))
+        found.append(table_optimizer(tables, rate))
     return found

@@ -1,7 +1,8 @@
 """A binary Tree-LSTM (Neubig et al. 2017): by operations batched on the fly, and by levels known in advance.
 
 `levels` runs all nodes of equal height together, `manual` those of equal place in their trees, column by
-column, as one pads; both know the trees before anything is computed and record nothing.
+column, as one pads; both know the trees before anything is computed and record nothing. `active-n` sends
+messages (Gaunt et al. 2017), with n trees on their way at a time.
 """
 
 from __future__ import annotations
@@ -16,13 +17,18 @@ import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
+from torch.optim import Adam
 
 from parser.batching.levels import heights
+from parser.batching.messages.transforms import Updates
 from parser.batching.operations.graph import METHODS
 from parser.config import Settings, data_path
 from parser.networks.lstm_operations import Grain
+from parser.networks.tables import table_optimizer
 from parser.networks.tree_lstm import RecordedTreeLSTM, Tree, TreeLSTM
+from parser.networks.tree_messages import TreeMessages
 from parser.plugins import Mode, Setup, Work
+from parser.plugins.support.messages import ACTIVE, MessageTraining, share_right
 from parser.plugins.support.training import Forward, InGraph, KnownInAdvance, Training, cut, missing
 from parser.treebank.labelled_trees import LabelledTree, read_labelled_trees
 from parser.treebank.tagged_text import UNKNOWN, numbered
@@ -50,17 +56,26 @@ class TreeLSTMSettings(Settings):
     word_size: int = Field(128, gt=0)
     hidden_size: int = Field(256, gt=0)
     learning_rate: float = Field(1e-3, gt=0)
+    held_out: str | None = None
+    """As `data`: what is not trained on."""
+    workers: int = Field(2, gt=0)
+    """Threads among which messages go."""
+    update_after: int = Field(1, gt=0)
+    """Gradients that a part gathers for an update, where there are messages: one for each node of a tree."""
 
 
 class TreeLSTMPlugin:
     name = "tree_lstm"
     paper = "Neubig et al. 2017, Table 1 (TreeLSTM), Figure 3"
-    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*METHODS, "manual", "levels")}
+    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*METHODS, "manual", "levels", *ACTIVE)}
     Settings = TreeLSTMSettings
 
     def skip(self, setup: Setup) -> str | None:
-        data = setup.settings.data
-        return None if data is None else missing(data_path(data))
+        settings: TreeLSTMSettings = setup.settings
+        if setup.method in ACTIVE and setup.device.type != "cpu":
+            return "messages go between the threads of a CPU"
+        given = filter(None, (settings.data, settings.held_out))
+        return next(filter(None, (missing(data_path(data)) for data in given)), None)
 
     def prepare(self, setup: Setup) -> None:
         self._setup = setup
@@ -71,22 +86,41 @@ class TreeLSTMPlugin:
             trees = make_trees(settings.made, setup.seed)
         words = numbered(word for tree in trees for word in tree.words)
         self._trees = [prepare_tree(tree, words) for tree in trees]
+        held_out = read_labelled_trees(Path(data_path(settings.held_out))) if settings.held_out else []
+        self._held_out = [prepare_tree(tree, words) for tree in held_out]
         torch.manual_seed(setup.seed)
         labels = 1 + max(max(tree.labels) for tree in trees)
         network = TreeLSTM(len(words) + 1, labels, settings.word_size, settings.hidden_size)
         self._network = network.to(setup.device)
-        self._training = Training(setup, self._network, self._forward(), settings.learning_rate)
+        model, rate = TreeMessages(self._network), settings.learning_rate
+        updates = Updates(partial(Adam, lr=rate), settings.update_after, partial(table_optimizer, rate=rate))
+        active = ACTIVE.get(setup.method, 1)
+        self._messages = MessageTraining(setup, self._network, model, updates, settings.workers, active)
+        if setup.method not in ACTIVE:
+            self._training = Training(setup, self._network, self._forward(), rate)
 
     def batches(self) -> list[list[Tree]]:
-        shuffled = list(self._trees)
-        random.Random(self._setup.seed).shuffle(shuffled)
-        return cut(shuffled, self._setup.batch_size)
+        return self._shuffled(self._setup.seed)
 
     def run(self, batch: Sequence[Tree]) -> None:
-        self._training.step(batch)
+        if self._setup.method in ACTIVE:
+            self._messages.run(batch, training=True)
+        else:
+            self._training.step(batch)
 
     def check(self) -> Tensor:
+        if self._setup.method in ACTIVE:
+            return self._messages.loss_and_gradients(self._trees[:CHECKED])
         return self._training.loss_and_gradients(cut(self._trees[:CHECKED], self._setup.batch_size))
+
+    def learn(self, epoch: int) -> None:
+        for batch in self._shuffled(epoch):
+            self.run(batch)
+
+    def score(self) -> float:
+        """The share of nodes whose label is right. Raises ValueError if no trees are held out."""
+        self._messages.refresh()
+        return share_right(self._messages.run(self._held_out, training=False))
 
     def work(self, batch: Sequence[Tree]) -> Work:
         return Work(
@@ -96,6 +130,11 @@ class TreeLSTMPlugin:
             operations=3.0 * sum(operations(self._network, len(tree.words)) for tree in batch),
             padding=0.0,
         )
+
+    def _shuffled(self, seed: int) -> list[list[Tree]]:
+        shuffled = list(self._trees)
+        random.Random(seed).shuffle(shuffled)
+        return cut(shuffled, self._setup.batch_size)
 
     def _forward(self) -> Callable[[Any], Forward]:
         recorded = RecordedTreeLSTM(self._network, self._setup.settings.grain)

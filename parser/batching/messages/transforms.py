@@ -51,10 +51,18 @@ class Parameterised(Node):
     """
 
     def __init__(
-        self, module: nn.Module, optimizer: Callable[[Iterable[nn.Parameter]], Optimizer], update_after: int
+        self,
+        module: nn.Module,
+        optimizer: Callable[[Iterable[nn.Parameter]], Optimizer],
+        update_after: int,
+        copies: bool = True,
     ):
-        """update_after: the gradients of so many messages are summed for an update (min_update_frequency)."""
-        self.module, self._update_after = module, update_after
+        """update_after: the gradients of so many messages are summed for an update (min_update_frequency).
+
+        copies: whether messages come by a copy of the weights, which updates leave alone. A table of vectors
+        needs none: its gradients are the same by any weights.
+        """
+        self.module, self._update_after, self._copies = module, update_after, copies
         self._names, self._parameters = zip(*module.named_parameters(), strict=True)
         self._optimizer = optimizer(self._parameters)
         self._kept: dict[State, tuple[_Computed, tuple[Tensor, ...], int]] = {}
@@ -66,7 +74,10 @@ class Parameterised(Node):
 
     def refresh(self) -> None:
         """To be called when somebody else has changed the parameters."""
-        self._weights = tuple(weight.detach().clone().requires_grad_() for weight in self._parameters)
+        if self._copies:
+            self._weights = tuple(weight.detach().clone().requires_grad_() for weight in self._parameters)
+        else:
+            self._weights = self._parameters
 
     def forward(self, port: int, message: Message) -> list[Send]:
         weights = self._weights
@@ -111,9 +122,14 @@ class Updates(NamedTuple):
     after: int
     """Gradients that are summed for an update (min_update_frequency)."""
 
-    def of(self, module: nn.Module, after: int | None = None) -> Parameterised:
-        """after: the node's own."""
-        return Parameterised(module, self.optimizer, after or self.after)
+    table: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None
+    """The optimizer of tables with sparse gradients."""
+
+    def of(self, module: nn.Module) -> Parameterised:
+        return Parameterised(module, self.optimizer, self.after)
+
+    def of_table(self, table: nn.Embedding) -> Parameterised:
+        return Parameterised(table, self.table or self.optimizer, self.after, copies=False)
 
 
 class Losses(NamedTuple):

@@ -70,6 +70,10 @@ class MessageTraining:
         """Makes replicas alike again, as at the end of an epoch."""
         for modules in self._model.replicas():
             average(modules)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """After somebody else has changed the weights."""
         if self._most:
             for node in self._graph.nodes.values():
                 if isinstance(node, Parameterised):
