@@ -94,26 +94,26 @@ class GraphNetworkPlugin:
         model = GraphMessages(network, dense)
         self._network = network
         active = ACTIVE.get(setup.method.removeprefix(f"{DENSE}-"))
-        self._training = MessageTraining(setup, network, model, updates, settings.workers, active)
+        self.messages = MessageTraining(setup, network, model, updates, settings.workers, active)
 
     def batches(self) -> list[list[GraphBatch]]:
         return cut(self._shuffled(self._setup.seed), self._setup.settings.together)
 
     def run(self, batch: Sequence[GraphBatch]) -> None:
-        self._training.run(batch, training=True)
+        self.messages.run(batch, training=True)
 
     def check(self) -> Tensor:
-        return self._training.loss_and_gradients(self._cut(self._examples[:CHECKED]))
+        return self.messages.loss_and_gradients(self._cut(self._examples[:CHECKED]))
 
     def learn(self, epoch: int) -> None:
-        self._training.run(self._shuffled(epoch), training=True)
+        self.messages.run(self._shuffled(epoch), training=True)
 
     def score(self) -> float:
         """The share of questions that are answered right; of molecules 1 minus the mean squared error.
 
         Where their targets have a variance of 1, that is the share of it which is explained.
         """
-        reports = self._training.run(self._cut(self._held_out), training=False)
+        reports = self.messages.run(self._cut(self._held_out), training=False).reports
         if self._setup.settings.task == "deductions":
             return share_right(reports)
         return 1 - sum(report.loss for report in reports) / sum(report.examples for report in reports)

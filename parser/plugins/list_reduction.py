@@ -70,25 +70,25 @@ class ListReductionPlugin:
         self._network = network
         updates = Updates(partial(torch.optim.Adam, lr=settings.learning_rate), settings.update_after)
         active = ACTIVE.get(setup.method)
-        self._training = MessageTraining(setup, network, network, updates, settings.workers, active)
+        self.messages = MessageTraining(setup, network, network, updates, settings.workers, active)
 
     def batches(self) -> list[list[Lists]]:
         return cut(self._shuffled(self._setup.seed), self._setup.settings.together)
 
     def run(self, batch: Sequence[Lists]) -> None:
-        self._training.run(batch, training=True)
+        self.messages.run(batch, training=True)
 
     def check(self) -> Tensor:
-        return self._training.loss_and_gradients(by_length(self._lists[:CHECKED], self._setup.batch_size))
+        return self.messages.loss_and_gradients(by_length(self._lists[:CHECKED], self._setup.batch_size))
 
     def learn(self, epoch: int) -> None:
-        self._training.run(self._shuffled(epoch), training=True)
-        self._training.average()
+        self.messages.run(self._shuffled(epoch), training=True)
+        self.messages.average()
 
     def score(self) -> float:
         """The share of lists whose result is right. Raises ValueError if there are none."""
         held_out = by_length(self._held_out, self._setup.batch_size)
-        return share_right(self._training.run(held_out, training=False))
+        return share_right(self.messages.run(held_out, training=False).reports)
 
     def work(self, batch: Sequence[Lists]) -> Work:
         lists = sum(len(results) for _, results in batch)

@@ -74,7 +74,7 @@ class MnistPlugin:
         widths = [images.shape[1], *[settings.hidden_size] * (settings.layers - 1), CLASSES]
         self._network = DigitClassifier(widths, settings.tiles)
         updates = Updates(partial(torch.optim.Adam, lr=settings.learning_rate), settings.update_after)
-        self._training = MessageTraining(
+        self.messages = MessageTraining(
             setup, self._network, self._network, updates, settings.workers, ACTIVE.get(setup.method)
         )
 
@@ -84,20 +84,20 @@ class MnistPlugin:
         return cut(self._cut(self._train, torch.tensor(order)), self._setup.settings.together)
 
     def run(self, batch: Sequence[Images]) -> None:
-        self._training.run(batch, training=True)
+        self.messages.run(batch, training=True)
 
     def check(self) -> Tensor:
-        return self._training.loss_and_gradients(self._cut(self._train, torch.arange(CHECKED)))
+        return self.messages.loss_and_gradients(self._cut(self._train, torch.arange(CHECKED)))
 
     def learn(self, epoch: int) -> None:
         generator = torch.Generator().manual_seed(epoch)
         order = torch.randperm(len(self._train[0]), generator=generator)
-        self._training.run(self._cut(self._train, order), training=True)
+        self.messages.run(self._cut(self._train, order), training=True)
 
     def score(self) -> float:
         """The share of images that are read right. Raises ValueError if there are none."""
         held_out = self._cut(self._held_out, torch.arange(len(self._held_out[0])))
-        return share_right(self._training.run(held_out, training=False))
+        return share_right(self.messages.run(held_out, training=False).reports)
 
     def work(self, batch: Sequence[Images]) -> Work:
         images = sum(len(labels) for _, labels in batch)

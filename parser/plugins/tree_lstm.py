@@ -95,7 +95,7 @@ class TreeLSTMPlugin:
         model, rate = TreeMessages(self._network), settings.learning_rate
         updates = Updates(partial(Adam, lr=rate), settings.update_after, partial(table_optimizer, rate=rate))
         active = ACTIVE.get(setup.method, 1)
-        self._messages = MessageTraining(setup, self._network, model, updates, settings.workers, active)
+        self.messages = MessageTraining(setup, self._network, model, updates, settings.workers, active)
         if setup.method not in ACTIVE:
             self._training = Training(setup, self._network, self._forward(), rate)
 
@@ -104,13 +104,13 @@ class TreeLSTMPlugin:
 
     def run(self, batch: Sequence[Tree]) -> None:
         if self._setup.method in ACTIVE:
-            self._messages.run(batch, training=True)
+            self.messages.run(batch, training=True)
         else:
             self._training.step(batch)
 
     def check(self) -> Tensor:
         if self._setup.method in ACTIVE:
-            return self._messages.loss_and_gradients(self._trees[:CHECKED])
+            return self.messages.loss_and_gradients(self._trees[:CHECKED])
         return self._training.loss_and_gradients(cut(self._trees[:CHECKED], self._setup.batch_size))
 
     def learn(self, epoch: int) -> None:
@@ -119,8 +119,8 @@ class TreeLSTMPlugin:
 
     def score(self) -> float:
         """The share of nodes whose label is right. Raises ValueError if no trees are held out."""
-        self._messages.refresh()
-        return share_right(self._messages.run(self._held_out, training=False))
+        self.messages.refresh()
+        return share_right(self.messages.run(self._held_out, training=False).reports)
 
     def work(self, batch: Sequence[Tree]) -> Work:
         return Work(

@@ -111,6 +111,10 @@ class Parameterised(Node):
         self.updates += 1
         self.refresh()
 
+    def mean_staleness(self) -> float:
+        """By how many updates gradients were late, on average. There must have been some."""
+        return sum(late * count for late, count in self.staleness.items()) / self.staleness.total()
+
     def held(self) -> int:
         return len(self._kept)
 

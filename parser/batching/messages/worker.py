@@ -35,6 +35,8 @@ class Span(NamedTuple):
     began: float
     """As `time.perf_counter` says."""
     ended: float
+    waiting: int
+    """Messages for this worker, those not counted that others have just sent."""
 
 
 Mailbox: TypeAlias = SimpleQueue[Delivery | Stop]
@@ -99,7 +101,8 @@ class Worker:
         ended = time.perf_counter()
         self.busy += ended - began
         if self._trace:
-            self._trace(Span(self._number, to.node, message.state.instance, forward, began, ended))
+            waiting = len(self._gradients) + len(self._values)
+            self._trace(Span(self._number, to.node, message.state.instance, forward, began, ended, waiting))
 
     def _send(self, node: str, sends: list[Send]) -> None:
         graph = self._graph

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from parser.batching.messages.controller import Instance, Report
 from parser.batching.messages.graph import MessageGraph
 from parser.batching.messages.message import State
 from parser.batching.messages.transforms import Losses, Parameterised, Updates
+from parser.batching.messages.worker import Span
 from parser.plugins import Setup
 from parser.plugins.support.checks import fingerprints
 
@@ -22,6 +23,13 @@ ACTIVE = {f"active-{most}": most for most in (1, 4, 16)}
 METHODS = ("none", *ACTIVE)
 NEVER = 1 << 60
 """More gradients than there are."""
+
+
+class Ran(NamedTuple):
+    reports: list[Report]
+    """In the order in which they came."""
+    busy: list[float]
+    """Seconds for which each worker was."""
 
 
 class MessageModel(Protocol):
@@ -54,17 +62,19 @@ class MessageTraining:
         self._most = active
         self._begun, self._phase = 0, setup.phase
         if self._most:
-            self._graph = model.graph(updates, workers)
+            self.graph = model.graph(updates, workers)
         else:
             self._optimizer = updates.optimizer(network.parameters())
 
-    def run(self, batches: Sequence[Any], training: bool) -> list[Report]:
-        """Of each batch, in the order in which they ended."""
+    def run(
+        self, batches: Sequence[Any], training: bool, trace: Callable[[Span], object] | None = None
+    ) -> Ran:
+        """trace: is told of all messages."""
         if not self._most:
-            return [self._plain(batch, training) for batch in batches]
+            return Ran([self._plain(batch, training) for batch in batches], [])
         first, self._begun = self._begun, self._begun + len(batches)
         with self._phase("messages"):
-            return run_graph(self._graph, self._instances(batches, first, training), self._most)
+            return run_graph(self.graph, self._instances(batches, first, training), self._most, trace)
 
     def average(self) -> None:
         """Makes replicas alike again, as at the end of an epoch."""
@@ -75,7 +85,7 @@ class MessageTraining:
     def refresh(self) -> None:
         """After somebody else has changed the weights."""
         if self._most:
-            for node in self._graph.nodes.values():
+            for node in self.graph.nodes.values():
                 if isinstance(node, Parameterised):
                     node.refresh()
 
@@ -84,8 +94,8 @@ class MessageTraining:
         self._network.zero_grad()
         if self._most:
             graph = self._model.graph(Updates(partial(torch.optim.SGD, lr=0.0), NEVER), self._workers)
-            reports = run_graph(graph, self._instances(batches, 0, training=True), self._most)
-            loss = sum(report.loss for report in reports)
+            ran = run_graph(graph, self._instances(batches, 0, training=True), self._most)
+            loss = sum(report.loss for report in ran.reports)
             self._sum_replicas()
         else:
             total = torch.stack([self._model.losses(batch).loss for batch in batches]).sum()
@@ -122,11 +132,15 @@ class MessageTraining:
                         copied.grad = None
 
 
-def run_graph(graph: MessageGraph, instances: Sequence[Instance], most: int) -> list[Report]:
+def run_graph(
+    graph: MessageGraph,
+    instances: Sequence[Instance],
+    most: int,
+    trace: Callable[[Span], object] | None = None,
+) -> Ran:
     """In threads."""
     reports: list[Report] = []
-    threads.run(graph, instances, most, reports.append)
-    return reports
+    return Ran(reports, threads.run(graph, instances, most, reports.append, trace))
 
 
 def share_right(reports: Sequence[Report]) -> float:
