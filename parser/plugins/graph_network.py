@@ -107,6 +107,7 @@ class GraphNetworkPlugin:
 
     def learn(self, epoch: int) -> None:
         self.messages.run(self._shuffled(epoch), training=True)
+        self.messages.end_epoch()
 
     def score(self) -> float:
         """The share of questions that are answered right; of molecules 1 minus the mean squared error.

@@ -83,7 +83,7 @@ class ListReductionPlugin:
 
     def learn(self, epoch: int) -> None:
         self.messages.run(self._shuffled(epoch), training=True)
-        self.messages.average()
+        self.messages.end_epoch()
 
     def score(self) -> float:
         """The share of lists whose result is right. Raises ValueError if there are none."""

@@ -93,6 +93,7 @@ class MnistPlugin:
         generator = torch.Generator().manual_seed(epoch)
         order = torch.randperm(len(self._train[0]), generator=generator)
         self.messages.run(self._cut(self._train, order), training=True)
+        self.messages.end_epoch()
 
     def score(self) -> float:
         """The share of images that are read right. Raises ValueError if there are none."""

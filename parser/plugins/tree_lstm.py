@@ -116,6 +116,7 @@ class TreeLSTMPlugin:
     def learn(self, epoch: int) -> None:
         for batch in self._shuffled(epoch):
             self.run(batch)
+        self.messages.end_epoch()
 
     def score(self) -> float:
         """The share of nodes whose label is right. Raises ValueError if no trees are held out."""

@@ -10,8 +10,10 @@ import torch
 import torch.nn.functional as F
 
 from parser.batching.messages.checked import check_all
+from parser.batching.messages.graph import MessageGraph
 from parser.batching.messages.threads import run
 from parser.batching.messages.transforms import Updates
+from parser.batching.messages.weights import average, parameterised
 from parser.datasets.graphs import LabelledGraph
 from parser.networks.digit_classifier import DigitClassifier
 from parser.networks.graph_messages import GraphMessages
@@ -19,7 +21,6 @@ from parser.networks.graph_network import GraphNetwork, batch_of
 from parser.networks.list_reducer import ListReducer
 from parser.networks.tree_lstm import Tree, TreeLSTM
 from parser.networks.tree_messages import TreeMessages
-from parser.plugins.support.messages import average
 from parser.plugins.tree_lstm import MadeTrees, make_trees, prepare_tree
 
 NO_UPDATES = Updates(partial(torch.optim.SGD, lr=0.0), after=1 << 60)
@@ -36,6 +37,11 @@ def lists(replicas: int) -> tuple[Any, list]:
     shapes = [(2, 5), (3, 1), (1, 4), (2, 2), (4, 3)]
     batches = [(torch.randint(7, shape), torch.randint(4, shape[:1])) for shape in shapes]
     return ListReducer(7, 4, hidden_size=6, replicas=replicas), batches
+
+
+def give_gradients(graph: MessageGraph) -> None:
+    for node in parameterised(graph):
+        node.give_gradients()
 
 
 def examples_of(batch: Any) -> int:
@@ -95,6 +101,7 @@ def test_losses_and_gradients_are_those_of_the_whole(made, workers):
     instances = [network.instance(number, batch, training=True) for number, batch in enumerate(batches)]
     run(graph, instances, 3, reports.append)
     assert graph.held() == {}
+    give_gradients(graph)
     for number, whole in enumerate(expected):
         own = [report for report in reports if report.state.instance == number]
         assert sum(report.loss for report in own) == pytest.approx(whole.loss.item(), rel=1e-5)
@@ -131,6 +138,7 @@ def test_replicas_share_the_instances_and_are_averaged():
         2,
         lambda _: None,
     )
+    give_gradients(graph)
     for first, second, whole in zip(
         *(cell.parameters() for cell in (*network.cells, *alone.cells)), strict=True
     ):

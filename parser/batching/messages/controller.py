@@ -42,7 +42,7 @@ class Report(NamedTuple):
 
 
 @dataclass
-class _Open:
+class _Progress:
     """What has not come back of an instance."""
 
     gradients: int
@@ -54,13 +54,15 @@ class Controller(Node):
     def __init__(self, outputs: int):
         self.outputs = outputs
         self._waiting: Iterator[Instance] = iter(())
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _Progress] = {}
         self._report: Callable[[Report], object] = lambda _: None
 
     def start(
         self, instances: Iterable[Instance], most: int, report: Callable[[Report], object]
     ) -> list[Send]:
-        """most: how many are on their way at a time (max_active_keys)."""
+        """most: how many are on their way at a time (max_active_keys). Raises ValueError for none."""
+        if most < 1:
+            raise ValueError(f"{most} instances on their way at a time are too few")
         self._waiting, self._report = iter(instances), report
         return [send for _ in range(most) for send in self._next()]
 
@@ -74,9 +76,9 @@ class Controller(Node):
         (report,) = message.payload
         assert report is not None
         loss, right, examples = report.tolist()
-        is_open = self._open[instance]
-        self._report(Report(message.state, is_open.training, loss, int(right), int(examples)))
-        is_open.reports -= 1
+        progress = self._open[instance]
+        self._report(Report(message.state, progress.training, loss, int(right), int(examples)))
+        progress.reports -= 1
         return self._after(instance)
 
     def backward(self, port: int, message: Message) -> list[Send]:
@@ -88,8 +90,8 @@ class Controller(Node):
         return len(self._open)
 
     def _after(self, instance: int) -> list[Send]:
-        is_open = self._open[instance]
-        if is_open.gradients or is_open.reports:
+        progress = self._open[instance]
+        if progress.gradients or progress.reports:
             return []
         del self._open[instance]
         return self._next()
@@ -101,7 +103,9 @@ class Controller(Node):
         number, entries, reports, training = instance
         if number in self._open:
             raise ValueError(f"instance {number} is on its way already")
-        self._open[number] = _Open(len(entries) if training else 0, reports, training)
+        if not entries or reports < 1:
+            raise ValueError(f"instance {number} must begin with something, and end with a report")
+        self._open[number] = _Progress(len(entries) if training else 0, reports, training)
         return [
             Send(True, port, Message(payload, State(number, position), training))
             for port, payload, position in entries

@@ -23,7 +23,7 @@ class Concatenate(Node):
         parts[port] = message.payload
         if len(parts) < self.inputs:
             return []
-        ordered = [self._waiting[state][place] for place in range(self.inputs)]
+        ordered = [parts[place] for place in range(self.inputs)]
         del self._waiting[state]
         if message.training:
             self._widths[state] = list(map(len, ordered))
@@ -84,13 +84,15 @@ class Group(Node):
     def forward(self, port: int, message: Message) -> list[Send]:
         group = self._group(message.state)
         members = self._waiting.setdefault(group, {})
+        _rows(message.payload)
         members[message.state] = message.payload
         if len(members) < self._size(group):
             return []
         ordered = sorted(self._waiting.pop(group).items(), key=lambda member: member[0])
+        sizes = [_rows(payload) for _, payload in ordered]
         if message.training:
-            self._members[group] = [(state, _rows(payload)) for state, payload in ordered]
-        payload = rows_together([payload for _, payload in ordered])
+            self._members[group] = [(state, size) for (state, _), size in zip(ordered, sizes, strict=True)]
+        payload = rows_together([payload for _, payload in ordered], sizes)
         return onward(Message(payload, group, message.training))
 
     def backward(self, port: int, message: Message) -> list[Send]:
@@ -113,6 +115,8 @@ class Ungroup(Node):
 
     def forward(self, port: int, message: Message) -> list[Send]:
         parts = self._parts(message.state)
+        if not parts:
+            raise ValueError(f"{message.state} is taken apart into nothing")
         if message.training:
             self._origin.update((state, message.state) for state, _ in parts)
             self._waiting[message.state] = {}
@@ -130,11 +134,16 @@ class Ungroup(Node):
         if len(found) < len(parts):
             return []
         del self._waiting[origin]
-        return back(Message(rows_together([found[state] for state, _ in parts]), origin))
+        sizes = [rows for _, rows in parts]
+        return back(Message(rows_together([found[state] for state, _ in parts], sizes), origin))
 
     def held(self) -> int:
         return len(self._origin) + len(self._waiting)
 
 
 def _rows(payload: Payload) -> int:
-    return next(len(tensor) for tensor in payload if tensor is not None)
+    """Raises ValueError if its tensors have different numbers of them."""
+    counts = {len(tensor) for tensor in payload if tensor is not None}
+    if len(counts) != 1:
+        raise ValueError(f"the tensors of one message have {sorted(counts)} rows, and must have equally many")
+    return counts.pop()

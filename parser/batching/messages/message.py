@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class State(NamedTuple):
-    """Whom a message is about. A node never sends two messages forward with the same state."""
+    """Whom a message is about. No output sends another one with it until the first has come back."""
 
     instance: int
     position: tuple[int, ...] = ()

@@ -34,18 +34,24 @@ def added(left: Payload, right: Payload) -> Payload:
     )
 
 
-def rows_together(payloads: Sequence[Payload]) -> Payload:
-    """Each tensor's rows, those of one payload after those of the other; None where it is None in all."""
-    return tuple(map(_joined, zip(*payloads, strict=True)))
+def rows_together(payloads: Sequence[Payload], sizes: Sequence[int]) -> Payload:
+    """Each tensor's rows, those of one payload after those of the other. sizes: the rows of each payload.
+
+    None is zeros beside others, and None among its like.
+    """
+    return tuple(_joined(parts, sizes) for parts in zip(*payloads, strict=True))
 
 
-def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
+def _joined(parts: Sequence[Tensor | None], sizes: Sequence[int]) -> Tensor | None:
     present = [part for part in parts if part is not None]
-    assert len(present) in (0, len(parts)), "gradients of some rows and not of others"
     if not present:
         return None
+    filled = [
+        present[0].new_zeros(size, *present[0].shape[1:]) if part is None else part
+        for part, size in zip(parts, sizes, strict=True)
+    ]
     with torch.no_grad():
-        return torch.cat(present).requires_grad_(any(part.requires_grad for part in present))
+        return torch.cat(filled).requires_grad_(any(part.requires_grad for part in present))
 
 
 def rows_apart(payload: Payload, sizes: Sequence[int]) -> list[Payload]:

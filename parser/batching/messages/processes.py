@@ -1,6 +1,7 @@
 """A graph run by processes, one worker each, on one machine or several.
 
 torchrun starts them; every process builds the same graph, and runs the nodes of the worker that has its rank.
+What a node's functions know of an instance must therefore be in its messages.
 """
 
 from __future__ import annotations
@@ -8,38 +9,40 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from datetime import timedelta
 from types import TracebackType
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from parser.batching.messages.controller import Instance, Report
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
 from parser.batching.messages.transforms import Parameterised
 from parser.batching.messages.wire import packed, unpacked
-from parser.batching.messages.worker import Delivery, Mailbox, Span, Stop, Worker
+from parser.batching.messages.worker import Delivery, LostError, Mailbox, Span, Stop, Worker
 
 STOPPED, FAILED, LEFT = -1, -2, -3
 """Sent in the place of a size: the run is over; something went wrong; the process sends nothing any more."""
+FOREVER = timedelta(days=365)
+"""Between some processes there is nothing to say for long; one that dies is noticed at once all the same."""
 
-
-class LostError(RuntimeError):
-    def __init__(self, rank: int):
-        super().__init__(f"the process of worker {rank} has failed or is lost")
+PATIENCE = 10.0
+"""Seconds to wait for what others have to say when this process has failed."""
 
 
 class Processes:
     """This process among the others, between which messages can go as long as it is entered."""
 
     def __init__(self) -> None:
-        """Raises ValueError if torch.distributed has not been initialised."""
+        """In all processes. Raises ValueError if nobody has initialised torch.distributed."""
         if not dist.is_initialized():
             raise ValueError("torch.distributed.init_process_group('gloo') comes first; torchrun starts all")
         self.rank, self._size = dist.get_rank(), dist.get_world_size()
         self._others = [rank for rank in range(self._size) if rank != self.rank]
+        self._messages, self._together = (dist.new_group(timeout=FOREVER, backend="gloo") for _ in range(2))
         self._mailbox = Mailbox()
-        self._weights = dist.new_group(backend="gloo")
-        self._lost: list[int] = []
+        self._troubles: list[str] = []
         self._receivers = [
             threading.Thread(target=self._receive, args=(rank,), daemon=True) for rank in self._others
         ]
@@ -52,10 +55,12 @@ class Processes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
+        if error:
+            self._tell_failure(error)
+        else:
             self._tell(LEFT)
-            for thread in self._receivers:
-                thread.join()
+        for thread in self._receivers:
+            thread.join(PATIENCE if error else None)
 
     def run(
         self,
@@ -68,70 +73,92 @@ class Processes:
         """As `threads.run`; all processes call it, and the controller's alone looks at `instances`.
 
         Returns the seconds for which this process's worker was busy. Raises ValueError for more workers than
-        there are processes, LostError where one of these has failed, or is there no more.
+        there are processes, LostError where another one has failed, or is there no more.
         """
-        graph.check()
         if graph.workers > self._size:
             raise ValueError(f"{graph.workers} workers, but {self._size} processes")
+        if any(thread.ident is None for thread in self._receivers):
+            raise ValueError("enter the processes first: with Processes() as processes: ...")
+        graph.check()
         errors: list[BaseException] = []
 
         def stop(error: BaseException | None) -> None:
             if error:
                 errors.append(error)
-            self._tell(FAILED if error else STOPPED)
+            else:
+                self._tell(STOPPED)
             self._mailbox.put(Stop())
 
         worker = Worker(self.rank, graph, self._mailbox, self._post, stop, trace)
         if graph.worker[CONTROLLER] == self.rank:
-            try:
-                worker.begin(instances, most, report)
-            except Exception:
-                self._tell(FAILED)
-                raise
+            worker.begin(instances, most, report)
         worker.run()
+        if self._troubles:
+            raise LostError(self._troubles[0])
         if errors:
             raise errors[0]
-        for rank in self._lost:
-            raise LostError(rank)
+        dist.barrier(
+            group=self._together
+        )  # so that nothing of the next run comes before all have ended this one
         return worker.busy
 
     def share(self, graph: MessageGraph) -> None:
-        """All parameters from those whose nodes they are, to everybody."""
+        """All parameters from those whose nodes they are, to everybody. In all processes."""
         for name, node in graph.nodes.items():
             if isinstance(node, Parameterised):
                 for weight in node.module.parameters():
-                    dist.broadcast(weight.data, src=graph.worker[name], group=self._weights)
+                    dist.broadcast(weight.data, src=graph.worker[name], group=self._together)
                 node.refresh()
 
     def _post(self, rank: int, delivery: Delivery) -> None:
-        content = packed(delivery)
         try:
-            dist.send(torch.tensor([len(content)]), dst=rank)
-            dist.send(content, dst=rank)
+            self._send(rank, packed(delivery))
         except RuntimeError as error:
-            raise LostError(rank) from error
+            self._troubles.append(_lost(rank))
+            raise LostError(_lost(rank)) from error
 
-    def _tell(self, what: int) -> None:
+    def _tell_failure(self, error: BaseException) -> None:
+        """Whoever hears of it passes on the same, so that all name the first cause."""
+        cause = self._troubles[0] if self._troubles else f"worker {self.rank} has failed: {error}"
+        text = torch.frombuffer(bytearray(cause.encode()), dtype=torch.uint8)
+        self._tell(FAILED, text)
+
+    def _tell(self, what: int, content: Tensor | None = None) -> None:
         for rank in self._others:
             with suppress(RuntimeError):  # who is lost need not know
-                dist.send(torch.tensor([what]), dst=rank)
+                dist.send(torch.tensor([what]), dst=rank, group=self._messages)
+                if content is not None:
+                    self._send(rank, content)
+
+    def _send(self, rank: int, content: Tensor) -> None:
+        dist.send(torch.tensor([len(content)]), dst=rank, group=self._messages)
+        dist.send(content, dst=rank, group=self._messages)
 
     def _receive(self, rank: int) -> None:
-        size = torch.empty(1, dtype=torch.int64)
-        while True:
-            try:
-                dist.recv(size, src=rank)
-                if (count := int(size)) >= 0:
-                    content = torch.empty(count, dtype=torch.uint8)
-                    dist.recv(content, src=rank)
-                    self._mailbox.put(unpacked(content))
-                    continue
-            except RuntimeError:
-                count = FAILED
-            if count == FAILED:
-                self._lost.append(rank)
-            if count == LEFT:
-                return
-            self._mailbox.put(Stop())
-            if count == FAILED:
-                return
+        """All that another process sends, until it leaves."""
+        try:
+            while (size := self._number(rank)) not in (FAILED, LEFT):
+                self._mailbox.put(Stop() if size == STOPPED else unpacked(self._content(rank, size)))
+            if size == FAILED:
+                trouble = bytes(self._content(rank, self._number(rank)).numpy()).decode()
+            else:
+                trouble = f"worker {rank} has left: all processes must run equally often"
+        except Exception:
+            trouble = _lost(rank)
+        self._troubles.append(trouble)
+        self._mailbox.put(Stop())
+
+    def _number(self, rank: int) -> int:
+        number = torch.empty(1, dtype=torch.int64)
+        dist.recv(number, src=rank, group=self._messages)
+        return int(number)
+
+    def _content(self, rank: int, size: int) -> Tensor:
+        """[size] uint8"""
+        content = torch.empty(size, dtype=torch.uint8)
+        dist.recv(content, src=rank, group=self._messages)
+        return content
+
+
+def _lost(rank: int) -> str:
+    return f"the process of worker {rank} is lost"

@@ -10,7 +10,7 @@ from parser.batching.messages.payload import Sum
 
 
 class Condition(Node):
-    """Sends each message to the output that its state chooses."""
+    """Sends each message to the output that its state chooses (the paper's Cond)."""
 
     def __init__(self, choose: Callable[[State], int], outputs: int = 2):
         self._choose, self.outputs = choose, outputs
@@ -23,7 +23,7 @@ class Condition(Node):
 
 
 class Join(Node):
-    """Passes on what comes from anywhere, and remembers from where."""
+    """Passes on what comes from anywhere, and remembers from where (Phi)."""
 
     def __init__(self, inputs: int = 2):
         self.inputs = inputs
@@ -42,7 +42,7 @@ class Join(Node):
 
 
 class ChangeState(Node):
-    """Changes the state by a function that can be undone."""
+    """Changes the state by a function that can be undone (Isu)."""
 
     def __init__(self, change: Callable[[State], State], undo: Callable[[State], State]):
         self._change, self._undo = change, undo
@@ -55,7 +55,7 @@ class ChangeState(Node):
 
 
 class Broadcast(Node):
-    """The same message to all outputs; their gradients are summed."""
+    """The same message to all outputs; their gradients are summed (Bcast)."""
 
     def __init__(self, outputs: int):
         self.outputs = outputs
@@ -85,6 +85,8 @@ class FlatMap(Node):
 
     def forward(self, port: int, message: Message) -> list[Send]:
         states = self._states(message.state)
+        if not states:
+            raise ValueError(f"{message.state} is copied to no states")
         if message.training:
             self._origin.update(dict.fromkeys(states, message.state))
             self._sums[message.state] = Sum(len(states))

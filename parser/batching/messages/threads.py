@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from parser.batching.messages.controller import Instance, Report
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
-from parser.batching.messages.worker import Mailbox, Span, Stop, Worker
+from parser.batching.messages.worker import Delivery, Mailbox, NodeError, Span, Stop, Worker
 
 
 def run(
@@ -20,35 +20,53 @@ def run(
     """Until all instances are done. Returns the seconds for which each worker was busy.
 
     most: instances that are on their way at a time; report: is told of each loss, trace of all that is done,
-    both by the threads of workers. Raises what a node raises, with its name in a note.
+    both by the threads of workers. Raises NodeError for what a node raises, and if the graph is stuck.
     """
     graph.check()
-    mailboxes = [Mailbox() for _ in range(graph.workers)]
-    stop = _Stopper(mailboxes)
+    office = _Office(graph)
     workers = [
-        Worker(number, graph, box, lambda other, delivery: mailboxes[other].put(delivery), stop.all, trace)
-        for number, box in enumerate(mailboxes)
+        Worker(number, graph, box, office.post, office.stop, trace, office.count)
+        for number, box in enumerate(office.mailboxes)
     ]
-    first = workers[graph.worker[CONTROLLER]]
-    first.begin(instances, most, report)
-    threads = [threading.Thread(target=worker.run, name=f"worker {n}") for n, worker in enumerate(workers)]
+    workers[graph.worker[CONTROLLER]].begin(instances, most, report)
+    threads = [
+        threading.Thread(target=worker.run, name=f"worker {number}", daemon=True)
+        for number, worker in enumerate(workers)
+    ]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
-    if stop.error:
-        raise stop.error
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException as error:  # as Ctrl-C is: nobody works on without us
+        office.stop(error)
+        raise
+    if office.error:
+        raise office.error
     return [worker.busy for worker in workers]
 
 
-class _Stopper:
-    """Tells all workers to stop, once."""
+class _Office:
+    """What the workers share."""
 
-    def __init__(self, mailboxes: list[Mailbox]):
-        self._mailboxes = mailboxes
+    def __init__(self, graph: MessageGraph):
+        self.mailboxes = [Mailbox() for _ in range(graph.workers)]
         self.error: BaseException | None = None
+        self._graph, self._lock, self._underway = graph, threading.Lock(), 0
 
-    def all(self, error: BaseException | None) -> None:
+    def post(self, worker: int, delivery: Delivery) -> None:
+        self.mailboxes[worker].put(delivery)
+
+    def stop(self, error: BaseException | None) -> None:
+        """All workers."""
         self.error = self.error or error
-        for mailbox in self._mailboxes:
+        for mailbox in self.mailboxes:
             mailbox.put(Stop())
+
+    def count(self, more: int) -> None:
+        """By how much the messages that are underway have become more; without any, nothing can happen."""
+        with self._lock:
+            self._underway += more
+            stuck = not self._underway and self._graph.running[CONTROLLER].held()
+        if stuck:
+            self.stop(NodeError(f"messages are missing: these nodes wait for some: {self._graph.held()}"))

@@ -46,8 +46,9 @@ class Transform(Node):
 class Parameterised(Node):
     """A module whose parameters are this node's own, and are changed as soon as enough gradients are there.
 
-    A message goes back through the weights by which it came, whatever has become of them since: its gradients
-    are exact for those, and are added to the others'. By how many updates they are late is counted.
+    A message goes back through the weights by which it came, whatever has become of them since (weight
+    stashing): its gradients are exact for those, and are added to others'. That costs a copy of the weights
+    for an update, and as many copies as updates can lie between. How late gradients are is counted.
     """
 
     def __init__(
@@ -60,12 +61,16 @@ class Parameterised(Node):
         """update_after: the gradients of so many messages are summed for an update (min_update_frequency).
 
         copies: whether messages come by a copy of the weights, which updates leave alone. A table of vectors
-        needs none: its gradients are the same by any weights.
+        needs none: its gradients are the same by any weights. Raises ValueError if there is nothing to train.
         """
         self.module, self._update_after, self._copies = module, update_after, copies
-        self._names, self._parameters = zip(*module.named_parameters(), strict=True)
+        trained = {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
+        if not trained:
+            raise ValueError(f"{type(module).__name__} has no parameters to train: make it a Transform")
+        self._names, self._parameters = tuple(trained), tuple(trained.values())
         self._optimizer = optimizer(self._parameters)
         self._kept: dict[State, tuple[_Computed, tuple[Tensor, ...], int]] = {}
+        self._sums = [_GradientSum() for _ in trained]
         self._gathered = 0
         self.updates = 0
         self.staleness: Counter[int] = Counter()
@@ -92,11 +97,10 @@ class Parameterised(Node):
     def backward(self, port: int, message: Message) -> list[Send]:
         (inputs, outputs), weights, updates = self._kept.pop(message.state)
         at_inputs, at_weights = _gradients(inputs, outputs, message.payload, weights)
-        for weight, gradient in zip(self._parameters, at_weights, strict=True):
-            if gradient is not None:
-                weight.grad = gradient if weight.grad is None else weight.grad.add_(gradient)
-        self.staleness[self.updates - updates] += 1
+        for total, gradient in zip(self._sums, at_weights, strict=True):
+            total.add(gradient)
         self._gathered += 1
+        self.staleness[self.updates - updates] += 1
         if self._gathered >= self._update_after:
             self.update()
         return back(message._replace(payload=at_inputs))
@@ -105,11 +109,17 @@ class Parameterised(Node):
         """By the gradients that are gathered, if there are any."""
         if not self._gathered:
             return
+        self.give_gradients()
         self._optimizer.step()
         self._optimizer.zero_grad()
-        self._gathered = 0
         self.updates += 1
         self.refresh()
+
+    def give_gradients(self) -> None:
+        """Those that are gathered to the parameters, instead of using them."""
+        for weight, total in zip(self._parameters, self._sums, strict=True):
+            weight.grad = total.take()
+        self._gathered = 0
 
     def mean_staleness(self) -> float:
         """By how many updates gradients were late, on average. There must have been some."""
@@ -117,6 +127,29 @@ class Parameterised(Node):
 
     def held(self) -> int:
         return len(self._kept)
+
+
+class _GradientSum:
+    """Of a parameter. The first gradient may be a message's payload, too, and is left as it is."""
+
+    def __init__(self) -> None:
+        self._total: Tensor | None = None
+        self._is_own = False
+
+    def add(self, gradient: Tensor | None) -> None:
+        if gradient is None:
+            return
+        if self._total is None:
+            self._total, self._is_own = gradient, False
+        elif self._is_own:
+            self._total.add_(gradient)
+        else:
+            self._total, self._is_own = self._total + gradient, True
+
+    def take(self) -> Tensor | None:
+        """What there is; then there is nothing."""
+        total, self._total = self._total, None
+        return total
 
 
 class Updates(NamedTuple):
@@ -165,7 +198,7 @@ class Loss(Node):
         inputs = _leaves(said.payload, message.training)
         with torch.set_grad_enabled(message.training):
             loss, right, examples = self._loss(*inputs, *expected.payload)
-        report = torch.tensor([loss.item(), right, examples])
+        report = torch.tensor([loss.item(), right, examples], dtype=torch.float64)
         sends = onward(Message((report,), message.state, training=False))
         if message.training:
             at_inputs, _ = _gradients(inputs, (loss,), (torch.ones_like(loss),), ())

@@ -51,20 +51,28 @@ class Worker:
         post: Callable[[int, Delivery], object],
         stop: Callable[[BaseException | None], object],
         trace: Callable[[Span], object] | None = None,
+        count: Callable[[int], object] = lambda _: None,
     ):
         """post: sends to another worker; stop: sends `Stop` to all, this one too, for an error if any;
-        trace: is told of everything that is done.
+        trace: is told of everything that is done; count: of how many messages more there are.
         """
         self._number, self._graph, self._mailbox = number, graph, mailbox
-        self._post, self._stop, self._trace = post, stop, trace
+        self._post, self._stop, self._trace, self._count = post, stop, trace, count
         self._gradients: deque[Delivery] = deque()
         self._values: deque[Delivery] = deque()
         self.busy = 0.0
-        """Seconds."""
+        """Seconds of this thread on a processor: not those in which it waits for the interpreter."""
 
     def begin(self, instances: Iterable[Instance], most: int, report: Callable[[Report], object]) -> None:
-        """To be called on the controller's worker, before it runs; see `Controller.start`."""
-        self._send(CONTROLLER, self._controller.start(instances, most, report))
+        """To be called on the controller's worker, before it runs; see `Controller.start`.
+
+        Raises ValueError for a graph that a run before has left in the middle.
+        """
+        if held := self._graph.held():
+            raise ValueError(f"a run before has failed: build the graph anew; these nodes still wait: {held}")
+        sends = self._controller.start(instances, most, report)
+        self._count(len(sends))
+        self._send(CONTROLLER, sends)
         self._end_if_finished(CONTROLLER)
 
     def run(self) -> None:
@@ -74,7 +82,7 @@ class Worker:
             with torch.no_grad():
                 while self._receive():
                     self._work((self._gradients or self._values).popleft())
-        except Exception as error:
+        except BaseException as error:
             self._stop(error)
 
     def _receive(self) -> bool:
@@ -91,15 +99,19 @@ class Worker:
     def _work(self, delivery: Delivery) -> None:
         forward, to, message = delivery
         node = self._graph.running[to.node]
-        began = time.perf_counter()
+        began, busy_before = time.perf_counter(), time.thread_time()
         try:
             sends = (node.forward if forward else node.backward)(to.number, message)
+            self._send(to.node, sends)
+        except LostError:
+            raise
         except Exception as error:
-            raise NodeError(f"{to.node}, worker {self._number}, {message.state}: {error}") from error
-        self._send(to.node, sends)
+            what = f"{type(error).__name__}: {error}"
+            raise NodeError(f"{to.node}, worker {self._number}, {message.state}: {what}") from error
+        self._count(len(sends) - 1)
         self._end_if_finished(to.node)
         ended = time.perf_counter()
-        self.busy += ended - began
+        self.busy += time.thread_time() - busy_before
         if self._trace:
             waiting = len(self._gradients) + len(self._values)
             self._trace(Span(self._number, to.node, message.state.instance, forward, began, ended, waiting))
@@ -130,3 +142,7 @@ class Worker:
 
 class NodeError(RuntimeError):
     """What a node raised, with its name."""
+
+
+class LostError(RuntimeError):
+    """Another process has failed, or is there no more."""

@@ -13,7 +13,8 @@ from parser.batching.messages import threads
 from parser.batching.messages.controller import Instance, Report
 from parser.batching.messages.graph import MessageGraph
 from parser.batching.messages.message import State
-from parser.batching.messages.transforms import Losses, Parameterised, Updates
+from parser.batching.messages.transforms import Losses, Updates
+from parser.batching.messages.weights import average, parameterised
 from parser.batching.messages.worker import Span
 from parser.plugins import Setup
 from parser.plugins.support.checks import fingerprints
@@ -76,8 +77,11 @@ class MessageTraining:
         with self._phase("messages"):
             return run_graph(self.graph, self._instances(batches, first, training), self._most, trace)
 
-    def average(self) -> None:
-        """Makes replicas alike again, as at the end of an epoch."""
+    def end_epoch(self) -> None:
+        """Use the gradients that were too few for an update, and make replicas alike again."""
+        if self._most:
+            for node in parameterised(self.graph):
+                node.update()
         for modules in self._model.replicas():
             average(modules)
         self.refresh()
@@ -85,9 +89,8 @@ class MessageTraining:
     def refresh(self) -> None:
         """After somebody else has changed the weights."""
         if self._most:
-            for node in self.graph.nodes.values():
-                if isinstance(node, Parameterised):
-                    node.refresh()
+            for node in parameterised(self.graph):
+                node.refresh()
 
     def loss_and_gradients(self, batches: Sequence[Any]) -> Tensor:
         """[1 + 2 * weights] The sum of the batches' losses, and its gradients' fingerprints."""
@@ -96,6 +99,8 @@ class MessageTraining:
             graph = self._model.graph(Updates(partial(torch.optim.SGD, lr=0.0), NEVER), self._workers)
             ran = run_graph(graph, self._instances(batches, 0, training=True), self._most)
             loss = sum(report.loss for report in ran.reports)
+            for node in parameterised(graph):
+                node.give_gradients()
             self._sum_replicas()
         else:
             total = torch.stack([self._model.losses(batch).loss for batch in batches]).sum()
@@ -149,12 +154,3 @@ def share_right(reports: Sequence[Report]) -> float:
     if not examples:
         raise ValueError("held_out: nothing is held out that could be scored")
     return sum(report.right for report in reports) / examples
-
-
-@torch.no_grad()
-def average(modules: Sequence[nn.Module]) -> None:
-    """Gives all of them the mean of their weights."""
-    for weights in zip(*(module.parameters() for module in modules), strict=True):
-        mean = torch.stack([weight.data for weight in weights]).mean(0)
-        for weight in weights:
-            weight.copy_(mean)

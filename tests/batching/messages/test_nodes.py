@@ -177,3 +177,52 @@ def test_a_state_that_is_sent_twice_is_told():
     node.forward(0, message(ONE, [1.0]))
     with pytest.raises(AssertionError, match="is sent twice"):
         node.forward(0, message(TWO, [1.0]))
+
+
+def test_gradients_that_belong_to_others_are_left_as_they_are():
+    class Shift(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.shift = nn.Parameter(torch.zeros(1))
+
+        def forward(self, rows: Tensor) -> Tensor:
+            return rows + self.shift
+
+    node = Parameterised(Shift(), lambda weights: torch.optim.SGD(weights, lr=1.0), update_after=9)
+    sent_back = []
+    for number in (1, 2, 3):
+        node.forward(0, Message((torch.ones(1, requires_grad=True),), State(number)))
+        sent_back += node.backward(0, message(State(number), [float(number)]))
+    assert [send.message.payload[0].item() for send in sent_back] == [1, 2, 3]
+    node.give_gradients()
+    assert node.module.shift.grad.item() == 6
+
+
+def test_what_is_frozen_is_not_trained():
+    layer = nn.Linear(1, 1)
+    layer.weight.requires_grad_(False)
+    before = layer.weight.item()
+    node = Parameterised(layer, lambda weights: torch.optim.SGD(weights, lr=1.0), update_after=1)
+    node.forward(0, Message((torch.ones(1, 1),), ONE))
+    node.backward(0, message(ONE, [[1.0]]))
+    assert layer.weight.item() == before
+    with pytest.raises(ValueError, match="ReLU has no parameters to train"):
+        Parameterised(nn.ReLU(), torch.optim.SGD, update_after=1)
+
+
+def test_where_nothing_flows_beside_something_are_zeros():
+    node = Ungroup(lambda state: [(state.at(0), 1), (state.at(1), 2)])
+    node.forward(0, message(ONE, [1.0, 2.0, 3.0]))
+    assert node.backward(0, Message((None,), State(1, (1,)))) == []
+    assert sent(node.backward(0, message(State(1, (0,)), [4.0]))) == [(0, ONE, [[4.0, 0.0, 0.0]])]
+
+
+def test_groups_need_equally_many_rows_of_all_tensors():
+    with pytest.raises(ValueError, match=r"have \[1, 2\] rows"):
+        Group(State.at, lambda state: 2).forward(0, message(ONE, [1.0], [1.0, 2.0]))
+
+
+@pytest.mark.parametrize("node", [FlatMap(lambda state: []), Ungroup(lambda state: [])])
+def test_nothing_is_made_of_nothing(node):
+    with pytest.raises(ValueError, match=r"into nothing|to no states"):
+        node.forward(0, message(ONE, [1.0]))

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import time
+from datetime import timedelta
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
@@ -17,12 +18,14 @@ from message_graphs import examples, instances, layers_in_a_row, two_layers
 from parser.batching.messages.controller import Instance
 from parser.batching.messages.processes import Processes
 from parser.batching.messages.threads import run
+from parser.batching.messages.worker import LostError, NodeError
 
 
-def begin(rank: int, folder: Path) -> None:
+def begin(rank: int, folder: Path, size: int = 2, timeout: float = 600) -> None:
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    meeting, limit = f"file://{folder}/meeting", timedelta(seconds=timeout)
+    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=size, timeout=limit)
 
 
 def train(rank: int, folder: Path) -> None:
@@ -46,6 +49,35 @@ def train(rank: int, folder: Path) -> None:
     dist.destroy_process_group()
 
 
+def raise_in_the_middle(rank: int, folder: Path) -> None:
+    """Of three processes the second, whose node can not take what comes; the others hear of it."""
+    begin(rank, folder, size=3)
+    graph = layers_in_a_row(*two_layers())
+    graph.worker["second"] = graph.worker["loss"] = 2
+    wrong = torch.zeros(4, 5, dtype=torch.double), torch.full((4,), 99)
+    try:
+        with Processes() as processes:
+            processes.run(graph, instances([*examples(3), wrong, *examples(3)]), 2, lambda _: None)
+    except (NodeError, LostError) as error:
+        (folder / f"{rank}.error").write_text(str(error))
+
+
+def take_time(rank: int, folder: Path) -> None:
+    """Longer than the group's timeout, and several runs one right after the other, in three processes."""
+    begin(rank, folder, size=3, timeout=3)
+    graph = layers_in_a_row(*two_layers())
+    graph.worker["second"] = graph.worker["loss"] = 2
+
+    def report(_) -> None:
+        time.sleep(1.0)
+
+    with Processes() as processes:
+        for number in range(5):
+            data = [each._replace(number=10 * number + each.number) for each in instances(examples(1))]
+            processes.run(graph, data, 1, report)
+    (folder / f"{rank}.done").touch()
+
+
 def fail(rank: int, folder: Path) -> None:
     """The second process is killed in the middle."""
     begin(rank, folder)
@@ -64,9 +96,9 @@ def fail(rank: int, folder: Path) -> None:
             os._exit(3)
 
 
-def started(target, folder: Path) -> list[SpawnProcess]:
+def started(target, folder: Path, size: int = 2) -> list[SpawnProcess]:
     context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=target, args=(rank, folder)) for rank in range(2)]
+    processes = [context.Process(target=target, args=(rank, folder)) for rank in range(size)]
     for process in processes:
         process.start()
     return processes
@@ -103,4 +135,22 @@ def test_a_process_that_dies_ends_the_run_and_is_named(tmp_path):
     time.sleep(0.5)
     os.kill(processes[1].pid, signal.SIGKILL)
     assert joined(processes, 30)[0] == 3
-    assert "the process of worker 1 has failed or is lost" in (tmp_path / "error").read_text()
+    assert "the process of worker 1 is lost" in (tmp_path / "error").read_text()
+
+
+def test_a_node_that_fails_ends_the_run_everywhere_and_is_named(tmp_path):
+    assert joined(started(raise_in_the_middle, tmp_path, size=3), 60) == [0, 0, 0]
+    errors = {path.stem: path.read_text() for path in tmp_path.glob("*.error")}
+    assert sorted(errors) == ["0", "1", "2"]
+    assert errors["2"].startswith("loss, worker 2, State(instance=3, position=()): IndexError")
+    assert errors["0"] == errors["1"] == f"worker 2 has failed: {errors['2']}"
+
+
+def test_silence_is_no_death_and_runs_follow_each_other(tmp_path):
+    assert joined(started(take_time, tmp_path, size=3), 60) == [0, 0, 0]
+    assert len(list(tmp_path.glob("*.done"))) == 3
+
+
+def test_processes_must_be_there_and_be_entered(tmp_path):
+    with pytest.raises(ValueError, match="init_process_group"):
+        Processes()

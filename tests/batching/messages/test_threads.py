@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from parser.batching.messages.checked import check_all
 from parser.batching.messages.controller import Controller, Entry, Instance, Report
-from parser.batching.messages.graph import CONTROLLER, MessageGraph
-from parser.batching.messages.message import State
+from parser.batching.messages.graph import CONTROLLER, MessageGraph, Port
+from parser.batching.messages.message import Message, State
 from parser.batching.messages.routing import ChangeState, Condition, Join
 from parser.batching.messages.threads import run
 from parser.batching.messages.transforms import Loss, Parameterised
-from parser.batching.messages.worker import NodeError
+from parser.batching.messages.worker import Delivery, Mailbox, NodeError, Stop, Worker
 
 
 @pytest.mark.parametrize("update_after", [1, 3])
@@ -140,3 +140,69 @@ def test_no_two_instances_with_one_number():
 
 def test_nothing_to_do():
     run(layers_in_a_row(*two_layers()), [], most=2, report=lambda _: None)
+
+
+def test_a_graph_that_failed_is_not_run_again():
+    graph = layers_in_a_row(*two_layers())
+    wrong = (torch.zeros(4, 6, dtype=torch.double), torch.zeros(4, dtype=torch.long))
+    with pytest.raises(NodeError):
+        run(graph, instances([*examples(1), wrong]), most=2, report=lambda _: None)
+    with pytest.raises(ValueError, match="build the graph anew; these nodes still wait"):
+        run(graph, instances(examples(1)), most=2, report=lambda _: None)
+
+
+def test_whoever_listens_may_stop_it_all():
+    def report(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(layers_in_a_row(*two_layers()), instances(examples(9)), most=2, report=report)
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "says"),
+    [
+        ({"reports": 2}, NodeError, "messages are missing: these nodes wait for some: {'controller': 1}"),
+        ({"reports": 0}, ValueError, "instance 0 must begin with something, and end with a report"),
+        ({"entries": []}, ValueError, "instance 0 must begin with something"),
+    ],
+)
+def test_instances_that_can_not_end(changed, error, says):
+    wrong = instances(examples(1))[0]._replace(**changed)
+    with pytest.raises(error, match=says):
+        run(layers_in_a_row(*two_layers()), [wrong], most=2, report=lambda _: None)
+
+
+def test_some_instances_must_be_on_their_way():
+    with pytest.raises(ValueError, match="0 instances on their way"):
+        run(layers_in_a_row(*two_layers()), instances(examples(1)), most=0, report=lambda _: None)
+
+
+def test_gradients_come_before_anything_else():
+    order = []
+
+    class Noting(Join):
+        def forward(self, port, message):
+            order.append(("forward", message.state.instance))
+            return []
+
+        def backward(self, port, message):
+            order.append(("backward", message.state.instance))
+            return []
+
+    graph = MessageGraph()
+    graph.add("noting", Noting())
+    mailbox = Mailbox()
+    for instance, forward in enumerate([True, False, True, False]):
+        mailbox.put(Delivery(forward, Port("noting"), Message((), State(instance))))
+    Worker(0, graph, mailbox, lambda *_: None, order.append, count=lambda _: mailbox.put(Stop())).run()
+    assert order[0] == ("backward", 1)
+
+
+def test_staleness_counts_updates_and_not_gradients():
+    graph = layers_in_a_row(*two_layers(), update_after=3)
+    run(graph, instances(examples(60)), most=6, report=lambda _: None)
+    second = graph.nodes["second"]
+    assert second.updates == 20
+    assert max(second.staleness) <= 2
+    assert sum(second.staleness.values()) == 60

@@ -1,0 +1,25 @@
+"""The parameters of whole graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from parser.batching.messages.graph import MessageGraph
+from parser.batching.messages.transforms import Parameterised
+
+
+def parameterised(graph: MessageGraph) -> list[Parameterised]:
+    """Its nodes that have parameters."""
+    return [node for node in graph.nodes.values() if isinstance(node, Parameterised)]
+
+
+@torch.no_grad()
+def average(modules: Sequence[nn.Module]) -> None:
+    """Gives all of them the mean of their weights, as at the end of an epoch of replicas."""
+    for weights in zip(*(module.parameters() for module in modules), strict=True):
+        mean = torch.stack([weight.data for weight in weights]).mean(0)
+        for weight in weights:
+            weight.copy_(mean)

@@ -1,0 +1,126 @@
+"""Train an experiment of a speed config by messages, and watch: by a bar, TensorBoard and a picture.
+
+python scripts/train_by_messages.py configs/speed/messages.yaml mnist --method active-4 --epochs 3
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.tensorboard import SummaryWriter
+from tqdm import tqdm
+
+from parser.batching.messages.transforms import Parameterised
+from parser.batching.messages.worker import Span
+from parser.config_file import read_settings
+from parser.machine import tune_process
+from parser.plugins import Setup
+from parser.plugins.support.messages import ACTIVE, MessageTraining, Ran
+from parser.speed.cells import validated
+from parser.speed.discovery import find
+from parser.speed.gantt import gantt
+from parser.speed.settings import SpeedConfig
+
+SHOWN = 0.03
+"""Seconds of the picture, from the middle of the first run."""
+
+
+def prepared(config: SpeedConfig, experiment: str, method: str, batch_size: int) -> Any:
+    """The plugin. Raises ValueError for an experiment that is not there, or that has no messages."""
+    if experiment not in config.experiments:
+        raise ValueError(f"there is no experiment {experiment!r}, but {', '.join(config.experiments)}")
+    asked = config.experiments[experiment]
+    kind = find(asked.plugin)
+    if method not in kind.methods["train"]:
+        raise ValueError(f"{asked.plugin} can not be trained by {method!r}")
+    settings = validated(kind, asked.settings)
+    plugin = kind()
+    device = torch.device("cpu")
+    setup = Setup(settings, method, "train", batch_size, device, config.seed, lambda _: nullcontext())
+    if reason := plugin.skip(setup):
+        raise ValueError(reason)
+    plugin.prepare(setup)
+    return plugin
+
+
+class Watch:
+    """Writes what happens in each run; a run is one batch of the plugin's."""
+
+    def __init__(self, messages: MessageTraining, folder: Path):
+        self._messages, self._board, self._runs = messages, SummaryWriter(str(folder)), 0
+
+    def __call__(self, ran: Ran, spans: Sequence[Span]) -> float:
+        """The mean loss."""
+        self._runs += 1
+        examples = sum(report.examples for report in ran.reports)
+        loss = sum(report.loss for report in ran.reports) / examples
+        self._write("loss", loss)
+        self._write("accuracy", sum(report.right for report in ran.reports) / examples)
+        took = max(span.ended for span in spans) - min(span.began for span in spans)
+        for worker, busy in enumerate(ran.busy, 1):
+            own = [span.waiting for span in spans if span.worker == worker - 1]
+            self._write(f"worker {worker}/busy", busy / took)
+            self._write(f"worker {worker}/messages waiting", sum(own) / max(1, len(own)))
+        for name, node in self._messages.graph.nodes.items():
+            if isinstance(node, Parameterised) and node.staleness:
+                self._write(f"updates too late/{name}", node.mean_staleness())
+        return loss
+
+    def score(self, epoch: int, score: float) -> None:
+        self._board.add_scalar("score", score, epoch)
+        self._board.flush()
+
+    def _write(self, name: str, value: float) -> None:
+        self._board.add_scalar(name, value, self._runs)
+
+
+def train(plugin: Any, epochs: int, folder: Path) -> None:
+    watch = Watch(plugin.messages, folder)
+    for epoch in range(1, epochs + 1):
+        batches = plugin.batches()
+        with tqdm(batches, desc=f"epoch {epoch}", unit="run") as bar:
+            for batch in bar:
+                spans: list[Span] = []
+                ran = plugin.messages.run(batch, training=True, trace=spans.append)
+                bar.set_postfix(loss=f"{watch(ran, spans):.4f}")
+                if epoch == 1 and batch is batches[0]:
+                    (folder / "messages.svg").write_text(gantt(_middle(spans)), encoding="utf-8")
+        plugin.messages.end_epoch()
+        watch.score(epoch, plugin.score())
+        print(f"epoch {epoch}: score {plugin.score():.4f}")
+
+
+def _middle(spans: Sequence[Span]) -> list[Span]:
+    began, ended = min(span.began for span in spans), max(span.ended for span in spans)
+    start = (began + ended) / 2
+    return [span for span in spans if start <= span.began and span.ended <= start + SHOWN]
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("config", type=Path)
+    arguments.add_argument("experiment")
+    arguments.add_argument("--method", choices=ACTIVE, default="active-4")
+    arguments.add_argument("--batch-size", type=int, default=100)
+    arguments.add_argument("--epochs", type=int, default=1)
+    arguments.add_argument("--folder", type=Path, default=Path("runs/messages"), help="for what is written")
+    given = arguments.parse_args()
+    tune_process()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        config = read_settings(given.config, SpeedConfig)
+        train(prepared(config, given.experiment, given.method, given.batch_size), given.epochs, given.folder)
+    except ValueError as error:
+        arguments.error(str(error))
+    print(f"picture and TensorBoard: {given.folder}")
+
+
+if __name__ == "__main__":
+    main()
