@@ -55,7 +55,7 @@ class GraphMessages:
         graph.add("edges", FlatMap(each_step))
         graph.connect((CONTROLLER, 1), "edges")
         graph.add("states", Broadcast(2))
-        graph.add("update", updates.of(network.propagation.update), workers - 1)
+        graph.add("update", updates.of_repeated(network.propagation.update), workers - 1)
         done = add_loop(graph, CONTROLLER, "states", "update")
         (self._add_matrix if self._dense else self._add_edges)(graph, updates)
         graph.add("with features", Concatenate())
@@ -81,7 +81,7 @@ class GraphMessages:
         graph.connect("ends", ("states and sources", 1))
         for kind, layer in enumerate(self.network.propagation.edges):
             name = f"edges of kind {kind}"
-            graph.add(name, updates.of(layer))
+            graph.add(name, updates.of_repeated(layer))
             graph.connect(("by kind", kind), name)
             graph.connect(name, ("brought", kind))
         graph.connect(("ends", 1), ("brought", kinds))
@@ -90,7 +90,7 @@ class GraphMessages:
 
     def _add_matrix(self, graph: MessageGraph, updates: Updates) -> None:
         graph.add("states and matrix", Concatenate())
-        graph.add("brought", updates.of(_Matrix(self.network.propagation.edges)))
+        graph.add("brought", updates.of_repeated(_Matrix(self.network.propagation.edges)))
         graph.add("and states", Concatenate())
         graph.chain("states", "states and matrix", "brought", "and states", "update")
         graph.connect("edges", ("states and matrix", 1))

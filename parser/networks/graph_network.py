@@ -141,7 +141,9 @@ def selection_losses(scores: Tensor, graph: Tensor, answers: Tensor) -> Losses:
     best = scores.new_full((len(answers),), -torch.inf).scatter_reduce(0, graph, scores, "amax")  # [graphs]
     total = torch.zeros_like(best).index_add(0, graph, (scores - best.detach()[graph]).exp())
     loss = (total.log() + best.detach() - scores[answers]).sum()
-    return Losses(loss, int((scores[answers] == best).sum()), len(answers))
+    equal = torch.zeros_like(answers).index_add(0, graph, (scores == best[graph]).long())  # [graphs]
+    right = (scores[answers] == best) & (equal == 1)  # nodes without edges are all alike
+    return Losses(loss, int(right.sum()), len(answers))
 
 
 NEAR = 0.1
@@ -158,10 +160,12 @@ Answer: TypeAlias = int | float
 
 
 def batch_of(graphs: Sequence[LabelledGraph], answers: Sequence[Answer], kinds: int) -> GraphBatch:
-    """answers: of each graph a number, or of each a node. kinds: of edges, in all graphs that there are."""
+    """answers: of each graph a number, or of each a node; kinds: of edges. Raises ValueError for others."""
     sizes = np.array([graph.nodes for graph in graphs])
     starts = np.cumsum(sizes) - sizes
     kind = np.concatenate([graph.kinds for graph in graphs])
+    if kind.max(initial=0) >= kinds:
+        raise ValueError(f"an edge of kind {kind.max()}, where there are {kinds} kinds")
     ends = [
         (graph.sources + start, graph.targets + start) for graph, start in zip(graphs, starts, strict=True)
     ]

@@ -69,7 +69,7 @@ class ListReducer(nn.Module):
         graph.add(CONTROLLER, Controller(outputs=3))
         graph.add("each step", FlatMap(each_step))
         graph.add("token", Transform(lambda state, lists: lists[:, state.position[0]]))
-        graph.add("embedding", updates.of(self.tokens))
+        graph.add("embedding", updates.of_table(self.tokens))
         graph.add("with token", Concatenate())
         graph.add("scores", updates.of(self.scores))
         graph.add("loss", Loss(losses_of))
@@ -90,7 +90,7 @@ class ListReducer(nn.Module):
         graph.chain("with token", "which cell")
         for number, cell in enumerate(self.cells):
             name = f"cell {number + 1}"
-            graph.add(name, updates.of(cell), (number + 1) % workers)
+            graph.add(name, updates.of_repeated(cell), (number + 1) % workers)
             graph.connect(("which cell", number), name)
             graph.connect(name, ("any cell", number))
 

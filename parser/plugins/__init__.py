@@ -63,10 +63,10 @@ class Work:
     function needs: no padding, nothing that is thrown away, and no parameter update."""
     padding: float | None = None
     """Share of the rows that the method computes which nobody reads; None where it is not known."""
-    batches: int = 1
-    """Of `batch_size` at the most, that one run has on their way."""
     counts: Mapping[str, float] = field(default_factory=dict)
     """What else can be counted, by its name for people, as the calls that a schedule makes."""
+    batches: int = 1
+    """Of `batch_size` at the most, that one run has on their way."""
 
 
 class Plugin(Protocol):

@@ -20,7 +20,7 @@ from parser.batching.messages.transforms import Updates
 from parser.config import Settings, data_path
 from parser.datasets.babi import inflated, make_deductions, read_questions
 from parser.datasets.graphs import LabelledGraph
-from parser.datasets.qm9 import make_molecules, read_molecules
+from parser.datasets.qm9 import ORDERS, make_molecules, read_molecules
 from parser.networks.graph_messages import GraphMessages
 from parser.networks.graph_network import GraphBatch, GraphNetwork, batch_of
 from parser.plugins import Mode, Setup, Work
@@ -32,6 +32,8 @@ CHECKED = 12
 DENSE = "dense"
 DEDUCTION = 15
 """The number of bAbI's task."""
+KINDS = {"deductions": 2, "molecules": len(ORDERS)}
+"""Of edges."""
 
 
 class GraphNetworkSettings(Settings):
@@ -47,8 +49,8 @@ class GraphNetworkSettings(Settings):
     hidden_size: int = Field(5, gt=0)
     steps: int = Field(2, gt=0)
     workers: int = Field(2, gt=0)
-    update_after: int = Field(2, gt=0)
-    """Gradients that a node gathers for an update; those in the loop get one for each step."""
+    update_after: int = Field(1, gt=0)
+    """Batches whose gradients a node gathers for an update, whatever the steps."""
     together: int = Field(32, gt=0)
     """Batches of a measured run."""
     learning_rate: float = Field(1e-2, gt=0)
@@ -84,13 +86,14 @@ class GraphNetworkPlugin:
         settings: GraphNetworkSettings = setup.settings
         self._examples = load(settings, settings.data, setup.seed)
         self._held_out = load(settings, settings.held_out, setup.seed + 1)
-        self._kinds = 1 + max(int(graph.kinds.max(initial=0)) for graph, _ in self._examples)
+        self._kinds = KINDS[settings.task]
         torch.manual_seed(setup.seed)
         features = self._examples[0][0].features.shape[1]
         selects = settings.task == "deductions"
         network = GraphNetwork(features, self._kinds, settings.hidden_size, settings.steps, selects)
         dense = setup.method.startswith(DENSE)
-        updates = Updates(partial(torch.optim.Adam, lr=settings.learning_rate), settings.update_after)
+        adam = partial(torch.optim.Adam, lr=settings.learning_rate)
+        updates = Updates(adam, settings.update_after, in_loop=settings.update_after * settings.steps)
         model = GraphMessages(network, dense)
         self._network = network
         active = ACTIVE.get(setup.method.removeprefix(f"{DENSE}-"))
@@ -127,9 +130,11 @@ class GraphNetworkPlugin:
         edges = sum(len(each.targets) for each in batch)
         readout = network.readout
         read = readout.score.in_features * (2 if readout.gate else 1)
-        operations = steps * (edges * hidden**2 + nodes * 6 * hidden**2) + nodes * read
-        # The backward pass has two products for each of the forward pass.
-        return Work(sum(len(each.answers) for each in batch), nodes, 6.0 * operations, batches=len(batch))
+        along_edges, changes = edges * hidden**2, 3 * nodes * hidden**2
+        forward = steps * (along_edges + 2 * changes) + nodes * read
+        # The backward pass has two products for each, but nobody asks for the gradient at the first states.
+        operations = 2.0 * (3 * forward - along_edges - changes)
+        return Work(sum(len(each.answers) for each in batch), nodes, operations, batches=len(batch))
 
     def _shuffled(self, seed: int) -> list[GraphBatch]:
         return self._cut(random.Random(seed).sample(self._examples, len(self._examples)))

@@ -39,8 +39,12 @@ class ListReductionSettings(Settings):
     replicas: int = Field(1, gt=0)
     """Of the recurrent cell, on different workers."""
     workers: int = Field(2, gt=0)
-    update_after: int = Field(20, gt=0)
-    """Gradients that a node gathers for an update; a cell gets one for each token."""
+    update_after: int = Field(1, gt=0)
+    """Batches whose gradients the scores gather for an update."""
+    update_cell_after: int = Field(6, gt=0)
+    """Gradients that a cell gathers: it gets one for each token of each batch, which are six on average."""
+    update_embedding_after: int = Field(6, gt=0)
+    """The same for the tokens' vectors."""
     together: int = Field(32, gt=0)
     """Batches of a measured run."""
     learning_rate: float = Field(1e-3, gt=0)
@@ -68,7 +72,12 @@ class ListReductionPlugin:
         tokens = len(OPERATIONS) + DIGITS
         network = ListReducer(tokens, CLASSES, settings.hidden_size, settings.replicas)
         self._network = network
-        updates = Updates(partial(torch.optim.Adam, lr=settings.learning_rate), settings.update_after)
+        updates = Updates(
+            partial(torch.optim.Adam, lr=settings.learning_rate),
+            settings.update_after,
+            settings.update_cell_after,
+            settings.update_embedding_after,
+        )
         active = ACTIVE.get(setup.method)
         self.messages = MessageTraining(setup, network, network, updates, settings.workers, active)
 
@@ -92,7 +101,7 @@ class ListReductionPlugin:
 
     def work(self, batch: Sequence[Lists]) -> Work:
         lists = sum(len(results) for _, results in batch)
-        tokens = sum(lists.numel() for lists, _ in batch)
+        tokens = sum(read.numel() for read, _ in batch)
         network = self._network
         cell, scores = network.cells[0].linear.weight.numel(), network.scores.weight.numel()
         # The backward pass has two products for each of the forward pass.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from parser.batching.messages.transforms import Updates
@@ -46,6 +46,14 @@ class MnistSettings(Settings):
     """Batches of a measured run."""
     learning_rate: float = Field(1e-3, gt=0)
 
+    @model_validator(mode="after")
+    def _whole(self) -> MnistSettings:
+        if bool(self.images) != bool(self.labels):
+            raise ValueError("images and labels: give both, or none for drawn digits")
+        if self.hidden_size % self.tiles:
+            raise ValueError(f"tiles: hidden_size {self.hidden_size} can not be cut into {self.tiles} alike")
+        return self
+
 
 Images = tuple[Tensor, Tensor]
 """[images, pixels], from 0 to 1, and labels [images]."""
@@ -69,6 +77,8 @@ class MnistPlugin:
         settings: MnistSettings = setup.settings
         images, labels = load(settings, setup.seed)
         end = len(images) - settings.held_out
+        if end < 1:
+            raise ValueError(f"held_out: {settings.held_out} of {len(images)} images leave none to train on")
         self._train, self._held_out = (images[:end], labels[:end]), (images[end:], labels[end:])
         torch.manual_seed(setup.seed)
         widths = [images.shape[1], *[settings.hidden_size] * (settings.layers - 1), CLASSES]
@@ -87,7 +97,9 @@ class MnistPlugin:
         self.messages.run(batch, training=True)
 
     def check(self) -> Tensor:
-        return self.messages.loss_and_gradients(self._cut(self._train, torch.arange(CHECKED)))
+        return self.messages.loss_and_gradients(
+            self._cut(self._train, torch.arange(len(self._train[0]))[:CHECKED])
+        )
 
     def learn(self, epoch: int) -> None:
         generator = torch.Generator().manual_seed(epoch)
@@ -115,7 +127,7 @@ class MnistPlugin:
 
 
 def load(settings: MnistSettings, seed: int) -> Images:
-    """Raises ValueError for broken files."""
+    """Raises ValueError for broken files, and for those that do not belong together."""
     if settings.images and settings.labels:
         images, labels = (
             read_images(Path(data_path(settings.images))),
@@ -123,6 +135,9 @@ def load(settings: MnistSettings, seed: int) -> Images:
         )
     else:
         images, labels = made_digits(settings.made, seed)
+    if len(images) != len(labels):
+        given = f"{settings.images} has {len(images)} images, but {settings.labels} {len(labels)} labels"
+        raise ValueError(given)
     return images.flatten(1).float() / 255, labels
 
 

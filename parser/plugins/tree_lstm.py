@@ -93,7 +93,8 @@ class TreeLSTMPlugin:
         network = TreeLSTM(len(words) + 1, labels, settings.word_size, settings.hidden_size)
         self._network = network.to(setup.device)
         model, rate = TreeMessages(self._network), settings.learning_rate
-        updates = Updates(partial(Adam, lr=rate), settings.update_after, partial(table_optimizer, rate=rate))
+        of_table = partial(table_optimizer, rate=rate)
+        updates = Updates(partial(Adam, lr=rate), settings.update_after, table_optimizer=of_table)
         active = ACTIVE.get(setup.method, 1)
         self.messages = MessageTraining(setup, self._network, model, updates, settings.workers, active)
         if setup.method not in ACTIVE:

@@ -65,7 +65,8 @@ def _faults_in_mode(plugin: type[Plugin], mode: Mode, methods: list[str]) -> lis
         for size in SIZES:
             place = f"{mode}, {method} at {size}"
             trial = _Trial(plugin, mode, method, size)
-            faults += [f"{place}: {fault}" for fault in trial.faults(expected, expected_works)]
+            if not trial.skipped:  # there may be a kernel that is not everywhere
+                faults += [f"{place}: {fault}" for fault in trial.faults(expected, expected_works)]
     return faults
 
 

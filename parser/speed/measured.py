@@ -62,8 +62,8 @@ class Turn:
 class Finished(NamedTuple):
     split: dict[str, float]
     """Seconds of each phase, and of the rest as `other`, for a sentence."""
-    calls: float
-    """Operator calls of a step."""
+    calls: float | None
+    """Operator calls of a step, if it makes any in this thread."""
     memory: Memory
 
 
@@ -166,7 +166,8 @@ class MeasuredCell:
         with CallCounter() as counter:
             for batch, _ in self._sample(number, STEPS_COUNTED):
                 self._plugin.run(batch)
-        return Finished(split, counter.calls / STEPS_COUNTED, needed)
+        # What other threads call is not counted.
+        return Finished(split, counter.calls / STEPS_COUNTED or None, needed)
 
     def _sample(self, number: int, steps: int) -> Iterator[tuple[Any, Work]]:
         """So many batches, evenly spread over the lengths of the epoch, others for each number."""
@@ -193,7 +194,7 @@ def _plain(work: Work) -> Work:
     padding = None if work.padding is None else float(work.padding)
     counts = {name: float(count) for name, count in work.counts.items()}
     return Work(
-        int(work.sentences), int(work.tokens), float(work.operations), padding, int(work.batches), counts
+        int(work.sentences), int(work.tokens), float(work.operations), padding, counts, int(work.batches)
     )
 
 

@@ -40,8 +40,9 @@ LEGEND = (
     "away, no parameter update, and without the update's time), over what the machine's large float32 "
     "matrix products reached in the same run; `with update`: the update's time included. Padding: share "
     "of the LSTMs' rows that nobody reads; blank where it is not counted, as in slots. Calls: operators "
-    "in a step. Memory: the most that the process held while it was measured, data and program included. "
-    "First run: the check against no batching, with what is compiled or captured only once. A speed-up in "
+    "in a step; blank where other threads make them. Memory: the most that the process held while it was "
+    "measured, data and program included. First run: the check against no batching, with what is compiled "
+    "or captured only once. A speed-up in "
     "brackets is over cells that were not measured in turns with these."
 )
 
@@ -138,7 +139,7 @@ def _cells(row: Row, comparison: Comparison) -> list[str]:
         f"{row['mfu']:.3f}",
         f"{row['mfu_with_update']:.3f}",
         "" if padding is None else f"{100 * padding:.1f} %",
-        f"{row['calls_per_step']:,.0f}",
+        "" if row["calls_per_step"] is None else f"{row['calls_per_step']:,.0f}",
         _memory(row["memory"]),
         f"{row['first_seconds']:.2f} s",
         str(len(row["turns"])),

@@ -14,10 +14,10 @@ from parser.batching.messages.graph import MessageGraph
 from parser.batching.messages.threads import run
 from parser.batching.messages.transforms import Updates
 from parser.batching.messages.weights import average, parameterised
-from parser.datasets.graphs import LabelledGraph
+from parser.datasets.graphs import Edge, LabelledGraph, labelled_graph
 from parser.networks.digit_classifier import DigitClassifier
 from parser.networks.graph_messages import GraphMessages
-from parser.networks.graph_network import GraphNetwork, batch_of
+from parser.networks.graph_network import GraphNetwork, batch_of, selection_losses
 from parser.networks.list_reducer import ListReducer
 from parser.networks.tree_lstm import Tree, TreeLSTM
 from parser.networks.tree_messages import TreeMessages
@@ -190,7 +190,7 @@ def test_a_graph_network_is_what_it_says_node_by_node():
     for graph, answer in enumerate(batch.answers.tolist()):
         own = (batch.graph == graph).nonzero().flatten()
         loss = loss - scores[own].log_softmax(0)[own.tolist().index(answer)]
-        right += int(scores[own].max() == scores[answer])
+        right += int((scores[own] >= scores[answer]).sum() == 1)
     found = model.losses(batch)
     torch.testing.assert_close(found.loss, loss)
     assert (found.right, found.examples) == (right, 4)
@@ -200,3 +200,14 @@ def test_dense_matrices_need_graphs_of_one_size():
     model, batches = graphs(selects=True)
     with pytest.raises(ValueError, match="equally many nodes"):
         model.network.losses_densely(batches[0])
+
+
+def test_who_can_not_tell_nodes_apart_is_not_right():
+    losses = selection_losses(torch.zeros(5), torch.tensor([0, 0, 1, 1, 2]), torch.tensor([0, 3, 4]))
+    assert losses.right == 1
+
+
+def test_edges_of_unknown_kinds_are_told():
+    graph = labelled_graph(torch.zeros(2, 1), [Edge(0, 2, 1)])
+    with pytest.raises(ValueError, match="an edge of kind 2, where there are 2 kinds"):
+        batch_of([graph], [0], kinds=2)

@@ -159,14 +159,22 @@ class Updates(NamedTuple):
     after: int
     """Gradients that are summed for an update (min_update_frequency)."""
 
-    table: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None
-    """The optimizer of tables with sparse gradients."""
+    in_loop: int | None = None
+    """The same for nodes that get several gradients of an instance; None: as many as the others."""
+    of_tables: int | None = None
+    """The same for tables of vectors; None: as many as nodes in a loop."""
+    table_optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None
+    """Of tables with sparse gradients; None: the others'."""
 
     def of(self, module: nn.Module) -> Parameterised:
         return Parameterised(module, self.optimizer, self.after)
 
+    def of_repeated(self, module: nn.Module) -> Parameterised:
+        return Parameterised(module, self.optimizer, self.in_loop or self.after)
+
     def of_table(self, table: nn.Embedding) -> Parameterised:
-        return Parameterised(table, self.table or self.optimizer, self.after, copies=False)
+        after = self.of_tables or self.in_loop or self.after
+        return Parameterised(table, self.table_optimizer or self.optimizer, after, copies=False)
 
 
 class Losses(NamedTuple):
