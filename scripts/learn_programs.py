@@ -34,6 +34,7 @@ from parser.plugins.program_executor import (
     prepare_lesson,
 )
 from parser.plugins.support.training import cut
+from parser.speed.stopwatch import synchronise
 
 METHODS = ProgramExecutorPlugin.methods["train"]
 IMAGES = 8
@@ -81,7 +82,8 @@ def learn(plugin: ProgramExecutorPlugin, lessons: Lessons, epochs: range, method
         began = time.perf_counter()
         for batch in batches:
             plugin.run(batch)
-        seconds = time.perf_counter() - began
+        synchronise(plugin.setup.device)
+        seconds = time.perf_counter() - began  # without making the lessons
         speed = sum(len(example.answers) for batch in batches for example in batch) / seconds
         print(f"{method:>8}  epoch {epoch:3}  {seconds:6.1f} s  {speed:,.0f} answers/s", flush=True)
 
@@ -148,14 +150,20 @@ def compare(folder: Path, methods: Sequence[str], epochs: int, validate_every: i
             table(accuracy(validation), guessed)
 
 
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{number} is less than 1")
+    return number
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     arguments.add_argument("folder", type=Path, help="with CLEVR_{train,val}_{questions,scenes}*.json")
     arguments.add_argument("--methods", nargs="+", choices=METHODS, default=["levels", "none"])
-    arguments.add_argument("--epochs", type=int, default=60, help="of a lesson for each image")
-    arguments.add_argument("--validate-every", type=int, default=10, help="epochs")
+    arguments.add_argument("--epochs", type=_positive, default=60, help="of a lesson for each image")
+    arguments.add_argument("--validate-every", type=_positive, default=10, help="epochs")
     given = arguments.parse_args()
     torch.set_num_threads(1)
     tune_process()

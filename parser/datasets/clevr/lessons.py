@@ -25,10 +25,12 @@ class Lesson(NamedTuple):
 
 
 def make_lesson(questions: Sequence[Question], scene: Scene, draw: random.Random) -> Lesson:
-    """The questions, and one more about whatever each of them finds on its way; raises as `answer` does.
+    """The questions, and one more about whatever each of them finds on its way.
 
-    questions: about one image; scene: what is in it.
+    questions: about one image; scene: what is in it. Raises ValueError if they are not, and as `answer` does.
     """
+    if len({question.image for question in questions}) != 1:
+        raise ValueError("a lesson is of questions about one image")
     merged = _Merged()
     asked = [merged.add(question.program) for question in questions]
     for node, found in enumerate(results(merged.program(), scene)):

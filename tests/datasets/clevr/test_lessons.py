@@ -76,3 +76,10 @@ def test_a_question_that_makes_no_sense():
     blue = program("unique", program("filter_color[blue]", program(SCENE)))
     with pytest.raises(NotUniqueError):
         make_lesson([Question(program("query_size", blue), "small", 0)], ONE_THING, random.Random(1))
+
+
+@pytest.mark.parametrize("images", [[], [0, 1]])
+def test_a_lesson_is_about_one_image(images):
+    questions = [Question(program("count", RED), "1", image) for image in images]
+    with pytest.raises(ValueError, match="questions about one image"):
+        make_lesson(questions, ONE_THING, random.Random(1))
