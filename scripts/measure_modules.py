@@ -1,8 +1,8 @@
 """What pooling calls of a program executor's modules can gain here: about the bound for `levels` over `none`.
 
 Modules are timed for more and more images, each by itself, its memory warm: forward, backward to the images,
-and the weights' gradients, which pooled methods compute for all of a module's images at once. From that follows
-how long the calls of a batch take if nothing but the modules cost time.
+and the weights' gradients, which pooled methods compute for all of a module's images at once. From that
+follows how long the calls of a batch take if nothing but the modules cost time.
 
 python scripts/measure_modules.py configs/speed/levels.yaml programs --batch-sizes 64 640
 """
