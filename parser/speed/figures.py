@@ -67,7 +67,7 @@ def _parts_drawn(parts: Gains, comparison: Comparison) -> Figure:
         axes = figure.add_subplot(lines, 2, number)
         for method, curve in gains.items():
             estimates = [Estimate(gain, gain, gain) for gain in curve.values()]
-            _line(axes, order.index(method), method, list(curve), estimates)
+            draw_line(axes, order.index(method), method, list(curve), estimates)
         axes.axhline(1, color="0.5", linewidth=1)
         axes.set_title(part, fontsize=9)
         axes.set_ylabel("times as fast as none", fontsize=8)
@@ -90,7 +90,7 @@ def _draw_speed_up(axes: Axes, comparison: Comparison) -> bool:
         curve = speed_ups(rows)
         if shares := parallel_shares(rows):  # there are two sizes at least
             label = f"{method}: {100 * shares[0].value:.1f} % parallel"
-            _line(axes, number, label, list(curve), list(curve.values()))
+            draw_line(axes, number, label, list(curve), list(curve.values()))
             sizes |= curve.keys()
     if not sizes:
         return False
@@ -109,13 +109,15 @@ def _draw_speed(axes: Axes, comparison: Comparison) -> bool:
         return False
     for number, (method, rows) in enumerate(methods.items()):
         estimates = [Estimate(row["sentences_per_second"], *row["interval"]) for row in rows]
-        _line(axes, number, method, [row["batch_size"] for row in rows], estimates)
+        draw_line(axes, number, method, [row["batch_size"] for row in rows], estimates)
     axes.set_ylabel("sentences per second")
     _scale_by_size(axes, sorted({row["batch_size"] for rows in methods.values() for row in rows}))
     return True
 
 
-def _line(axes: Axes, number: int, label: str, sizes: Sequence[int], estimates: Sequence[Estimate]) -> None:
+def draw_line(
+    axes: Axes, number: int, label: str, sizes: Sequence[int], estimates: Sequence[Estimate]
+) -> None:
     """number: the method's, so that it looks alike in every picture."""
     values, low, high = zip(*estimates, strict=True)
     below = [max(0.0, value - bound) for value, bound in zip(values, low, strict=True)]

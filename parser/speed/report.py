@@ -8,6 +8,7 @@ from itertools import combinations
 from pathlib import Path
 
 from parser.plugins import PHASES
+from parser.speed.asynchrony import asynchrony_parts
 from parser.speed.document import PLOTS, Heading, Part, Picture, Table, as_html, as_markdown
 from parser.speed.figures import figures
 from parser.speed.findings import STEP, Comparison, comparisons, gains_of_parts, parallel_shares, ratio
@@ -52,7 +53,7 @@ def write_report(rows: Sequence[Row], learned: Sequence[Row], folder: Path) -> P
 
     learned: the rows of training until a target.
     """
-    parts = [*_parts(rows, folder), *learning_parts(learned)]
+    parts = [*_parts(rows, folder), *asynchrony_parts(rows), *learning_parts(learned)]
     (folder / PLOTS).mkdir(parents=True, exist_ok=True)
     for part in parts:
         if isinstance(part, Picture):

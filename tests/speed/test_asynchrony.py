@@ -1,0 +1,47 @@
+from parser.speed.asynchrony import asynchrony_parts
+from parser.speed.document import Heading, Picture, Table
+
+
+def row(method, speed, experiment="lists", status="ok"):
+    return {
+        "status": status,
+        "plugin": "reading",
+        "experiment": experiment,
+        "method": method,
+        "batch_size": 8,
+        "sentences_per_second": speed,
+        "interval": [speed - 1, speed + 1],
+    }
+
+
+def test_speeds_are_beside_each_other_by_what_is_on_its_way():
+    rows = [
+        row("none", 50.0),
+        row("active-1", 40.0),
+        row("active-16", 100.0),
+        row("active-4", 90.0, status="skipped: no reason"),
+        row("dense-active-4", 20.0),
+        row("active-16", 120.0, experiment="replicas"),
+    ]
+    heading, picture, table = asynchrony_parts(rows)
+    assert heading == Heading(2, "reading, asynchrony")
+    assert isinstance(picture, Picture)
+    assert picture.name == "reading-asynchrony"
+    assert picture.svg.startswith("<svg")
+    assert isinstance(table, Table)
+    assert table.columns == (
+        "examples/s",
+        "1 on their way",
+        "4 on their way",
+        "16 on their way",
+        "most over 1",
+    )
+    assert table.rows == [
+        ["lists at 8", "40.0", "", "100.0", "2.50"],
+        ["lists, dense at 8", "", "20.0", "", ""],
+        ["replicas at 8", "", "", "120.0", ""],
+    ]
+
+
+def test_where_there_are_no_messages_there_is_nothing():
+    assert asynchrony_parts([row("none", 50.0), row("inactive-1x", 50.0)]) == []
