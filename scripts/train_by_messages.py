@@ -1,20 +1,27 @@
 """Train an experiment of a speed config by messages, and watch: by a bar, TensorBoard and a picture.
 
 python scripts/train_by_messages.py configs/speed/messages.yaml mnist --method active-4 --epochs 3
+
+In processes instead of threads, on one machine or several, as many as the experiment has workers:
+
+torchrun --nproc-per-node 2 scripts/train_by_messages.py configs/speed/messages.yaml mnist
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
+from parser.batching.messages.processes import Processes
 from parser.batching.messages.transforms import Parameterised
 from parser.batching.messages.worker import Span
 from parser.config_file import read_settings
@@ -26,7 +33,7 @@ from parser.speed.discovery import find
 from parser.speed.gantt import gantt
 from parser.speed.settings import SpeedConfig
 
-SHOWN = 0.03
+SHOWN = 0.06
 """Seconds of the picture, from the middle of the first run."""
 
 
@@ -80,19 +87,36 @@ class Watch:
 
 
 def train(plugin: Any, epochs: int, folder: Path) -> None:
+    """In threads."""
     watch = Watch(plugin.messages, folder)
     for epoch in range(1, epochs + 1):
-        batches = plugin.batches()
-        with tqdm(batches, desc=f"epoch {epoch}", unit="run") as bar:
-            for batch in bar:
+        with tqdm(plugin.batches(), desc=f"epoch {epoch}", unit="run") as bar:
+            for number, batch in enumerate(bar):
                 spans: list[Span] = []
                 ran = plugin.messages.run(batch, training=True, trace=spans.append)
                 bar.set_postfix(loss=f"{watch(ran, spans):.4f}")
-                if epoch == 1 and batch is batches[0]:
+                if epoch == 1 and number == 0:
                     (folder / "messages.svg").write_text(gantt(_middle(spans)), encoding="utf-8")
         plugin.messages.end_epoch()
-        watch.score(epoch, plugin.score())
-        print(f"epoch {epoch}: score {plugin.score():.4f}")
+        score = plugin.score()
+        watch.score(epoch, score)
+        print(f"epoch {epoch}: score {score:.4f}")
+    print(f"picture and TensorBoard: {folder}")
+
+
+def train_in_processes(plugin: Any, epochs: int) -> None:
+    """The first process tells how it goes."""
+    dist.init_process_group("gloo")
+    with Processes() as processes:
+        for epoch in range(1, epochs + 1):
+            began = time.perf_counter()
+            for batch in plugin.batches():
+                plugin.messages.run(batch, training=True, runner=processes.run)
+            processes.share(plugin.messages.graph)
+            seconds = time.perf_counter() - began
+            if processes.rank == 0:
+                print(f"epoch {epoch}: {seconds:.1f} s, score {plugin.score():.4f}", flush=True)
+    dist.destroy_process_group()
 
 
 def _middle(spans: Sequence[Span]) -> list[Span]:
@@ -113,13 +137,16 @@ def main() -> None:
     arguments.add_argument("--folder", type=Path, default=Path("runs/messages"), help="for what is written")
     given = arguments.parse_args()
     tune_process()
-    given.folder.mkdir(parents=True, exist_ok=True)
     try:
         config = read_settings(given.config, SpeedConfig)
-        train(prepared(config, given.experiment, given.method, given.batch_size), given.epochs, given.folder)
+        plugin = prepared(config, given.experiment, given.method, given.batch_size)
     except ValueError as error:
         arguments.error(str(error))
-    print(f"picture and TensorBoard: {given.folder}")
+    if dist.is_torchelastic_launched():
+        train_in_processes(plugin, given.epochs)
+    else:
+        given.folder.mkdir(parents=True, exist_ok=True)
+        train(plugin, given.epochs, given.folder)
 
 
 if __name__ == "__main__":

@@ -69,10 +69,10 @@ class Processes:
         most: int,
         report: Callable[[Report], object],
         trace: Callable[[Span], object] | None = None,
-    ) -> float:
+    ) -> list[float]:
         """As `threads.run`; all processes call it, and the controller's alone looks at `instances`.
 
-        Returns the seconds for which this process's worker was busy. Raises ValueError for more workers than
+        Returns the seconds for which the one worker here was busy. Raises ValueError for more workers than
         there are processes, LostError where another one has failed, or is there no more.
         """
         if graph.workers > self._size:
@@ -100,7 +100,7 @@ class Processes:
         dist.barrier(
             group=self._together
         )  # so that nothing of the next run comes before all have ended this one
-        return worker.busy
+        return [worker.busy]
 
     def share(self, graph: MessageGraph) -> None:
         """All parameters from those whose nodes they are, to everybody. In all processes."""

@@ -30,7 +30,11 @@ class Ran(NamedTuple):
     reports: list[Report]
     """In the order in which they came."""
     busy: list[float]
-    """Seconds for which each worker was."""
+    """Seconds for which each worker was, of those that are here."""
+
+
+Runner = Callable[..., list[float]]
+"""As `threads.run`."""
 
 
 class MessageModel(Protocol):
@@ -68,14 +72,18 @@ class MessageTraining:
             self._optimizer = updates.optimizer(network.parameters())
 
     def run(
-        self, batches: Sequence[Any], training: bool, trace: Callable[[Span], object] | None = None
+        self,
+        batches: Sequence[Any],
+        training: bool,
+        trace: Callable[[Span], object] | None = None,
+        runner: Runner = threads.run,
     ) -> Ran:
-        """trace: is told of all messages."""
+        """trace: is told of all messages; runner: of graphs of messages, in threads or in processes."""
         if not self._most:
             return Ran([self._plain(batch, training) for batch in batches], [])
         first, self._begun = self._begun, self._begun + len(batches)
         with self._phase("messages"):
-            return run_graph(self.graph, self._instances(batches, first, training), self._most, trace)
+            return run_graph(self.graph, self._instances(batches, first, training), self._most, trace, runner)
 
     def end_epoch(self) -> None:
         """Use the gradients that were too few for an update, and make replicas alike again."""
@@ -142,10 +150,10 @@ def run_graph(
     instances: Sequence[Instance],
     most: int,
     trace: Callable[[Span], object] | None = None,
+    runner: Runner = threads.run,
 ) -> Ran:
-    """In threads."""
     reports: list[Report] = []
-    return Ran(reports, threads.run(graph, instances, most, reports.append, trace))
+    return Ran(reports, runner(graph, instances, most, reports.append, trace))
 
 
 def share_right(reports: Sequence[Report]) -> float:

@@ -206,3 +206,16 @@ def test_staleness_counts_updates_and_not_gradients():
     assert second.updates == 20
     assert max(second.staleness) <= 2
     assert sum(second.staleness.values()) == 60
+
+
+def test_validation_goes_on_beside_training():
+    layers, data = two_layers(), examples(20)
+    reports: list[Report] = []
+    graph = layers_in_a_row(*layers)
+    mixed = [each._replace(training=each.number % 3 > 0) for each in instances(data)]
+    run(graph, mixed, 6, reports.append)
+    assert graph.held() == {}
+    assert graph.nodes["first"].updates == sum(each.training for each in mixed)
+    assert {report.state.instance: report.training for report in reports} == {
+        each.number: each.training for each in mixed
+    }
