@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 from parser.batching.messages.processes import Processes
 from parser.batching.messages.transforms import Parameterised
+from parser.batching.messages.weights import parameterised
 from parser.batching.messages.worker import Span
 from parser.config_file import read_settings
 from parser.machine import tune_process
@@ -112,7 +113,10 @@ def train_in_processes(plugin: Any, epochs: int) -> None:
             began = time.perf_counter()
             for batch in plugin.batches():
                 plugin.messages.run(batch, training=True, runner=processes.run)
+            for node in parameterised(plugin.messages.graph):
+                node.update()
             processes.share(plugin.messages.graph)
+            plugin.messages.end_epoch()  # where all replicas are known
             seconds = time.perf_counter() - began
             if processes.rank == 0:
                 print(f"epoch {epoch}: {seconds:.1f} s, score {plugin.score():.4f}", flush=True)
