@@ -32,7 +32,7 @@ class GraphBatch(NamedTuple):
     """[graphs] int64, a node each; or float32, a number each."""
 
 
-class Steps(nn.Module):
+class Propagation(nn.Module):
     """What all steps have in common."""
 
     def __init__(self, kinds: int, hidden_size: int):
@@ -66,7 +66,7 @@ class GraphNetwork(nn.Module):
         if features > hidden_size:
             raise ValueError(f"{features} features do not fit into states of {hidden_size}")
         self.hidden_size, self.steps = hidden_size, steps
-        self.propagation = Steps(kinds, hidden_size)
+        self.propagation = Propagation(kinds, hidden_size)
         self.readout = Readout(features, hidden_size, gated=not selects)
         self.loss = selection_losses if selects else regression_losses
 

@@ -58,13 +58,13 @@ class Controller(Node):
         self._report: Callable[[Report], object] = lambda _: None
 
     def start(
-        self, instances: Iterable[Instance], most: int, report: Callable[[Report], object]
+        self, instances: Iterable[Instance], max_active: int, report: Callable[[Report], object]
     ) -> list[Send]:
-        """most: how many are on their way at a time (max_active_keys). Raises ValueError for none."""
-        if most < 1:
-            raise ValueError(f"{most} instances on their way at a time are too few")
+        """max_active: how many are on their way at a time (max_active_keys). Raises ValueError for none."""
+        if max_active < 1:
+            raise ValueError(f"{max_active} instances on their way at a time are too few")
         self._waiting, self._report = iter(instances), report
-        return [send for _ in range(most) for send in self._next()]
+        return [send for _ in range(max_active) for send in self._next()]
 
     @property
     def finished(self) -> bool:

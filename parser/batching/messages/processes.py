@@ -66,7 +66,7 @@ class Processes:
         self,
         graph: MessageGraph,
         instances: Iterable[Instance],
-        most: int,
+        max_active: int,
         report: Callable[[Report], object],
         trace: Callable[[Span], object] | None = None,
     ) -> list[float]:
@@ -91,7 +91,7 @@ class Processes:
 
         worker = Worker(self.rank, graph, self._mailbox, self._post, stop, trace)
         if graph.worker[CONTROLLER] == self.rank:
-            worker.begin(instances, most, report)
+            worker.begin(instances, max_active, report)
         worker.run()
         if self._troubles:
             raise LostError(self._troubles[0])

@@ -13,13 +13,13 @@ from parser.batching.messages.worker import Delivery, Mailbox, NodeError, Span, 
 def run(
     graph: MessageGraph,
     instances: Iterable[Instance],
-    most: int,
+    max_active: int,
     report: Callable[[Report], object],
     trace: Callable[[Span], object] | None = None,
 ) -> list[float]:
     """Until all instances are done. Returns the seconds for which each worker was busy.
 
-    most: instances that are on their way at a time; report: is told of each loss, trace of all that is done,
+    max_active: instances that are on their way at a time; report: is told of each loss, trace of all work,
     both by the threads of workers. Raises NodeError for what a node raises, and if the graph is stuck.
     """
     graph.check()
@@ -28,7 +28,7 @@ def run(
         Worker(number, graph, box, office.post, office.stop, trace, office.count)
         for number, box in enumerate(office.mailboxes)
     ]
-    workers[graph.worker[CONTROLLER]].begin(instances, most, report)
+    workers[graph.worker[CONTROLLER]].begin(instances, max_active, report)
     threads = [
         threading.Thread(target=worker.run, name=f"worker {number}", daemon=True)
         for number, worker in enumerate(workers)

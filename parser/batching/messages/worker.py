@@ -63,14 +63,16 @@ class Worker:
         self.busy = 0.0
         """Seconds of this thread on a processor: not those in which it waits for the interpreter."""
 
-    def begin(self, instances: Iterable[Instance], most: int, report: Callable[[Report], object]) -> None:
+    def begin(
+        self, instances: Iterable[Instance], max_active: int, report: Callable[[Report], object]
+    ) -> None:
         """To be called on the controller's worker, before it runs; see `Controller.start`.
 
         Raises ValueError for a graph that a run before has left in the middle.
         """
         if held := self._graph.held():
             raise ValueError(f"a run before has failed: build the graph anew; these nodes still wait: {held}")
-        sends = self._controller.start(instances, most, report)
+        sends = self._controller.start(instances, max_active, report)
         self._count(len(sends))
         self._send(CONTROLLER, sends)
         self._end_if_finished(CONTROLLER)

@@ -19,7 +19,7 @@ from parser.batching.messages.worker import Span
 from parser.plugins import Setup
 from parser.plugins.support.checks import fingerprints
 
-ACTIVE = {f"active-{most}": most for most in (1, 4, 16)}
+ACTIVE = {f"active-{number}": number for number in (1, 4, 16)}
 """Methods, and how many batches each has on their way at a time (max_active_keys)."""
 METHODS = ("none", *ACTIVE)
 NEVER = 1 << 60
@@ -64,9 +64,9 @@ class MessageTraining:
     ):
         """model: of the network; active: how many batches are on their way, or None for no messages."""
         self._network, self._model, self._workers = network, model, workers
-        self._most = active
+        self._max_active = active
         self._begun, self._phase = 0, setup.phase
-        if self._most:
+        if self._max_active:
             self.graph = model.graph(updates, workers)
         else:
             self._optimizer = updates.optimizer(network.parameters())
@@ -79,15 +79,17 @@ class MessageTraining:
         runner: Runner = threads.run,
     ) -> Ran:
         """trace: is told of all messages; runner: of graphs of messages, in threads or in processes."""
-        if not self._most:
+        if not self._max_active:
             return Ran([self._plain(batch, training) for batch in batches], [])
         first, self._begun = self._begun, self._begun + len(batches)
         with self._phase("messages"):
-            return run_graph(self.graph, self._instances(batches, first, training), self._most, trace, runner)
+            return run_graph(
+                self.graph, self._instances(batches, first, training), self._max_active, trace, runner
+            )
 
     def end_epoch(self) -> None:
         """Use the gradients that were too few for an update, and make replicas alike again."""
-        if self._most:
+        if self._max_active:
             for node in parameterised(self.graph):
                 node.update()
         for modules in self._model.replicas():
@@ -96,16 +98,16 @@ class MessageTraining:
 
     def refresh(self) -> None:
         """After somebody else has changed the weights."""
-        if self._most:
+        if self._max_active:
             for node in parameterised(self.graph):
                 node.refresh()
 
     def loss_and_gradients(self, batches: Sequence[Any]) -> Tensor:
         """[1 + 2 * weights] The sum of the batches' losses, and its gradients' fingerprints."""
         self._network.zero_grad()
-        if self._most:
+        if self._max_active:
             graph = self._model.graph(Updates(partial(torch.optim.SGD, lr=0.0), NEVER), self._workers)
-            ran = run_graph(graph, self._instances(batches, 0, training=True), self._most)
+            ran = run_graph(graph, self._instances(batches, 0, training=True), self._max_active)
             loss = sum(report.loss for report in ran.reports)
             for node in parameterised(graph):
                 node.give_gradients()
@@ -148,12 +150,12 @@ class MessageTraining:
 def run_graph(
     graph: MessageGraph,
     instances: Sequence[Instance],
-    most: int,
+    max_active: int,
     trace: Callable[[Span], object] | None = None,
     runner: Runner = threads.run,
 ) -> Ran:
     reports: list[Report] = []
-    return Ran(reports, runner(graph, instances, most, reports.append, trace))
+    return Ran(reports, runner(graph, instances, max_active, reports.append, trace))
 
 
 def share_right(reports: Sequence[Report]) -> float:

@@ -36,7 +36,7 @@ def train(rank: int, folder: Path) -> None:
     with Processes() as processes:
         for epoch in range(2):
             renumbered = [each._replace(number=12 * epoch + each.number) for each in data]
-            processes.run(graph, renumbered, most=1, report=lambda report: losses.append(report.loss))
+            processes.run(graph, renumbered, max_active=1, report=lambda report: losses.append(report.loss))
         processes.run(
             graph,
             [each._replace(training=False) for each in data],

@@ -23,7 +23,7 @@ def test_one_instance_at_a_time_is_plain_gradient_descent(update_after):
     asynchronous, plain = two_layers(), two_layers()
     reports: list[Report] = []
     graph = layers_in_a_row(*asynchronous, update_after)
-    run(graph, instances(examples(12)), most=1, report=reports.append)
+    run(graph, instances(examples(12)), max_active=1, report=reports.append)
     optimizer = SGD([weight for layer in plain for weight in layer.parameters()])
     for number, (rows, labels) in enumerate(examples(12), 1):
         scores = plain[1](F.relu(plain[0](rows)))
@@ -44,7 +44,7 @@ def test_one_instance_at_a_time_is_plain_gradient_descent(update_after):
 def test_many_at_a_time_are_late_and_are_counted():
     layers = two_layers()
     graph = layers_in_a_row(*layers)
-    run(graph, instances(examples(50)), most=8, report=lambda _: None)
+    run(graph, instances(examples(50)), max_active=8, report=lambda _: None)
     first = graph.nodes["first"]
     assert sum(first.staleness.values()) == first.updates == 50
     assert 0 < max(first.staleness) < 8
@@ -96,12 +96,12 @@ class Cell(nn.Module):
         return torch.tanh(self.linear(rows))
 
 
-@pytest.mark.parametrize("most", [1, 4])
-def test_a_loop_is_an_edge_back(most):
+@pytest.mark.parametrize("max_active", [1, 4])
+def test_a_loop_is_an_edge_back(max_active):
     torch.manual_seed(1)
     cell, out = Cell(), nn.Linear(5, 3).double()
     data = examples(6)
-    lengths = dict(enumerate([3] * 6 if most == 1 else [1, 4, 2, 5, 3, 1]))
+    lengths = dict(enumerate([3] * 6 if max_active == 1 else [1, 4, 2, 5, 3, 1]))
     graph = recurrent(cell, out, lengths, update_after=3)
     torch.manual_seed(1)
     plain, plain_out = Cell(), nn.Linear(5, 3).double()
@@ -109,9 +109,9 @@ def test_a_loop_is_an_edge_back(most):
         Instance(number, [Entry(0, (rows,), (0,)), Entry(1, (labels,))])
         for number, (rows, labels) in enumerate(data)
     ]
-    run(graph, started, most, report=lambda _: None)
+    run(graph, started, max_active, report=lambda _: None)
     assert graph.held() == {}
-    if most > 1:
+    if max_active > 1:
         return
     optimizer = SGD([*plain.parameters(), *plain_out.parameters()])
     for number, (rows, labels) in enumerate(data):
@@ -129,26 +129,26 @@ def test_a_node_that_fails_ends_the_run_and_is_named():
     wrong = torch.zeros(4, 6, dtype=torch.double)
     data = [*examples(3), (wrong, torch.zeros(4, dtype=torch.long)), *examples(3)]
     with pytest.raises(NodeError, match="first, worker 0, State"):
-        run(graph, instances(data), most=2, report=lambda _: None)
+        run(graph, instances(data), max_active=2, report=lambda _: None)
 
 
 def test_no_two_instances_with_one_number():
     twice = instances(examples(1)) * 2
     with pytest.raises(ValueError, match="instance 0 is on its way already"):
-        run(layers_in_a_row(*two_layers()), twice, most=2, report=lambda _: None)
+        run(layers_in_a_row(*two_layers()), twice, max_active=2, report=lambda _: None)
 
 
 def test_nothing_to_do():
-    run(layers_in_a_row(*two_layers()), [], most=2, report=lambda _: None)
+    run(layers_in_a_row(*two_layers()), [], max_active=2, report=lambda _: None)
 
 
 def test_a_graph_that_failed_is_not_run_again():
     graph = layers_in_a_row(*two_layers())
     wrong = (torch.zeros(4, 6, dtype=torch.double), torch.zeros(4, dtype=torch.long))
     with pytest.raises(NodeError):
-        run(graph, instances([*examples(1), wrong]), most=2, report=lambda _: None)
+        run(graph, instances([*examples(1), wrong]), max_active=2, report=lambda _: None)
     with pytest.raises(ValueError, match="build the graph anew; these nodes still wait"):
-        run(graph, instances(examples(1)), most=2, report=lambda _: None)
+        run(graph, instances(examples(1)), max_active=2, report=lambda _: None)
 
 
 def test_whoever_listens_may_stop_it_all():
@@ -156,7 +156,7 @@ def test_whoever_listens_may_stop_it_all():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(layers_in_a_row(*two_layers()), instances(examples(9)), most=2, report=report)
+        run(layers_in_a_row(*two_layers()), instances(examples(9)), max_active=2, report=report)
 
 
 @pytest.mark.parametrize(
@@ -170,12 +170,12 @@ def test_whoever_listens_may_stop_it_all():
 def test_instances_that_can_not_end(changed, error, says):
     wrong = instances(examples(1))[0]._replace(**changed)
     with pytest.raises(error, match=says):
-        run(layers_in_a_row(*two_layers()), [wrong], most=2, report=lambda _: None)
+        run(layers_in_a_row(*two_layers()), [wrong], max_active=2, report=lambda _: None)
 
 
 def test_some_instances_must_be_on_their_way():
     with pytest.raises(ValueError, match="0 instances on their way"):
-        run(layers_in_a_row(*two_layers()), instances(examples(1)), most=0, report=lambda _: None)
+        run(layers_in_a_row(*two_layers()), instances(examples(1)), max_active=0, report=lambda _: None)
 
 
 def test_gradients_come_before_anything_else():
@@ -201,7 +201,7 @@ def test_gradients_come_before_anything_else():
 
 def test_staleness_counts_updates_and_not_gradients():
     graph = layers_in_a_row(*two_layers(), update_after=3)
-    run(graph, instances(examples(60)), most=6, report=lambda _: None)
+    run(graph, instances(examples(60)), max_active=6, report=lambda _: None)
     second = graph.nodes["second"]
     assert second.updates == 20
     assert max(second.staleness) <= 2
