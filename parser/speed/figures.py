@@ -35,6 +35,8 @@ MARKERS = "osD^vPX"
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 HATCHES = ("", "///", "...", "\\\\\\", "xxx", "+++", "---", "ooo", "|||", "**")
 WIDTH, HEIGHT = 6.4, 4.2
+NEAR = 1.5
+"""Sizes at such a ratio, and below, have labels that overlap."""
 PLAIN = FuncFormatter(lambda value, _: f"{value:,g}")
 
 
@@ -138,7 +140,7 @@ def draw_line(
 def _scale_by_size(axes: Axes, sizes: Sequence[int]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    axes.set_xticks(sizes)
+    axes.set_xticks(_apart(sizes))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(PLAIN)
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -147,6 +149,15 @@ def _scale_by_size(axes: Axes, sizes: Sequence[int]) -> None:
     axes.set_xlabel("batch size")
     axes.grid(True, color="0.9")
     axes.legend(fontsize=8)
+
+
+def _apart(sizes: Sequence[int]) -> list[int]:
+    """Those whose labels do not lie on the one of a larger size."""
+    kept: list[int] = []
+    for size in sorted(sizes, reverse=True):
+        if not kept or kept[-1] / size > NEAR:
+            kept.append(size)
+    return kept
 
 
 def _draw_time(axes: Axes, comparison: Comparison) -> bool:
