@@ -11,14 +11,10 @@ from torch import Tensor, nn
 from parser.batching.messages.checked import check_all
 from parser.batching.messages.controller import Controller, Entry, Instance
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
-from parser.batching.messages.transforms import Loss, Losses, Parameterised, Transform
+from parser.batching.messages.transforms import Loss, Parameterised, Transform
+from parser.networks.digit_classifier import losses_of
 
 SGD = partial(torch.optim.SGD, lr=0.02)
-
-
-def losses(scores: Tensor, labels: Tensor) -> Losses:
-    right = int((scores.argmax(1) == labels).sum())
-    return Losses(F.cross_entropy(scores, labels, reduction="sum"), right, len(labels))
 
 
 def two_layers() -> list[nn.Linear]:
@@ -32,7 +28,7 @@ def layers_in_a_row(first: nn.Module, second: nn.Module, update_after: int = 1) 
     graph.add("first", Parameterised(first, SGD, update_after), worker=0)
     graph.add("relu", Transform(lambda _, rows: F.relu(rows)), worker=1)
     graph.add("second", Parameterised(second, SGD, update_after), worker=1)
-    graph.add("loss", Loss(losses))
+    graph.add("loss", Loss(losses_of))
     graph.chain(CONTROLLER, "first", "relu", "second", "loss", CONTROLLER)
     graph.connect((CONTROLLER, 1), ("loss", 1))
     check_all(graph)

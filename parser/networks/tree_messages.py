@@ -16,6 +16,7 @@ from parser.batching.messages.grouping import Concatenate
 from parser.batching.messages.message import State
 from parser.batching.messages.routing import Broadcast, ChangeState, Condition, Join
 from parser.batching.messages.transforms import Loss, Losses, Updates
+from parser.batching.transfer import to_device
 from parser.networks.digit_classifier import losses_of
 from parser.networks.tree_lstm import Tree, TreeLSTM
 
@@ -35,11 +36,13 @@ class TreeMessages:
     def losses(self, tree: Tree) -> Losses:
         """Of all nodes, one after the other."""
         leaf, branch, score = Leaf(self.network), Branch(self.network), Score(self.network)
-        states = [leaf(self.network.words(word[None])) for word in torch.from_numpy(tree.words)]
+        device = self.network.words.weight.device
+        words = self.network.words(to_device(torch.from_numpy(tree.words), device))  # [leaves, word_size]
+        states = [leaf(word[None]) for word in words]
         for left, right in zip(tree.left.tolist(), tree.right.tolist(), strict=True):
             states.append(branch(*states[left], *states[right]))
         scores = torch.cat([score(*state) for state in states])  # [nodes, labels]
-        return losses_of(scores, torch.from_numpy(tree.labels))
+        return losses_of(scores, to_device(torch.from_numpy(tree.labels), device))
 
     def instance(self, number: int, tree: Tree, training: bool) -> Instance:
         words = [

@@ -92,12 +92,15 @@ class TreeLSTMPlugin:
         labels = 1 + max(max(tree.labels) for tree in trees)
         network = TreeLSTM(len(words) + 1, labels, settings.word_size, settings.hidden_size)
         self._network = network.to(setup.device)
-        model, rate = TreeMessages(self._network), settings.learning_rate
-        of_table = partial(table_optimizer, rate=rate)
-        updates = Updates(partial(Adam, lr=rate), settings.update_after, table_optimizer=of_table)
-        active = ACTIVE.get(setup.method, 1)
-        self.messages = MessageTraining(setup, self._network, model, updates, settings.workers, active)
-        if setup.method not in ACTIVE:
+        self._model, rate = TreeMessages(self._network), settings.learning_rate
+        if setup.method in ACTIVE:
+            of_table = partial(table_optimizer, rate=rate)
+            updates = Updates(partial(Adam, lr=rate), settings.update_after, table_optimizer=of_table)
+            active = ACTIVE[setup.method]
+            self.messages = MessageTraining(
+                setup, self._network, self._model, updates, settings.workers, active
+            )
+        else:
             self._training = Training(setup, self._network, self._forward(), rate)
 
     def batches(self) -> list[list[Tree]]:
@@ -117,12 +120,15 @@ class TreeLSTMPlugin:
     def learn(self, epoch: int) -> None:
         for batch in self._shuffled(epoch):
             self.run(batch)
-        self.messages.end_epoch()
+        if self._setup.method in ACTIVE:
+            self.messages.end_epoch()
 
     def score(self) -> float:
         """The share of nodes whose label is right. Raises ValueError if no trees are held out."""
-        self.messages.refresh()
-        return share_right(self.messages.run(self._held_out, training=False).reports)
+        if self._setup.method in ACTIVE:
+            return share_right(self.messages.run(self._held_out, training=False).reports)
+        with torch.no_grad():
+            return share_right([self._model.losses(tree) for tree in self._held_out])
 
     def work(self, batch: Sequence[Tree]) -> Work:
         return Work(

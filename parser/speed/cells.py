@@ -59,9 +59,7 @@ def cells_of(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> list[C
     cells = []
     for name, experiment in config.experiments.items():
         plugin = find(experiment.plugin)
-        own = validated(plugin, experiment.settings, f"experiments.{name}.settings")
-        # The defaults too, for they may change.
-        settings = json.dumps(own.model_dump(mode="json"), sort_keys=True)
+        settings = settings_as_json(plugin, experiment.settings, f"experiments.{name}.settings")
         modes = list(dict.fromkeys(experiment.modes))
         chosen = methods_of(f"experiments.{name}", plugin, experiment.methods, modes)
         _check_sizes(name, experiment.batch_sizes, chosen)
@@ -77,6 +75,11 @@ def cells_of(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> list[C
                 for size, method in sorted(set(by_size), key=lambda pair: (pair[0], chosen.index(pair[1])))
             ]
     return cells
+
+
+def settings_as_json(plugin: type[Plugin], settings: dict[str, Any], place: str) -> str:
+    """As a cell has them, the defaults too, for they may change. Raises ValueError as `validated` does."""
+    return json.dumps(validated(plugin, settings, place).model_dump(mode="json"), sort_keys=True)
 
 
 def validated(plugin: type[Plugin], settings: dict[str, Any], place: str = "settings") -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -129,12 +130,19 @@ def draw_line(
         values,
         yerr=[below, above],
         label=label,
-        color=COLOURS[number % len(COLOURS)],
-        marker=MARKERS[number % len(MARKERS)],
-        linestyle=DASHES[number % len(DASHES)],
         markersize=5,
         capsize=2,
+        **look_of(number),
     )
+
+
+def look_of(number: int) -> dict[str, Any]:
+    """Of the number-th line."""
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "linestyle": DASHES[number % len(DASHES)],
+    }
 
 
 def _scale_by_size(axes: Axes, sizes: Sequence[int]) -> None:

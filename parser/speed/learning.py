@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +10,7 @@ from tqdm import tqdm
 
 from parser.machine import choose_device
 from parser.plugins import Plugin
-from parser.speed.cells import Cell, methods_of, validated
+from parser.speed.cells import Cell, methods_of, settings_as_json
 from parser.speed.measured import MeasuredCell
 from parser.speed.remote import Remote, RemoteError
 from parser.speed.rows import OK, SKIPPED, Row, RowFile
@@ -31,8 +30,7 @@ def learning_cells(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> 
     cells = []
     for name, learning in config.learning.items():
         plugin = find(learning.plugin)
-        own = validated(plugin, learning.settings, f"learning.{name}.settings")
-        settings = json.dumps(own.model_dump(mode="json"), sort_keys=True)
+        settings = settings_as_json(plugin, learning.settings, f"learning.{name}.settings")
         for method in methods_of(f"learning.{name}", plugin, learning.methods, ["train"]):
             size, threads = learning.batch_size, config.threads[0]
             cells.append(

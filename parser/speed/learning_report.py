@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from parser.plugins import NO_BATCHING
 from parser.speed.document import Heading, Part, Picture, Table
-from parser.speed.figures import COLOURS, DASHES, HEIGHT, MARKERS, WIDTH, svg
+from parser.speed.figures import HEIGHT, WIDTH, look_of, svg
 from parser.speed.learning import by_experiment, reached
 from parser.speed.rows import OK, Row
 
@@ -58,10 +58,8 @@ def _drawn(name: str, rows: Sequence[Row]) -> str:
             list(accumulate(row["seconds"])),
             row["scores"],
             label=row["method"],
-            color=COLOURS[number % len(COLOURS)],
-            marker=MARKERS[number % len(MARKERS)],
-            linestyle=DASHES[number % len(DASHES)],
             markersize=4,
+            **look_of(number),
         )
     axes.axhline(rows[0]["target"], color="0.5", linewidth=1)
     axes.set_title(f"{name}, learning", fontsize=10)

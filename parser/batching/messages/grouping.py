@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 from parser.batching.messages.message import Message, Send, State, back, onward
 from parser.batching.messages.node import Node
@@ -68,8 +69,8 @@ class Split(Node):
 
 
 def _apart(payload: Payload, widths: Sequence[int]) -> list[Payload]:
-    ends = [sum(widths[: place + 1]) for place in range(len(widths))]
-    return [payload[end - width : end] for end, width in zip(ends, widths, strict=True)]
+    rest = iter(payload)
+    return [tuple(islice(rest, width)) for width in widths]
 
 
 class Group(Node):

@@ -94,10 +94,6 @@ class MessageTraining:
                 node.update()
         for modules in self._model.replicas():
             average(modules)
-        self.refresh()
-
-    def refresh(self) -> None:
-        """After somebody else has changed the weights."""
         if self._max_active:
             for node in parameterised(self.graph):
                 node.refresh()
@@ -158,7 +154,7 @@ def run_graph(
     return Ran(reports, runner(graph, instances, max_active, reports.append, trace))
 
 
-def share_right(reports: Sequence[Report]) -> float:
+def share_right(reports: Sequence[Report | Losses]) -> float:
     """Raises ValueError if there is nothing to be right about."""
     examples = sum(report.examples for report in reports)
     if not examples:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from message_graphs import SGD, examples, instances, layers_in_a_row, losses, two_layers
+from message_graphs import SGD, examples, instances, layers_in_a_row, two_layers
 from torch import Tensor, nn
 
 from parser.batching.messages.checked import check_all
@@ -16,6 +16,7 @@ from parser.batching.messages.routing import ChangeState, Condition, Join
 from parser.batching.messages.threads import run
 from parser.batching.messages.transforms import Loss, Parameterised
 from parser.batching.messages.worker import Delivery, Mailbox, NodeError, Stop, Worker
+from parser.networks.digit_classifier import losses_of
 
 
 @pytest.mark.parametrize("update_after", [1, 3])
@@ -77,7 +78,7 @@ def recurrent(cell: nn.Module, out: nn.Module, lengths: dict[int, int], update_a
     graph.add(
         "forget", ChangeState(lambda state: state.at(), lambda state: state.at(lengths[state.instance]))
     )
-    graph.add("loss", Loss(losses))
+    graph.add("loss", Loss(losses_of))
     graph.chain(CONTROLLER, "again", "cell", "step", "done")
     graph.connect("done", ("again", 1))
     graph.connect(("done", 1), "forget")
