@@ -42,8 +42,9 @@ speed: $(READY)
 plots: $(READY)
 	@$(PYTHON) -m parser plots "$(RUN)" $(ARGUMENTS)
 
+# One process for each core.
 test: $(READY)
-	$(PYTHON) -m pytest -m "not slow" $(ARGUMENTS)
+	$(PYTHON) -m pytest --numprocesses auto --maxprocesses 8 -m "not slow" $(ARGUMENTS)
 
 # Real treebanks are looked for under PARSER_DATA; here the slow tests run too.
 test-slow: $(READY)

@@ -43,7 +43,9 @@ QUESTIONS = 3
 """Of a lesson."""
 VALIDATED = 64
 """Questions of a batch."""
-SIZES = {"feature_channels": 32, "channels": 32, "projected": 64, "hidden": 128, "learning_rate": 1e-3}
+SIZES = {"feature_channels": 32, "channels": 32, "projected": 64, "hidden": 128}
+RATE, FALLING = 1e-3, 3
+"""The learning rate; in the last one of so many parts of the epochs it falls to nothing, by equal steps."""
 
 
 class Accuracy(NamedTuple):
@@ -76,9 +78,16 @@ class Lessons:
         return prepare_lesson(make_lesson(chosen, self._scenes[image], draw))
 
 
-def learn(plugin: ProgramExecutorPlugin, lessons: Lessons, epochs: range, method: str) -> None:
-    for epoch in epochs:
+def rate(epoch: int, epochs: int) -> float:
+    """Of the epoch's number, which begins at 1."""
+    return RATE * min(1.0, FALLING * (epochs + 1 - epoch) / (epochs + FALLING))
+
+
+def learn(plugin: ProgramExecutorPlugin, lessons: Lessons, numbers: range, epochs: int, method: str) -> None:
+    """numbers: of these epochs, of so many as there will be."""
+    for epoch in numbers:
         batches = lessons.epoch(epoch)
+        plugin.training.change_rate(rate(epoch, epochs))
         began = time.perf_counter()
         for batch in batches:
             plugin.run(batch)
@@ -145,7 +154,8 @@ def compare(folder: Path, methods: Sequence[str], epochs: int, validate_every: i
         lessons = Lessons(plugin.questions, scenes)
         guessed = majority(plugin.questions, validation.questions)
         for first in range(1, epochs + 1, validate_every):
-            learn(plugin, lessons, range(first, min(first + validate_every, epochs + 1)), method)
+            numbers = range(first, min(first + validate_every, epochs + 1))
+            learn(plugin, lessons, numbers, epochs, method)
             validation.executor.load_state_dict(plugin.executor.state_dict())
             table(accuracy(validation), guessed)
 

@@ -2,7 +2,7 @@
 
 python scripts/train_by_messages.py configs/speed/messages.yaml mnist --method active-4 --epochs 3
 
-In processes instead of threads, on one machine or several, as many as the experiment has workers:
+In processes instead of threads, on one machine or several, each of which is a worker:
 
 torchrun --nproc-per-node 2 scripts/train_by_messages.py configs/speed/messages.yaml mnist
 """
@@ -10,6 +10,7 @@ torchrun --nproc-per-node 2 scripts/train_by_messages.py configs/speed/messages.
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -38,7 +39,7 @@ SHOWN = 0.06
 """Seconds of the picture, from the middle of the first run."""
 
 
-def prepared(config: SpeedConfig, experiment: str, method: str, batch_size: int) -> Any:
+def prepared(config: SpeedConfig, experiment: str, method: str, batch_size: int, workers: int) -> Any:
     """The plugin. Raises ValueError for an experiment that is not there, or that has no messages."""
     if experiment not in config.experiments:
         raise ValueError(f"there is no experiment {experiment!r}, but {', '.join(config.experiments)}")
@@ -49,7 +50,7 @@ def prepared(config: SpeedConfig, experiment: str, method: str, batch_size: int)
     settings = validated(kind, asked.settings)
     plugin = kind()
     device = torch.device("cpu")
-    setup = Setup(settings, method, "train", batch_size, device, config.seed, lambda _: nullcontext())
+    setup = Setup(settings, method, "train", batch_size, device, config.seed, lambda _: nullcontext(), workers)
     if reason := plugin.skip(setup):
         raise ValueError(reason)
     plugin.prepare(setup)
@@ -137,16 +138,19 @@ def main() -> None:
     arguments.add_argument("experiment")
     arguments.add_argument("--method", choices=ACTIVE, default="active-4")
     arguments.add_argument("--batch-size", type=int, default=100)
+    arguments.add_argument("--workers", type=int, default=2, help="threads; with torchrun it is the processes")
     arguments.add_argument("--epochs", type=int, default=1)
     arguments.add_argument("--folder", type=Path, default=Path("runs/messages"), help="for what is written")
     given = arguments.parse_args()
     tune_process()
+    in_processes = dist.is_torchelastic_launched()
+    workers = int(os.environ["WORLD_SIZE"]) if in_processes else given.workers
     try:
         config = read_settings(given.config, SpeedConfig)
-        plugin = prepared(config, given.experiment, given.method, given.batch_size)
+        plugin = prepared(config, given.experiment, given.method, given.batch_size, workers)
     except ValueError as error:
         arguments.error(str(error))
-    if dist.is_torchelastic_launched():
+    if in_processes:
         train_in_processes(plugin, given.epochs)
     else:
         given.folder.mkdir(parents=True, exist_ok=True)

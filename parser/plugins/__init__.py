@@ -49,6 +49,8 @@ class Setup:
     """`with phase("forward"): ...` says which part of `run` this is; next to free while speed is measured.
 
     A phase inside of another takes its time from that one."""
+    threads: int = 1
+    """Of the CPU: torch's own, or the workers of a plugin that has some."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,6 @@ class GraphNetworkSettings(Settings):
     """Of each graph of deductions, most of them without edges; null: as many as there are."""
     hidden_size: int = Field(5, gt=0)
     steps: int = Field(2, gt=0)
-    workers: int = Field(2, gt=0)
     update_after: int = Field(1, gt=0)
     """Batches whose gradients a node gathers for an update, whatever the steps."""
     together: int = Field(32, gt=0)
@@ -97,7 +96,7 @@ class GraphNetworkPlugin:
         model = GraphMessages(network, dense)
         self._network = network
         active = ACTIVE.get(setup.method.removeprefix(f"{DENSE}-"))
-        self.messages = MessageTraining(setup, network, model, updates, settings.workers, active)
+        self.messages = MessageTraining(setup, network, model, updates, active)
 
     def batches(self) -> list[list[GraphBatch]]:
         return cut(self._shuffled(self._setup.seed), self._setup.settings.together)

@@ -38,7 +38,6 @@ class ListReductionSettings(Settings):
     hidden_size: int = Field(128, gt=0)
     replicas: int = Field(1, gt=0)
     """Of the recurrent cell, on different workers."""
-    workers: int = Field(2, gt=0)
     update_after: int = Field(1, gt=0)
     """Batches whose gradients the scores gather for an update."""
     update_cell_after: int = Field(6, gt=0)
@@ -79,7 +78,7 @@ class ListReductionPlugin:
             settings.update_embedding_after,
         )
         active = ACTIVE.get(setup.method)
-        self.messages = MessageTraining(setup, network, network, updates, settings.workers, active)
+        self.messages = MessageTraining(setup, network, network, updates, active)
 
     def batches(self) -> list[list[Lists]]:
         return cut(self._shuffled(self._setup.seed), self._setup.settings.together)

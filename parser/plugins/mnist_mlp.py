@@ -39,7 +39,6 @@ class MnistSettings(Settings):
     layers: int = Field(4, gt=1)
     tiles: int = Field(1, gt=0)
     """Parts that a layer is cut into, each on another worker."""
-    workers: int = Field(2, gt=0)
     update_after: int = Field(1, gt=0)
     """Batches whose gradients a layer gathers for an update."""
     together: int = Field(32, gt=0)
@@ -85,7 +84,7 @@ class MnistPlugin:
         self._network = DigitClassifier(widths, settings.tiles)
         updates = Updates(partial(torch.optim.Adam, lr=settings.learning_rate), settings.update_after)
         self.messages = MessageTraining(
-            setup, self._network, self._network, updates, settings.workers, ACTIVE.get(setup.method)
+            setup, self._network, self._network, updates, ACTIVE.get(setup.method)
         )
 
     def batches(self) -> list[list[Images]]:

@@ -130,7 +130,7 @@ class ProgramExecutorPlugin:
         self._recorded = RecordedExecutor(self.executor, partial(Timed, phase=setup.phase))
         self._patterns = Patterns()
         forward = self._by_slices if setup.method == "sliced" else self._in_graph
-        self._training = Training(setup, self.executor, forward, settings.learning_rate)
+        self.training = Training(setup, self.executor, forward, settings.learning_rate)
 
     def batches(self) -> list[list[Example]]:
         shuffled = list(self.examples)
@@ -139,14 +139,14 @@ class ProgramExecutorPlugin:
 
     def run(self, batch: Sequence[Example]) -> None:
         if self.setup.mode == "train":
-            self._training.step(batch)
+            self.training.step(batch)
         else:
             self.scores(batch)
 
     def check(self) -> Tensor:
         batches = cut(self.examples[:CHECKED], self.setup.batch_size)
         if self.setup.mode == "train":
-            return self._training.loss_and_gradients(batches)
+            return self.training.loss_and_gradients(batches)
         return torch.cat([self.scores(batch) for batch in batches]).flatten()
 
     def work(self, batch: Sequence[Example]) -> Work:

@@ -58,8 +58,6 @@ class TreeLSTMSettings(Settings):
     learning_rate: float = Field(1e-3, gt=0)
     held_out: str | None = None
     """As `data`: what is not trained on."""
-    workers: int = Field(2, gt=0)
-    """Threads among which messages go."""
     update_after: int = Field(1, gt=0)
     """Gradients that a part gathers for an update, where there are messages: one for each node of a tree."""
 
@@ -97,9 +95,7 @@ class TreeLSTMPlugin:
             of_table = partial(table_optimizer, rate=rate)
             updates = Updates(partial(Adam, lr=rate), settings.update_after, table_optimizer=of_table)
             active = ACTIVE[setup.method]
-            self.messages = MessageTraining(
-                setup, self._network, self._model, updates, settings.workers, active
-            )
+            self.messages = MessageTraining(setup, self._network, self._model, updates, active)
         else:
             self._training = Training(setup, self._network, self._forward(), rate)
 

@@ -88,6 +88,7 @@ class MeasuredCell:
             device=self._device,
             seed=cell.seed,
             phase=self._clock,
+            threads=cell.threads,
         )
 
     def results(self) -> list[float] | None:

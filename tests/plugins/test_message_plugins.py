@@ -60,7 +60,9 @@ PLUGINS = (Digits, Lists, Deductions, Molecules)
 
 
 def setup_of(plugin, method="none", batch_size=5, phase=lambda _: nullcontext(), **settings):
-    return Setup(plugin.Settings(**settings), method, "train", batch_size, torch.device("cpu"), 1, phase)
+    return Setup(
+        plugin.Settings(**settings), method, "train", batch_size, torch.device("cpu"), 1, phase, threads=2
+    )
 
 
 def prepared(kind, **given):

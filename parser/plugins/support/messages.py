@@ -59,15 +59,14 @@ class MessageTraining:
         network: nn.Module,
         model: MessageModel,
         updates: Updates,
-        workers: int,
         active: int | None,
     ):
         """model: of the network; active: how many batches are on their way, or None for no messages."""
-        self._network, self._model, self._workers = network, model, workers
+        self._network, self._model, self._workers = network, model, setup.threads
         self._max_active = active
         self._begun, self._phase = 0, setup.phase
         if self._max_active:
-            self.graph = model.graph(updates, workers)
+            self.graph = model.graph(updates, setup.threads)
         else:
             self._optimizer = updates.optimizer(network.parameters())
 

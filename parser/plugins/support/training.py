@@ -65,6 +65,12 @@ class Training:
             for optimizer in self._optimizers:
                 optimizer.step()
 
+    def change_rate(self, rate: float) -> None:
+        """The learning rate, from the next step on."""
+        for optimizer in self._optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+
     def loss_and_gradients(self, batches: Sequence[Any]) -> Tensor:
         """[1 + 2 * weights] The loss of some batches, and its gradients' fingerprints."""
         self._forget_gradients()
