@@ -50,7 +50,9 @@ def prepared(config: SpeedConfig, experiment: str, method: str, batch_size: int,
     settings = validated(kind, asked.settings)
     plugin = kind()
     device = torch.device("cpu")
-    setup = Setup(settings, method, "train", batch_size, device, config.seed, lambda _: nullcontext(), workers)
+    setup = Setup(
+        settings, method, "train", batch_size, device, config.seed, lambda _: nullcontext(), workers
+    )
     if reason := plugin.skip(setup):
         raise ValueError(reason)
     plugin.prepare(setup)
@@ -138,7 +140,9 @@ def main() -> None:
     arguments.add_argument("experiment")
     arguments.add_argument("--method", choices=ACTIVE, default="active-4")
     arguments.add_argument("--batch-size", type=int, default=100)
-    arguments.add_argument("--workers", type=int, default=2, help="threads; with torchrun it is the processes")
+    arguments.add_argument(
+        "--workers", type=int, default=2, help="threads; with torchrun it is the processes"
+    )
     arguments.add_argument("--epochs", type=int, default=1)
     arguments.add_argument("--folder", type=Path, default=Path("runs/messages"), help="for what is written")
     given = arguments.parse_args()

@@ -1,4 +1,7 @@
-"""How long training takes until it is good: epochs of one cell after the other, each with its score."""
+"""How long training takes until it is good: epochs of one cell after the other, each with its score.
+
+They go on when the target is reached, so that one can see how good it becomes.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +28,14 @@ class Reached(NamedTuple):
 
 
 def learning_cells(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> list[Cell]:
-    """Raises ValueError for methods that are not there."""
+    """By as many threads as the config has at the most. Raises ValueError for methods that are not there."""
     device = str(choose_device(config.devices[0]))
     cells = []
     for name, learning in config.learning.items():
         plugin = find(learning.plugin)
         settings = settings_as_json(plugin, learning.settings, f"learning.{name}.settings")
         for method in methods_of(f"learning.{name}", plugin, learning.methods, ["train"]):
-            size, threads = learning.batch_size, config.threads[0]
+            size, threads = learning.batch_size, max(config.threads)
             cells.append(
                 Cell(name, learning.plugin, "train", device, threads, method, size, config.seed, settings)
             )
@@ -48,13 +51,14 @@ def learn(config: SpeedConfig, find: Callable[[str], type[Plugin]], folder: Path
         if not _is_there(rows.find(cell), learning):
             row = _learned(cell, learning, config.timeout)
             rows.add(cell, row)
-            tqdm.write(summary(cell, row))
-    return rows.of(cells)
+            tqdm.write(summary(cell, {**row, "target": learning.target}))
+    return learned_rows(config, find, folder)
 
 
 def learned_rows(config: SpeedConfig, find: Callable[[str], type[Plugin]], folder: Path) -> list[Row]:
-    """Those that a run's folder has."""
-    return RowFile(folder / ROWS).of(learning_cells(config, find))
+    """Those that a run's folder has, each with the target that the config has now."""
+    rows = RowFile(folder / ROWS).of(learning_cells(config, find))
+    return [{**row, "target": config.learning[row["experiment"]].target} for row in rows]
 
 
 def reached(row: Row) -> Reached | None:
@@ -77,9 +81,7 @@ def summary(cell: Cell, row: Row) -> str:
 
 
 def _is_there(row: Row | None, learning: Learning) -> bool:
-    if row is None or row["status"] != OK or row["target"] != learning.target:
-        return False
-    return reached(row) is not None or len(row["scores"]) >= learning.epochs
+    return row is not None and row["status"] == OK and len(row["scores"]) >= learning.epochs
 
 
 def _learned(cell: Cell, learning: Learning, timeout: float) -> Row:
@@ -87,23 +89,21 @@ def _learned(cell: Cell, learning: Learning, timeout: float) -> Row:
         with Remote(MeasuredCell, cell, timeout=timeout) as remote:
             if reason := remote.call("begin_to_learn"):
                 return {"status": f"{SKIPPED}: {reason}"}
-            return _until_good(cell, remote, learning)
+            return _epochs(cell, remote, learning.epochs)
     except RemoteError as error:
         return {"status": error.status, "where": error.where}
 
 
-def _until_good(cell: Cell, remote: Remote, learning: Learning) -> Row:
+def _epochs(cell: Cell, remote: Remote, epochs: int) -> Row:
     seconds: list[float] = []
     scores: list[float] = []
-    bar = tqdm(total=learning.epochs, desc=cell.name, unit="epoch", disable=None, leave=False)
-    with bar:
-        while len(scores) < learning.epochs and max(scores, default=-float("inf")) < learning.target:
-            found = remote.call("learn", len(scores) + 1)
+    with tqdm(range(1, epochs + 1), desc=cell.name, unit="epoch", disable=None, leave=False) as bar:
+        for epoch in bar:
+            found = remote.call("learn", epoch)
             seconds.append(found[0])
             scores.append(found[1])
             bar.set_postfix(score=f"{found[1]:.4f}", refresh=False)
-            bar.update()
-    return {"status": OK, "target": learning.target, "seconds": seconds, "scores": scores}
+    return {"status": OK, "seconds": seconds, "scores": scores}
 
 
 def by_experiment(rows: Sequence[Row]) -> dict[str, list[Row]]:

@@ -13,7 +13,16 @@ from parser.speed.figures import HEIGHT, WIDTH, look_of, svg
 from parser.speed.learning import by_experiment, reached
 from parser.speed.rows import OK, Row
 
-COLUMNS = ("method", "batch", "epochs", "seconds", f"of {NO_BATCHING}'s", "seconds an epoch", "best score")
+COLUMNS = (
+    "method",
+    "batch",
+    "epochs",
+    "seconds",
+    f"of {NO_BATCHING}'s",
+    "seconds an epoch",
+    "best score",
+    "at epoch",
+)
 
 
 def learning_parts(rows: Sequence[Row]) -> list[Part]:
@@ -22,10 +31,9 @@ def learning_parts(rows: Sequence[Row]) -> list[Part]:
         done = [row for row in own if row["status"] == OK]
         parts.append(Heading(2, f"{name}, learning"))
         if done:
-            target = (
-                f"Trained until the score is {done[0]['target']:g}; one run of each, one after the other."
-            )
-            parts += [target, Picture(f"{name}-learning", _drawn(name, done)), _table(done)]
+            target = f"{done[0]['target']:g}"
+            told = f"Epochs and seconds until the score is {target}; one run of each, one after the other."
+            parts += [told, Picture(f"{name}-learning", _drawn(name, done)), _table(done)]
         parts += [f"{row['method']}: {row['status']}." for row in own if row["status"] != OK]
     return parts
 
@@ -44,7 +52,8 @@ def _table(rows: Sequence[Row]) -> Table:
                 f"{found.seconds:.1f}" if found else "",
                 share,
                 f"{sum(row['seconds']) / len(row['seconds']):.2f}",
-                f"{max(row['scores']):.4f}",
+                f"{(best := max(row['scores'])):.4f}",
+                str(1 + row["scores"].index(best)),
             ]
         )
     return Table(COLUMNS, cells)

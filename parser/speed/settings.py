@@ -34,7 +34,7 @@ class Experiment(Settings):
 
 
 class Learning(Settings):
-    """A plugin that is trained until it reaches a score, by each method that is asked for."""
+    """A plugin that is trained by each method that is asked for, and when it reaches a score."""
 
     plugin: str
     settings: dict[str, Any] = Field({})
@@ -43,7 +43,7 @@ class Learning(Settings):
     target: float
     """The score, as the plugin has it."""
     epochs: Size = 20
-    """At the most."""
+    """To train for, also beyond the target."""
 
 
 class SpeedConfig(Settings):

@@ -63,8 +63,8 @@ class Here:
 
 def test_epochs_until_the_target(started):
     rows, printed, prepared = started()
-    assert rows["none"]["scores"] == [0.25, 0.5, 0.75, 1.0]
-    assert rows["good"]["scores"] == [0.5, 1.0]
+    assert rows["none"]["scores"] == [0.25, 0.5, 0.75, 1.0, 1.25]
+    assert rows["good"]["scores"] == [0.5, 1.0, 1.5, 2.0, 2.5]
     assert rows["wrong"]["scores"] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
     assert all(len(row["seconds"]) == len(row["scores"]) for row in rows.values())
     assert rows["good"]["commit"]
@@ -79,13 +79,14 @@ def test_what_is_learned_is_not_learned_again(started):
     assert (again, printed, prepared) == (first, "", 0)
 
 
-def test_a_higher_target_or_more_epochs_are_learned(started):
+def test_more_epochs_are_learned_anew_and_another_target_is_only_looked_up(started):
     started(target=0.4, epochs=3)
     rows, _, prepared = started(target=0.4, epochs=4)
-    assert {method: len(row["scores"]) for method, row in rows.items()} == {"none": 2, "good": 1, "wrong": 4}
-    assert prepared == 1
-    rows, _, _ = started(target=1.0, epochs=4)
-    assert len(rows["none"]["scores"]) == 4
+    assert {method: len(row["scores"]) for method, row in rows.items()} == {"none": 4, "good": 4, "wrong": 4}
+    assert prepared == 3
+    rows, _, prepared = started(target=1.0, epochs=4)
+    assert prepared == 0
+    assert learning.reached(rows["none"]).epochs == 4
 
 
 def test_from_config_to_report(toys, tmp_path, capsys):
