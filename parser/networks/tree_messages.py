@@ -1,6 +1,8 @@
-"""A binary Tree-LSTM as a graph of messages (Gaunt et al. 2017): one for each node of a tree.
+"""A binary Tree-LSTM as a graph of messages (Gaunt et al. 2017).
 
-The state's position is the node's number in its tree: the root is 1, the children of n are 2n and 2n + 1.
+A tree's words are one message, and so are the states that are scored; on the way up each node has its own, whose
+position is (place, nodes): the root's place is 1, the children of n are at 2n and 2n + 1; the tree has so many
+nodes.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ from torch import Tensor, nn
 
 from parser.batching.messages.controller import Controller, Entry, Instance
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
-from parser.batching.messages.grouping import Concatenate
+from parser.batching.messages.grouping import Concatenate, Group, Ungroup
 from parser.batching.messages.message import State
-from parser.batching.messages.routing import Broadcast, ChangeState, Condition, Join
+from parser.batching.messages.routing import Broadcast, ChangeState, Condition, Join, Nowhere
 from parser.batching.messages.transforms import Loss, Losses, Updates
 from parser.batching.transfer import to_device
 from parser.networks.digit_classifier import losses_of
@@ -45,52 +47,70 @@ class TreeMessages:
         return losses_of(scores, to_device(torch.from_numpy(tree.labels), device))
 
     def instance(self, number: int, tree: Tree, training: bool) -> Instance:
-        words = [
-            Entry(WORDS, (word[None],), (place,))
-            for word, place in zip(torch.from_numpy(tree.words), places(tree), strict=False)
-        ]
-        labels = [
-            Entry(LABELS, (label[None],), (place,))
-            for label, place in zip(torch.from_numpy(tree.labels), places(tree), strict=True)
-        ]
-        return Instance(number, [*words, *labels], len(labels), training)
+        nodes, own = len(tree.labels), places(tree)
+        words = torch.from_numpy(tree.words)
+        by_place = sorted(range(nodes), key=own.__getitem__)
+        labels = torch.from_numpy(tree.labels)[by_place]
+        entries = [Entry(WORDS, (words,), (nodes, *own[: len(words)])), Entry(LABELS, (labels,), (nodes,))]
+        return Instance(number, entries, training=training)
 
     def graph(self, updates: Updates, workers: int) -> MessageGraph:
         """Leaves and what scores all nodes are on one worker, branches on another, if there is one."""
         network, graph = self.network, MessageGraph()
         graph.add(CONTROLLER, Controller(outputs=2))
         graph.add("words", updates.of_table(network.words))
-        graph.add("leaf", updates.of_repeated(Leaf(network)))
+        graph.add("leaf", updates.of(Leaf(network)))
+        graph.add("leaves", Ungroup(_leaves))
         graph.add("branch", updates.of_repeated(Branch(network)), workers - 1)
         graph.add("node", Join())
-        graph.add("is root", Condition(lambda state: int(state.position[0] == ROOT)))
-        graph.add("score", updates.of_repeated(Score(network)))
+        graph.add("copies", Broadcast(2))
+        graph.add("all nodes", Group(lambda state: state.at(state.position[1]), _nodes))
+        graph.add("score", updates.of(Score(network)))
         graph.add("loss", Loss(losses_of))
-        graph.chain(CONTROLLER, "words", "leaf", "node", "is root")
-        graph.connect("branch", ("node", 1))
+        graph.chain(CONTROLLER, "words", "leaf", "leaves", "node", "copies")
         _add_way_up(graph)
-        graph.connect(("is root", 1), ("scored", 1))
-        graph.chain("scored", "score", "loss", CONTROLLER)
+        graph.connect("branch", ("node", 1))
+        graph.connect(("copies", 1), "all nodes")
+        graph.chain("all nodes", "score", "loss", CONTROLLER)
         graph.connect((CONTROLLER, LABELS), ("loss", 1))
         return graph
 
 
 def _add_way_up(graph: MessageGraph) -> None:
-    """From `is root` to `branch`, with a copy to `scored`."""
-    graph.add("copies", Broadcast(2))
-    graph.add("scored", Join())
-    graph.add("which child", Condition(lambda state: state.position[0] % 2))
-    graph.add("from left", ChangeState(_parent, lambda state: state.at(2 * state.position[0])))
-    graph.add("from right", ChangeState(_parent, lambda state: state.at(2 * state.position[0] + 1)))
+    """From `copies` to `branch`."""
+    graph.add("which child", Condition(_left_right_or_root, outputs=3))
+    graph.add("from left", ChangeState(_parent, lambda state: _moved(state, 2 * state.position[0])))
+    graph.add("from right", ChangeState(_parent, lambda state: _moved(state, 2 * state.position[0] + 1)))
+    graph.add("root", Nowhere())
     graph.add("children", Concatenate())
-    graph.chain("is root", "copies", "which child", "from left", "children", "branch")
+    graph.chain("copies", "which child", "from left", "children", "branch")
     graph.connect(("which child", 1), "from right")
     graph.connect("from right", ("children", 1))
-    graph.connect(("copies", 1), "scored")
+    graph.connect(("which child", 2), "root")
+
+
+def _leaves(state: State) -> list[tuple[State, int]]:
+    """Of the message of a tree's words, whose position has their places."""
+    nodes, *own = state.position
+    return [(state.at(place, nodes), 1) for place in own]
+
+
+def _nodes(state: State) -> int:
+    (nodes,) = state.position
+    return nodes
+
+
+def _left_right_or_root(state: State) -> int:
+    place = state.position[0]
+    return 2 if place == ROOT else place % 2
 
 
 def _parent(state: State) -> State:
-    return state.at(state.position[0] // 2)
+    return _moved(state, state.position[0] // 2)
+
+
+def _moved(state: State, place: int) -> State:
+    return state.at(place, *state.position[1:])
 
 
 def places(tree: Tree) -> list[int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -17,14 +16,14 @@ from pydantic import Field
 from torch import Tensor
 
 from parser.batching.messages.transforms import Updates
-from parser.config import Settings, data_path
+from parser.config import data_path
 from parser.datasets.babi import inflated, make_deductions, read_questions
 from parser.datasets.graphs import LabelledGraph
 from parser.datasets.qm9 import ORDERS, make_molecules, read_molecules
 from parser.networks.graph_messages import GraphMessages
 from parser.networks.graph_network import GraphBatch, GraphNetwork, batch_of
 from parser.plugins import Mode, Setup, Work
-from parser.plugins.support.messages import ACTIVE, METHODS, MessageTraining, share_right
+from parser.plugins.support.messages import ACTIVE, METHODS, MessageSettings, MessageTraining, share_right
 from parser.plugins.support.training import cut, missing
 
 CHECKED = 12
@@ -36,7 +35,7 @@ KINDS = {"deductions": 2, "molecules": len(ORDERS)}
 """Of edges."""
 
 
-class GraphNetworkSettings(Settings):
+class GraphNetworkSettings(MessageSettings):
     task: Literal["deductions", "molecules"] = "deductions"
     data: str | None = None
     """bAbI's folder, or a file of molecules; ${PARSER_DATA} stands for the data folder. null: `made`."""
@@ -48,10 +47,6 @@ class GraphNetworkSettings(Settings):
     """Of each graph of deductions, most of them without edges; null: as many as there are."""
     hidden_size: int = Field(5, gt=0)
     steps: int = Field(2, gt=0)
-    update_after: int = Field(1, gt=0)
-    """Batches whose gradients a node gathers for an update, whatever the steps."""
-    together: int = Field(32, gt=0)
-    """Batches of a measured run."""
     learning_rate: float = Field(1e-2, gt=0)
 
 
@@ -91,8 +86,9 @@ class GraphNetworkPlugin:
         selects = settings.task == "deductions"
         network = GraphNetwork(features, self._kinds, settings.hidden_size, settings.steps, selects)
         dense = setup.method.startswith(DENSE)
-        adam = partial(torch.optim.Adam, lr=settings.learning_rate)
-        updates = Updates(adam, settings.update_after, in_loop=settings.update_after * settings.steps)
+        # Nodes in the loop get a gradient in each step.
+        in_loop = settings.update_after * settings.steps
+        updates = Updates(settings.optimizer, settings.update_after, in_loop)
         model = GraphMessages(network, dense)
         self._network = network
         active = ACTIVE.get(setup.method.removeprefix(f"{DENSE}-"))

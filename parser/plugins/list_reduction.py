@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import partial
 from typing import ClassVar
 
 import torch
@@ -16,11 +15,10 @@ from pydantic import Field
 from torch import Tensor
 
 from parser.batching.messages.transforms import Updates
-from parser.config import Settings
 from parser.datasets.lists import CLASSES, LONGEST, OPERATIONS, Reduction, make_reductions
 from parser.networks.list_reducer import ListReducer
 from parser.plugins import Mode, Setup, Work
-from parser.plugins.support.messages import ACTIVE, METHODS, MessageTraining, share_right
+from parser.plugins.support.messages import ACTIVE, METHODS, MessageSettings, MessageTraining, share_right
 from parser.plugins.support.training import cut
 
 CHECKED = 12
@@ -28,7 +26,7 @@ CHECKED = 12
 DIGITS = 10
 
 
-class ListReductionSettings(Settings):
+class ListReductionSettings(MessageSettings):
     lists: int = Field(512, gt=0)
     """Made ones."""
     held_out: int = Field(0, ge=0)
@@ -38,15 +36,10 @@ class ListReductionSettings(Settings):
     hidden_size: int = Field(128, gt=0)
     replicas: int = Field(1, gt=0)
     """Of the recurrent cell, on different workers."""
-    update_after: int = Field(1, gt=0)
-    """Batches whose gradients the scores gather for an update."""
     update_cell_after: int = Field(6, gt=0)
     """Gradients that a cell gathers: it gets one for each token of each batch, which are six on average."""
     update_embedding_after: int = Field(6, gt=0)
     """The same for the tokens' vectors."""
-    together: int = Field(32, gt=0)
-    """Batches of a measured run."""
-    learning_rate: float = Field(1e-3, gt=0)
 
 
 Lists = tuple[Tensor, Tensor]
@@ -72,7 +65,7 @@ class ListReductionPlugin:
         network = ListReducer(tokens, CLASSES, settings.hidden_size, settings.replicas)
         self._network = network
         updates = Updates(
-            partial(torch.optim.Adam, lr=settings.learning_rate),
+            settings.optimizer,
             settings.update_after,
             settings.update_cell_after,
             settings.update_embedding_after,

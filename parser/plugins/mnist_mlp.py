@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,18 +15,18 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from parser.batching.messages.transforms import Updates
-from parser.config import Settings, data_path
+from parser.config import data_path
 from parser.datasets.mnist import CLASSES, made_digits, read_images, read_labels
 from parser.networks.digit_classifier import DigitClassifier
 from parser.plugins import Mode, Setup, Work
-from parser.plugins.support.messages import ACTIVE, METHODS, MessageTraining, share_right
+from parser.plugins.support.messages import ACTIVE, METHODS, MessageSettings, MessageTraining, share_right
 from parser.plugins.support.training import cut, missing
 
 CHECKED = 12
 """Images on which the methods must agree."""
 
 
-class MnistSettings(Settings):
+class MnistSettings(MessageSettings):
     images: str | None = None
     """In MNIST's idx format; ${PARSER_DATA} stands for the data folder. null: drawn digits."""
     labels: str | None = None
@@ -39,11 +38,6 @@ class MnistSettings(Settings):
     layers: int = Field(4, gt=1)
     tiles: int = Field(1, gt=0)
     """Parts that a layer is cut into, each on another worker."""
-    update_after: int = Field(1, gt=0)
-    """Batches whose gradients a layer gathers for an update."""
-    together: int = Field(32, gt=0)
-    """Batches of a measured run."""
-    learning_rate: float = Field(1e-3, gt=0)
 
     @model_validator(mode="after")
     def _whole(self) -> MnistSettings:
@@ -82,7 +76,7 @@ class MnistPlugin:
         torch.manual_seed(setup.seed)
         widths = [images.shape[1], *[settings.hidden_size] * (settings.layers - 1), CLASSES]
         self._network = DigitClassifier(widths, settings.tiles)
-        updates = Updates(partial(torch.optim.Adam, lr=settings.learning_rate), settings.update_after)
+        updates = Updates(settings.optimizer, settings.update_after)
         self.messages = MessageTraining(
             setup, self._network, self._network, updates, ACTIVE.get(setup.method)
         )

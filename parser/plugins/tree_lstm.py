@@ -114,10 +114,13 @@ class TreeLSTMPlugin:
         return self._training.loss_and_gradients(cut(self._trees[:CHECKED], self._setup.batch_size))
 
     def learn(self, epoch: int) -> None:
-        for batch in self._shuffled(epoch):
-            self.run(batch)
+        batches = self._shuffled(epoch)
         if self._setup.method in ACTIVE:
+            self.messages.run([tree for batch in batches for tree in batch], training=True)
             self.messages.end_epoch()
+        else:
+            for batch in batches:
+                self.run(batch)
 
     def score(self) -> float:
         """The share of nodes whose label is right. Raises ValueError if no trees are held out."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from parser.batching.messages.message import Message, Send, State, back, onward
 from parser.batching.messages.node import Node
-from parser.batching.messages.payload import Sum
+from parser.batching.messages.payload import Payload, Sum
 
 
 class Condition(Node):
@@ -72,6 +72,19 @@ class Broadcast(Node):
 
     def held(self) -> int:
         return len(self._sums)
+
+
+class Nowhere(Node):
+    """Takes what nobody needs any more, and answers that no gradient comes from there."""
+
+    outputs = 0
+
+    def forward(self, port: int, message: Message) -> list[Send]:
+        nothing: Payload = (None,) * len(message.payload)
+        return back(message._replace(payload=nothing)) if message.training else []
+
+    def backward(self, port: int, message: Message) -> list[Send]:
+        raise AssertionError("nothing is sent on")
 
 
 class FlatMap(Node):

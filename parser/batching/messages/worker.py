@@ -110,7 +110,8 @@ class Worker:
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
             raise NodeError(f"{to.node}, worker {self._number}, {message.state}: {what}") from error
-        self._count(len(sends) - 1)
+        if len(sends) != 1:
+            self._count(len(sends) - 1)
         self._end_if_finished(to.node)
         ended = time.perf_counter()
         self.busy += time.thread_time() - busy_before

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from parser.batching.messages import threads
@@ -16,6 +17,7 @@ from parser.batching.messages.message import State
 from parser.batching.messages.transforms import Losses, Updates
 from parser.batching.messages.weights import average, parameterised
 from parser.batching.messages.worker import Span
+from parser.config import Settings
 from parser.plugins import Setup
 from parser.plugins.support.checks import fingerprints
 
@@ -24,6 +26,22 @@ ACTIVE = {f"active-{number}": number for number in (1, 4, 16)}
 METHODS = ("none", *ACTIVE)
 NEVER = 1 << 60
 """More gradients than there are."""
+
+
+class MessageSettings(Settings):
+    """What plugins have in common that are trained by messages."""
+
+    update_after: int = Field(1, gt=0)
+    """Batches whose gradients a node gathers for an update (min_update_frequency)."""
+    together: int = Field(32, gt=0)
+    """Batches of a measured run."""
+    learning_rate: float = Field(1e-3, gt=0)
+    momentum: float = Field(0.9, ge=0, lt=1)
+    """Adam's first beta. Gradients that are late are a momentum already (Mitliagkas et al. 2016)."""
+
+    def optimizer(self, weights: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        """Adam for some of the parameters."""
+        return torch.optim.Adam(weights, lr=self.learning_rate, betas=(self.momentum, 0.999))
 
 
 class Ran(NamedTuple):
