@@ -1,8 +1,8 @@
 """A binary Tree-LSTM as a graph of messages (Gaunt et al. 2017).
 
-A tree's words are one message, and so are the states that are scored; on the way up each node has its own, whose
-position is (place, nodes): the root's place is 1, the children of n are at 2n and 2n + 1; the tree has so many
-nodes.
+A tree's words are one message, and so are the states that are scored; on the way up each node has its own.
+Its position is (place, nodes): the root's place is 1, the children of n are at 2n and 2n + 1; nodes says how
+many the tree has.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Speed over asynchrony: by how many instances are on their way (Gaunt et al. 2017, section 6)."""
+"""Speed over asynchrony: how many are on their way, how often is updated (Gaunt et al. 2017, section 6)."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
@@ -15,35 +17,74 @@ from parser.speed.statistics import Estimate
 
 METHOD = re.compile(r"(?:(?P<kind>.+)-)?active-(?P<active>\d+)")
 """Of methods that have so many on their way."""
+UPDATE_AFTER = "update_after"
+"""The plugins' setting: gradients for an update."""
 Lines = dict[str, dict[int, Row]]
-"""What is measured by one line -> instances on their way -> its row."""
+"""What is measured by one line -> its place on the axis -> its row."""
+
+
+class Axis(NamedTuple):
+    name: str
+    label: str
+    column: str
+    """With room for the number."""
+
+
+ASYNCHRONY = Axis("asynchrony", "batches on their way (max_active_keys)", "{} on their way")
+FREQUENCY = Axis("update frequency", "gradients for an update (min_update_frequency)", "update after {}")
 
 
 def asynchrony_parts(rows: Sequence[Row]) -> list[Part]:
-    """A picture and a table for each plugin that sends messages."""
+    """A picture and a table for each plugin that sends messages; two where it updates more or less often."""
     by_plugin: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row["status"] == OK and METHOD.fullmatch(row["method"]):
             by_plugin[row["plugin"]].append(row)
     parts: list[Part] = []
     for plugin, own in by_plugin.items():
-        lines = _lines(own)
-        parts += [Heading(2, f"{plugin}, asynchrony"), Picture(f"{plugin}-asynchrony", _drawn(plugin, lines))]
-        parts.append(_table(lines))
+        parts += _parts(plugin, ASYNCHRONY, _by_asynchrony(own))
+        if lines := _by_frequency(own):
+            parts += _parts(plugin, FREQUENCY, lines)
     return parts
 
 
-def _lines(rows: Sequence[Row]) -> Lines:
+def _by_asynchrony(rows: Sequence[Row]) -> Lines:
     lines: Lines = defaultdict(dict)
     for row in rows:
         found = METHOD.fullmatch(row["method"])
         assert found is not None
         kind = f", {found['kind']}" if found["kind"] else ""
-        lines[f"{row['experiment']}{kind} at {row['batch_size']}"][int(found["active"])] = row
+        lines[f"{row['experiment']}{kind} {_size(row)}"][int(found["active"])] = row
     return lines
 
 
-def _drawn(plugin: str, lines: Lines) -> str:
+def _by_frequency(rows: Sequence[Row]) -> Lines:
+    """Of experiments that differ in nothing else, by the name of the first."""
+    lines: Lines = defaultdict(dict)
+    first: dict[str, str] = {}
+    for row in rows:
+        settings = json.loads(row["settings"])
+        after = settings.pop(UPDATE_AFTER, 1)
+        experiment = first.setdefault(json.dumps(settings, sort_keys=True), row["experiment"])
+        lines[f"{experiment}, {row['method']} {_size(row)}"][after] = row
+    return {name: line for name, line in lines.items() if len(line) > 1}
+
+
+def _size(row: Row) -> str:
+    return (
+        f"at {row['batch_size']}, {row['threads']} workers"
+        if row["threads"] > 1
+        else f"at {row['batch_size']}"
+    )
+
+
+def _parts(plugin: str, axis: Axis, lines: Lines) -> list[Part]:
+    title = f"{plugin}, {axis.name}"
+    name = f"{plugin}-{axis.name.replace(' ', '-')}"
+    return [Heading(2, title), Picture(name, _drawn(title, axis, lines)), _table(axis, lines)]
+
+
+def _drawn(title: str, axis: Axis, lines: Lines) -> str:
     figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
     axes = figure.add_subplot()
     for number, (name, line) in enumerate(lines.items()):
@@ -53,17 +94,17 @@ def _drawn(plugin: str, lines: Lines) -> str:
     axes.set_xticks(sorted({place for line in lines.values() for place in line}))
     axes.xaxis.set_major_formatter(PLAIN)
     axes.set_ylim(bottom=0)
-    axes.set_title(f"{plugin}, asynchrony", fontsize=10)
-    axes.set_xlabel("batches on their way (max_active_keys)")
+    axes.set_title(title, fontsize=10)
+    axes.set_xlabel(axis.label)
     axes.set_ylabel("examples per second")
     axes.grid(True, color="0.9")
     axes.legend(fontsize=8)
     return svg(figure)
 
 
-def _table(lines: Lines) -> Table:
+def _table(axis: Axis, lines: Lines) -> Table:
     places = sorted({place for line in lines.values() for place in line})
-    head = ("examples/s", *(f"{place} on their way" for place in places), "most over 1")
+    head = ("examples/s", *map(axis.column.format, places), "most over 1")
     return Table(head, [_cells(name, line, places) for name, line in lines.items()])
 
 
