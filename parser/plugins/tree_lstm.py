@@ -59,7 +59,9 @@ class TreeLSTMSettings(Settings):
     held_out: str | None = None
     """As `data`: what is not trained on."""
     update_after: int = Field(1, gt=0)
-    """Gradients that a part gathers for an update, where there are messages: one for each node of a tree."""
+    """Trees whose gradients leaves and scores gather for an update, where there are messages."""
+    update_branch_after: int = Field(10, gt=0)
+    """Gradients that branches gather: one for each node of each tree that is no leaf."""
 
 
 class TreeLSTMPlugin:
@@ -93,7 +95,13 @@ class TreeLSTMPlugin:
         self._model, rate = TreeMessages(self._network), settings.learning_rate
         if setup.method in ACTIVE:
             of_table = partial(table_optimizer, rate=rate)
-            updates = Updates(partial(Adam, lr=rate), settings.update_after, table_optimizer=of_table)
+            updates = Updates(
+                partial(Adam, lr=rate),
+                settings.update_after,
+                in_loop=settings.update_branch_after,
+                of_tables=settings.update_after,
+                table_optimizer=of_table,
+            )
             active = ACTIVE[setup.method]
             self.messages = MessageTraining(setup, self._network, self._model, updates, active)
         else:
