@@ -117,3 +117,6 @@ class Learner(Protocol):
 
     def score(self) -> float:
         """On examples that are not learned from; the higher the better."""
+
+    def notes(self) -> Mapping[str, float]:
+        """What else is to be said of the epochs, by its name for people."""

@@ -117,6 +117,9 @@ class GraphNetworkPlugin:
             return share_right(reports)
         return 1 - sum(report.loss for report in reports) / sum(report.examples for report in reports)
 
+    def notes(self) -> dict[str, float]:
+        return self.messages.notes()
+
     def work(self, batch: Sequence[GraphBatch]) -> Work:
         """Of the sparse way."""
         network = self._network

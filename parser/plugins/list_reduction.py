@@ -91,6 +91,9 @@ class ListReductionPlugin:
         held_out = by_length(self._held_out, self._setup.batch_size)
         return share_right(self.messages.run(held_out, training=False).reports)
 
+    def notes(self) -> dict[str, float]:
+        return self.messages.notes()
+
     def work(self, batch: Sequence[Lists]) -> Work:
         lists = sum(len(results) for _, results in batch)
         tokens = sum(read.numel() for read, _ in batch)

@@ -105,6 +105,9 @@ class MnistPlugin:
         held_out = self._cut(self._held_out, torch.arange(len(self._held_out[0])))
         return share_right(self.messages.run(held_out, training=False).reports)
 
+    def notes(self) -> dict[str, float]:
+        return self.messages.notes()
+
     def work(self, batch: Sequence[Images]) -> Work:
         images = sum(len(labels) for _, labels in batch)
         weights = [layer.weight.numel() for tiles in self._network.layers for layer in tiles]

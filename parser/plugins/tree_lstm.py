@@ -137,6 +137,9 @@ class TreeLSTMPlugin:
         with torch.no_grad():
             return share_right([self._model.losses(tree) for tree in self._held_out])
 
+    def notes(self) -> dict[str, float]:
+        return self.messages.notes() if self._setup.method in ACTIVE else {}
+
     def work(self, batch: Sequence[Tree]) -> Work:
         return Work(
             sentences=len(batch),

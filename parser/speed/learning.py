@@ -103,7 +103,7 @@ def _epochs(cell: Cell, remote: Remote, epochs: int) -> Row:
             seconds.append(found[0])
             scores.append(found[1])
             bar.set_postfix(score=f"{found[1]:.4f}", refresh=False)
-    return {"status": OK, "seconds": seconds, "scores": scores}
+    return {"status": OK, "seconds": seconds, "scores": scores, "notes": remote.call("notes")}
 
 
 def by_experiment(rows: Sequence[Row]) -> dict[str, list[Row]]:

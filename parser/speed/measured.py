@@ -141,7 +141,7 @@ class MeasuredCell:
     def begin_to_learn(self) -> str | None:
         """Prepare; or why the cell is skipped. Raises ValueError for a plugin that can not be scored."""
         if not isinstance(self._plugin, Learner):
-            raise ValueError(f"{self._plugin.name} has no `learn` and no `score`")
+            raise ValueError(f"{self._plugin.name} has not all of `learn`, `score` and `notes`")
         reason = self._plugin.skip(self._setup)
         if not reason:
             self._plugin.prepare(self._setup)
@@ -156,6 +156,11 @@ class MeasuredCell:
         plugin.learn(epoch)
         synchronise(self._device)
         return time.perf_counter() - began, plugin.score()
+
+    def notes(self) -> dict[str, float]:
+        """What else the plugin says of the epochs."""
+        assert isinstance(self._plugin, Learner)
+        return dict(self._plugin.notes())
 
     def finish(self, number: int) -> Finished:
         """Where the time of such a turn goes, which is measured apart, and what the cell needed."""

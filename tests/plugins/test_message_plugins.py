@@ -106,6 +106,18 @@ def test_many_batches_on_their_way_learn_too(kind):
     assert plugin.check()[0] < 0.9 * before
 
 
+@pytest.mark.parametrize("kind", [Digits, Trees])
+def test_it_says_how_late_gradients_were(kind):
+    settings = {"update_branch_after": 1000} if kind is Trees else {}  # not in the middle of a tree
+    methods = ("none", "active-1", "active-16")
+    plain, one, many = (prepared(kind, method=method, **settings) for method in methods)
+    for plugin in (plain, one, many):
+        plugin.learn(1)
+    assert plain.notes() == {}
+    assert one.notes() == {"updates late": 0.0}
+    assert many.notes()["updates late"] > 0
+
+
 def test_replicas_are_alike_after_an_epoch():
     plugin = prepared(Lists, method="active-4", replicas=2)
     plugin.learn(1)

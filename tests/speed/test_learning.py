@@ -68,6 +68,7 @@ def test_epochs_until_the_target(started):
     assert rows["wrong"]["scores"] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
     assert all(len(row["seconds"]) == len(row["scores"]) for row in rows.values())
     assert rows["good"]["commit"]
+    assert (rows["none"]["notes"], rows["good"]["notes"]) == ({}, {"batching": 1.5})
     assert prepared == 3
     assert "0.9 in 2 epochs" in printed
     assert "not 0.9 in 5 epochs, best score 0.5000" in printed
@@ -93,10 +94,14 @@ def test_from_config_to_report(toys, tmp_path, capsys):
     path, run = tmp_path / "small.yaml", tmp_path / "run"
     path.write_text(CONFIG)
     assert main(["speed", str(path), "--run", str(run)]) == 0
-    assert "error: ValueError: packed_gru has no `learn` and no `score`" in capsys.readouterr().out
+    assert (
+        "error: ValueError: packed_gru has not all of `learn`, `score` and `notes`" in capsys.readouterr().out
+    )
     report = (run / "report.md").read_text()
     assert "## toys, learning" in report
+    assert "| at epoch | batching |" in report
     assert "| good | 4 | 2 |" in report
+    assert "| 5 | 1.50 |" in report
     assert "broken: error: ZeroDivisionError: the toy can not learn" in report
     assert "absent: skipped: nobody has it." in report
     assert (run / "plots" / "toys-learning.svg").read_text().startswith("<svg")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -114,6 +115,15 @@ class MessageTraining:
         if self._max_active:
             for node in parameterised(self.graph):
                 node.refresh()
+
+    def notes(self) -> dict[str, float]:
+        """By how many updates gradients were late, on average: the paper's staleness."""
+        if not self._max_active:
+            return {}
+        late = sum((node.staleness for node in parameterised(self.graph)), Counter[int]())
+        return {
+            "updates late": sum(updates * count for updates, count in late.items()) / max(1, late.total())
+        }
 
     def loss_and_gradients(self, batches: Sequence[Any]) -> Tensor:
         """[1 + 2 * weights] The sum of the batches' losses, and its gradients' fingerprints."""
