@@ -19,15 +19,16 @@ from parser.batching.messages.transforms import Loss, Losses, Transform, Updates
 class DigitClassifier(nn.Module):
     """Linear layers, a ReLU between each and the next. A layer's tiles give some of its outputs each."""
 
-    def __init__(self, widths: Sequence[int], tiles: int = 1):
-        """widths: of the input, of what each layer gives; tiles: of all layers but the last.
+    def __init__(self, widths: Sequence[int], tiles: Sequence[int]):
+        """widths: of the input, of what each layer gives; tiles: of each layer but the last.
 
         Raises ValueError for tiles that can not be alike.
         """
         super().__init__()
-        if wrong := [width for width in widths[1:-1] if width % tiles]:
-            raise ValueError(f"{wrong[0]} outputs can not be cut into {tiles} tiles that are alike")
-        counts = [tiles] * (len(widths) - 2) + [1]
+        for width, count in zip(widths[1:-1], tiles, strict=True):
+            if width % count:
+                raise ValueError(f"{width} outputs can not be cut into {count} tiles that are alike")
+        counts = [*tiles, 1]
         self.layers = [
             [nn.Linear(inputs, outputs // count) for _ in range(count)]
             for (inputs, outputs), count in zip(pairwise(widths), counts, strict=True)

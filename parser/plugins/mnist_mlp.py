@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field, model_validator
@@ -35,16 +35,15 @@ class MnistSettings(MessageSettings):
     held_out: int = Field(0, ge=0)
     """Images, the last ones, that are not trained on."""
     hidden_size: int = Field(784, gt=0)
-    layers: int = Field(4, gt=1)
-    tiles: int = Field(1, gt=0)
-    """Parts that a layer is cut into, each on another worker."""
+    tiles: list[Annotated[int, Field(gt=0)]] = Field([1, 1, 1], min_length=1)
+    """Parts that each layer but the last is cut into, each on another worker."""
 
     @model_validator(mode="after")
     def _whole(self) -> MnistSettings:
         if bool(self.images) != bool(self.labels):
             raise ValueError("images and labels: give both, or none for drawn digits")
-        if self.hidden_size % self.tiles:
-            raise ValueError(f"tiles: hidden_size {self.hidden_size} can not be cut into {self.tiles} alike")
+        if wrong := next((count for count in self.tiles if self.hidden_size % count), None):
+            raise ValueError(f"tiles: hidden_size {self.hidden_size} can not be cut into {wrong} alike")
         return self
 
 
@@ -74,7 +73,7 @@ class MnistPlugin:
             raise ValueError(f"held_out: {settings.held_out} of {len(images)} images leave none to train on")
         self._train, self._held_out = (images[:end], labels[:end]), (images[end:], labels[end:])
         torch.manual_seed(setup.seed)
-        widths = [images.shape[1], *[settings.hidden_size] * (settings.layers - 1), CLASSES]
+        widths = [images.shape[1], *[settings.hidden_size] * len(settings.tiles), CLASSES]
         self._network = DigitClassifier(widths, settings.tiles)
         updates = Updates(settings.optimizer, settings.update_after)
         self.messages = MessageTraining(

@@ -26,7 +26,7 @@ from parser.plugins.tree_lstm import MadeTrees, make_trees, prepare_tree
 NO_UPDATES = Updates(partial(torch.optim.SGD, lr=0.0), after=1 << 60)
 
 
-def digits(tiles: int) -> tuple[Any, list]:
+def digits(tiles: list[int]) -> tuple[Any, list]:
     torch.manual_seed(1)
     batches = [(torch.rand(size, 6), torch.randint(3, (size,))) for size in (1, 4, 2)]
     return DigitClassifier([6, 8, 8, 3], tiles), batches
@@ -76,8 +76,8 @@ def graph_of(nodes: int, edges: int) -> LabelledGraph:
 
 
 MODELS = [
-    partial(digits, 1),
-    partial(digits, 2),
+    partial(digits, [1, 1]),
+    partial(digits, [1, 2]),
     partial(lists, 1),
     trees,
     *(partial(graphs, selects, dense) for selects in (True, False) for dense in (True, False)),
@@ -156,7 +156,7 @@ def test_replicas_share_the_instances_and_are_averaged():
 
 def test_tiles_must_be_alike():
     with pytest.raises(ValueError, match="8 outputs can not be cut into 3 tiles"):
-        DigitClassifier([6, 8, 3], tiles=3)
+        DigitClassifier([6, 8, 8, 3], tiles=[2, 3])
 
 
 def test_dense_and_sparse_are_the_same_function():

@@ -148,7 +148,7 @@ def test_checking_leaves_what_is_gathered():
     ("settings", "says"),
     [
         ({"images": "there"}, "give both"),
-        ({"tiles": 3}, "hidden_size 8 can not be cut into 3"),
+        ({"tiles": [1, 3, 1]}, "hidden_size 8 can not be cut into 3"),
         ({"held_out": 24}, "24 of 24 images leave none"),
     ],
 )
