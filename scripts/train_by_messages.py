@@ -2,7 +2,7 @@
 
 python scripts/train_by_messages.py configs/speed/messages.yaml mnist --method active-4 --epochs 3
 
-In processes instead of threads, on one machine or several, each of which is a worker:
+In processes instead of threads, each a worker, on one machine or several:
 
 torchrun --nproc-per-node 2 scripts/train_by_messages.py configs/speed/messages.yaml mnist
 """
@@ -23,7 +23,7 @@ from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
 from parser.batching.messages.processes import Processes
-from parser.batching.messages.transforms import Parameterised
+from parser.batching.messages.transforms import Parameterised, mean
 from parser.batching.messages.weights import parameterised
 from parser.batching.messages.worker import Span
 from parser.config_file import read_settings
@@ -40,7 +40,9 @@ SHOWN = 0.06
 
 
 def prepared(config: SpeedConfig, experiment: str, method: str, batch_size: int, workers: int) -> Any:
-    """The plugin. Raises ValueError for an experiment that is not there, or that has no messages."""
+    """The plugin. Raises ValueError for an experiment that is not there or has no messages, and for no workers."""
+    if workers < 1:
+        raise ValueError(f"{workers} workers are too few")
     if experiment not in config.experiments:
         raise ValueError(f"there is no experiment {experiment!r}, but {', '.join(config.experiments)}")
     asked = config.experiments[experiment]
@@ -79,7 +81,7 @@ class Watch:
             self._write(f"worker {worker}/messages waiting", sum(own) / max(1, len(own)))
         for name, node in self._messages.graph.nodes.items():
             if isinstance(node, Parameterised) and node.staleness:
-                self._write(f"updates too late/{name}", node.mean_staleness())
+                self._write(f"updates too late/{name}", mean(node.staleness))
         return loss
 
     def score(self, epoch: int, score: float) -> None:

@@ -85,7 +85,7 @@ def _add_layer(
     worker: int,
     workers: int,
 ) -> str:
-    """Its last node. worker: where it is, if it is one tile."""
+    """Its last node. worker: where it is, or what brings its tiles together."""
     if len(tiles) == 1:
         graph.add(name, updates.of(tiles[0]), worker)
         graph.connect(before, name)

@@ -36,6 +36,8 @@ class ListReductionSettings(MessageSettings):
     hidden_size: int = Field(128, gt=0)
     replicas: int = Field(1, gt=0)
     """Of the recurrent cell, on different workers."""
+    update_after: int = Field(1, gt=0)
+    """Batches whose gradients the scores gather for an update, where there are messages."""
     update_cell_after: int = Field(6, gt=0)
     """Gradients that a cell gathers: it gets one for each token of each batch, which are six on average."""
     update_embedding_after: int = Field(6, gt=0)

@@ -36,7 +36,7 @@ class MnistSettings(MessageSettings):
     """Images, the last ones, that are not trained on."""
     hidden_size: int = Field(784, gt=0)
     tiles: list[Annotated[int, Field(gt=0)]] = Field([1, 1, 1], min_length=1)
-    """Parts that each layer but the last is cut into, each on another worker."""
+    """Parts that each layer is cut into, which workers share; the last layer, one more, is in one piece."""
 
     @model_validator(mode="after")
     def _whole(self) -> MnistSettings:

@@ -63,7 +63,7 @@ def _by_frequency(rows: Sequence[Row]) -> Lines:
     lines: Lines = defaultdict(dict)
     first: dict[str, str] = {}
     for row in rows:
-        settings = json.loads(row["settings"])
+        settings = dict(row["settings"])
         after = settings.pop(UPDATE_AFTER, 1)
         experiment = first.setdefault(json.dumps(settings, sort_keys=True), row["experiment"])
         lines[f"{experiment}, {row['method']} {_size(row)}"][after] = row
@@ -104,7 +104,7 @@ def _drawn(title: str, axis: Axis, lines: Lines) -> str:
 
 def _table(axis: Axis, lines: Lines) -> Table:
     places = sorted({place for line in lines.values() for place in line})
-    head = ("examples/s", *map(axis.column.format, places), "most over 1")
+    head = ("examples/s", *map(axis.column.format, places), "largest over 1")
     return Table(head, [_cells(name, line, places) for name, line in lines.items()])
 
 

@@ -76,7 +76,7 @@ class _Trial:
     def __init__(self, plugin: type[Plugin], mode: Mode, method: str, size: int):
         self._phases: set[str] = set()
         self._mode, self._size = mode, size
-        setup = Setup(plugin.Settings(), method, mode, size, torch.device("cpu"), 1, self._phase)
+        setup = Setup(plugin.Settings(), method, mode, size, torch.device("cpu"), 1, self._phase, threads=2)
         self._plugin = plugin()
         self.skipped = self._plugin.skip(setup)
         if not self.skipped:

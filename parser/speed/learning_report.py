@@ -1,4 +1,4 @@
-"""What a report says of training until a target."""
+"""What a report says of learning: how soon a target was reached, and how good it became."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def learning_parts(rows: Sequence[Row]) -> list[Part]:
 
 def _table(rows: Sequence[Row]) -> Table:
     plain = next((found for row in rows if row["method"] == NO_BATCHING and (found := reached(row))), None)
-    notes = list(dict.fromkeys(note for row in rows for note in row["notes"]))
+    notes = list(dict.fromkeys(note for row in rows for note in row.get("notes", ())))
     cells = []
     for row in rows:
         found = reached(row)
@@ -55,7 +55,7 @@ def _table(rows: Sequence[Row]) -> Table:
                 f"{sum(row['seconds']) / len(row['seconds']):.2f}",
                 f"{(best := max(row['scores'])):.4f}",
                 str(1 + row["scores"].index(best)),
-                *(f"{row['notes'][note]:.2f}" if note in row["notes"] else "" for note in notes),
+                *(f"{row['notes'][note]:.2f}" if note in row.get("notes", ()) else "" for note in notes),
             ]
         )
     return Table((*COLUMNS, *notes), cells)

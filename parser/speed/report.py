@@ -51,7 +51,7 @@ LEGEND = (
 def write_report(rows: Sequence[Row], learned: Sequence[Row], folder: Path) -> Path:
     """Write report.md, plots/ and report.html into a run's folder; returns the last's path.
 
-    learned: the rows of training until a target.
+    learned: the rows of learning.
     """
     parts = [*_parts(rows, folder), *asynchrony_parts(rows), *learning_parts(learned)]
     (folder / PLOTS).mkdir(parents=True, exist_ok=True)

@@ -54,7 +54,7 @@ class SpeedConfig(Settings):
     devices: list[str] = Field(["auto"], min_length=1)
     """cpu, cuda, ...; auto takes CUDA where there is one."""
     threads: list[Size] = Field([1], min_length=1)
-    """CPU threads."""
+    """Of the CPU, for torch, or as many workers for messages. Learning has the most of these."""
     seed: int = 1
     seconds: Seconds = 20.0
     """A cell is measured for so long, its warming up not counted, unless its interval is tight before."""

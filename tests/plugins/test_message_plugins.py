@@ -118,6 +118,13 @@ def test_it_says_how_late_gradients_were(kind):
     assert many.notes()["updates late"] > 0
 
 
+def test_plain_training_has_one_replica():
+    one, two = (prepared(Lists, replicas=replicas) for replicas in (1, 2))
+    for plugin in (one, two):
+        plugin.learn(1)
+    assert torch.equal(one.check()[0], two.check()[0])
+
+
 def test_replicas_are_alike_after_an_epoch():
     plugin = prepared(Lists, method="active-4", replicas=2)
     plugin.learn(1)

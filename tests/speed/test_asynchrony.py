@@ -1,5 +1,3 @@
-import json
-
 from parser.speed.asynchrony import asynchrony_parts
 from parser.speed.document import Heading, Picture, Table
 
@@ -12,7 +10,7 @@ def row(method, speed, experiment="lists", status="ok", threads=1, update_after=
         "method": method,
         "batch_size": 8,
         "threads": threads,
-        "settings": json.dumps({"update_after": update_after, "size": 3}),
+        "settings": {"update_after": update_after, "size": 3},
         "sentences_per_second": speed,
         "interval": [speed - 1, speed + 1],
     }
@@ -38,7 +36,7 @@ def test_speeds_are_beside_each_other_by_what_is_on_its_way():
         "1 on their way",
         "4 on their way",
         "16 on their way",
-        "most over 1",
+        "largest over 1",
     )
     assert table.rows == [
         ["lists at 8", "40.0", "", "100.0", "2.50"],
@@ -56,7 +54,7 @@ def test_speeds_are_beside_each_other_by_how_often_is_updated():
     *_, heading, picture, table = asynchrony_parts(rows)
     assert heading == Heading(2, "reading, update frequency")
     assert picture.name == "reading-update-frequency"
-    assert table.columns == ("examples/s", "update after 1", "update after 8", "most over 1")
+    assert table.columns == ("examples/s", "update after 1", "update after 8", "largest over 1")
     assert table.rows == [["lists, active-4 at 8, 2 workers", "40.0", "60.0", "1.50"]]
 
 

@@ -1,4 +1,4 @@
-"""Training until a score is reached, as a user starts it."""
+"""Learning, as a user starts it."""
 
 import pytest
 

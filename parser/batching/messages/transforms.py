@@ -121,12 +121,13 @@ class Parameterised(Node):
             weight.grad = total.take()
         self._gathered = 0
 
-    def mean_staleness(self) -> float:
-        """By how many updates gradients were late, on average. There must have been some."""
-        return sum(late * count for late, count in self.staleness.items()) / self.staleness.total()
-
     def held(self) -> int:
         return len(self._kept)
+
+
+def mean(counted: Counter[int]) -> float:
+    """Of numbers that were counted, as staleness is; there must be some."""
+    return sum(number * count for number, count in counted.items()) / counted.total()
 
 
 class _GradientSum:

@@ -104,14 +104,14 @@ class Worker:
         began, busy_before = time.perf_counter(), time.thread_time()
         try:
             sends = (node.forward if forward else node.backward)(to.number, message)
+            if len(sends) != 1:
+                self._count(len(sends) - 1)  # before others can have worked on them
             self._send(to.node, sends)
         except LostError:
             raise
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
             raise NodeError(f"{to.node}, worker {self._number}, {message.state}: {what}") from error
-        if len(sends) != 1:
-            self._count(len(sends) - 1)
         self._end_if_finished(to.node)
         ended = time.perf_counter()
         self.busy += time.thread_time() - busy_before

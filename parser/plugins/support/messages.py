@@ -15,7 +15,7 @@ from parser.batching.messages import threads
 from parser.batching.messages.controller import Instance, Report
 from parser.batching.messages.graph import MessageGraph
 from parser.batching.messages.message import State
-from parser.batching.messages.transforms import Losses, Updates
+from parser.batching.messages.transforms import Losses, Updates, mean
 from parser.batching.messages.weights import average, parameterised
 from parser.batching.messages.worker import Span
 from parser.config import Settings
@@ -30,10 +30,10 @@ NEVER = 1 << 60
 
 
 class MessageSettings(Settings):
-    """What plugins have in common that are trained by messages."""
+    """What plugins have in common whose messages are of batches."""
 
     update_after: int = Field(1, gt=0)
-    """Batches whose gradients a node gathers for an update (min_update_frequency)."""
+    """Batches whose gradients a node of messages gathers for an update (min_update_frequency)."""
     together: int = Field(32, gt=0)
     """Batches of a measured run."""
     learning_rate: float = Field(1e-3, gt=0)
@@ -42,7 +42,7 @@ class MessageSettings(Settings):
 
     def optimizer(self, weights: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """Adam for some of the parameters."""
-        return torch.optim.Adam(weights, lr=self.learning_rate, betas=(self.momentum, 0.999))
+        return torch.optim.Adam(weights, self.learning_rate, (self.momentum, 0.999), fused=True)
 
 
 class Ran(NamedTuple):
@@ -107,23 +107,21 @@ class MessageTraining:
 
     def end_epoch(self) -> None:
         """Use the gradients that were too few for an update, and make replicas alike again."""
-        if self._max_active:
-            for node in parameterised(self.graph):
-                node.update()
+        if not self._max_active:
+            return  # plain training has the first replica alone
+        for node in parameterised(self.graph):
+            node.update()
         for modules in self._model.replicas():
             average(modules)
-        if self._max_active:
-            for node in parameterised(self.graph):
-                node.refresh()
+        for node in parameterised(self.graph):
+            node.refresh()
 
     def notes(self) -> dict[str, float]:
         """By how many updates gradients were late, on average: the paper's staleness."""
         if not self._max_active:
             return {}
         late = sum((node.staleness for node in parameterised(self.graph)), Counter[int]())
-        return {
-            "updates late": sum(updates * count for updates, count in late.items()) / max(1, late.total())
-        }
+        return {"updates late": mean(late)} if late else {}
 
     def loss_and_gradients(self, batches: Sequence[Any]) -> Tensor:
         """[1 + 2 * weights] The sum of the batches' losses, and its gradients' fingerprints."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from parser.batching.messages.checked import Checked
 from parser.batching.messages.grouping import Concatenate, Group, Split, Ungroup
 from parser.batching.messages.message import Message, Send, State
-from parser.batching.messages.routing import Broadcast, ChangeState, Condition, FlatMap, Join
+from parser.batching.messages.routing import Broadcast, ChangeState, Condition, FlatMap, Join, Nowhere
 from parser.batching.messages.transforms import Parameterised, Transform
 
 ONE, TWO = State(1), State(2)
@@ -59,6 +59,13 @@ def test_gradients_of_a_broadcast_are_summed():
     assert node.backward(2, message(ONE, [1.0])) == []
     assert node.backward(0, Message((None,), ONE)) == []
     assert sent(node.backward(1, message(ONE, [5.0]))) == [(0, ONE, [[6.0]])]
+    assert node.held() == 0
+
+
+def test_what_goes_nowhere_comes_back_without_gradients():
+    node = Nowhere()
+    assert sent(node.forward(0, message(ONE, [1.0], [2.0]))) == [(0, ONE, [None, None])]
+    assert node.forward(0, message(TWO, [1.0])._replace(training=False)) == []
     assert node.held() == 0
 
 

@@ -12,7 +12,7 @@ from parser.batching.messages.checked import check_all
 from parser.batching.messages.controller import Controller, Entry, Instance, Report
 from parser.batching.messages.graph import CONTROLLER, MessageGraph, Port
 from parser.batching.messages.message import Message, State
-from parser.batching.messages.routing import ChangeState, Condition, Join
+from parser.batching.messages.routing import Broadcast, ChangeState, Condition, Join
 from parser.batching.messages.threads import run
 from parser.batching.messages.transforms import Loss, Parameterised
 from parser.batching.messages.worker import Delivery, Mailbox, NodeError, Stop, Worker
@@ -198,6 +198,24 @@ def test_gradients_come_before_anything_else():
         mailbox.put(Delivery(forward, Port("noting"), Message((), State(instance))))
     Worker(0, graph, mailbox, lambda *_: None, order.append, count=lambda _: mailbox.put(Stop())).run()
     assert order[0] == ("backward", 1)
+
+
+def test_messages_are_counted_before_others_can_work_on_them():
+    order = []
+    graph = MessageGraph()
+    graph.add("here", Broadcast(2))
+    graph.add("there", Join(), worker=1)
+    graph.connect("here", "there")
+    graph.connect(("here", 1), ("there", 1))
+    mailbox = Mailbox()
+    mailbox.put(Delivery(True, Port("here"), Message((), State(1))))
+
+    def post(worker, delivery):
+        order.append("posted")
+        mailbox.put(Stop())
+
+    Worker(0, graph, mailbox, post, order.append, count=order.append).run()
+    assert order == [1, "posted", "posted"]
 
 
 def test_staleness_counts_updates_and_not_gradients():
