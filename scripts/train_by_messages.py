@@ -40,7 +40,7 @@ SHOWN = 0.06
 
 
 def prepared(config: SpeedConfig, experiment: str, method: str, batch_size: int, workers: int) -> Any:
-    """The plugin. Raises ValueError for an experiment that is not there or has no messages, and for no workers."""
+    """The plugin. Raises ValueError for no such experiment, one without messages, or no workers."""
     if workers < 1:
         raise ValueError(f"{workers} workers are too few")
     if experiment not in config.experiments:
