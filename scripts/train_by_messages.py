@@ -35,8 +35,8 @@ from parser.speed.discovery import find
 from parser.speed.gantt import gantt
 from parser.speed.settings import SpeedConfig
 
-SHOWN = 0.06
-"""Seconds of the picture, from the middle of the first run."""
+SHOWN = 90
+"""Messages of the picture, from the middle of the first run."""
 
 
 def prepared(config: SpeedConfig, experiment: str, method: str, batch_size: int, workers: int) -> Any:
@@ -129,9 +129,9 @@ def train_in_processes(plugin: Any, epochs: int) -> None:
 
 
 def _middle(spans: Sequence[Span]) -> list[Span]:
-    began, ended = min(span.began for span in spans), max(span.ended for span in spans)
-    start = (began + ended) / 2
-    return [span for span in spans if start <= span.began and span.ended <= start + SHOWN]
+    in_order = sorted(spans, key=lambda span: span.began)
+    start = max(0, (len(spans) - SHOWN) // 2)
+    return in_order[start : start + SHOWN]
 
 
 def main() -> None:
