@@ -93,7 +93,8 @@ class TreeLSTMPlugin:
         network = TreeLSTM(len(words) + 1, labels, settings.word_size, settings.hidden_size)
         self._network = network.to(setup.device)
         self._model, rate = TreeMessages(self._network), settings.learning_rate
-        if setup.method in ACTIVE:
+        self._by_messages = setup.method in ACTIVE
+        if self._by_messages:
             of_table = partial(table_optimizer, rate=rate)
             updates = Updates(
                 partial(Adam, lr=rate),
@@ -108,37 +109,37 @@ class TreeLSTMPlugin:
             self._training = Training(setup, self._network, self._forward(), rate)
 
     def batches(self) -> list[list[Tree]]:
-        return self._shuffled(self._setup.seed)
+        return cut(self._shuffled(self._setup.seed), self._setup.batch_size)
 
     def run(self, batch: Sequence[Tree]) -> None:
-        if self._setup.method in ACTIVE:
+        if self._by_messages:
             self.messages.run(batch, training=True)
         else:
             self._training.step(batch)
 
     def check(self) -> Tensor:
-        if self._setup.method in ACTIVE:
+        if self._by_messages:
             return self.messages.loss_and_gradients(self._trees[:CHECKED])
         return self._training.loss_and_gradients(cut(self._trees[:CHECKED], self._setup.batch_size))
 
     def learn(self, epoch: int) -> None:
-        batches = self._shuffled(epoch)
-        if self._setup.method in ACTIVE:
-            self.messages.run([tree for batch in batches for tree in batch], training=True)
+        trees = self._shuffled(epoch)
+        if self._by_messages:
+            self.messages.run(trees, training=True)
             self.messages.end_epoch()
         else:
-            for batch in batches:
+            for batch in cut(trees, self._setup.batch_size):
                 self.run(batch)
 
     def score(self) -> float:
         """The share of nodes whose label is right. Raises ValueError if no trees are held out."""
-        if self._setup.method in ACTIVE:
+        if self._by_messages:
             return share_right(self.messages.run(self._held_out, training=False).reports)
         with torch.no_grad():
             return share_right([self._model.losses(tree) for tree in self._held_out])
 
     def notes(self) -> dict[str, float]:
-        return self.messages.notes() if self._setup.method in ACTIVE else {}
+        return self.messages.notes() if self._by_messages else {}
 
     def work(self, batch: Sequence[Tree]) -> Work:
         return Work(
@@ -149,10 +150,10 @@ class TreeLSTMPlugin:
             padding=0.0,
         )
 
-    def _shuffled(self, seed: int) -> list[list[Tree]]:
+    def _shuffled(self, seed: int) -> list[Tree]:
         shuffled = list(self._trees)
         random.Random(seed).shuffle(shuffled)
-        return cut(shuffled, self._setup.batch_size)
+        return shuffled
 
     def _forward(self) -> Callable[[Any], Forward]:
         recorded = RecordedTreeLSTM(self._network, self._setup.settings.grain)

@@ -71,11 +71,8 @@ def _by_frequency(rows: Sequence[Row]) -> Lines:
 
 
 def _size(row: Row) -> str:
-    return (
-        f"at {row['batch_size']}, {row['threads']} workers"
-        if row["threads"] > 1
-        else f"at {row['batch_size']}"
-    )
+    workers = f", {row['threads']} workers" if row["threads"] > 1 else ""
+    return f"at {row['batch_size']}{workers}"
 
 
 def _parts(plugin: str, axis: Axis, lines: Lines) -> list[Part]:
