@@ -29,17 +29,49 @@ class TreebankSettings(Settings):
     (Nivre & Nilsson 2005), or left out."""
 
 
+Size = Annotated[int, Field(gt=0)]
+
+
+class CharacterSettings(Settings):
+    """A convolution over the characters of a form."""
+
+    size: int = Field(32, gt=0)
+    """Of a character's embedding."""
+    filters: int = Field(50, gt=0)
+    """For each width; the vector of a form has so many numbers for each."""
+    widths: tuple[Size, ...] = Field((2, 3, 4), strict=False, min_length=1)
+    """Of the filters, in characters."""
+
+
+class SentenceSettings(Settings):
+    """A bidirectional LSTM over the sentence, before stack and buffer (Kiperwasser & Goldberg 2016)."""
+
+    hidden_size: int = Field(200, gt=0)
+    """Each way."""
+    layers: int = Field(2, gt=0, le=100)
+
+
 class NetworkSettings(Settings):
     """The defaults are those of Ding & Koehn 2019, section 5."""
 
     word_size: int = Field(32, gt=0)
     """Of the trained embedding of a word form."""
     pretrained: str | None = None
-    """Text file of word vectors (word2vec, GloVe, fastText): kept as they are, and stored with the model."""
-    tag_sizes: dict[Literal["upos", "xpos"], Annotated[int, Field(gt=0)]] = {"upos": 12}
-    """The tag columns that the parser sees, and the sizes of their embeddings."""
+    """File of word vectors (text of word2vec, GloVe or fastText, `.gz` or not; word2vec's binary as `.bin` or
+    `.bin.gz`), which are stored with the model."""
+    train_pretrained: bool = False
+    """Whether these are trained on; else they are kept as they are."""
+    tag_sizes: dict[Literal["upos", "xpos", "lemma", "feats"], Size] = {"upos": 12}
+    """The other columns that the parser sees, and the sizes of their embeddings. Each feature of FEATS has
+    its own, and they are summed."""
+    characters: CharacterSettings | None = None
+    """Whether the parser sees characters of forms."""
     token_size: int = Field(60, gt=0)
     """Of the vector that stands for a word, its parts joined."""
+    sentence: SentenceSettings | None = None
+    """Whether the words' vectors are read by a bidirectional LSTM first."""
+    composition: bool = False
+    """Whether a head and its dependent become one vector, as Dyer et al. 2015 have it."""
     hidden_size: int = Field(200, gt=0)
     """Of the LSTMs of stack, buffer and history, and of the layer that joins them."""
     layers: int = Field(2, gt=0, le=100)
@@ -48,6 +80,11 @@ class NetworkSettings(Settings):
     """Of the embedding of a transition in the history."""
     dropout: float = Field(0.0, ge=0, lt=1)
     """On word vectors, between the layers of the LSTMs and on what the scores are computed from."""
+
+    @property
+    def columns(self) -> list[str]:
+        """Those of a treebank that the parser reads, in the order of its input; pretrained vectors apart."""
+        return ["form", *self.tag_sizes, *(["characters"] if self.characters else [])]
 
 
 class ParserSettings(Settings):
@@ -63,6 +100,9 @@ class LearningRateSettings(Settings):
     """After warming up; the paper's is min(start x batch size, 0.02)."""
     warmup_epochs: int = Field(5, ge=0)
     """It grows linearly over so many epochs."""
+    then: Literal["plateau", "linear"] = "plateau"
+    """After that it is lowered where the dev loss stops sinking, as the next three say, or falls linearly, to
+    nothing at the end of the last epoch."""
     factor: float = Field(0.5, gt=0, lt=1)
     """It is multiplied by this after more than `patience` epochs without a better dev loss."""
     patience: int = Field(0, ge=0)
@@ -87,8 +127,17 @@ class TrainingSettings(Settings):
     """Added to the gradients, times the weights."""
     clip: float = Field(5.0, gt=0)
     """Largest norm of the gradients."""
+    average: float | None = Field(None, gt=0, lt=1)
+    """The model is the exponential moving average of the weights, of which each step keeps so much; 0.999 is
+    usual."""
     unknown_probability: float = Field(0.5, ge=0, le=1)
     """How often a word that training has only once is taken for an unknown one."""
+    word_dropout: float = Field(0.0, ge=0)
+    """A word that training has n times is taken for an unknown one with probability this / (this + n)."""
+    tag_dropout: float = Field(0.0, ge=0, le=1)
+    """How often a UPOS or an XPOS is."""
+    feature_dropout: float = Field(0.0, ge=0, le=1)
+    """How often a feature of FEATS is."""
     stop_after: int | None = Field(None, gt=0)
     """End when so many epochs have brought no better dev LAS."""
 

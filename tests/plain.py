@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 import torch
 import torch.nn.functional as F
 
+from parser.networks.character_encoder import CharacterEncoder
 from parser.networks.stack_parser import StackParser
-from parser.transitions import SYSTEMS
+from parser.networks.token_encoder import TokenEncoder
+from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
 from parser.treebank.sentence import Sentence
+from parser.treebank.tokens import Tokens
 
 
 def dominates(heads: Sequence[int], ancestor: int, word: int) -> bool:
@@ -59,6 +62,8 @@ def sentence(
         forms=tuple(forms or [f"word{number % 7}" for number in range(count)]),
         upos=tuple(["NOUN", "VERB", "ADP"][number % 3] for number in range(count)),
         xpos=("_",) * count,
+        lemmas=tuple([f"lemma{number % 5}" for number in range(count)]),
+        feats=tuple(["Case=Nom|Number=Sing", "_", "Number=Sing"][number % 3] for number in range(count)),
         heads=tuple(heads),
         labels=tuple(labels or ["root" if head == 0 else ["subject", "object"][head % 2] for head in heads]),
         identifier="made up",
@@ -132,20 +137,57 @@ class Configuration:
         return tuple(self.heads[word] for word in range(1, self.length + 1))
 
 
+def plain_words(encoder: TokenEncoder, tokens: Tokens) -> list[torch.Tensor]:
+    """The vectors of one sentence's words, each word by itself but for the LSTM over them."""
+    words = []
+    for numbers in tokens.values.tolist():
+        parts = []
+        for column, embedding in enumerate(encoder.embeddings.values()):
+            if column not in tokens.parts:
+                parts.append(embedding.weight[numbers[column]])
+                continue
+            string = tokens.parts[column].unflatten()[numbers[column]].tolist()
+            parts.append(plain_string(embedding, string))
+        words.append(F.relu(encoder.join(torch.cat(parts))))
+    if encoder.sentence is None:
+        return words
+    return list(encoder.sentence(torch.stack(words))[0])
+
+
+def plain_string(embedding: torch.nn.Module, parts: list[int]) -> torch.Tensor:
+    """A word's vector from its features, summed, or from its characters, convolved."""
+    if not isinstance(embedding, CharacterEncoder):
+        return sum(
+            (embedding.parts.weight[part] for part in parts), torch.zeros_like(embedding.parts.weight[0])
+        )
+    vectors = embedding.characters.weight
+    highest = []
+    for width, filters, bias in zip(embedding.widths, embedding.filters, embedding.biases, strict=True):
+        weights = filters.weight.view(width, -1, vectors.shape[1])  # [width, filters, character]
+        values = []
+        for place in range(len(parts)):
+            window = [place + shift - width // 2 for shift in range(width)]
+            inside = [parts[p] if 0 <= p < len(parts) else embedding.outside for p in window]
+            values.append(sum(weights[n] @ vectors[character] for n, character in enumerate(inside)))
+        highest.append(F.relu(torch.stack(values).max(0).values + bias))
+    return torch.cat(highest)
+
+
 class PlainParser:
     """The network of `StackParser` over one sentence at a time, its StackLSTM a Python list."""
 
-    def __init__(self, network: StackParser, inventory: Inventory, tokens: torch.Tensor):
-        """tokens: [words, columns] of one sentence."""
+    def __init__(self, network: StackParser, inventory: Inventory, tokens: Tokens):
+        """tokens: of one sentence."""
         self.network, self.inventory = network, inventory
         encoder = network.tokens
-        parts = [embedding(tokens[:, column]) for column, embedding in enumerate(encoder.embeddings.values())]
-        self.words = F.relu(encoder.join(torch.cat(parts, 1)))
-        frames = torch.stack([encoder.end, *self.words.flip(0)])
-        self.buffer, _ = network.buffer(frames)  # [words + 1, hidden], from the end
-        self.stack = [self.cell(network.stack, encoder.root, None)]
+        self.words = plain_words(encoder, tokens)
+        self.front = [*self.words, encoder.end][0]
+        """What stands in the buffer's first place."""
+        self.vectors = [encoder.root]
+        """What the stack's states were made from."""
+        self.states = [self.cell(network.stack, encoder.root, None)]
         self.history = self.cell(network.history, network.actions.weight[inventory.wait], None)
-        self.configuration = Configuration(inventory.system.name, len(tokens))
+        self.configuration = Configuration(inventory.system.name, tokens.words)
 
     @staticmethod
     def cell(lstm: torch.nn.LSTM, inputs: torch.Tensor, state: tuple | None) -> tuple:
@@ -154,45 +196,94 @@ class PlainParser:
 
     def scores(self) -> torch.Tensor:
         """[transitions], minus infinity for what is not legal."""
-        network, buffer = self.network, self.buffer[len(self.configuration.buffer)]
-        stack_top, history_top = self.stack[-1][0][-1], self.history[0][-1]
+        network = self.network
+        later = [self.words[word - 1] for word in self.configuration.buffer[1:]]
+        frames = (
+            [network.tokens.end, *reversed(later), self.front] if self.configuration.buffer else [self.front]
+        )
+        buffer = network.buffer(torch.stack(frames))[0][-1]
+        stack_top, history_top = self.states[-1][0][-1], self.history[0][-1]
         joined = (
             network.from_stack(stack_top) + network.from_buffer(buffer) + network.from_history(history_top)
         )
         scores = network.scores(F.relu(joined))
-        legal = self.configuration.legal()
-        mask = [
-            self.name(number) in legal and bool(self.inventory.known[number]) for number in range(len(scores))
-        ]
-        return scores.masked_fill(~torch.tensor(mask), float("-inf"))
+        return scores.masked_fill(~self.legal(), float("-inf"))
+
+    def legal(self) -> torch.Tensor:
+        """[transitions] bool"""
+        names, known = self.configuration.legal(), self.inventory.known
+        return torch.tensor(
+            [self.name(number) in names and bool(known[number]) for number in range(len(known))]
+        )
 
     def name(self, transition: int) -> str:
         return self.inventory.system.transitions[int(self.inventory.kind[transition])].name
 
     def take(self, transition: int) -> None:
         name, system = self.name(transition), self.configuration.system
+        composed = self.composed(name, transition) if self.network.composition else None
         self.configuration.apply(name)
-        pushes = name == "Shift" or (system == "arc-eager" and name in ("Right-Arc", "Root-Arc"))
-        if pushes:
-            self.push(self.configuration.stack[-1])
-        elif name == "Left-Arc" and system == "arc-standard":
-            del self.stack[-2:]
-            self.push(self.configuration.stack[-1])
+        if name == "Shift":
+            self.push(self.front)
+        elif system == "arc-eager" and name in ("Right-Arc", "Root-Arc"):
+            self.push(self.front if composed is None else composed)
+        elif system == "arc-standard" and name == "Left-Arc":
+            top = self.vectors[-1]
+            self.pop(2)
+            self.push(top if composed is None else composed)
+        elif name == "Right-Arc" and composed is not None:
+            self.pop(2)
+            self.push(composed)
         else:
-            self.stack.pop()
+            self.pop(1)
+        buffer = self.configuration.buffer
+        if name == "Left-Arc" and system != "arc-standard":
+            self.front = self.front if composed is None else composed
+        elif name == "Shift" or (system == "arc-eager" and name in ("Right-Arc", "Root-Arc")):
+            self.front = self.words[buffer[0] - 1] if buffer else self.network.tokens.end
         self.history = self.cell(self.network.history, self.network.actions.weight[transition], self.history)
 
-    def push(self, word: int) -> None:
-        self.stack.append(self.cell(self.network.stack, self.words[word - 1], self.stack[-1]))
+    def composed(self, name: str, transition: int) -> torch.Tensor | None:
+        """g(head, dependent, transition), where a transition makes an arc."""
+        system, top = self.configuration.system, self.vectors[-1]
+        below = self.vectors[-2] if len(self.vectors) > 1 else None
+        if name in ("Shift", "Reduce") or (name == "Root-Arc" and system != "arc-eager"):
+            return None
+        if system == "arc-eager" and name != "Left-Arc":
+            head, dependent = top, self.front
+        elif name == "Right-Arc":
+            head, dependent = below, top
+        elif system == "arc-standard":
+            head, dependent = top, below
+        else:
+            head, dependent = self.front, top
+        composition = self.network.composition
+        joined = composition.join(torch.cat([head, dependent]))
+        return torch.tanh(joined + composition.transitions.weight[transition])
+
+    def push(self, vector: torch.Tensor) -> None:
+        self.states.append(self.cell(self.network.stack, vector, self.states[-1]))
+        self.vectors.append(vector)
+
+    def pop(self, count: int) -> None:
+        del self.states[-count:], self.vectors[-count:]
 
     def loss(self, transitions: Sequence[int]) -> torch.Tensor:
-        """Sum of the cross entropies of known transitions; those with unknown labels do not count."""
-        total = torch.zeros((), dtype=self.words.dtype)
+        """Sum over known transitions."""
+        total = torch.zeros((), dtype=self.front.dtype)
         for transition in transitions:
-            if self.inventory.known[transition]:
-                total = total - self.scores().log_softmax(0)[transition]
+            total = total + self.step_loss([transition])
             self.take(transition)
         return total
+
+    def step_loss(self, right: Sequence[int]) -> torch.Tensor:
+        """-log of the probability of some transitions; an unknown label stands for all of its kind."""
+        inventory, wanted = self.inventory, set()
+        for transition in right:
+            same = [n for n in range(len(inventory)) if inventory.kind[n] == inventory.kind[transition]]
+            wanted |= {transition} if inventory.known[transition] else set(same)
+        probabilities = self.scores().softmax(0)
+        return -probabilities[sorted(wanted)].sum().log()
 
     def parse(self) -> tuple[tuple[int, ...], list[int]]:
         """The greedy tree and the labels' numbers."""
@@ -207,6 +298,7 @@ class PlainParser:
         return heads, [labels[word] for word in range(1, len(heads) + 1)]
 
 
-def inventory(system: str, labels: int = 4) -> Inventory:
+def inventory(system: str, labels: int = 4, composition: bool = False) -> Inventory:
     """Label 1 is for arcs from ROOT, the others for arcs from words."""
-    return Inventory.build(SYSTEMS[system], labels, frozenset(range(2, labels)), frozenset([1]))
+    named = transition_system(system, composition)
+    return Inventory.build(named, labels, frozenset(range(2, labels)), frozenset([1]))

@@ -16,15 +16,16 @@ from parser.batching.operations.graph import Graph
 from parser.batching.operations.writer import Value
 from parser.batching.product import linear
 from parser.batching.transfer import to_device
+from parser.networks.dropout import dropout
 from parser.networks.forest_lstm import forest_lstm
 from parser.networks.lstm_operations import Grain, LSTMTemplates, lstm_templates
 
 DIRECTIONS = ("", "_reverse")
 
 
-def bilstm(inputs: int, hidden: int, layers: int) -> nn.LSTM:
-    """hidden: each way."""
-    lstm = nn.LSTM(inputs, hidden, layers, bidirectional=True)
+def bilstm(inputs: int, hidden: int, layers: int, dropout: float = 0.0) -> nn.LSTM:
+    """hidden: each way; dropout: between the layers."""
+    lstm = nn.LSTM(inputs, hidden, layers, bidirectional=True, dropout=dropout if layers > 1 else 0.0)
     for name, weight in lstm.named_parameters():
         if name.startswith("bias_hh"):
             weight.requires_grad_(False).zero_()
@@ -108,6 +109,8 @@ def over_sequences(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Ten
     forests = [forest.to(inputs.device) for forest in _chains(torch.tensor(lengths))]
     places = [[to_device(which, inputs.device) for which in (each.order, each.position)] for each in forests]
     for layer in range(lstm.num_layers):
+        if layer:
+            inputs = dropout(inputs, lstm.dropout, lstm.training)
         states = []
         for forest, (order, position), direction in zip(forests, places, DIRECTIONS, strict=True):
             weight_in, weight, bias = _weights(lstm, layer, direction)

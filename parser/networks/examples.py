@@ -3,112 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from parser.batching.forest import Forest, StackForest
+from parser.batching.levels import heights
 from parser.batching.padding import Padding
-from parser.batching.transfer import to_device
+from parser.networks.batch import Batch, Compositions
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import oracle_trajectory
+from parser.transitions.system import Place
 from parser.transitions.trajectory import Trajectory
+from parser.transitions.vectors import Vectors, vectors
 from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import Sentence
+from parser.treebank.tokens import Tokens
 from parser.treebank.vocabulary import Vocabulary
 
 PREPARED_TOGETHER = 512
 
 
 @dataclass(frozen=True)
-class Batch:
-    """A batch whose trajectories are known. W words, N stack nodes, S transitions in all; B sentences.
-
-    Rows of the token table are the words, then ROOT (W), then the buffer's end (W + 1).
-    """
-
-    tokens: Tensor
-    """[W, columns]"""
-    buffer_tokens: tuple[Tensor, ...]
-    """For each group [longest + 1, sentences] Rows of the token table, from the buffer's end to the first
-    word."""
-    history: tuple[Tensor, ...]
-    """For each group [most steps, sentences] The transition before each step: `wait` before the first and
-    after the end."""
-    forest: Forest
-    """Of the rows that the stacks store."""
-    node_tokens: Tensor
-    """[N] Row of the token table that each node holds, in running order."""
-    transitions: Tensor
-    """[S] The transitions taken, sentence after sentence; so for the rest."""
-    legal: Tensor
-    """[S, kinds]"""
-    step: Tensor
-    """[S] Row of (step, sentence) in `history`, laid out flat."""
-    top_node: Tensor
-    """[S] Position in running order of the node on top before the step."""
-    top_token: Tensor
-    """[S] Row of the token table of the word on top after the step."""
-    buffer_row: Tensor
-    """[S] Row of (frame, sentence) in `buffer_tokens`, laid out flat, that shows before the step."""
-
-    @property
-    def sentences(self) -> int:
-        return sum(group.shape[1] for group in self.history)
-
-    def to(self, device: torch.device) -> Batch:
-        moved: dict[str, Any] = {}
-        for name in (field.name for field in fields(self)):
-            value = getattr(self, name)
-            if isinstance(value, tuple):
-                moved[name] = tuple(to_device(block, device) for block in value)
-            else:
-                moved[name] = value.to(device) if name == "forest" else to_device(value, device)
-        return replace(self, **moved)
-
-
-@dataclass(frozen=True)
 class Examples:
-    """All sentences of a treebank, in flat tensors."""
+    """Sentences in flat tensors. Vectors are numbered by sentence, as in `transitions.vectors`."""
 
     inventory: Inventory
-    tokens: Ragged
-    """[words, columns]"""
+    tokens: Tokens
+    gold: Ragged
+    """[words, 2]: the head, 0 for ROOT, and the label of each word."""
     steps: Ragged
-    """[transitions, 4]: the transition; before it B0 and the node on top; after it the word on top."""
+    """[transitions, 5]: the transition; before it B0, its vector and the node on top; after it the vector on
+    top."""
     legal: Ragged
     """[transitions, kinds] bool"""
+    right: Ragged
+    """[transitions, kinds] The label with which each would be right, or NOT_RIGHT."""
     nodes: Ragged
-    """[nodes, 3]: parent (-1 for none), depth and word of every row that the stack stores."""
+    """[nodes, 3]: parent (-1 for none), depth and vector of every row that the stack stores."""
+    composed: Ragged
+    """[vectors, 5]: the vectors of head and dependent, the transition, the level; the word at the buffer's
+    front if that is what it replaces, else 0."""
 
     @classmethod
     def of(cls, inventory: Inventory, vocabulary: Vocabulary, sentences: Sequence[Sentence]) -> Examples:
         """Sentences with projective trees. Raises ValueError for others."""
-        return cls.prepare(
-            inventory,
-            vocabulary.encode_tokens(sentences),
-            vocabulary.encode_heads(sentences),
-            vocabulary.encode_labels(sentences),
-        )
+        heads, labels = vocabulary.encode_heads(sentences), vocabulary.encode_labels(sentences)
+        return cls.prepare(inventory, vocabulary.encode_tokens(sentences), heads, labels)
 
     @classmethod
-    def prepare(cls, inventory: Inventory, tokens: Ragged, heads: Ragged, labels: Ragged) -> Examples:
+    def prepare(cls, inventory: Inventory, tokens: Tokens, heads: Ragged, labels: Ragged) -> Examples:
         """Ask the oracle for the trajectories of projective trees. Raises ValueError for others."""
+        gold = Ragged(torch.stack([heads.values, labels.values], dim=1), heads.lengths)
         if not len(heads):
-            nothing = Ragged(torch.zeros(0, 4, dtype=torch.long), heads.lengths)
-            return cls(inventory, tokens, nothing, nothing, nothing)
+            nothing = Ragged(torch.zeros(0, 5, dtype=torch.long), heads.lengths)
+            return cls(inventory, tokens, gold, *[nothing] * 5)
         by_length = heads.lengths.argsort()
-        steps, legal, nodes = [], [], []
+        found = []
         for rows in by_length.split(PREPARED_TOGETHER):
             trajectory = oracle_trajectory(inventory, heads.select(rows), labels.select(rows))
-            taken, allowed, stored = _flatten(trajectory, inventory)
-            steps += taken.unflatten()
-            legal += allowed.unflatten()
-            nodes += stored.unflatten()
+            found.append(_flatten(inventory, trajectory, heads.lengths[rows]))
         place = by_length.argsort()
-        return cls(inventory, tokens, *(Ragged.of(parts).select(place) for parts in (steps, legal, nodes)))
+        joined = (Ragged.join(parts).select(place) for parts in zip(*found, strict=True))
+        return cls(inventory, tokens, gold, *joined)
+
+    @classmethod
+    def of_trajectory(
+        cls, inventory: Inventory, tokens: Tokens, gold: Ragged, trajectory: Trajectory
+    ) -> Examples:
+        """The sentences with trajectories that somebody else chose."""
+        return cls(inventory, tokens, gold, *_flatten(inventory, trajectory, tokens.lengths))
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -117,43 +82,111 @@ class Examples:
         """The sentences `rows` [batch]; group: so many of them are padded together, those of like length."""
         if group:
             rows = rows[self.tokens.lengths[rows].argsort(descending=True)]
-        tokens, steps, nodes = (part.select(rows) for part in (self.tokens, self.steps, self.nodes))
-        words = len(tokens.values)
-        transition, front, top_node, top_word = steps.values.unbind(1)
-        parent, depth, node_word = nodes.values.unbind(1)
-        sentence_of_step = steps.row_of_element()
-        first_node = nodes.offsets
-        forest = Forest.of(torch.where(parent >= 0, parent + first_node[nodes.row_of_element()], -1), depth)
-
-        def token_row(word: Tensor, sentence: Tensor) -> Tensor:
-            return torch.where(word > 0, tokens.offsets[sentence] + word - 1, words)
-
-        step, sentence_of_word = steps.place_in_row(), tokens.row_of_element()
-        goes_on = step + 1 < steps.lengths[sentence_of_step]
-        buffers, histories = Padding.of(tokens.lengths + 1, group), Padding.of(steps.lengths, group)
+        tokens, steps, nodes = self.tokens.select(rows), self.steps.select(rows), self.nodes.select(rows)
+        lengths, first_word = tokens.lengths, tokens.numbers.offsets
+        transition, front, front_vector, top_node, top_vector = steps.values.unbind(1)
+        parent, depth, node_vector = nodes.values.unbind(1)
+        sentence, sentence_of_node = steps.row_of_element(), nodes.row_of_element()
+        forest = Forest.of(torch.where(parent >= 0, parent + nodes.offsets[sentence_of_node], -1), depth)
+        table = _Table(tokens, self.composed.select(rows))
+        step, sentence_of_word = steps.place_in_row(), tokens.numbers.row_of_element()
+        goes_on = step + 1 < steps.lengths[sentence]
+        buffers, histories = Padding.of(lengths + 1, group), Padding.of(steps.lengths, group)
+        if self.inventory.system.composes:
+            compositions = table.compositions()
+            buffer_row = compositions.buffer.position[table.buffer_node(front, front_vector, sentence)]
+        else:
+            compositions = None
+            buffer_row = buffers.row(lengths[sentence] + 1 - front, sentence)
         return Batch(
-            tokens=tokens.values,
+            tokens=tokens,
             buffer_tokens=buffers.spread(
-                frame=tokens.lengths[sentence_of_word] - tokens.place_in_row(),
+                frame=(lengths + first_word)[sentence_of_word] - torch.arange(tokens.words),
                 sequence=sentence_of_word,
-                values=torch.arange(words),
-                fill=words + 1,
+                values=torch.arange(tokens.words),
+                fill=tokens.words + 1,
             ),
             history=histories.spread(
                 frame=step[goes_on] + 1,
-                sequence=sentence_of_step[goes_on],
+                sequence=sentence[goes_on],
                 values=transition[goes_on],
                 fill=self.inventory.wait,
             ),
             forest=forest,
-            node_tokens=token_row(node_word, nodes.row_of_element())[forest.order],
+            node_vectors=table.row(node_vector, sentence_of_node)[forest.order],
             transitions=transition,
             legal=self.legal.select(rows).values,
-            step=histories.row(step, sentence_of_step),
-            top_node=forest.position[top_node + first_node[sentence_of_step]],
-            top_token=token_row(top_word, sentence_of_step),
-            buffer_row=buffers.row(tokens.lengths[sentence_of_step] + 1 - front, sentence_of_step),
+            right=self.right.select(rows).values,
+            step=histories.row(step, sentence),
+            top_node=forest.position[top_node + nodes.offsets[sentence]],
+            top_vector=table.row(top_vector, sentence),
+            front=front,
+            buffer_row=buffer_row,
+            compositions=compositions,
         )
+
+
+class _Table:
+    """The rows of a batch's table of vectors: words, ROOT, the buffer's end, what is composed by level."""
+
+    def __init__(self, tokens: Tokens, composed: Ragged):
+        self._tokens, self._composed = tokens, composed
+        self._level = composed.values[:, 3]
+        self._order = self._level.argsort(stable=True)
+        self._position = self._order.argsort()
+
+    def row(self, vector: Tensor, sentence: Tensor) -> Tensor:
+        """[n] vector: [n] numbers in their sentences [n]."""
+        words, lengths = self._tokens.words, self._tokens.lengths[sentence]
+        of_word = torch.where(vector > 0, self._tokens.numbers.offsets[sentence] + vector - 1, words)
+        row = torch.where(vector > lengths, words + 1, of_word)
+        is_composed = vector > lengths + 1
+        row[is_composed] = words + 2 + self._position[self._number(vector, sentence)[is_composed]]
+        return row
+
+    def _number(self, vector: Tensor, sentence: Tensor) -> Tensor:
+        """[n] Which of all that the batch composes."""
+        return self._composed.offsets[sentence] + vector - self._tokens.lengths[sentence] - 2
+
+    def compositions(self) -> Compositions:
+        sentence = self._composed.row_of_element()
+        head, dependent, transition, _, _ = self._composed.values.unbind(1)
+        ends = torch.bincount(self._level).cumsum(0).tolist() if len(self._level) else []
+        forest, vectors = self._buffer()
+        return Compositions(
+            head=self.row(head, sentence)[self._order],
+            dependent=self.row(dependent, sentence)[self._order],
+            transition=transition[self._order],
+            levels=tuple(map(slice, [0, *ends], ends)),
+            buffer=forest,
+            buffer_vectors=vectors[forest.order],
+        )
+
+    def _buffer(self) -> tuple[Forest, Tensor]:
+        """Nodes of all words and ends by sentence, then of what replaces them; and their vectors' rows."""
+        lengths = self._tokens.lengths
+        fronts = Ragged(torch.empty(self._tokens.words + len(lengths)), lengths + 1)
+        sentence, front = fronts.row_of_element(), fronts.place_in_row() + 1
+        depth = lengths[sentence] + 1 - front
+        parent = torch.where(depth > 0, torch.arange(len(front)) + 1, -1)
+        of_composed = self._composed.row_of_element()
+        replaced = self._composed.values[:, 4]
+        replaces = replaced > 0
+        beside = (fronts.offsets[of_composed] + replaced - 1)[replaces]
+        forest = Forest.of(torch.cat([parent, parent[beside]]), torch.cat([depth, depth[beside]]))
+        composed_rows = self._tokens.words + 2 + self._position
+        return forest, torch.cat([self.row(front, sentence), composed_rows[replaces]])
+
+    def buffer_node(self, front: Tensor, vector: Tensor, sentence: Tensor) -> Tensor:
+        """[n] Of the fronts [n] of sentences [n], which the vectors [n] stand for."""
+        lengths = self._tokens.lengths
+        words_and_ends = self._tokens.words + len(lengths)
+        replaces = (self._composed.values[:, 4] > 0).long()
+        node = self._tokens.numbers.offsets[sentence] + sentence + front - 1
+        is_composed = vector > lengths[sentence] + 1
+        number = self._number(vector, sentence)[is_composed]
+        node[is_composed] = words_and_ends + (replaces.cumsum(0) - 1)[number]
+        return node
 
 
 def buffer_tokens(lengths: Tensor) -> Tensor:
@@ -166,20 +199,41 @@ def buffer_tokens(lengths: Tensor) -> Tensor:
     return torch.where(exists, lengths.cumsum(0) - frame, lengths.sum() + 1)
 
 
-def _flatten(trajectory: Trajectory, inventory: Inventory) -> tuple[Ragged, Ragged, Ragged]:
-    """The steps, what was legal and the stack nodes of a padded trajectory, nodes numbered by sentence."""
+def _flatten(inventory: Inventory, trajectory: Trajectory, lengths: Tensor) -> tuple[Ragged, ...]:
+    """Steps, legal and right ones, stack nodes and compositions of padded trajectories; nodes by sentence."""
     taken = trajectory.transitions != inventory.wait  # [batch, steps]
     forest = StackForest.of(trajectory.stack_read, trajectory.stack_move)
     number = forest.is_node.cumsum(1) - 1  # [batch, steps + 1]
     top_node = number.gather(1, forest.top)[:, :-1]
     parent = number.gather(1, forest.parent.clamp(min=0)).where(forest.parent >= 0, -1)
-    root = torch.zeros_like(trajectory.top[:, :1])
-    word = torch.cat([root, trajectory.top], dim=1)
-    steps = torch.stack([trajectory.transitions, trajectory.front, top_node, trajectory.top], dim=2)
-    nodes = torch.stack([parent, forest.depth, word], dim=2)
+    named = vectors(inventory, trajectory, forest, lengths)
+    top_vector = named.of_node[:, 1:]
+    steps = [trajectory.transitions, trajectory.front, named.front, top_node, top_vector]
+    nodes = torch.stack([parent, forest.depth, named.of_node], dim=2)
     step_counts = taken.sum(1)
     return (
-        Ragged(steps[taken], step_counts),
+        Ragged(torch.stack(steps, dim=2)[taken], step_counts),
         Ragged(trajectory.legal[taken], step_counts),
+        Ragged(trajectory.right[taken], step_counts),
         Ragged(nodes[forest.is_node], forest.is_node.sum(1)),
+        _composed(inventory, trajectory, named, lengths),
     )
+
+
+def _composed(inventory: Inventory, trajectory: Trajectory, named: Vectors, lengths: Tensor) -> Ragged:
+    """[vectors, 5] As `Examples.composed`."""
+    which = named.composes & (trajectory.transitions != inventory.wait)
+    counts = which.sum(1)
+    sentence = torch.arange(len(lengths)).repeat_interleave(counts)
+    first = (counts.cumsum(0) - counts - lengths - 2)[sentence]
+    user = torch.arange(len(sentence))
+    edges = []
+    for vector in (named.head[which], named.dependent[which]):
+        is_composed = vector > lengths[sentence] + 1
+        edges.append(torch.stack([(first + vector)[is_composed], user[is_composed]]))
+    used, users = torch.cat(edges, dim=1).numpy()
+    level = torch.from_numpy(heights(len(user), used, users))
+    into_buffer = inventory.composes[inventory.kind[trajectory.transitions[which]]] == Place.B0
+    replaced = torch.where(into_buffer, trajectory.front[which], 0)
+    columns = [named.head[which], named.dependent[which], trajectory.transitions[which], level, replaced]
+    return Ragged(torch.stack(columns, dim=1), counts)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from parser.networks.examples import Batch
+from parser.networks.batch import Batch
 from parser.transitions.inventory import Inventory
 
 ILLEGAL_SCORE = float("-inf")
-NOT_SCORED = -100
 
 
-def transition_loss(scores: Tensor, batch: Batch, inventory: Inventory) -> tuple[Tensor, Tensor]:
-    """Sum of the cross entropies of the steps, over legal transitions, and the number of steps.
+def transition_loss(scores: Tensor, batch: Batch, inventory: Inventory) -> Tensor:
+    """The sum over the steps of -log of the probability of all that is right, among what is legal.
 
-    scores: [S, transitions]. Steps whose label training never saw do not count.
+    scores: [S, transitions]. For an oracle that knows one right transition it is the cross entropy. Where
+    no arc of its kind has the label that would be right, every label is.
     """
     legal = inventory.with_labels(batch.legal)  # [S, transitions]
-    scored = inventory.known[batch.transitions]
-    target = torch.where(scored, batch.transitions, NOT_SCORED)
-    loss = F.cross_entropy(
-        scores.masked_fill(~legal, ILLEGAL_SCORE), target, ignore_index=NOT_SCORED, reduction="sum"
-    )
-    return loss, scored.sum()
+    right = inventory.with_right_labels(batch.right) & legal
+    possible, wanted = (scores.masked_fill(~mask, ILLEGAL_SCORE) for mask in (legal, right))
+    return (possible.logsumexp(1) - wanted.logsumexp(1)).sum()

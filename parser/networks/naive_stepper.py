@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.networks.examples import Batch
+from parser.networks.batch import Batch
 from parser.networks.stack_parser import StackParser
 from parser.networks.stepper import by_step
 from parser.transitions.inventory import Inventory
@@ -104,10 +104,10 @@ def step_naively(network: StackParser, inventory: Inventory, batch: Batch) -> Te
     table = network.tokens(batch.tokens)
     [buffer_tokens] = batch.buffer_tokens
     stepper = NaiveStepper(network, inventory, table, buffer_tokens, len(batch.forest.levels))
-    end = len(batch.tokens) + 1
+    end = batch.tokens.words + 1
     each_step = zip(
         by_step(batch, batch.transitions, inventory.wait),
-        by_step(batch, batch.top_token, end),
+        by_step(batch, batch.top_vector, end),
         by_step(batch, batch.buffer_row // batch.sentences, 0),
         strict=True,
     )

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from parser.networks import stack_lstm
-from parser.networks.examples import Batch
+from parser.networks.batch import Batch
 from parser.networks.stack_parser import StackParser
 from parser.networks.stepper import first_state
 from parser.transitions.inventory import Inventory
@@ -49,7 +49,7 @@ def read_sentence(network: StackParser, inventory: Inventory, batch: Batch) -> T
     single, scores = SingleParser(network, inventory), []
     steps = zip(
         batch.transitions.tolist(),
-        words[batch.top_token].split(1),
+        words[batch.top_vector].split(1),
         buffer[batch.buffer_row].split(1),
         strict=True,
     )

@@ -15,8 +15,9 @@ from parser.batching.padding import flatten
 from parser.batching.product import linear
 from parser.config import NetworkSettings
 from parser.networks import stack_lstm
+from parser.networks.batch import Batch
+from parser.networks.composition import Composition
 from parser.networks.dropout import dropout
-from parser.networks.examples import Batch
 from parser.networks.token_encoder import TokenEncoder
 
 
@@ -33,10 +34,11 @@ class StackParser(nn.Module):
         """lexicon_sizes: of the word columns, in order. transitions: labelled. vectors: pretrained."""
         super().__init__()
         self.tokens = TokenEncoder(settings, lexicon_sizes, vectors)
+        self.composition = Composition(self.tokens.size, transitions) if settings.composition else None
         self.actions = nn.Embedding(transitions + 1, settings.action_size)
         nn.init.normal_(self.actions.weight, std=settings.action_size**-0.5)
-        self.stack = _lstm(settings.token_size, settings)
-        self.buffer = _lstm(settings.token_size, settings)
+        self.stack = _lstm(self.tokens.size, settings)
+        self.buffer = _lstm(self.tokens.size, settings)
         self.history = _lstm(settings.action_size, settings)
         self.from_stack = nn.Linear(settings.hidden_size, settings.hidden_size)
         self.from_buffer = nn.Linear(settings.hidden_size, settings.hidden_size, bias=False)
@@ -47,15 +49,26 @@ class StackParser(nn.Module):
     def replay(self, batch: Batch) -> Tensor:
         """[S, transitions] Scores of all steps of known trajectories, before each of them is taken."""
         table = self.tokens(batch.tokens)  # [W + 2, token]
-        node_inputs = table.index_select(0, batch.node_tokens)  # [N, token]
+        if self.composition:
+            assert batch.compositions
+            table = self.composition.replay(table, batch.compositions)  # [W + 2 + A, token]
+        node_inputs = table.index_select(0, batch.node_vectors)  # [N, token]
         nodes = stack_lstm.over_forest(self.stack, node_inputs, batch.forest)  # [N, hidden]
         history = flatten([self.history(self.actions(group))[0] for group in batch.history])  # [rows, hidden]
         joined = (
             self.read(self.from_stack, nodes).index_select(0, batch.top_node)
-            + self.read_buffer(table, batch.buffer_tokens).index_select(0, batch.buffer_row)
+            + self._read_any_buffer(table, batch).index_select(0, batch.buffer_row)
             + self.read(self.from_history, history.index_select(0, batch.step))
         )
         return self.score(joined)
+
+    def _read_any_buffer(self, table: Tensor, batch: Batch) -> Tensor:
+        """[rows, hidden] What the buffers show: for each front, and for what replaces it."""
+        if not batch.compositions:
+            return self.read_buffer(table, batch.buffer_tokens)
+        inputs = table.index_select(0, batch.compositions.buffer_vectors)
+        nodes = stack_lstm.over_forest(self.buffer, inputs, batch.compositions.buffer)
+        return self.read(self.from_buffer, nodes)
 
     def read_buffer(self, table: Tensor, buffer_tokens: Sequence[Tensor]) -> Tensor:
         """[rows, hidden] What the buffers show to the scores at each of their fronts, laid out flat.

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from parser.batching.stack import Stack
 from parser.networks import stack_lstm
-from parser.networks.examples import Batch
+from parser.networks.batch import Batch
 from parser.networks.stack_parser import StackParser
 from parser.transitions.inventory import Inventory
 
@@ -74,7 +74,7 @@ def step(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
     each_step = zip(
         transitions,
         actions[transitions].unbind(),
-        words[by_step(batch, batch.top_token, len(batch.tokens))].unbind(),
+        words[by_step(batch, batch.top_vector, batch.tokens.words)].unbind(),
         buffer[by_step(batch, batch.buffer_row, 0)].unbind(),
         strict=True,
     )

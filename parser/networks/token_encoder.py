@@ -8,38 +8,88 @@ from torch import Tensor, nn
 
 from parser.batching.product import linear
 from parser.config import NetworkSettings
+from parser.networks.bilstm import bilstm, over_sequences, over_sequences_by_library
+from parser.networks.character_encoder import CharacterEncoder
 from parser.networks.dropout import dropout
-from parser.treebank.vocabulary import PRETRAINED
+from parser.treebank.ragged import Ragged
+from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import CHARACTERS, FEATURES, PRETRAINED
 
 
 class TokenEncoder(nn.Module):
-    """ReLU(Linear[word; pretrained word vector; tags]), and learned vectors for ROOT and the buffer's end."""
+    """ReLU(Linear[word; pretrained vector; tags; ...]), and learned vectors for ROOT and the buffer's end.
+
+    If the settings say so a bidirectional LSTM goes over the words of each sentence.
+    """
 
     def __init__(
         self, settings: NetworkSettings, lexicon_sizes: dict[str, int], vectors: Tensor | None = None
     ):
         """lexicon_sizes: of each column, in the order of the input. vectors: [words, size], pretrained."""
         super().__init__()
-        embeddings = {}
-        for column, count in lexicon_sizes.items():
-            if column == PRETRAINED:
-                embeddings[column] = _frozen(count, vectors)
-            else:
-                size = settings.word_size if column == "form" else settings.tag_sizes[column]  # type: ignore[index]
-                embeddings[column] = _trained(count, size)
-        joined_size = sum(embedding.embedding_dim for embedding in embeddings.values())
-        self.embeddings = nn.ModuleDict(embeddings)
+        self.embeddings = nn.ModuleDict(
+            {column: _embedding(column, settings, size, vectors) for column, size in lexicon_sizes.items()}
+        )
+        joined_size = sum(_width(embedding) for embedding in self.embeddings.values())
         self.join = nn.Linear(joined_size, settings.token_size)
-        self.root = nn.Parameter(torch.randn(settings.token_size) / 10)
-        self.end = nn.Parameter(torch.randn(settings.token_size) / 10)
+        self.sentence = None
+        self.size = settings.token_size
+        """Of a word's vector."""
+        if settings.sentence:
+            hidden, layers = settings.sentence.hidden_size, settings.sentence.layers
+            self.sentence = bilstm(settings.token_size, hidden, layers, settings.dropout)
+            self.size = 2 * hidden
+        self.root = nn.Parameter(torch.randn(self.size) / 10)
+        self.end = nn.Parameter(torch.randn(self.size) / 10)
         self.dropout = settings.dropout
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """[words + 2, token] from tokens [words, columns]: the words, then ROOT, then the buffer's end."""
-        parts = [embedding(tokens[:, column]) for column, embedding in enumerate(self.embeddings.values())]
+    def forward(self, tokens: Tokens) -> Tensor:
+        """[words + 2, size] The words, then ROOT, then the buffer's end."""
+        parts = []
+        for column, embedding in enumerate(self.embeddings.values()):
+            numbers = tokens.values[:, column]
+            if column in tokens.parts:
+                parts.append(embedding(tokens.parts[column]).index_select(0, numbers))
+            else:
+                parts.append(embedding(numbers))
         words = F.relu(linear(torch.cat(parts, dim=1), self.join.weight, self.join.bias))
         words = dropout(words, self.dropout, self.training)
+        if self.sentence is not None:
+            over = over_sequences_by_library if words.is_cuda else over_sequences
+            words = dropout(over(self.sentence, words, tokens.lengths.tolist()), self.dropout, self.training)
         return torch.cat([words, self.root[None], self.end[None]])
+
+
+class SummedEmbedding(nn.Module):
+    """The sum of the embeddings of a string's parts; zeros for a string without any."""
+
+    def __init__(self, parts: int, size: int):
+        super().__init__()
+        self.parts = _trained(parts, size)
+        self.size = size
+
+    def forward(self, strings: Ragged) -> Tensor:
+        """[strings, size]"""
+        return F.embedding_bag(strings.values, self.parts.weight, strings.offsets, mode="sum")
+
+
+def _embedding(column: str, settings: NetworkSettings, count: int, vectors: Tensor | None) -> nn.Module:
+    """Of a column whose lexicon has `count` entries."""
+    if column == PRETRAINED:
+        return _pretrained(count, vectors, settings.train_pretrained)
+    if column == CHARACTERS:
+        assert settings.characters
+        return CharacterEncoder(settings.characters, count, settings.dropout)
+    if column == "form":
+        return _trained(count, settings.word_size)
+    size = settings.tag_sizes[column]  # type: ignore[index]
+    return SummedEmbedding(count, size) if column == FEATURES else _trained(count, size)
+
+
+def _width(embedding: nn.Module) -> int:
+    size = embedding.embedding_dim if isinstance(embedding, nn.Embedding) else embedding.size
+    assert isinstance(size, int)
+    return size
 
 
 def _trained(count: int, size: int) -> nn.Embedding:
@@ -48,10 +98,10 @@ def _trained(count: int, size: int) -> nn.Embedding:
     return embedding
 
 
-def _frozen(count: int, vectors: Tensor | None) -> nn.Embedding:
+def _pretrained(count: int, vectors: Tensor | None, train: bool) -> nn.Embedding:
     """The pretrained vectors, and zeros for a word that has none."""
     assert vectors is not None
     assert len(vectors) == count - 1
     return nn.Embedding.from_pretrained(
-        torch.cat([vectors.new_zeros(1, vectors.shape[1]), vectors]), freeze=True
+        torch.cat([vectors.new_zeros(1, vectors.shape[1]), vectors]), freeze=not train
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from parser.networks import stack_lstm
 from parser.networks.examples import buffer_tokens
@@ -12,14 +11,15 @@ from parser.networks.one_by_one import SingleParser
 from parser.parsing.model import Model
 from parser.parsing.slots import best_transitions
 from parser.transitions.state import State
+from parser.treebank.tokens import Tokens
 
 
-def parse_one(model: Model, tokens: Tensor) -> State:
-    """The final state of one sentence, parsed a transition at a time. tokens: [words, columns]."""
+def parse_one(model: Model, tokens: Tokens) -> State:
+    """The final state of one sentence, parsed a transition at a time."""
     network, inventory = model.network, model.inventory
     table = network.tokens(tokens)  # [words + 2, token]
     words = stack_lstm.project(network.stack, table)  # [words + 2, 4 * hidden]
-    length = torch.tensor([len(tokens)], device=tokens.device)
+    length = tokens.lengths.to(model.device)
     buffer = network.read_buffer(table, [buffer_tokens(length)])  # [words + 1, hidden]
     state, single = State.initial(length), SingleParser(network, inventory)
     while not inventory.system.finished(state):
@@ -29,14 +29,15 @@ def parse_one(model: Model, tokens: Tensor) -> State:
     return state
 
 
-def parse_batch(model: Model, tokens: Tensor, lengths: Tensor) -> State:
-    """The final state of a batch as the paper decodes it. tokens: [words, columns], lengths: [batch]."""
+def parse_batch(model: Model, tokens: Tokens) -> State:
+    """The final state of a batch as the paper decodes it."""
     network, inventory = model.network, model.inventory
     table = network.tokens(tokens)  # [words + 2, token]
+    lengths = tokens.lengths.to(model.device)
     state = State.initial(lengths)
     stepper = NaiveStepper(network, inventory, table, buffer_tokens(lengths), int(lengths.max()) + 1)
     while not inventory.system.finished(state).all():
         best = best_transitions(inventory, state, stepper.scores(lengths + 1 - state.front))
         top = inventory.apply(state, best)
-        stepper.advance(best, torch.where(top > 0, state.base + top, len(tokens)))
+        stepper.advance(best, torch.where(top > 0, state.base + top, tokens.words))
     return state

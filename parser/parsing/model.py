@@ -18,8 +18,9 @@ from torch import Tensor
 from parser.config import ParserSettings
 from parser.files import replace_file
 from parser.networks.stack_parser import StackParser
-from parser.transitions import SYSTEMS
+from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
+from parser.transitions.system import TransitionSystem
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary
 
 SETTINGS, VOCABULARY, WEIGHTS, SCORES = "config.yaml", "vocabulary.json", "weights.safetensors", "scores.json"
@@ -58,7 +59,7 @@ class Model:
         vectors: Tensor | None = None,
     ) -> Model:
         """A model with fresh weights. vectors: [words, size], those of the vocabulary's pretrained words."""
-        inventory = Inventory.of(SYSTEMS[settings.system], vocabulary)
+        inventory = Inventory.of(system_of(settings), vocabulary)
         lexicon_sizes = {name: len(lexicon) for name, lexicon in vocabulary.columns.items()}
         network = StackParser(settings.network, lexicon_sizes, len(inventory), vectors)
         return cls(settings, vocabulary, inventory.to(device), network.to(device))
@@ -117,6 +118,11 @@ class Model:
         model.network.load_state_dict(weights)
         model.network.eval()
         return model
+
+
+def system_of(settings: ParserSettings) -> TransitionSystem:
+    """The transition system of a parser."""
+    return transition_system(settings.system, settings.network.composition)
 
 
 def _settings(content: Any) -> ParserSettings:

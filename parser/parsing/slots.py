@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from parser.networks import stack_lstm
-from parser.networks.examples import buffer_tokens
 from parser.networks.loss import ILLEGAL_SCORE
-from parser.networks.stepper import Stepper
+from parser.networks.walk import walk
 from parser.parsing.model import Model
 from parser.transitions.inventory import Inventory
 from parser.transitions.state import State
 from parser.transitions.system import TransitionSystem
-from parser.treebank.batches import cut_by_words
 from parser.treebank.lifting import restored
 from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import Sentence
+from parser.treebank.tokens import Tokens
 
 STEPS_BETWEEN_LOOKS = 16
 """The host looks at the device's state, and waits for it, only so often."""
@@ -36,10 +33,6 @@ SLOTS = 256
 """Sentences that are parsed at the same time."""
 READ_AHEAD = 25_000
 """Words that are read, and sorted by length, at a time."""
-ENCODED_TOGETHER = 2_000
-"""Words, padding included, whose buffers are encoded at a time."""
-
-
 MOST_FRAMES = 100_000
 """Frames of all slots' stacks, if they get as deep as they can: long sentences have fewer slots."""
 
@@ -108,69 +101,25 @@ def _parse_together(model: Model, sentences: Sequence[Sentence], slots: int) -> 
     return [trees[number] for number in range(len(sentences))]
 
 
-def parse_tokens(model: Model, tokens: Ragged, slots: int) -> State:
-    """The state when all sentences are parsed; its flat tensors hold the trees. tokens: [words, columns]."""
-    encoded = _encode(model, tokens)
+def parse_tokens(model: Model, tokens: Tokens, slots: int) -> State:
+    """The state when all sentences are parsed; its flat tensors hold the trees."""
+    inventory = model.inventory
     most_slots = max(1, MOST_FRAMES // (int(tokens.lengths.max()) + 1))
-    queue = _Queue(encoded, min(slots, len(tokens), most_slots), model.inventory.system)
-    stepper = Stepper(model.network, model.inventory, queue.slots)
+    lengths = tokens.lengths.to(model.device)
+    queue = _Queue(lengths, min(slots, len(tokens), most_slots), inventory.system)
+    parsers = walk(model.network, inventory, tokens.to(model.device), queue.fronts())
     while True:
         deepest, done = queue.look()
         if done:
             return queue.state
-        stepper.stack.reserve(deepest + STEPS_BETWEEN_LOOKS)
+        parsers.reserve(deepest + STEPS_BETWEEN_LOOKS)
         for _ in range(STEPS_BETWEEN_LOOKS // STEPS_BETWEEN_REFILLS):
-            stepper.restart(queue.refill())
+            begins = queue.refill()
+            parsers.restart(begins, queue.fronts())
             for _ in range(STEPS_BETWEEN_REFILLS):
-                _take_best_transitions(model, encoded, queue, stepper)
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """Sentences with all that does not depend on the transitions. W words in all."""
-
-    lengths: Tensor
-    """[sentences]"""
-    words: Tensor
-    """[W + 2, 4 * hidden] Words, then ROOT and the buffer's end, projected for the stack's LSTM."""
-    actions: Tensor
-    """[transitions + 1, 4 * hidden] Embeddings of the transitions, projected for the history's LSTM."""
-    buffer: Tensor
-    """[W + sentences, hidden] What the buffers show, for every front of each sentence from its first word."""
-
-
-def _encode(model: Model, tokens: Ragged) -> Encoded:
-    """tokens: values [words, columns]."""
-    network, device = model.network, model.device
-    words = network.tokens(tokens.values.to(device))
-    chunks = []
-    for rows in cut_by_words(torch.arange(len(tokens)), tokens.lengths.tolist(), ENCODED_TOGETHER):
-        table_rows = torch.cat([tokens.elements(rows), torch.tensor([len(words) - 2, len(words) - 1])])
-        chunks.append(_encode_buffers(model, words[table_rows.to(device)], tokens.lengths[rows].to(device)))
-    return Encoded(
-        lengths=tokens.lengths.to(device),
-        words=stack_lstm.project(network.stack, words),
-        actions=stack_lstm.project(network.history, network.actions.weight),
-        buffer=torch.cat(chunks),
-    )
-
-
-def _encode_buffers(model: Model, table: Tensor, lengths: Tensor) -> Tensor:
-    """[words + sentences, hidden] table: [words + 2, token] of a batch; lengths: [batch]."""
-    shown = model.network.read_buffer(table, [buffer_tokens(lengths)])  # [frames * batch, hidden]
-    fronts = lengths + 1
-    sentence = torch.arange(len(lengths), device=lengths.device).repeat_interleave(fronts)
-    # The frames run from the buffer's end: counted down, they are the fronts from the first word on.
-    frame = fronts.cumsum(0)[sentence] - 1 - torch.arange(len(sentence), device=lengths.device)
-    return shown[frame * len(lengths) + sentence]
-
-
-def _take_best_transitions(model: Model, encoded: Encoded, queue: _Queue, stepper: Stepper) -> None:
-    scores = stepper.scores(encoded.buffer.index_select(0, queue.buffer_rows()))
-    best = best_transitions(model.inventory, queue.state, scores)
-    top = model.inventory.apply(queue.state, best)
-    actions = encoded.actions.index_select(0, best)
-    stepper.advance(best, actions, encoded.words.index_select(0, queue.word_rows(top)))
+                best = best_transitions(inventory, queue.state, parsers.scores(queue.fronts()))
+                top = inventory.apply(queue.state, best)
+                parsers.advance(best, queue.tops(top), queue.fronts())
 
 
 def best_transitions(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
@@ -185,8 +134,8 @@ def best_transitions(inventory: Inventory, state: State, scores: Tensor) -> Tens
 class _Queue:
     """Which sentence each slot has, and the parser states of the slots."""
 
-    def __init__(self, encoded: Encoded, slots: int, system: TransitionSystem):
-        lengths = encoded.lengths
+    def __init__(self, lengths: Tensor, slots: int, system: TransitionSystem):
+        """lengths: [sentences], in words."""
         self.slots, self._system, self._lengths = slots, system, lengths
         self._first_words = lengths.cumsum(0) - lengths
         self._sentences = torch.arange(slots, device=lengths.device)  # [slots]
@@ -215,10 +164,10 @@ class _Queue:
         state.base = self._first_words[self._sentences] - 1
         return begins
 
-    def word_rows(self, words: Tensor) -> Tensor:
-        """[slots] Rows of `Encoded.words` for the words [slots] of the slots' sentences."""
+    def tops(self, words: Tensor) -> Tensor:
+        """[slots] Rows of the table of vectors for the words [slots] of the slots' sentences."""
         return torch.where(words > 0, self.state.base + words, self._root_row)
 
-    def buffer_rows(self) -> Tensor:
-        """[slots] Rows of `Encoded.buffer` for the slots' fronts: one more for each sentence than words."""
+    def fronts(self) -> Tensor:
+        """[slots] Rows of the slots' fronts among all sentences': each has one more than words."""
         return self.state.base + self.state.front + self._sentences

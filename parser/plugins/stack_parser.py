@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from parser.batching.padding import Padding, group_size
 from parser.config import ParserSettings, Settings, data_path
-from parser.networks.examples import Batch, Examples
+from parser.networks.batch import Batch
+from parser.networks.examples import Examples
 from parser.networks.loss import transition_loss
 from parser.networks.naive_stepper import step_naively
 from parser.networks.one_by_one import read_sentence
@@ -65,7 +66,7 @@ class StackParserPlugin:
         self._setup = setup
         settings: StackParserSettings = setup.settings
         trees = [tree for tree in read_treebank(data_path(settings.treebank)) if is_projective(tree.heads)]
-        vocabulary = Vocabulary.build(trees, ["form", *settings.parser.network.tag_sizes])
+        vocabulary = Vocabulary.build(trees, settings.parser.network.columns)
         torch.manual_seed(setup.seed)
         self._model = Model.build(settings.parser, vocabulary, setup.device)
         self._examples = Examples.of(self._model.inventory.to(torch.device("cpu")), vocabulary, trees)
@@ -122,20 +123,20 @@ class StackParserPlugin:
             torch.nn.utils.clip_grad_norm_(self._model.network.parameters(), CLIP)
             self._optimizer.step()
 
-    def _loss(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def _loss(self, rows: Tensor) -> tuple[Tensor, int]:
         """Sum of the losses of the steps of some sentences, and the number of steps."""
         phase, model, method = self._setup.phase, self._model, self._setup.method
         alone = method == NO_BATCHING
-        losses = []
+        losses, steps = [], 0
         for together in rows.split(1 if alone else len(rows)):
             with phase("scheduling"):  # the indices and levels of trajectories that the oracle made before
                 batch = self._examples.batch(together, self._group())
             with phase("data"):
                 batch = batch.to(self._setup.device)
             with phase("forward"):
-                losses.append(torch.stack(transition_loss(self._scores(batch), batch, model.inventory)))
-        loss, steps = torch.stack(losses).sum(0)
-        return loss, steps
+                losses.append(transition_loss(self._scores(batch), batch, model.inventory))
+                steps += len(batch.transitions)
+        return torch.stack(losses).sum(), steps
 
     def _scores(self, batch: Batch) -> Tensor:
         network, inventory = self._model.network, self._model.inventory
@@ -164,9 +165,9 @@ class StackParserPlugin:
                 tokens = self._examples.tokens.select(together)
             with phase("forward"):
                 if method == NO_BATCHING:
-                    state = parse_one(model, tokens.values.to(device))
+                    state = parse_one(model, tokens.to(device))
                 elif method == "step-naive":
-                    state = parse_batch(model, tokens.values.to(device), tokens.lengths.to(device))
+                    state = parse_batch(model, tokens.to(device))
                 else:
                     state = parse_tokens(model, tokens, self._setup.batch_size)
             with phase("data"):

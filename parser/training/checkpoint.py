@@ -16,13 +16,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.optim.swa_utils import AveragedModel
 
 from parser.evaluation.scores import Scores
 from parser.files import replace_file
-from parser.training.schedule import WarmupThenPlateau
+from parser.training.schedule import Schedule
 
-NETWORK, OPTIMIZER, RANDOM, DEVICE_RANDOM, TOTALS = (
+NETWORK, AVERAGED, OPTIMIZER, RANDOM, DEVICE_RANDOM, TOTALS = (
     "network.",
+    "averaged.",
     "optimizer.",
     "random",
     "random.cuda",
@@ -54,8 +56,10 @@ class Training:
     """What changes while a network is trained."""
 
     network: nn.Module
+    averaged: AveragedModel | None
+    """Holds the moving average of the network, which becomes the model."""
     optimizer: Optimizer
-    schedule: WarmupThenPlateau
+    schedule: Schedule
     totals: Tensor
     """[3] Of this epoch: loss, steps scored, norms of the gradients."""
     progress: Progress
@@ -64,6 +68,8 @@ class Training:
 def save_checkpoint(path: Path, training: Training) -> None:
     """Raises OSError with the file's name; what was there stays then."""
     tensors = {f"{NETWORK}{name}": tensor for name, tensor in training.network.state_dict().items()}
+    if training.averaged:
+        tensors |= {f"{AVERAGED}{name}": tensor for name, tensor in training.averaged.state_dict().items()}
     for number, state in training.optimizer.state_dict()["state"].items():
         tensors |= {f"{OPTIMIZER}{number}.{name}": tensor for name, tensor in state.items()}
     tensors |= {RANDOM: torch.get_rng_state(), TOTALS: training.totals}
@@ -96,6 +102,8 @@ def load_checkpoint(path: Path, training: Training) -> None:
 
 def _restore(training: Training, tensors: dict[str, Tensor]) -> None:
     training.network.load_state_dict(_below(NETWORK, tensors))
+    if training.averaged:
+        training.averaged.load_state_dict(_below(AVERAGED, tensors))
     states: dict[int, dict[str, Tensor]] = {}
     for name, tensor in _below(OPTIMIZER, tensors).items():
         number, _, key = name.partition(".")

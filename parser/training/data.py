@@ -6,31 +6,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from parser.config import Config, data_path
 from parser.networks.examples import Examples
-from parser.parsing.model import Model
+from parser.parsing.model import Model, system_of
+from parser.training.forgetting import Forgetting
 from parser.training.prepared import Prepared, load_prepared, place_of, save_prepared
-from parser.transitions import SYSTEMS
 from parser.transitions.inventory import Inventory
 from parser.treebank.conllu import read_treebank
 from parser.treebank.embeddings import read_vectors
 from parser.treebank.lifting import lifted, refuse_marks
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import Sentence
-from parser.treebank.vocabulary import Vocabulary, seen_once
-
-FORM_COLUMN = 0
-"""Where `load` puts the forms among the columns of the tokens."""
+from parser.treebank.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
 class TrainingData:
     prepared: Prepared
     dev_sentences: list[Sentence]
-    rare_forms: Tensor
-    """[forms] Which forms training has just once."""
+    forgetting: Forgetting
 
     @property
     def train(self) -> Examples:
@@ -55,9 +50,8 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
         if kept:
             save_prepared(prepared, kept)
     model = Model.build(config.parser, prepared.vocabulary, device, prepared.vectors)
-    forms = prepared.train.tokens.values[:, FORM_COLUMN]
-    rare_forms = seen_once(forms, len(prepared.vocabulary.columns["form"]))
-    return model, TrainingData(prepared, dev_sentences, rare_forms)
+    forgetting = Forgetting(prepared.vocabulary, prepared.train.tokens, config.training, device)
+    return model, TrainingData(prepared, dev_sentences, forgetting)
 
 
 def training_trees(config: Config) -> list[Sentence]:
@@ -78,10 +72,10 @@ def _prepare(config: Config, dev_sentences: list[Sentence]) -> Prepared:
     network = config.parser.network
     if network.pretrained:
         words, vectors = read_vectors(data_path(network.pretrained))
-    vocabulary = Vocabulary.build(trees, ["form", *network.tag_sizes], words)
+    vocabulary = Vocabulary.build(trees, network.columns, words)
     if not vocabulary.word_labels:
         raise ValueError(f"{path}: no arc between two words to learn from")
-    inventory = Inventory.of(SYSTEMS[config.parser.system], vocabulary)
+    inventory = Inventory.of(system_of(config.parser), vocabulary)
     return Prepared(
         vocabulary=vocabulary,
         vectors=vectors,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -13,15 +12,14 @@ from tqdm import tqdm
 
 from parser.batching.padding import group_size
 from parser.config import TrainingSettings
-from parser.console import say
 from parser.machine import give_memory_back
-from parser.networks.examples import Batch, Examples
+from parser.networks.examples import Examples
 from parser.networks.loss import transition_loss
 from parser.parsing.model import Model
 from parser.training import data
 from parser.training.checkpoint import Training
+from parser.training.gradients import gradients
 from parser.treebank.batches import length_buckets, padding_share
-from parser.treebank.vocabulary import UNKNOWN
 
 STEPS_BETWEEN_TRIMS = 50
 """So often memory that is kept unused goes back: it grows by half a GiB in an epoch of EWT otherwise."""
@@ -48,7 +46,6 @@ def train_epoch(
     progress, schedule = training.progress, training.schedule
     batches = epoch_batches(loaded.train, settings, progress.epoch)
     model.network.train()
-    rare = loaded.rare_forms.to(model.device)
     seen = sum(map(len, batches[: progress.batches]))
     if not progress.batches:
         training.totals.zero_()
@@ -57,8 +54,8 @@ def train_epoch(
         for rows in batches[progress.batches :]:
             began = time.monotonic()
             schedule.before_step(progress.epoch - 1 + seen / len(loaded.train))
-            loss, steps = _gradients(model, loaded.train, rows, rare, settings.unknown_probability)
-            norm = _update(training.optimizer, settings.clip)
+            loss, steps = gradients(model, loaded, rows)
+            norm = _update(training, settings.clip)
             training.totals.add_(torch.stack([loss, torch.full_like(loss, steps), norm]))
             progress.batches += 1
             seen += len(rows)
@@ -123,49 +120,14 @@ def epoch_metrics(training: Training, settings: TrainingSettings, examples: Exam
     }
 
 
-def _gradients(
-    model: Model, examples: Examples, rows: Tensor, rare: Tensor, unknown_probability: float
-) -> tuple[Tensor, int]:
-    """The loss of a batch and its steps; leaves the gradients of the loss over the steps with the weights.
-
-    Where the device has too little memory, the batch is computed in pieces. Raises ValueError if even a
-    sentence is too long.
-    """
-    steps = int(examples.steps.lengths[rows].sum())
-    pieces = 1
-    while True:
-        try:
-            model.network.zero_grad()
-            losses = [
-                _piece_gradients(model, examples, piece, rare, unknown_probability, steps)
-                for piece in rows.tensor_split(pieces)
-            ]
-            return torch.stack(losses).sum(), steps
-        except torch.OutOfMemoryError:
-            if pieces == len(rows):
-                words = int(examples.tokens.lengths[rows].max())
-                message = f"the device has too little memory for a sentence of {words:,} words"
-                raise ValueError(message) from None
-        pieces = min(2 * pieces, len(rows))
-        say(f"out of memory: a batch of {len(rows)} sentences is computed in {pieces} pieces")
-
-
-def _piece_gradients(
-    model: Model, examples: Examples, rows: Tensor, rare: Tensor, unknown_probability: float, steps: int
-) -> Tensor:
-    """The loss of some sentences. A function, so that nothing of it is held when memory runs out."""
-    batch = examples.batch(rows, group_size(model.device)).to(model.device)
-    batch = forget_rare_forms(batch, rare, unknown_probability)
-    loss, _ = transition_loss(model.network.replay(batch), batch, model.inventory)
-    (loss / steps).backward()
-    return loss.detach()
-
-
-def _update(optimizer: torch.optim.Optimizer, clip: float) -> Tensor:
-    """Change the optimizer's weights by their gradients, clipped; returns these gradients' norm before."""
+def _update(training: Training, clip: float) -> Tensor:
+    """Change the weights by their gradients, clipped; returns these gradients' norm before."""
+    optimizer = training.optimizer
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     norm = torch.nn.utils.clip_grad_norm_(weights, clip)
     optimizer.step()
+    if training.averaged:
+        training.averaged.update_parameters(training.network)
     return norm
 
 
@@ -177,15 +139,6 @@ def epoch_batches(examples: Examples, settings: TrainingSettings, epoch: int) ->
     return length_buckets(lengths, settings.batch_size, by_words, generator, settings.most_words)
 
 
-def forget_rare_forms(batch: Batch, rare: Tensor, probability: float) -> Batch:
-    """Take words for unknown ones at random, among those where `rare` [forms] is True."""
-    forms = batch.tokens[:, data.FORM_COLUMN]
-    forgotten = rare[forms] & (torch.rand(forms.shape, device=forms.device) < probability)
-    tokens = batch.tokens.clone()
-    tokens[:, data.FORM_COLUMN] = forms.masked_fill(forgotten, UNKNOWN)
-    return replace(batch, tokens=tokens)
-
-
 @torch.inference_mode()
 def mean_loss(model: Model, examples: Examples) -> float:
     """Mean loss of a step, without dropout; not a number if there are no examples."""
@@ -195,6 +148,7 @@ def mean_loss(model: Model, examples: Examples) -> float:
     totals = torch.zeros(2, device=model.device)
     for rows in examples.tokens.lengths.argsort().split(DEV_BATCH):
         batch = examples.batch(rows, group_size(model.device)).to(model.device)
-        totals += torch.stack(transition_loss(model.network.replay(batch), batch, model.inventory))
+        loss = transition_loss(model.network.replay(batch), batch, model.inventory)
+        totals += torch.stack([loss, torch.full_like(loss, len(batch.transitions))])
     loss, steps = totals.tolist()
     return loss / steps

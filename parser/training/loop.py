@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from parser.config import Config, data_path
 from parser.console import say
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import Scores
+from parser.networks.stack_parser import StackParser
 from parser.parsing.model import Model
 from parser.training import data
 from parser.training.checkpoint import Progress, Training, load_checkpoint, save_checkpoint
@@ -22,7 +24,7 @@ from parser.training.folder import CHECKPOINT, claimed, refuse_other_config, wri
 from parser.training.interruption import StoppedError, StopRequest, stop_request
 from parser.training.prepared import hash_of
 from parser.training.record import Record
-from parser.training.schedule import WarmupThenPlateau, peak_learning_rate
+from parser.training.schedule import Schedule, peak_learning_rate
 
 BEST_MODEL, BAD_BATCH, CACHE = "model", "bad-batch.conllu", "cache"
 SECONDS_BETWEEN_CHECKPOINTS = 600
@@ -72,11 +74,15 @@ def _fresh(model: Model, config: Config) -> Training:
     settings = config.training
     weights = [weight for weight in model.network.parameters() if weight.requires_grad]
     optimizer = torch.optim.Adam(weights, betas=settings.betas, weight_decay=settings.l2, fused=True)
-    schedule = WarmupThenPlateau(optimizer, settings.learning_rate, peak_learning_rate(settings))
+    schedule = Schedule(optimizer, settings.learning_rate, peak_learning_rate(settings), settings.epochs)
     treebanks = hash_of([data_path(config.treebank.train), data_path(config.treebank.dev)])
     vocabulary = hashlib.sha256(model.vocabulary.as_json().encode()).hexdigest()
     totals = torch.zeros(3, device=model.device)
-    return Training(model.network, optimizer, schedule, totals, Progress(f"{treebanks}-{vocabulary}"))
+    averaged = None
+    if settings.average:
+        averaged = AveragedModel(model.network, multi_avg_fn=get_ema_multi_avg_fn(settings.average))
+    progress = Progress(f"{treebanks}-{vocabulary}")
+    return Training(model.network, averaged, optimizer, schedule, totals, progress)
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,7 @@ class _Run:
     config: Config
     folder: Path
     model: Model
+    """That is trained."""
     loaded: data.TrainingData
     training: Training
     record: Record
@@ -120,13 +127,14 @@ class _Run:
     def _look_at_dev(self) -> None:
         progress, settings = self.training.progress, self.config.training
         metrics = epoch_metrics(self.training, settings, self.loaded.train)
-        dev_loss = mean_loss(self.model, self.loaded.dev)
+        model = self._result()
+        dev_loss = mean_loss(model, self.loaded.dev)
         if len(self.loaded.dev) and not math.isfinite(dev_loss):
             raise ValueError(
                 f"epoch {progress.epoch}: the dev loss is not a finite number; a lower "
                 "training.learning_rate.peak or training.clip may help. The best model so far is kept"
             )
-        scores = evaluate(self.model, self.loaded.dev_sentences)
+        scores = evaluate(model, self.loaded.dev_sentences)
         self.training.schedule.after_epoch(progress.epoch, dev_loss)
         of_dev = {"dev_loss": dev_loss, "dev_las": scores.las, "dev_uas": scores.uas}
         progress.metrics_size = self.record.write(progress.epoch, {**metrics, **of_dev})
@@ -155,7 +163,15 @@ class _Run:
         progress = self.training.progress
         if progress.best_epoch and progress.best_epoch == progress.epoch - 1 and not progress.batches:
             about = {"epoch": progress.best_epoch, "dev": progress.best.as_dict()}
-            self.model.save(self.folder / BEST_MODEL, about)
+            self._result().save(self.folder / BEST_MODEL, about)
+
+    def _result(self) -> Model:
+        """The model as it would be used."""
+        if not self.training.averaged:
+            return self.model
+        network = self.training.averaged.module
+        assert isinstance(network, StackParser)
+        return replace(self.model, network=network)
 
 
 def _place(progress: Progress) -> str:

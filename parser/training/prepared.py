@@ -20,12 +20,15 @@ from parser.config import Config, data_path
 from parser.console import say
 from parser.files import replace_file
 from parser.networks.examples import Examples
-from parser.transitions import SYSTEMS
+from parser.parsing.model import system_of
 from parser.transitions.inventory import Inventory
 from parser.treebank.ragged import Ragged
+from parser.treebank.tokens import Tokens
 from parser.treebank.vocabulary import Vocabulary
 
-PARTS = ("tokens", "steps", "legal", "nodes")
+KNOWN = ("gold", "steps", "legal", "right", "nodes", "composed")
+"""Fields of examples, in their order."""
+STRINGS = "strings-"
 VECTORS = "vectors"
 HASH_SIZE = hashlib.sha256().digest_size
 
@@ -47,8 +50,7 @@ def save_prepared(prepared: Prepared, path: Path) -> None:
     """A full disk is told, but is no error."""
     tensors = {} if prepared.vectors is None else {VECTORS: prepared.vectors}
     for name, examples in (("train", prepared.train), ("dev", prepared.dev)):
-        for part in PARTS:
-            ragged: Ragged = getattr(examples, part)
+        for part, ragged in _parts(examples).items():
             tensors[f"{name}.{part}.values"] = ragged.values.contiguous()
             tensors[f"{name}.{part}.lengths"] = ragged.lengths.contiguous()
     told = {"vocabulary": prepared.vocabulary.as_json(), "crossing": prepared.crossing}
@@ -76,15 +78,27 @@ def load_prepared(config: Config, path: Path) -> Prepared | None:
     end = 8 + int.from_bytes(content[:8], "little")
     told, tensors = json.loads(content[8:end]), load(content[end:])
     vocabulary = Vocabulary.from_json(told["vocabulary"])
-    inventory = Inventory.of(SYSTEMS[config.parser.system], vocabulary)
-    train, dev = (
-        Examples(
-            inventory,
-            *(Ragged(tensors[f"{name}.{part}.values"], tensors[f"{name}.{part}.lengths"]) for part in PARTS),
-        )
-        for name in ("train", "dev")
-    )
+    inventory = Inventory.of(system_of(config.parser), vocabulary)
+    train, dev = (_examples(inventory, name, tensors) for name in ("train", "dev"))
     return Prepared(vocabulary, tensors.get(VECTORS), train, dev, told["crossing"])
+
+
+def _parts(examples: Examples) -> dict[str, Ragged]:
+    """All that examples consist of, by name; the strings of a column by its number."""
+    strings = {f"{STRINGS}{column}": strings for column, strings in examples.tokens.parts.items()}
+    return {"tokens": examples.tokens.numbers, **strings, **{name: getattr(examples, name) for name in KNOWN}}
+
+
+def _examples(inventory: Inventory, name: str, tensors: dict[str, Tensor]) -> Examples:
+    """What `_parts` took apart. name: under which its tensors are."""
+    ends = [key.removesuffix(".values") for key in tensors if key.endswith(".values")]
+    parts = {
+        end.removeprefix(f"{name}."): Ragged(tensors[f"{end}.values"], tensors[f"{end}.lengths"])
+        for end in ends
+        if end.startswith(f"{name}.")
+    }
+    strings = {int(part[len(STRINGS) :]): parts[part] for part in parts if part.startswith(STRINGS)}
+    return Examples(inventory, Tokens(parts["tokens"], strings), *(parts[known] for known in KNOWN))
 
 
 def place_of(config: Config, folder: Path) -> Path | None:
@@ -103,7 +117,8 @@ def place_of(config: Config, folder: Path) -> Path | None:
         treebank.roots,
         treebank.non_projective,
         config.parser.system,
-        list(network.tag_sizes),
+        network.composition,
+        network.columns,
         hash_of([*source, *paths]),
     ]
     return folder / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}.prepared"

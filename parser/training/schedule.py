@@ -1,4 +1,4 @@
-"""The learning rate: a linear warm-up, then halved whenever the dev loss stops sinking."""
+"""The learning rate: a linear warm-up, then halved where the dev loss stops sinking, or a linear fall."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ def peak_learning_rate(settings: TrainingSettings) -> float:
     return settings.learning_rate.peak
 
 
-class WarmupThenPlateau:
+class Schedule:
     """torch's SequentialLR can not hold ReduceLROnPlateau, which wants the loss; this joins the two."""
 
-    def __init__(self, optimizer: Optimizer, settings: LearningRateSettings, peak: float):
-        self._optimizer, self._settings, self._peak = optimizer, settings, peak
+    def __init__(self, optimizer: Optimizer, settings: LearningRateSettings, peak: float, epochs: int):
+        """peak: after warming up; epochs: of the whole training."""
+        self._optimizer, self._settings, self._peak, self._epochs = optimizer, settings, peak, epochs
         self._plateau = ReduceLROnPlateau(
             optimizer,
             factor=settings.factor,
@@ -58,10 +59,13 @@ class WarmupThenPlateau:
         if epochs <= warmup:
             share = epochs / warmup if warmup else 1.0
             self._set(self._settings.start + share * (self._peak - self._settings.start))
+        elif self._settings.then == "linear":
+            self._set(self._peak * (self._epochs - epochs) / (self._epochs - warmup))
 
     def after_epoch(self, epochs: int, dev_loss: float) -> None:
         """Lower the learning rate if the dev loss (nan: there is none) has not improved since the warm-up."""
-        if epochs >= self._settings.warmup_epochs and not math.isnan(dev_loss):
+        waits = self._settings.then == "linear" or epochs < self._settings.warmup_epochs
+        if not waits and not math.isnan(dev_loss):
             self._plateau.step(dev_loss)
 
     def _set(self, learning_rate: float) -> None:

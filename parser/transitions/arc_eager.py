@@ -9,12 +9,19 @@ from parser.batching.stack import POP, PUSH
 from parser.transitions.state import State
 from parser.transitions.system import Gold, Place, Transition, TransitionSystem
 
+RIGHT_ARC = Transition(
+    "Right-Arc",
+    PUSH,
+    top=Place.B0,
+    takes_front=True,
+    head=Place.S0,
+    dependent=Place.B0,
+    composes=Place.S0,  # the dependent's new place; the head below keeps its own vector
+)
 TRANSITIONS = (
-    Transition("Left-Arc", POP, top=Place.S1, head=Place.B0, dependent=Place.S0),
-    Transition("Right-Arc", PUSH, top=Place.B0, takes_front=True, head=Place.S0, dependent=Place.B0),
-    Transition(
-        "Root-Arc", PUSH, top=Place.B0, takes_front=True, head=Place.S0, dependent=Place.B0, from_root=True
-    ),
+    Transition("Left-Arc", POP, top=Place.S1, head=Place.B0, dependent=Place.S0, composes=Place.B0),
+    RIGHT_ARC,
+    RIGHT_ARC._replace(name="Root-Arc", from_root=True),
     Transition("Reduce", POP, top=Place.S1),
     Transition("Shift", PUSH, top=Place.B0, takes_front=True),
 )
@@ -53,4 +60,20 @@ def oracle(state: State, gold: Gold) -> Tensor:
     return torch.stack([left, right, root, reduce, torch.ones_like(left)], dim=1)
 
 
-ARC_EAGER = TransitionSystem("arc-eager", TRANSITIONS, finished, legal, oracle)
+def costs(state: State, gold: Gold) -> Tensor:
+    """[batch, transitions] Goldberg & Nivre 2013; of a system that may leave words without heads.
+
+    This one may not, so in some states no legal transition has cost zero, and the cheapest are the best.
+    """
+    top, front = state.top(), state.front
+    head_of_top, head_of_front = gold.head_of(state, top), gold.head_of(state, front)
+    reduce = gold.dependents_in_buffer(state, top)
+    left = reduce + (head_of_top > front).long()
+    headless = gold.dependents_on_stack(state, front)
+    head_on_stack = state.has_on_stack(head_of_front)
+    right = headless + ((head_on_stack & (head_of_front != top)) | (head_of_front > front)).long()
+    shift = headless + head_on_stack.long()
+    return torch.stack([left, right, right, reduce, shift], dim=1)
+
+
+ARC_EAGER = TransitionSystem("arc-eager", TRANSITIONS, finished, legal, oracle, costs)

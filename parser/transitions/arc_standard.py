@@ -10,7 +10,9 @@ from parser.transitions.reducing import RIGHT_ARC, ROOT_ARC, SHIFT, finished
 from parser.transitions.state import State
 from parser.transitions.system import Gold, Place, Transition, TransitionSystem
 
-LEFT_ARC = Transition("Left-Arc", REDUCE_AND_REPLACE, top=Place.S0, head=Place.S0, dependent=Place.S1)
+LEFT_ARC = Transition(
+    "Left-Arc", REDUCE_AND_REPLACE, top=Place.S0, head=Place.S0, dependent=Place.S1, composes=Place.S0
+)
 TRANSITIONS = (LEFT_ARC, RIGHT_ARC, ROOT_ARC, SHIFT)
 
 

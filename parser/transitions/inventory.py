@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from parser.transitions.state import State
-from parser.transitions.system import WAIT, TransitionSystem
+from parser.transitions.system import WAIT, Place, TransitionSystem
 from parser.treebank.vocabulary import Vocabulary
 
 UNKNOWN_LABEL = 0
+NOT_RIGHT = -1
+"""In the place of a label, where no label makes a transition right."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Inventory:
     top: Tensor
     head: Tensor
     dependent: Tensor
+    composes: Tensor
     headless_change: Tensor
 
     @classmethod
@@ -73,6 +76,7 @@ class Inventory:
             top=torch.tensor([kind.top for kind in kinds]),
             head=torch.tensor([kind.head for kind in kinds]),
             dependent=torch.tensor([kind.dependent for kind in kinds]),
+            composes=torch.tensor([kind.composes if system.composes else Place.NOWHERE for kind in kinds]),
             headless_change=torch.tensor([int(kind.takes_front) - int(kind.makes_arc) for kind in kinds]),
         )
 
@@ -91,6 +95,16 @@ class Inventory:
     def with_labels(self, legal_kinds: Tensor) -> Tensor:
         """[batch, transitions] from what is legal without labels, [batch, kinds]."""
         return legal_kinds[:, self.kind[:-1]] & self.known
+
+    def with_right_labels(self, right: Tensor) -> Tensor:
+        """[batch, transitions] from the labels that are right, [batch, kinds], NOT_RIGHT for none.
+
+        All of a kind, if it never had the label in training.
+        """
+        label = right[:, self.kind[:-1]]  # [batch, transitions]
+        named = self.number.gather(1, right.clamp(min=0).T).T  # [batch, kinds]
+        anything = (right != NOT_RIGHT) & ~self.known[named]
+        return ((label == self.label[:-1]) | anything[:, self.kind[:-1]]) & self.known
 
     def apply(self, state: State, transitions: Tensor) -> Tensor:
         """Change the states by the labelled transitions [batch], `wait` among them.

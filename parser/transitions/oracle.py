@@ -1,16 +1,19 @@
-"""The static oracle: from gold trees to trajectories."""
+"""Oracles: from gold trees to trajectories, and to what is right in any state."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from parser.transitions.inventory import Inventory
+from parser.transitions.inventory import NOT_RIGHT, Inventory
 from parser.transitions.state import State
 from parser.transitions.system import Gold
 from parser.transitions.trajectory import Trajectory, record
 from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import NO_HEAD
+
+NEVER = 1 << 40
+"""More than any cost."""
 
 
 def gold_trees(heads: Ragged) -> Gold:
@@ -21,7 +24,9 @@ def gold_trees(heads: Ragged) -> Gold:
     last_dependent = torch.zeros(len(heads.values) + 1, dtype=torch.long)
     head_place = (first + heads.values - 1)[has_word_head]
     last_dependent.scatter_reduce_(0, head_place, dependents[has_word_head], "amax")
-    return Gold(torch.cat([heads.values, torch.tensor([NO_HEAD])]), last_dependent)
+    by_sentence = torch.full((len(heads), int(heads.lengths.max()) + 1), NO_HEAD)
+    by_sentence[heads.row_of_element(), dependents] = heads.values
+    return Gold(torch.cat([heads.values, torch.tensor([NO_HEAD])]), last_dependent, by_sentence)
 
 
 def oracle_trajectory(inventory: Inventory, heads: Ragged, labels: Ragged) -> Trajectory:
@@ -33,12 +38,14 @@ def oracle_trajectory(inventory: Inventory, heads: Ragged, labels: Ragged) -> Tr
     gold_labels = torch.cat([labels.values, labels.values.new_zeros(1)])
     state = State.initial(heads.lengths)
 
-    def choose(state: State, legal: Tensor) -> Tensor:
+    def choose(state: State, legal: Tensor) -> tuple[Tensor, Tensor]:
         wanted = inventory.system.oracle(state, gold) & legal
         # The first that is wanted; for a tree that can not be built, at least one that is legal.
         kind = (2 * wanted.int() + legal.int()).argmax(1)  # [batch]
         dependent = state.words().gather(0, inventory.dependent[kind][None]).squeeze(0)
-        return inventory.number[kind, gold_labels[state.place(dependent)]]
+        label = gold_labels[state.place(dependent)]
+        right = torch.full_like(legal, NOT_RIGHT, dtype=torch.long).scatter_(1, kind[:, None], label[:, None])
+        return inventory.number[kind, label], right
 
     trajectory = record(inventory, state, choose)
     if not torch.equal(state.heads, gold.heads):
@@ -47,3 +54,27 @@ def oracle_trajectory(inventory: Inventory, heads: Ragged, labels: Ragged) -> Tr
             f"tree {int(heads.row_of_element()[wrong])} of the batch can not be built: not projective?"
         )
     return trajectory
+
+
+class DynamicOracle:
+    """What is right in the states of a batch, however the parsers came there."""
+
+    def __init__(self, inventory: Inventory, heads: Ragged, labels: Ragged, device: torch.device):
+        """heads, labels: values [words], of projective trees. Raises ValueError where costs are not known."""
+        if inventory.system.costs is None:
+            raise ValueError(f"{inventory.system.name} has no dynamic oracle: explore with another system")
+        self._inventory, self._costs = inventory, inventory.system.costs
+        gold = gold_trees(heads)
+        self._gold = Gold(*(part.to(device) for part in (gold.heads, gold.last_dependent, gold.by_sentence)))
+        self._labels = torch.cat([labels.values, labels.values.new_zeros(1)]).to(device)
+
+    def right(self, state: State, legal: Tensor) -> Tensor:
+        """[batch, kinds] The gold labels of the dependents where a transition costs least; else NOT_RIGHT.
+
+        legal: [batch, kinds].
+        """
+        costs = self._costs(state, self._gold).masked_fill(~legal, NEVER)
+        least = costs.min(1, keepdim=True).values
+        dependents = state.words()[self._inventory.dependent[:-1]]  # [kinds, batch]
+        labels = torch.stack([self._labels[state.place(words)] for words in dependents], dim=1)
+        return torch.where((costs == least) & legal, labels, NOT_RIGHT)

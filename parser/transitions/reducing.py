@@ -8,8 +8,9 @@ from parser.batching.stack import POP, PUSH
 from parser.transitions.state import State
 from parser.transitions.system import Place, Transition
 
-RIGHT_ARC = Transition("Right-Arc", POP, top=Place.S1, head=Place.S1, dependent=Place.S0)
-ROOT_ARC = RIGHT_ARC._replace(name="Root-Arc", from_root=True)
+RIGHT_ARC = Transition("Right-Arc", POP, top=Place.S1, head=Place.S1, dependent=Place.S0, composes=Place.S0)
+# The last transition: nothing is left that would look at what it composes.
+ROOT_ARC = Transition("Root-Arc", POP, top=Place.S1, head=Place.S1, dependent=Place.S0, from_root=True)
 SHIFT = Transition("Shift", PUSH, top=Place.B0, takes_front=True)
 
 

@@ -60,6 +60,14 @@ class State:
         place = (self.depth - 1 - below).clamp(min=0)
         return self.stack.gather(1, place[:, None]).squeeze(1)
 
+    def on_stack(self) -> Tensor:
+        """[batch, capacity] bool, which places of `stack` are filled."""
+        return torch.arange(self.stack.shape[1], device=self.depth.device) < self.depth[:, None]
+
+    def has_on_stack(self, word: Tensor) -> Tensor:
+        """[batch] Whether the words [batch], or ROOT, are on the stacks."""
+        return ((self.stack == word[:, None]) & self.on_stack()).any(1)
+
     def words(self) -> Tensor:
         """[places, batch] The words at S0, S1, B0 and, -1, nowhere: the order of `system.Place`."""
         nowhere = torch.full_like(self.front, -1)

@@ -23,6 +23,8 @@ class Trajectory:
     """Labelled transitions."""
     legal: Tensor
     """[batch, steps, kinds] What was legal, without labels."""
+    right: Tensor
+    """[batch, steps, kinds] The label with which each would have been right; NOT_RIGHT for the others."""
     stack_read: Tensor
     """With `stack_move`, the operation of the stack: push (0, 1), pop (0, -1), hold (0, 0), ..."""
     stack_move: Tensor
@@ -34,24 +36,29 @@ class Trajectory:
     """The operation of the buffer: 1 for a pop, 0 for a hold."""
 
 
-def record(inventory: Inventory, state: State, choose: Callable[[State, Tensor], Tensor]) -> Trajectory:
+def record(
+    inventory: Inventory, state: State, choose: Callable[[State, Tensor], tuple[Tensor, Tensor]]
+) -> Trajectory:
     """Run a batch to its end.
 
-    state: changed in place. choose: (state, legal kinds [batch, kinds]) -> labelled transitions [batch];
-    not heeded where a sentence is finished.
+    state: changed in place. choose: (state, legal kinds [batch, kinds]) -> labelled transitions [batch], not
+    heeded where a sentence is finished, and the right ones [batch, kinds].
     """
     steps = []
     while not (finished := inventory.system.finished(state)).all():
         legal = inventory.system.legal(state)
-        transitions = choose(state, legal).masked_fill(finished, inventory.wait)
+        chosen, right = choose(state, legal)
+        transitions = chosen.masked_fill(finished, inventory.wait)
         front = state.front.clone()
         top = inventory.apply(state, transitions)
-        steps.append((transitions, legal, top, front))
-    transitions, legal, top, front = (torch.stack(values, dim=1) for values in zip(*steps, strict=True))
+        steps.append((transitions, legal, right, top, front))
+    columns = (torch.stack(values, dim=1) for values in zip(*steps, strict=True))
+    transitions, legal, right, top, front = columns
     kind = inventory.kind[transitions]  # [batch, steps]
     return Trajectory(
         transitions=transitions,
         legal=legal,
+        right=right,
         stack_read=inventory.stack_read[kind],
         stack_move=inventory.stack_move[kind],
         top=top,

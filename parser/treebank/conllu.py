@@ -19,10 +19,12 @@ import conllu
 
 from parser.treebank.faults import (
     DEPS,
+    FEATS,
     FORM,
     HEAD,
     ID,
     LABEL,
+    LEMMA,
     UPOS,
     WORD_ID,
     XPOS,
@@ -126,6 +128,8 @@ def parse_block(block: Block, tree: bool, roots: Roots = "refuse") -> Sentence |
         forms=tuple(columns[FORM] for _, columns, _ in words),
         upos=tuple(columns[UPOS] for _, columns, _ in words),
         xpos=tuple(columns[XPOS] for _, columns, _ in words),
+        lemmas=tuple(columns[LEMMA] for _, columns, _ in words),
+        feats=tuple(columns[FEATS] for _, columns, _ in words),
         heads=_one_root([token["head"] if tree else NO_HEAD for *_, token in words]),
         labels=tuple(columns[LABEL] if tree else "_" for _, columns, _ in words),
         identifier=block.identifier,

@@ -25,6 +25,11 @@ class Ragged:
         """Join tensors [length, ...] that differ in nothing but their length."""
         return cls(torch.cat(list(rows)), torch.tensor([len(row) for row in rows]))
 
+    @classmethod
+    def join(cls, parts: Sequence[Ragged]) -> Ragged:
+        """The rows of all, one after the other."""
+        return cls(torch.cat([part.values for part in parts]), torch.cat([part.lengths for part in parts]))
+
     def __len__(self) -> int:
         return len(self.lengths)
 
@@ -46,11 +51,13 @@ class Ragged:
 
     def row_of_element(self) -> Tensor:
         """[total] The row that each element belongs to."""
-        return torch.arange(len(self)).repeat_interleave(self.lengths)
+        rows = torch.arange(len(self), device=self.lengths.device)
+        return rows.repeat_interleave(self.lengths, output_size=len(self.values))
 
     def place_in_row(self) -> Tensor:
         """[total] 0, 1, 2, ... within each row."""
-        return torch.arange(len(self.values)) - self.offsets.repeat_interleave(self.lengths)
+        starts = self.offsets.repeat_interleave(self.lengths, output_size=len(self.values))
+        return torch.arange(len(self.values), device=self.lengths.device) - starts
 
     def unflatten(self) -> list[Tensor]:
         """One tensor [length, ...] for each row."""

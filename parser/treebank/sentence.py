@@ -18,6 +18,9 @@ class Sentence:
     forms: tuple[str, ...]
     upos: tuple[str, ...]
     xpos: tuple[str, ...]
+    lemmas: tuple[str, ...]
+    feats: tuple[str, ...]
+    """Morphological features as they stand: "Case=Nom|Number=Sing"."""
     heads: tuple[int, ...]
     labels: tuple[str, ...]
     identifier: str

@@ -6,23 +6,34 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor
 
 from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import Sentence
+from parser.treebank.tokens import Tokens
 
 UNKNOWN = 0
 PRETRAINED = "pretrained"
 """The column of the forms that a file of word vectors knows."""
+CHARACTERS, FEATURES = "characters", "feats"
 
 COLUMNS: dict[str, Callable[[Sentence], Sequence[str]]] = {
     "form": lambda sentence: sentence.forms,
+    "lemma": lambda sentence: sentence.lemmas,
     "upos": lambda sentence: sentence.upos,
     "xpos": lambda sentence: sentence.xpos,
+    FEATURES: lambda sentence: sentence.feats,
+    CHARACTERS: lambda sentence: sentence.forms,
     PRETRAINED: lambda sentence: sentence.forms,
 }
+PARTS: dict[str, Callable[[str], Sequence[str]]] = {
+    CHARACTERS: tuple,
+    FEATURES: lambda feats: () if feats == "_" else feats.split("|"),
+}
+"""The columns that are read in parts: their lexicons hold parts, not strings."""
 
 
 class Lexicon:
@@ -58,7 +69,8 @@ class Lexicon:
 class Vocabulary:
     """Everything that a training treebank named.
 
-    columns: a lexicon for each column that the parser reads, in the order of the network's input.
+    columns: a lexicon for each column that the parser reads, in the order of the network's input; of strings,
+    or for those in `PARTS`, of parts.
     labels: all labels; root_labels and word_labels: the numbers of those seen on the arc from ROOT, and
     of those seen between words.
     """
@@ -74,7 +86,7 @@ class Vocabulary:
     ) -> Vocabulary:
         """Name what the training sentences hold; `pretrained` are the forms with ready-made vectors."""
         lexicons = {
-            name: Lexicon.of(Counter(string for sentence in sentences for string in COLUMNS[name](sentence)))
+            name: Lexicon.of(Counter(_in_parts(name, (s for each in sentences for s in COLUMNS[name](each)))))
             for name in columns
         }
         if pretrained:
@@ -88,13 +100,18 @@ class Vocabulary:
                 (between_words if head else on_root).add(labels.number(label))
         return cls(lexicons, labels, frozenset(on_root), frozenset(between_words))
 
-    def encode_tokens(self, sentences: Sequence[Sentence]) -> Ragged:
-        """Values [words, columns]."""
-        numbers = [
-            [lexicon.number(string) for sentence in sentences for string in COLUMNS[name](sentence)]
-            for name, lexicon in self.columns.items()
-        ]
-        return Ragged(_integers(numbers).T.contiguous(), _lengths(sentences))
+    def encode_tokens(self, sentences: Sequence[Sentence]) -> Tokens:
+        """Of the sentences' words, the columns that the parser reads."""
+        numbers, parts = [], {}
+        for column, (name, lexicon) in enumerate(self.columns.items()):
+            strings = [string for sentence in sentences for string in COLUMNS[name](sentence)]
+            if name in PARTS:
+                place = {string: number for number, string in enumerate(dict.fromkeys(strings))}
+                numbers.append([place[string] for string in strings])
+                parts[column] = _spelled(PARTS[name], lexicon, place)
+            else:
+                numbers.append([lexicon.number(string) for string in strings])
+        return Tokens(Ragged(_integers(numbers).T.contiguous(), _lengths(sentences)), parts)
 
     def encode_heads(self, sentences: Sequence[Sentence]) -> Ragged:
         """Values [words], 0 for ROOT."""
@@ -127,6 +144,17 @@ class Vocabulary:
         return cls(columns, labels, frozenset(content["root_labels"]), frozenset(content["word_labels"]))
 
 
+def _in_parts(column: str, strings: Iterable[str]) -> Iterable[str]:
+    """The strings themselves, unless the column is read in parts."""
+    return chain.from_iterable(map(PARTS[column], strings)) if column in PARTS else strings
+
+
+def _spelled(cut: Callable[[str], Sequence[str]], lexicon: Lexicon, strings: Iterable[str]) -> Ragged:
+    """[strings] The numbers of each one's parts."""
+    cuts = [[lexicon.number(part) for part in cut(string)] for string in strings]
+    return Ragged(_integers(list(chain.from_iterable(cuts))), _integers(list(map(len, cuts))))
+
+
 def _lengths(sentences: Sequence[Sentence]) -> Tensor:
     return _integers([len(sentence) for sentence in sentences])
 
@@ -134,8 +162,3 @@ def _lengths(sentences: Sequence[Sentence]) -> Tensor:
 def _integers(numbers: list[int] | list[list[int]]) -> Tensor:
     """Of integers even if there are none."""
     return torch.tensor(numbers, dtype=torch.long)
-
-
-def seen_once(forms: Tensor, size: int) -> Tensor:
-    """[size] Which numbers occur just once in `forms` [words]: those that training may make unknown."""
-    return torch.bincount(forms, minlength=size) == 1

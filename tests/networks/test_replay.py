@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain import PlainParser, inventory, projective_trees
 
-from parser.config import NetworkSettings
+from parser.config import CharacterSettings, NetworkSettings, SentenceSettings
 from parser.networks import stack_lstm, stack_parser, token_encoder
 from parser.networks.examples import Examples
 from parser.networks.loss import transition_loss
@@ -14,39 +14,57 @@ from parser.networks.naive_stepper import step_naively
 from parser.networks.one_by_one import read_sentence
 from parser.networks.stack_parser import StackParser
 from parser.networks.stepper import step
+from parser.networks.walk import walk_along
 from parser.transitions import SYSTEMS
 from parser.treebank.ragged import Ragged
+from parser.treebank.tokens import Tokens
 
 COLUMNS = {"form": 9, "upos": 4}
+RICH_COLUMNS = {**COLUMNS, "feats": 5, "characters": 11}
+RICH = {
+    "tag_sizes": {"upos": 3, "feats": 4},
+    "characters": CharacterSettings(size=3, filters=2, widths=(1, 2, 5)),
+    "sentence": SentenceSettings(hidden_size=3, layers=2),
+}
 
 
-def network(of, layers=1, dropout=0.0, dtype=torch.double, device="cpu"):
+def network(of, layers=1, dropout=0.0, dtype=torch.double, device="cpu", rich=False):
     settings = NetworkSettings(
         word_size=5,
-        tag_sizes={"upos": 3},
         token_size=6,
         hidden_size=7,
         layers=layers,
         action_size=4,
         dropout=dropout,
+        composition=of.system.composes,
+        **(RICH if rich else {"tag_sizes": {"upos": 3}}),
     )
-    parser = StackParser(settings, COLUMNS, len(of)).to(dtype).to(device)
+    parser = StackParser(settings, RICH_COLUMNS if rich else COLUMNS, len(of)).to(dtype).to(device)
     for weight in parser.parameters():  # large weights, so that a mistake shows
-        torch.nn.init.uniform_(weight, -0.8, 0.8)
+        if weight.requires_grad:
+            torch.nn.init.uniform_(weight, -0.8, 0.8)
     return parser
 
 
-def examples(of, trees):
+def examples(of, trees, rich=False):
     heads = Ragged.of([torch.tensor(tree) for tree in trees])
     labels = Ragged(torch.where(heads.values == 0, 1, 2 + heads.values % 2), heads.lengths)
-    tokens = torch.stack([torch.randint(size, (len(heads.values),)) for size in COLUMNS.values()], 1)
-    return Examples.prepare(of, Ragged(tokens, heads.lengths), heads, labels)
+    words = len(heads.values)
+    columns = [torch.randint(size, (words,)) for size in COLUMNS.values()]
+    parts = {}
+    if rich:  # strings of three to nine characters, and of none to three features
+        for name, fewest in (("feats", 0), ("characters", 3)):
+            strings = [torch.randint(RICH_COLUMNS[name], (fewest * (1 + n % 3) + n % 4,)) for n in range(12)]
+            parts[len(columns)] = Ragged.of(strings)
+            columns.append(torch.randint(12, (words,)))
+    return Examples.prepare(of, Tokens(Ragged(torch.stack(columns, 1), heads.lengths), parts), heads, labels)
 
 
 def loss_and_gradients(parser, loss):
     parser.zero_grad()
     loss.backward()
-    return [loss.detach().cpu(), *(weight.grad.clone().cpu() for weight in parser.parameters())]
+    trained = [weight for weight in parser.parameters() if weight.requires_grad]
+    return [loss.detach().cpu(), *(weight.grad.clone().cpu() for weight in trained)]
 
 
 def assert_equal(results, tolerance=1e-9):
@@ -57,11 +75,10 @@ def assert_equal(results, tolerance=1e-9):
 
 def every_way(parser, of):
     """Functions that score a batch's known trajectories."""
-    return (
-        parser.replay,
-        lambda batch: step(parser, of, batch),
-        lambda batch: step_naively(parser, of, batch),
-    )
+    along = [lambda batch: walk_along(parser, of, batch)]
+    if not of.system.composes:
+        along += [lambda batch: step(parser, of, batch), lambda batch: step_naively(parser, of, batch)]
+    return (parser.replay, *along)
 
 
 SOME_TREES = [tree for length in (1, 2, 3, 5) for tree in projective_trees(length)[:: length * length]]
@@ -74,14 +91,41 @@ def test_replay_step_and_plain_python_agree(system, layers):
     parser, prepared = network(of, layers), examples(of, SOME_TREES)
     batch = prepared.batch(torch.arange(len(prepared)))
     results = [
-        loss_and_gradients(parser, transition_loss(run(batch), batch, of)[0]) for run in every_way(parser, of)
+        loss_and_gradients(parser, transition_loss(run(batch), batch, of)) for run in every_way(parser, of)
     ]
     one_by_one = [prepared.batch(torch.tensor([row])) for row in range(len(prepared))]
-    losses = [transition_loss(read_sentence(parser, of, alone), alone, of)[0] for alone in one_by_one]
+    losses = [transition_loss(read_sentence(parser, of, alone), alone, of) for alone in one_by_one]
     results.append(loss_and_gradients(parser, torch.stack(losses).sum()))
-    sentences = zip(prepared.tokens.unflatten(), prepared.steps.unflatten(), strict=True)
-    plain = sum(PlainParser(parser, of, tokens).loss(steps[:, 0].tolist()) for tokens, steps in sentences)
-    assert_equal([*results, loss_and_gradients(parser, plain)])
+    assert_equal([*results, loss_and_gradients(parser, plain_loss(parser, of, prepared))])
+
+
+def plain_loss(parser, of, prepared):
+    steps = prepared.steps.unflatten()
+    rows = torch.arange(len(prepared))
+    sentences = [PlainParser(parser, of, prepared.tokens.select(row[None])) for row in rows]
+    return sum(plain.loss(own[:, 0].tolist()) for plain, own in zip(sentences, steps, strict=True))
+
+
+@pytest.mark.parametrize("rich", [False, True], ids=["words and tags", "characters, features, sentences"])
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("layers", [1, 2])
+def test_composition_by_replay_by_step_and_in_plain_python(system, layers, rich):
+    of = inventory(system, composition=True)
+    parser, prepared = network(of, layers, rich=rich), examples(of, SOME_TREES, rich)
+    batch = prepared.batch(torch.arange(len(prepared)))
+    results = [
+        loss_and_gradients(parser, transition_loss(run(batch), batch, of)) for run in every_way(parser, of)
+    ]
+    assert_equal([*results, loss_and_gradients(parser, plain_loss(parser, of, prepared))])
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_rich_words_without_composition(system):
+    of = inventory(system)
+    parser, prepared = network(of, rich=True), examples(of, SOME_TREES, rich=True)
+    batch = prepared.batch(torch.randperm(len(prepared)), group=4)
+    results = [loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, of))]
+    assert_equal([*results, loss_and_gradients(parser, plain_loss(parser, of, prepared))])
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -93,10 +137,10 @@ def test_replay_and_step_agree_on_the_device(system, dtype, tolerance, device):
     prepared = examples(cpu_inventory, SOME_TREES)
     batch = prepared.batch(torch.arange(len(prepared)))
     parser = network(of, layers=2)
-    exact = loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, cpu_inventory)[0])
+    exact = loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, cpu_inventory))
     parser, batch = parser.to(dtype).to(device), batch.to(device)
     results = [
-        loss_and_gradients(parser, transition_loss(run(batch), batch, of)[0]) for run in every_way(parser, of)
+        loss_and_gradients(parser, transition_loss(run(batch), batch, of)) for run in every_way(parser, of)
     ]
     assert_equal([exact, *([values.double() for values in result] for result in results)], tolerance)
 
@@ -111,7 +155,7 @@ def test_neighbours_and_batch_size_change_nothing(system):
         total = torch.zeros((), dtype=torch.double)
         for rows in order.split(size):
             batch = prepared.batch(rows)
-            total = total + transition_loss(parser.replay(batch), batch, of)[0]
+            total = total + transition_loss(parser.replay(batch), batch, of)
         results.append(loss_and_gradients(parser, total))
     assert_equal(results)
 
@@ -126,7 +170,7 @@ def test_padding_in_groups_changes_nothing(group, device):
     for batch in (prepared.batch(rows), prepared.batch(rows, group)):
         batch = batch.to(device)
         assert batch.sentences == len(rows)
-        results.append(loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, of)[0]))
+        results.append(loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, of)))
     assert_equal(results)
 
 
@@ -154,7 +198,7 @@ def test_a_deep_stack_has_gradients_equal_in_step_and_replay():
     parser, prepared = network(of, layers=2), examples(of, [right_branching(120)])
     batch = prepared.batch(torch.tensor([0]))
     results = [
-        loss_and_gradients(parser, transition_loss(run(batch), batch, of)[0])
+        loss_and_gradients(parser, transition_loss(run(batch), batch, of))
         for run in (parser.replay, lambda batch: step(parser, of, batch))
     ]
     assert_equal(results)
@@ -189,7 +233,7 @@ def test_replay_draws_one_mask_for_each_word_node_and_step(monkeypatch):
     of = inventory("arc-hybrid")
     parser, prepared = network(of, layers=2, dropout=0.5), examples(of, SOME_TREES)
     batch = prepared.batch(torch.arange(len(prepared)))
-    words, nodes, steps = len(batch.tokens), len(batch.node_tokens), len(batch.transitions)
+    words, nodes, steps = batch.tokens.words, len(batch.node_vectors), len(batch.transitions)
     shapes = inputs_of_dropout(monkeypatch, lambda: parser.replay(batch))
     assert shapes == [
         (words, 6),  # word vectors
@@ -201,16 +245,15 @@ def test_replay_draws_one_mask_for_each_word_node_and_step(monkeypatch):
     ]
 
 
-def test_steps_with_unknown_labels_do_not_count():
+def test_any_label_is_right_where_training_never_saw_the_right_one():
     of = inventory("arc-hybrid")
     heads = Ragged.of([torch.tensor([2, 0, 2])])
-    tokens = Ragged(torch.zeros(3, 2, dtype=torch.long), heads.lengths)
-    batch = Examples.prepare(of, tokens, heads, Ragged(torch.tensor([0, 1, 2]), heads.lengths)).batch(
-        torch.tensor([0])
-    )
-    loss, steps = transition_loss(network(of).replay(batch), batch, of)
-    assert steps == 2 * 3 - 1
-    assert torch.isfinite(loss)
+    tokens = Tokens(Ragged(torch.zeros(3, 2, dtype=torch.long), heads.lengths))
+    labels = Ragged(torch.tensor([0, 1, 2]), heads.lengths)
+    prepared, parser = Examples.prepare(of, tokens, heads, labels), network(of)
+    batch = prepared.batch(torch.tensor([0]))
+    loss = transition_loss(parser.replay(batch), batch, of)
+    torch.testing.assert_close(loss, plain_loss(parser, of, prepared), rtol=1e-9, atol=1e-9)
 
 
 @given(st.data())

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from plain import PlainParser, is_tree, sentence
 
 from parser.config import NetworkSettings, ParserSettings
+from parser.networks.stack_parser import StackParser
+from parser.networks.walk import ENCODED_TOGETHER
 from parser.parsing import slots
 from parser.parsing.greedy import parse_batch, parse_one
 from parser.parsing.model import Model
@@ -54,7 +56,7 @@ def test_slots_give_the_trees_of_a_plain_greedy_parser(system, slot_count):
     parser = model(system, dtype=torch.double)
     sentences = [words(length) for length in LENGTHS]
     for one, tree in zip(sentences, parse(parser, sentences, slot_count), strict=True):
-        tokens = parser.vocabulary.encode_tokens([one]).values
+        tokens = parser.vocabulary.encode_tokens([one])
         with torch.no_grad():
             heads, labels = PlainParser(parser.network, parser.inventory, tokens).parse()
         assert tree.heads == heads
@@ -88,9 +90,8 @@ def test_batches_and_single_sentences_are_parsed_as_in_slots(system, device):
     tokens = parser.vocabulary.encode_tokens([words(length) for length in LENGTHS])
     with torch.inference_mode():
         in_slots = parse_tokens(parser, tokens, slots=3)
-        values, lengths = tokens.values.to(device), tokens.lengths.to(device)
-        together = parse_batch(parser, values, lengths)
-        alone = [parse_one(parser, one.to(device)) for one in tokens.unflatten()]
+        together = parse_batch(parser, tokens.to(device))
+        alone = [parse_one(parser, tokens.select(row[None]).to(device)) for row in torch.arange(len(tokens))]
     for name in ("heads", "labels"):
         expected = getattr(in_slots, name)[:-1]
         assert torch.equal(getattr(together, name)[:-1], expected)
@@ -140,14 +141,14 @@ def test_a_sentence_of_ten_thousand_words():
     ("room", "message"), [(10, None), (4, "sentence made up: .* too little memory for its 5")]
 )
 def test_too_little_memory(monkeypatch, capsys, room, message):
-    def encode_or_fail(parser, tokens, encode=slots._encode):
-        if len(tokens.values) > room:
+    def walk_or_fail(network, inventory, tokens, fronts, walk=slots.walk):
+        if tokens.words > room:
             raise torch.OutOfMemoryError("too much")
-        return encode(parser, tokens)
+        return walk(network, inventory, tokens, fronts)
 
     parser, sentences = model(dtype=torch.double), [words(length) for length in (5, 9, 2, 4)]
     whole = parse(parser, sentences)
-    monkeypatch.setattr(slots, "_encode", encode_or_fail)
+    monkeypatch.setattr(slots, "walk", walk_or_fail)
     if message:
         with pytest.raises(ValueError, match=message):
             parse(parser, sentences)
@@ -167,15 +168,15 @@ def test_scores_that_are_no_numbers_give_trees_all_the_same(system, number):
 
 def test_a_long_sentence_does_not_pad_the_short_ones(monkeypatch):
     sizes = []
-    encode = slots._encode_buffers
+    read_buffer = StackParser.read_buffer
 
-    def watched(model, table, lengths):
-        sizes.append(len(lengths) * int(lengths.max()))
-        return encode(model, table, lengths)
+    def watched(network, table, buffers):
+        sizes.append(buffers[0].numel())
+        return read_buffer(network, table, buffers)
 
-    monkeypatch.setattr(slots, "_encode_buffers", watched)
+    monkeypatch.setattr(StackParser, "read_buffer", watched)
     parse(model(), [words(1000)] + [words(2)] * 5000)
-    assert max(sizes) <= slots.ENCODED_TOGETHER
+    assert max(sizes) <= 1.5 * ENCODED_TOGETHER  # a buffer's end is a frame, too
     assert len(sizes) < 10
 
 

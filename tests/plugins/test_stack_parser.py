@@ -71,7 +71,7 @@ def test_the_operations_are_those_that_replay_calls():
     for row in range(0, len(examples), 40):
         batch = examples.batch(torch.tensor([row]))
         with FlopCounterMode(display=False) as forward:
-            loss, _ = transition_loss(network.replay(batch), batch, plugin._model.inventory)
+            loss = transition_loss(network.replay(batch), batch, plugin._model.inventory)
         assert forward.get_total_flops() == int(counted[row]) + zeros
         with FlopCounterMode(display=False) as backward:
             loss.backward()

@@ -7,8 +7,9 @@ import torch
 from parser.config_file import read_config
 from parser.networks.stack_parser import StackParser
 from parser.parsing.model import Model
-from parser.training import data, epoch, loop
-from parser.training.epoch import epoch_batches, forget_rare_forms, mean_loss
+from parser.training import data, loop
+from parser.training.epoch import epoch_batches, mean_loss
+from parser.training.forgetting import Forgetting
 from parser.training.loop import train
 
 CPU = torch.device("cpu")
@@ -94,22 +95,6 @@ def test_epochs_differ_and_repeat(config_file):
     assert batches(1) != batches(2)
 
 
-def test_words_seen_once_become_unknown_at_random(config_file, tmp_path):
-    with (tmp_path / "tiny.conllu").open("a") as file:
-        file.write("1\trare\trare\tX\tX\t_\t0\troot\t_\t_\n\n")
-    model, loaded = data.load(read_config(config_file), CPU)
-    rare = model.vocabulary.columns["form"].number("rare")
-    assert loaded.rare_forms.nonzero().flatten().tolist() == [rare]
-    batch = loaded.train.batch(torch.arange(len(loaded.train)))
-    forgotten = sum(
-        not (forget_rare_forms(batch, loaded.rare_forms, 0.5).tokens[:, 0] == rare).any() for _ in range(200)
-    )
-    assert 60 < forgotten < 140
-    kept = forget_rare_forms(batch, loaded.rare_forms, 0.0)
-    assert torch.equal(kept.tokens, batch.tokens)
-    assert torch.equal(forget_rare_forms(batch, loaded.rare_forms, 1.0).tokens[:, 1], batch.tokens[:, 1])
-
-
 def test_dev_loss_does_not_depend_on_dropout(config_file):
     model, loaded = data.load(read_config(config_file, ["parser.network.dropout=0.5"]), CPU)
     model.network.train()
@@ -153,13 +138,13 @@ def test_training_warms_up_clips_decays_and_forgets_rare_words(config_file, tmp_
         watched.append(Watched(*arguments, **settings))
         return watched[0]
 
-    def forget(batch, rare, probability):
-        forgotten.append(probability)
-        return forget_rare_forms(batch, rare, probability)
+    def forget(self, tokens, forget=Forgetting.__call__):
+        forgotten.append(tokens.words)
+        return forget(self, tokens)
 
     replay = StackParser.replay
     monkeypatch.setattr(torch.optim, "Adam", adam)
-    monkeypatch.setattr(epoch, "forget_rare_forms", forget)
+    monkeypatch.setattr(Forgetting, "__call__", forget)
     monkeypatch.setattr(
         StackParser, "replay", lambda self, batch: modes.append(self.training) or replay(self, batch)
     )
@@ -179,7 +164,7 @@ def test_training_warms_up_clips_decays_and_forgets_rare_words(config_file, tmp_
     assert optimizer.rates[len(first_epoch) :] == pytest.approx([0.5] * (steps - len(first_epoch)))
     assert max(optimizer.norms) <= 0.001 * 1.01
     assert optimizer.settings["weight_decay"] == 0.5
-    assert forgotten == [0.25] * steps
+    assert len(forgotten) == steps
     assert modes.count(True) == steps
     assert modes.count(False) == 2  # the dev loss of each epoch
 

@@ -2,13 +2,13 @@ import pytest
 import torch
 
 from parser.config import LearningRateSettings, TrainingSettings
-from parser.training.schedule import WarmupThenPlateau, peak_learning_rate
+from parser.training.schedule import Schedule, peak_learning_rate
 
 
 def rates(settings, peak, dev_losses, steps_per_epoch=2):
     """The learning rate of every step."""
     optimizer = torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])
-    schedule = WarmupThenPlateau(optimizer, settings, peak)
+    schedule = Schedule(optimizer, settings, peak, len(dev_losses))
     used = []
     for epoch, dev_loss in enumerate(dev_losses, 1):
         for step in range(steps_per_epoch):

@@ -114,7 +114,7 @@ def test_random_legal_walks_agree_with_plain_python_and_never_meet_a_dead_end(sy
         for plain, transition in zip(plains, chosen, strict=True):
             if not plain.finished():
                 plain.apply(of.system.transitions[int(of.kind[transition])].name)
-        return chosen
+        return chosen, torch.full_like(legal, -1, dtype=torch.long)
 
     state = State.initial(torch.tensor(lengths))
     trajectory = record(of, state, choose)

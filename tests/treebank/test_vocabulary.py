@@ -1,7 +1,6 @@
-import torch
 from plain import sentence
 
-from parser.treebank.vocabulary import PRETRAINED, UNKNOWN, Vocabulary, seen_once
+from parser.treebank.vocabulary import PRETRAINED, UNKNOWN, Vocabulary
 
 TRAIN = [
     sentence([2, 0], labels=["det", "root"], forms=["the", "dog"]),
@@ -50,7 +49,3 @@ def test_json_and_back():
     assert loaded.labels.strings == vocabulary.labels.strings
     assert (loaded.root_labels, loaded.word_labels) == (vocabulary.root_labels, vocabulary.word_labels)
     assert loaded.columns[PRETRAINED].fold_case
-
-
-def test_seen_once():
-    assert seen_once(torch.tensor([1, 1, 2, 4]), size=6).tolist() == [False, False, True, False, True, False]

@@ -1,0 +1,80 @@
+"""Composed vectors: a head and its dependent become one (Dyer et al. 2015, section 3.2).
+
+A composed vector depends on those of its head and its dependent alone, on no LSTM, so along known
+trajectories all are computed before anything else, level by level. Written with its own backward pass, as
+`forest_lstm`, and for the same reasons.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from parser.batching.product import linear, times_transposed, transposed_times
+from parser.networks.batch import Compositions
+
+
+class Composition(nn.Module):
+    """g(head, dependent, transition) = tanh(W [head; dependent] + vector of the transition)."""
+
+    def __init__(self, size: int, transitions: int):
+        """size: of the vectors; transitions: labelled ones."""
+        super().__init__()
+        self.join = nn.Linear(2 * size, size, bias=False)
+        self.transitions = nn.Embedding(transitions + 1, size)
+        nn.init.normal_(self.transitions.weight, std=0.1)
+
+    def forward(self, head: Tensor, dependent: Tensor, transition: Tensor) -> Tensor:
+        """[n, size] head, dependent: [n, size]; transition: [n], `wait` among them, for nobody."""
+        joined = torch.cat([head, dependent], dim=1)
+        return torch.tanh(linear(joined, self.join.weight) + self.transitions(transition))
+
+    def replay(self, table: Tensor, compositions: Compositions) -> Tensor:
+        """[rows + A, size] The table [rows, size] and, below it, all that a batch composes."""
+        return _Levels.apply(table, self.join.weight, self.transitions(compositions.transition), compositions)
+
+
+class _Levels(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, table: Tensor, weight: Tensor, of_transition: Tensor, compositions: Compositions
+    ) -> Tensor:
+        """weight: [size, 2 * size]; of_transition: [A, size]."""
+        rows = len(table)
+        joined = table.new_empty(rows + len(of_transition), table.shape[1])
+        joined[:rows] = table
+        below = joined[rows:]
+        for level in compositions.levels:
+            parts = _pairs(joined, compositions, level)
+            torch.tanh(times_transposed(parts, weight).add_(of_transition[level]), out=below[level])
+        ctx.compositions = compositions
+        ctx.save_for_backward(weight, joined)
+        return joined
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        weight, joined = ctx.saved_tensors
+        compositions, size = ctx.compositions, weight.shape[0]
+        rows = len(joined) - len(compositions.head)
+        gradient = gradient.clone()
+        slope = 1 - joined[rows:].square()
+        at_sum = gradient.new_empty(len(slope), size)
+        for level in reversed(compositions.levels):
+            torch.mul(gradient[rows:][level], slope[level], out=at_sum[level])
+            at_parts = times_transposed(at_sum[level], weight.T)
+            gradient.index_add_(0, compositions.head[level], at_parts[:, :size])
+            gradient.index_add_(0, compositions.dependent[level], at_parts[:, size:])
+        everything = slice(0, len(slope))
+        at_weight = transposed_times(at_sum, _pairs(joined, compositions, everything))
+        return gradient[:rows], at_weight, at_sum, None
+
+
+def _pairs(joined: Tensor, compositions: Compositions, which: slice) -> Tensor:
+    """[n, 2 * size] Heads beside their dependents."""
+    heads = joined.index_select(0, compositions.head[which])
+    return torch.cat([heads, joined.index_select(0, compositions.dependent[which])], dim=1)

@@ -1,0 +1,161 @@
+"""Parsers that go through sentences of which only the words are known, a transition at a time.
+
+All that does not depend on the transitions is computed before the first. Who walks says where each parser
+stands by rows: `tops`, of the table of vectors (words, ROOT, the buffer's end), and `fronts`, of the fronts
+of all sentences, each of which has one more than it has words, for the empty buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from parser.networks import stack_lstm
+from parser.networks.batch import Batch
+from parser.networks.composing_stepper import ComposingStepper
+from parser.networks.examples import buffer_tokens
+from parser.networks.stack_parser import StackParser
+from parser.networks.stepper import Stepper, by_step
+from parser.transitions.inventory import Inventory
+from parser.treebank.batches import cut_by_words
+from parser.treebank.tokens import Tokens
+
+ENCODED_TOGETHER = 2_000
+"""Words, padding included, whose buffers are encoded at a time."""
+
+
+class Walk(Protocol):
+    """A batch of parsers, all of which begin with ROOT on their stacks."""
+
+    def reserve(self, depth: int) -> None:
+        """Make room for stacks of `depth` vectors."""
+
+    def restart(self, which: Tensor, fronts: Tensor) -> None:
+        """Let the parsers where `which` [batch] is True begin anew; fronts: [batch]."""
+
+    def scores(self, fronts: Tensor) -> Tensor:
+        """[batch, transitions] fronts: [batch]"""
+
+    def advance(self, transitions: Tensor, tops: Tensor, fronts: Tensor) -> None:
+        """Take the transitions [batch]; tops, fronts: [batch], afterwards."""
+
+
+def walk(network: StackParser, inventory: Inventory, tokens: Tokens, fronts: Tensor) -> Walk:
+    """Parsers that stand before words of some sentences. fronts: [batch], one for each."""
+    table = network.tokens(tokens)  # [W + 2, token]
+    kind = ComposingWalk if inventory.system.composes else PlainWalk
+    return kind(network, inventory, table, tokens, fronts)
+
+
+def walk_along(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
+    """[S, transitions] The scores that `StackParser.replay` gives, computed step by step as in parsing."""
+    lengths = batch.tokens.lengths.to(batch.transitions.device)
+    sentence = torch.arange(len(lengths), device=lengths.device)
+    first = lengths.cumsum(0) - lengths + sentence  # each sentence's first front
+    front = first[:, None].T + by_step(batch, batch.front, 1) - 1  # [steps, sentences]
+    own = walk(network, inventory, batch.tokens, first)
+    own.reserve(len(batch.forest.levels))
+    transitions = by_step(batch, batch.transitions, inventory.wait)
+    tops = by_step(batch, batch.top_vector, batch.tokens.words)
+    scores = []
+    for taken, top, before in zip(transitions, tops, front, strict=True):
+        scores.append(own.scores(before))
+        own.advance(taken, top, before + inventory.front_move[inventory.kind[taken]])
+    return torch.cat(scores)[batch.step]
+
+
+class PlainWalk:
+    def __init__(
+        self, network: StackParser, inventory: Inventory, table: Tensor, tokens: Tokens, fronts: Tensor
+    ):
+        self._words = stack_lstm.project(network.stack, table)  # [W + 2, 4 * hidden]
+        self._actions = stack_lstm.project(network.history, network.actions.weight)
+        shown = [
+            by_front(network.read_buffer(own, [rows]), lengths)
+            for own, rows, lengths in _chunks(table, tokens)
+        ]
+        self._buffer = torch.cat(shown)  # [W + sentences, hidden]
+        self._stepper = Stepper(network, inventory, len(fronts))
+        self.reserve = self._stepper.stack.reserve
+
+    def restart(self, which: Tensor, fronts: Tensor) -> None:
+        self._stepper.restart(which)
+
+    def scores(self, fronts: Tensor) -> Tensor:
+        return self._stepper.scores(self._buffer.index_select(0, fronts))
+
+    def advance(self, transitions: Tensor, tops: Tensor, fronts: Tensor) -> None:
+        actions = self._actions.index_select(0, transitions)
+        self._stepper.advance(transitions, actions, self._words.index_select(0, tops))
+
+
+class ComposingWalk:
+    def __init__(
+        self, network: StackParser, inventory: Inventory, table: Tensor, tokens: Tokens, fronts: Tensor
+    ):
+        self._actions = stack_lstm.project(network.history, network.actions.weight)
+        own, states = zip(
+            *(
+                (by_front(own[rows].flatten(0, 1), lengths), by_front(_states(network, own[rows]), lengths))
+                for own, rows, lengths in _chunks(table, tokens)
+            ),
+            strict=True,
+        )
+        self._vectors, self._states = torch.cat(own), torch.cat(states)  # [W + sentences, token or state]
+        self._stepper = ComposingStepper(network, inventory, self._vectors[fronts], self._states[fronts])
+        self.reserve = self._stepper.stack.reserve
+
+    def restart(self, which: Tensor, fronts: Tensor) -> None:
+        self._stepper.restart(
+            which, self._vectors.index_select(0, fronts), self._states.index_select(0, fronts)
+        )
+
+    def scores(self, fronts: Tensor) -> Tensor:
+        return self._stepper.scores()
+
+    def advance(self, transitions: Tensor, tops: Tensor, fronts: Tensor) -> None:
+        # An empty buffer's front has nothing beneath it, and is never replaced.
+        beneath = (fronts + 1).clamp(max=len(self._states) - 1)
+        self._stepper.advance(
+            transitions,
+            self._actions.index_select(0, transitions),
+            self._vectors.index_select(0, fronts),
+            self._states.index_select(0, fronts),
+            self._states.index_select(0, beneath),
+        )
+
+
+def _chunks(table: Tensor, tokens: Tokens) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Sentence by sentence some: their table, rows of it [frames, sentences], lengths [sentences]."""
+    device = table.device
+    root_and_end = torch.tensor([len(table) - 2, len(table) - 1])
+    for rows in cut_by_words(torch.arange(len(tokens)), tokens.lengths.tolist(), ENCODED_TOGETHER):
+        own = torch.cat([tokens.numbers.elements(rows), root_and_end]).to(device)
+        lengths = tokens.lengths[rows].to(device)
+        yield table[own], buffer_tokens(lengths), lengths
+
+
+def by_front(frames: Tensor, lengths: Tensor) -> Tensor:
+    """[words + sentences, ...] For every front of each sentence from its first word on.
+
+    frames: [frames * sentences, ...], from the buffers' ends; lengths: [sentences].
+    """
+    fronts = lengths + 1
+    sentence = torch.arange(len(lengths), device=lengths.device).repeat_interleave(fronts)
+    # The frames run from the buffer's end: counted down, they are the fronts from the first word on.
+    frame = fronts.cumsum(0)[sentence] - 1 - torch.arange(len(sentence), device=lengths.device)
+    return frames[frame * len(lengths) + sentence]
+
+
+def _states(network: StackParser, inputs: Tensor) -> Tensor:
+    """[frames * sentences, state] Of the buffers' LSTM; inputs: [frames, sentences, token]."""
+    state = inputs.new_zeros(inputs.shape[1], stack_lstm.state_size(network.buffer))
+    projected = stack_lstm.project(network.buffer, inputs.flatten(0, 1)).view(*inputs.shape[:2], -1)
+    states = []
+    for frame in projected:
+        state = stack_lstm.advance(network.buffer, frame, state)
+        states.append(state)
+    return torch.cat(states)
