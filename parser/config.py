@@ -110,6 +110,19 @@ class LearningRateSettings(Settings):
     """It does not sink below."""
 
 
+class ExplorationSettings(Settings):
+    """Training goes where the parser itself would go, and learns what is right there (Ballesteros et al.
+    2016)."""
+
+    from_epoch: int = Field(2, gt=0)
+    """Before that it goes where the gold trees are built."""
+    probability: float = Field(1.0, ge=0, le=1)
+    """How often a transition is drawn from the parser's scores; else it is the best of the right ones."""
+    sharpness: float = Field(0.75, gt=0)
+    """The distribution that is drawn from is that of the scores times this: below 1 it is flatter, and there
+    are more mistakes to learn from."""
+
+
 class TrainingSettings(Settings):
     seed: int = 1
     """Of the weights, the shuffling, the dropout. The same seed gives the same model on the same machine."""
@@ -138,6 +151,8 @@ class TrainingSettings(Settings):
     """How often a UPOS or an XPOS is."""
     feature_dropout: float = Field(0.0, ge=0, le=1)
     """How often a feature of FEATS is."""
+    exploration: ExplorationSettings | None = None
+    """Whether it explores; not with arc-standard, of which no dynamic oracle is known."""
     stop_after: int | None = Field(None, gt=0)
     """End when so many epochs have brought no better dev LAS."""
 

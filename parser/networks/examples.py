@@ -81,7 +81,7 @@ class Examples:
     def batch(self, rows: Tensor, group: int | None = None) -> Batch:
         """The sentences `rows` [batch]; group: so many of them are padded together, those of like length."""
         if group:
-            rows = rows[self.tokens.lengths[rows].argsort(descending=True)]
+            rows = rows[self.tokens.lengths[rows].argsort(descending=True, stable=True)]
         tokens, steps, nodes = self.tokens.select(rows), self.steps.select(rows), self.nodes.select(rows)
         lengths, first_word = tokens.lengths, tokens.numbers.offsets
         transition, front, front_vector, top_node, top_vector = steps.values.unbind(1)

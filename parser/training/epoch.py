@@ -46,6 +46,9 @@ def train_epoch(
     progress, schedule = training.progress, training.schedule
     batches = epoch_batches(loaded.train, settings, progress.epoch)
     model.network.train()
+    exploration = settings.exploration
+    if exploration and progress.epoch < exploration.from_epoch:
+        exploration = None
     seen = sum(map(len, batches[: progress.batches]))
     if not progress.batches:
         training.totals.zero_()
@@ -54,7 +57,7 @@ def train_epoch(
         for rows in batches[progress.batches :]:
             began = time.monotonic()
             schedule.before_step(progress.epoch - 1 + seen / len(loaded.train))
-            loss, steps = gradients(model, loaded, rows)
+            loss, steps = gradients(model, loaded, rows, exploration)
             norm = _update(training, settings.clip)
             training.totals.add_(torch.stack([loss, torch.full_like(loss, steps), norm]))
             progress.batches += 1

@@ -8,17 +8,22 @@ import torch
 from torch import Tensor
 
 from parser.batching.padding import group_size
+from parser.config import ExplorationSettings
 from parser.console import say
+from parser.networks.batch import Batch
 from parser.networks.loss import transition_loss
+from parser.networks.rollout import explored
 from parser.parsing.model import Model
 from parser.training.data import TrainingData
 
 
-def gradients(model: Model, loaded: TrainingData, rows: Tensor) -> tuple[Tensor, int]:
+def gradients(
+    model: Model, loaded: TrainingData, rows: Tensor, exploration: ExplorationSettings | None = None
+) -> tuple[Tensor, int]:
     """The loss of a batch and its steps; leaves the gradients of the loss over the steps with the weights.
 
-    Where the device has too little memory, the batch is computed in pieces. Raises ValueError if even a
-    sentence is too long.
+    exploration: how to leave the gold trajectories, if at all. Where the device has too little memory, the
+    batch is computed in pieces. Raises ValueError if even a sentence is too long.
     """
     examples = loaded.train
     steps = int(examples.steps.lengths[rows].sum())
@@ -26,7 +31,10 @@ def gradients(model: Model, loaded: TrainingData, rows: Tensor) -> tuple[Tensor,
     while True:
         try:
             model.network.zero_grad()
-            losses = [_piece_gradients(model, loaded, piece, steps) for piece in rows.tensor_split(pieces)]
+            losses = [
+                _piece_gradients(model, loaded, piece, exploration, steps)
+                for piece in rows.tensor_split(pieces)
+            ]
             return torch.stack(losses).sum(), steps
         except torch.OutOfMemoryError:
             if pieces == len(rows):
@@ -37,10 +45,25 @@ def gradients(model: Model, loaded: TrainingData, rows: Tensor) -> tuple[Tensor,
         say(f"out of memory: a batch of {len(rows)} sentences is computed in {pieces} pieces")
 
 
-def _piece_gradients(model: Model, loaded: TrainingData, rows: Tensor, steps: int) -> Tensor:
+def _piece_gradients(
+    model: Model, loaded: TrainingData, rows: Tensor, exploration: ExplorationSettings | None, steps: int
+) -> Tensor:
     """The loss of some sentences. A function, so that nothing of it is held when memory runs out."""
-    batch = loaded.train.batch(rows, group_size(model.device)).to(model.device)
-    batch = replace(batch, tokens=loaded.forgetting(batch.tokens))
+    batch = _batch(model, loaded, rows, exploration)
     loss = transition_loss(model.network.replay(batch), batch, model.inventory)
     (loss / steps).backward()
     return loss.detach()
+
+
+def _batch(
+    model: Model, loaded: TrainingData, rows: Tensor, exploration: ExplorationSettings | None
+) -> Batch:
+    """On the device, some words forgotten; along the gold trajectories or those of the parser's choice."""
+    device, group = model.device, group_size(model.device)
+    if not exploration:
+        batch = loaded.train.batch(rows, group).to(device)
+        return replace(batch, tokens=loaded.forgetting(batch.tokens))
+    rows = rows[loaded.train.tokens.lengths[rows].argsort(descending=True, stable=True)]
+    tokens = loaded.forgetting(loaded.train.tokens.select(rows).to(device))
+    examples = explored(model.network, model.inventory, loaded.train, rows, tokens, exploration)
+    return replace(examples.batch(torch.arange(len(rows)), group).to(device), tokens=tokens)

@@ -71,7 +71,12 @@ def _tell_of(loaded: data.TrainingData, config: Config, seconds: float) -> None:
 
 
 def _fresh(model: Model, config: Config) -> Training:
+    """Raises ValueError for settings that do not fit each other."""
     settings = config.training
+    if settings.exploration and model.inventory.system.costs is None:
+        raise ValueError(
+            f"training.exploration: {config.parser.system} has no dynamic oracle; explore with another system"
+        )
     weights = [weight for weight in model.network.parameters() if weight.requires_grad]
     optimizer = torch.optim.Adam(weights, betas=settings.betas, weight_decay=settings.l2, fused=True)
     schedule = Schedule(optimizer, settings.learning_rate, peak_learning_rate(settings), settings.epochs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -34,6 +34,9 @@ class Trajectory:
     """B0 before the step."""
     front_move: Tensor
     """The operation of the buffer: 1 for a pop, 0 for a hold."""
+
+    def to(self, device: torch.device) -> Trajectory:
+        return Trajectory(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
 def record(
