@@ -4,73 +4,26 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from plain import PlainParser, inventory, projective_trees
+from plain import inventory
+from small_parsers import (
+    SOME_TREES,
+    assert_equal,
+    examples,
+    loss_and_gradients,
+    network,
+    plain_loss,
+)
 
-from parser.config import CharacterSettings, NetworkSettings, SentenceSettings
 from parser.networks import stack_lstm, stack_parser, token_encoder
 from parser.networks.examples import Examples
 from parser.networks.loss import transition_loss
 from parser.networks.naive_stepper import step_naively
 from parser.networks.one_by_one import read_sentence
-from parser.networks.stack_parser import StackParser
 from parser.networks.stepper import step
 from parser.networks.walk import walk_along
 from parser.transitions import SYSTEMS
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
-
-COLUMNS = {"form": 9, "upos": 4}
-RICH_COLUMNS = {**COLUMNS, "feats": 5, "characters": 11}
-RICH = {
-    "tag_sizes": {"upos": 3, "feats": 4},
-    "characters": CharacterSettings(size=3, filters=2, widths=(1, 2, 5)),
-    "sentence": SentenceSettings(hidden_size=3, layers=2),
-}
-
-
-def network(of, layers=1, dropout=0.0, dtype=torch.double, device="cpu", rich=False):
-    settings = NetworkSettings(
-        word_size=5,
-        token_size=6,
-        hidden_size=7,
-        layers=layers,
-        action_size=4,
-        dropout=dropout,
-        composition=of.system.composes,
-        **(RICH if rich else {"tag_sizes": {"upos": 3}}),
-    )
-    parser = StackParser(settings, RICH_COLUMNS if rich else COLUMNS, len(of)).to(dtype).to(device)
-    for weight in parser.parameters():  # large weights, so that a mistake shows
-        if weight.requires_grad:
-            torch.nn.init.uniform_(weight, -0.8, 0.8)
-    return parser
-
-
-def examples(of, trees, rich=False):
-    heads = Ragged.of([torch.tensor(tree) for tree in trees])
-    labels = Ragged(torch.where(heads.values == 0, 1, 2 + heads.values % 2), heads.lengths)
-    words = len(heads.values)
-    columns = [torch.randint(size, (words,)) for size in COLUMNS.values()]
-    parts = {}
-    if rich:  # strings of three to nine characters, and of none to three features
-        for name, fewest in (("feats", 0), ("characters", 3)):
-            strings = [torch.randint(RICH_COLUMNS[name], (fewest * (1 + n % 3) + n % 4,)) for n in range(12)]
-            parts[len(columns)] = Ragged.of(strings)
-            columns.append(torch.randint(12, (words,)))
-    return Examples.prepare(of, Tokens(Ragged(torch.stack(columns, 1), heads.lengths), parts), heads, labels)
-
-
-def loss_and_gradients(parser, loss):
-    parser.zero_grad()
-    loss.backward()
-    trained = [weight for weight in parser.parameters() if weight.requires_grad]
-    return [loss.detach().cpu(), *(weight.grad.clone().cpu() for weight in trained)]
-
-
-def assert_equal(results, tolerance=1e-9):
-    for ours in results[1:]:
-        for our, first in zip(ours, results[0], strict=True):
-            torch.testing.assert_close(our, first, rtol=tolerance, atol=tolerance)
 
 
 def every_way(parser, of):
@@ -79,9 +32,6 @@ def every_way(parser, of):
     if not of.system.composes:
         along += [lambda batch: step(parser, of, batch), lambda batch: step_naively(parser, of, batch)]
     return (parser.replay, *along)
-
-
-SOME_TREES = [tree for length in (1, 2, 3, 5) for tree in projective_trees(length)[:: length * length]]
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -97,13 +47,6 @@ def test_replay_step_and_plain_python_agree(system, layers):
     losses = [transition_loss(read_sentence(parser, of, alone), alone, of) for alone in one_by_one]
     results.append(loss_and_gradients(parser, torch.stack(losses).sum()))
     assert_equal([*results, loss_and_gradients(parser, plain_loss(parser, of, prepared))])
-
-
-def plain_loss(parser, of, prepared):
-    steps = prepared.steps.unflatten()
-    rows = torch.arange(len(prepared))
-    sentences = [PlainParser(parser, of, prepared.tokens.select(row[None])) for row in rows]
-    return sum(plain.loss(own[:, 0].tolist()) for plain, own in zip(sentences, steps, strict=True))
 
 
 @pytest.mark.parametrize("rich", [False, True], ids=["words and tags", "characters, features, sentences"])

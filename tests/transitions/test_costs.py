@@ -1,0 +1,184 @@
+"""The dynamic oracles' costs against enumeration: every reachable state, every projective tree."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from plain import Configuration, inventory, projective_trees
+
+from parser.transitions.inventory import NOT_RIGHT
+from parser.transitions.oracle import DynamicOracle, gold_trees
+from parser.transitions.state import State
+from parser.treebank.ragged import Ragged
+from parser.treebank.sentence import NO_HEAD
+
+SYSTEMS = ("arc-hybrid", "arc-eager")
+MOST_WORDS = 5
+
+
+def after(configuration, name):
+    moved = copy.deepcopy(configuration)
+    moved.apply(name)
+    return moved
+
+
+def key(configuration):
+    heads = configuration.heads
+    return tuple(configuration.stack), tuple(configuration.buffer), tuple(sorted(heads.items()))
+
+
+def free_eager_moves(configuration):
+    """Arc-eager as Goldberg & Nivre 2013 have it: words may be left without heads, ROOT may have many."""
+    stack, buffer, heads = configuration.stack, configuration.buffer, configuration.heads
+    top, names = stack[-1], set()
+    if buffer:
+        names |= {"Shift", "Right-Arc" if top else "Root-Arc"}
+        if top and top not in heads:
+            names.add("Left-Arc")
+        if top in heads:
+            names.add("Reduce")
+    return names
+
+
+class Reachable:
+    """The best that can still be reached from a state, for all gold trees at once."""
+
+    def __init__(self, system, length):
+        self.system, self.trees = system, projective_trees(length)
+        self.known = {}
+
+    def best(self, configuration):
+        """[trees] Gold arcs of each tree that some way on from here has."""
+        name = key(configuration)
+        if name not in self.known:
+            heads = configuration.heads
+            own = np.array([sum(heads.get(w) == h for w, h in enumerate(tree, 1)) for tree in self.trees])
+            ways = [self.best(after(configuration, move)) for move in self.moves(configuration)]
+            self.known[name] = np.max(ways, axis=0) if ways else own
+        return self.known[name]
+
+    def moves(self, configuration):
+        if self.system == "arc-eager":
+            return free_eager_moves(configuration)
+        return set() if configuration.finished() else configuration.legal()
+
+
+def reachable_states(system, length):
+    """Every unfinished state that the parser can come to."""
+    found, waiting = {}, [Configuration(system, length)]
+    while waiting:
+        configuration = waiting.pop()
+        if key(configuration) not in found and not configuration.finished():
+            found[key(configuration)] = configuration
+            waiting += [after(configuration, move) for move in configuration.legal()]
+    return list(found.values())
+
+
+def as_state(configurations, length):
+    lengths = torch.full((len(configurations),), length)
+    state = State.initial(lengths)
+    for row, configuration in enumerate(configurations):
+        stack, heads = configuration.stack, configuration.heads
+        state.stack[row, : len(stack)] = torch.tensor(stack)
+        state.stack[row, len(stack) :] = torch.randint(length + 1, (length + 1 - len(stack),))  # stale
+        state.depth[row] = len(stack)
+        state.front[row] = length + 1 - len(configuration.buffer)
+        state.headless[row] = sum(word not in heads for word in stack if word)
+        for word, head in heads.items():
+            state.heads[row * length + word - 1] = head
+    return state
+
+
+def same_tree(tree, count):
+    return Ragged(torch.tensor(tree * count), torch.full((count,), len(tree)))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_costs_are_the_arcs_that_a_transition_makes_unreachable(system):
+    of = inventory(system).system
+    names = [transition.name for transition in of.transitions]
+    checked = 0
+    for length in range(1, MOST_WORDS + 1):
+        reachable = Reachable(system, length)
+        configurations = reachable_states(system, length)
+        state = as_state(configurations, length)
+        legal = of.legal(state)
+        expected = torch.zeros(len(configurations), len(names), len(reachable.trees), dtype=torch.long)
+        for row, configuration in enumerate(configurations):
+            assert {name for name, yes in zip(names, legal[row], strict=True) if yes} == configuration.legal()
+            for name in configuration.legal():
+                lost = reachable.best(configuration) - reachable.best(after(configuration, name))
+                expected[row, names.index(name)] = torch.from_numpy(lost)
+        for number, tree in enumerate(reachable.trees):
+            costs = of.costs(state, gold_trees(same_tree(tree, len(configurations))))
+            assert torch.equal(costs.where(legal, 0), expected[:, :, number]), (system, tree)
+            checked += int(legal.sum())
+    assert checked > 50_000
+
+
+def test_hybrid_always_has_a_transition_that_costs_nothing_and_eager_mostly():
+    shares = {}
+    for system in SYSTEMS:
+        of = inventory(system).system
+        free, total = 0, 0
+        for length in range(1, MOST_WORDS + 1):
+            configurations = reachable_states(system, length)
+            state = as_state(configurations, length)
+            legal = of.legal(state)
+            for tree in projective_trees(length):
+                costs = of.costs(state, gold_trees(same_tree(tree, len(configurations))))
+                free += int(((costs == 0) & legal).any(1).sum())
+                total += len(configurations)
+        shares[system] = free / total
+    assert shares["arc-hybrid"] == 1
+    assert 0.8 < shares["arc-eager"] < 1
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_oracle_names_least_cost_transitions_with_the_dependents_labels(system):
+    of = inventory(system)
+    tree, labels = (2, 0, 2, 3), (2, 1, 3, 2)
+    configurations = reachable_states(system, len(tree))
+    count = len(configurations)
+    state = as_state(configurations, len(tree))
+    legal = of.system.legal(state)
+    heads, gold_labels = same_tree(tree, count), same_tree(labels, count)
+    right = DynamicOracle(of, heads, gold_labels, torch.device("cpu")).right(state, legal)
+    costs = of.system.costs(state, gold_trees(heads))
+    for row, configuration in enumerate(configurations):
+        least = min(int(cost) for cost, yes in zip(costs[row], legal[row], strict=True) if yes)
+        for kind, transition in enumerate(of.system.transitions):
+            if not legal[row, kind] or costs[row, kind] > least:
+                assert right[row, kind] == NOT_RIGHT
+            elif transition.makes_arc:
+                before = dict(configuration.heads)
+                [dependent] = after(configuration, transition.name).heads.keys() - before.keys()
+                assert right[row, kind] == labels[dependent - 1]
+            else:
+                assert right[row, kind] == 0
+
+
+def test_arc_standard_has_no_dynamic_oracle():
+    of = inventory("arc-standard")
+    with pytest.raises(ValueError, match="arc-standard has no dynamic oracle"):
+        DynamicOracle(of, same_tree((0,), 1), same_tree((1,), 1), torch.device("cpu"))
+
+
+def test_along_the_gold_trajectory_the_oracles_agree():
+    """What the static oracle does is among what the dynamic one finds right."""
+    for system in SYSTEMS:
+        of = inventory(system)
+        for tree in projective_trees(5):
+            heads = Ragged(torch.tensor(tree), torch.tensor([5]))
+            labels = Ragged(torch.where(heads.values == 0, 1, 2), heads.lengths)
+            oracle = DynamicOracle(of, heads, labels, torch.device("cpu"))
+            state, gold = State.initial(heads.lengths), gold_trees(heads)
+            while not of.system.finished(state).all():
+                legal = of.system.legal(state)
+                kind = int((2 * (of.system.oracle(state, gold) & legal).int() + legal.int()).argmax(1))
+                right = oracle.right(state, legal)
+                assert right[0, kind] != NOT_RIGHT
+                of.apply(state, of.number[kind, right[0, kind]][None])
+            assert torch.equal(state.heads[:-1], heads.values)
+            assert NO_HEAD not in state.heads[:-1]
