@@ -19,14 +19,15 @@ from parser.check import describe
 from parser.config import data_path
 from parser.config_file import read_config
 from parser.evaluation.evaluate import evaluate
-from parser.evaluation.report import report
+from parser.evaluation.report import compared, report
+from parser.evaluation.significance import compare
 from parser.files import whole_file
 from parser.machine import choose_device, peak_memory, tune_process
 from parser.parsing.model import Model
 from parser.parsing.slots import SLOTS, parse_stream
 from parser.training.interruption import StoppedError
 from parser.training.loop import BEST_MODEL, train
-from parser.treebank.conllu import Roots, read_treebank, stream_sentences, with_tree
+from parser.treebank.conllu import Roots, read_treebank, stream_sentences, with_probabilities, with_tree
 
 DONE, USER_ERROR, INTERRUPTED = 0, 2, 130
 SIGNALLED = 128
@@ -93,7 +94,18 @@ def _arguments() -> argparse.ArgumentParser:
     _add_model(command)
     command.add_argument("input", metavar="IN", help="CoNLL file, may be .gz; - for standard input")
     command.add_argument("-o", "--output", default="-", metavar="OUT", help="standard output unless said")
+    command.add_argument(
+        "--scores", action="store_true", help="write the probability of each arc and its label to MISC"
+    )
     command.set_defaults(command=_parse)
+
+    command = commands.add_parser("compare", help="say whether one parser is better than another")
+    command.add_argument("first", type=Path, metavar="MODEL_A", help="folder of a trained model")
+    _add_model(command, "MODEL_B")
+    command.add_argument("treebank", metavar="FILE")
+    _add_roots(command)
+    command.add_argument("--no-punct", action="store_true", help="leave punctuation out of the scores")
+    command.set_defaults(command=_compare)
 
     command = commands.add_parser("check", help="validate treebanks and describe them")
     command.add_argument("treebanks", nargs="+", metavar="FILE")
@@ -142,8 +154,8 @@ def _add_roots(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_model(command: argparse.ArgumentParser) -> None:
-    command.add_argument("model", type=Path, metavar="MODEL", help="folder of a trained model")
+def _add_model(command: argparse.ArgumentParser, name: str = "MODEL") -> None:
+    command.add_argument("model", type=Path, metavar=name, help="folder of a trained model")
     command.add_argument(
         "--device", default="auto", help="cpu, cuda, ...; CUDA where there is one unless said"
     )
@@ -179,13 +191,28 @@ def _evaluate(options: argparse.Namespace) -> None:
     print(json.dumps(scores.as_dict()) if options.json else report(scores))
 
 
+def _compare(options: argparse.Namespace) -> None:
+    torch.set_num_threads(options.threads)
+    gold = read_treebank(options.treebank, options.roots)
+    device = choose_device(options.device)
+    models = Model.load(options.first, device), Model.load(options.model, device)
+    first, second = ([tree for _, tree in parse_stream(model, gold, options.slots)] for model in models)
+    comparison = compare(gold, first, second, punctuation=not options.no_punct)
+    print(compared(comparison, str(options.first), str(options.model)))
+
+
 def _parse(options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads)
     model = Model.load(options.model, choose_device(options.device))
     sentences = words = 0
     began = time.monotonic()
     with _open_output(options.output, options.input) as output:
-        for sentence, tree in parse_stream(model, stream_sentences(options.input, tree=False), options.slots):
+        sentences_read = stream_sentences(options.input, tree=False)
+        for sentence, tree in parse_stream(
+            model, sentences_read, options.slots, probabilities=options.scores
+        ):
+            if tree.probabilities:
+                sentence = with_probabilities(sentence, tree.probabilities)
             output.write(with_tree(sentence, tree.heads, tree.labels))
             sentences += 1
             words += len(sentence)

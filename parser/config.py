@@ -141,8 +141,7 @@ class TrainingSettings(Settings):
     clip: float = Field(5.0, gt=0)
     """Largest norm of the gradients."""
     average: float | None = Field(None, gt=0, lt=1)
-    """The model is the exponential moving average of the weights, of which each step keeps so much; 0.999 is
-    usual."""
+    """The model is the moving average of the weights, of which each step keeps so much, as 0.999."""
     unknown_probability: float = Field(0.5, ge=0, le=1)
     """How often a word that training has only once is taken for an unknown one."""
     word_dropout: float = Field(0.0, ge=0)

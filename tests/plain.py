@@ -285,17 +285,21 @@ class PlainParser:
         probabilities = self.scores().softmax(0)
         return -probabilities[sorted(wanted)].sum().log()
 
-    def parse(self) -> tuple[tuple[int, ...], list[int]]:
-        """The greedy tree and the labels' numbers."""
+    def parse(self) -> tuple[tuple[int, ...], list[int], list[float]]:
+        """The greedy tree, the labels' numbers and the probabilities of both together."""
         labels: dict[int, int] = {}
+        probabilities: dict[int, float] = {}
         while not self.configuration.finished():
-            transition = int(self.scores().argmax())
+            scores = self.scores()
+            transition = int(scores.argmax())
             before = dict(self.configuration.heads)
             self.take(transition)
             for dependent in self.configuration.heads.keys() - before.keys():
                 labels[dependent] = int(self.inventory.label[transition])
+                probabilities[dependent] = scores.softmax(0)[transition].item()
         heads = self.configuration.tree()
-        return heads, [labels[word] for word in range(1, len(heads) + 1)]
+        words = range(1, len(heads) + 1)
+        return heads, [labels[word] for word in words], [probabilities[word] for word in words]
 
 
 def inventory(system: str, labels: int = 4, composition: bool = False) -> Inventory:

@@ -45,6 +45,14 @@ def test_train_evaluate_and_parse(config_file, tmp_path, capsys):
     )
     assert "1 sentences, 2 words" in capsys.readouterr().err
 
+    assert main(["parse", model, str(bare), "-o", str(out), "--scores"]) == 0
+    misc = [line.split("\t")[-1] for line in out.read_text().splitlines() if line[:1].isdigit()]
+    assert misc[0].startswith("kept=1|ArcProbability=0.")
+    assert misc[1].startswith("ArcProbability=")
+
+    assert main(["compare", model, model, treebank]) == 0
+    assert "LAS differs by +0.00, 95 % interval +0.00 to +0.00, p = 1.0000" in capsys.readouterr().out
+
 
 def test_parse_reads_standard_input_and_writes_standard_output(run, tmp_path):
     text = (tmp_path / "tiny.conllu").read_bytes()

@@ -173,12 +173,10 @@ class Scores:
         }
 
 
-def score(
-    gold: Iterable[Sentence], trees: Iterable[tuple[Sequence[int], Sequence[str]]], punctuation: bool = True
-) -> Scores:
-    """Scores of the trees (heads, labels) of the same sentences."""
+def score(gold: Iterable[Sentence], trees: Iterable[tuple[Any, ...]], punctuation: bool = True) -> Scores:
+    """Scores of the trees (heads, labels, ...) of the same sentences."""
     scores = Scores()
-    for sentence, (heads, labels) in zip(gold, trees, strict=True):
+    for sentence, (heads, labels, *_) in zip(gold, trees, strict=True):
         scores.add(sentence, heads, labels, punctuation)
     return scores
 

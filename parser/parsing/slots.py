@@ -40,17 +40,23 @@ MOST_FRAMES = 100_000
 class Tree(NamedTuple):
     heads: tuple[int, ...]
     labels: tuple[str, ...]
+    probabilities: tuple[float, ...] | None = None
+    """Of each word's arc and label, as the parser saw it when it made the arc; None if nobody asked."""
 
 
 def parse_stream(
-    model: Model, sentences: Iterable[Sentence], slots: int = SLOTS, read_ahead: int = READ_AHEAD
+    model: Model,
+    sentences: Iterable[Sentence],
+    slots: int = SLOTS,
+    read_ahead: int = READ_AHEAD,
+    probabilities: bool = False,
 ) -> Iterator[tuple[Sentence, Tree]]:
     """Parse any number of sentences, in their order, in bounded memory.
 
     read_ahead: words that are read, and sorted by length, at a time; a longer sentence is read all the same.
     """
     for group in _groups(sentences, read_ahead):
-        yield from zip(group, parse(model, group, slots), strict=True)
+        yield from zip(group, parse(model, group, slots, probabilities), strict=True)
 
 
 def _groups(sentences: Iterable[Sentence], words: int) -> Iterator[list[Sentence]]:
@@ -66,7 +72,9 @@ def _groups(sentences: Iterable[Sentence], words: int) -> Iterator[list[Sentence
         yield group
 
 
-def parse(model: Model, sentences: Sequence[Sentence], slots: int = SLOTS) -> list[Tree]:
+def parse(
+    model: Model, sentences: Sequence[Sentence], slots: int = SLOTS, probabilities: bool = False
+) -> list[Tree]:
     """The trees of some sentences; where the device has too little memory for all, half of them at a time.
 
     Raises ValueError if it has too little for one.
@@ -74,7 +82,7 @@ def parse(model: Model, sentences: Sequence[Sentence], slots: int = SLOTS) -> li
     if not sentences:
         return []
     try:
-        return _parse_together(model, sentences, slots)
+        return _parse_together(model, sentences, slots, probabilities)
     except torch.OutOfMemoryError:
         if len(sentences) == 1:
             name, words = sentences[0].identifier, len(sentences[0])
@@ -82,15 +90,19 @@ def parse(model: Model, sentences: Sequence[Sentence], slots: int = SLOTS) -> li
             raise ValueError(message) from None
     middle = len(sentences) // 2
     tqdm.write(f"out of memory: {len(sentences)} sentences are parsed in two parts", file=sys.stderr)
-    return [*parse(model, sentences[:middle], slots), *parse(model, sentences[middle:], slots)]
+    halves = sentences[:middle], sentences[middle:]
+    return [tree for half in halves for tree in parse(model, half, slots, probabilities)]
 
 
-def _parse_together(model: Model, sentences: Sequence[Sentence], slots: int) -> list[Tree]:
+def _parse_together(
+    model: Model, sentences: Sequence[Sentence], slots: int, probabilities: bool
+) -> list[Tree]:
     # Longest first, so that no long sentence is left when the slots run empty.
     order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
     tokens = model.vocabulary.encode_tokens([sentences[number] for number in order])
+    found = torch.ones(tokens.words + 1, device=model.device) if probabilities else None
     with torch.inference_mode():
-        state = parse_tokens(model, tokens, slots)
+        state = parse_tokens(model, tokens, slots, found)
     heads = Ragged(state.heads[:-1].cpu(), tokens.lengths).unflatten()
     labels = Ragged(state.labels[:-1].cpu(), tokens.lengths).unflatten()
     name = model.vocabulary.labels.string
@@ -98,11 +110,17 @@ def _parse_together(model: Model, sentences: Sequence[Sentence], slots: int) -> 
         number: Tree(*restored(own_heads.tolist(), tuple(map(name, own_labels.tolist()))))
         for number, own_heads, own_labels in zip(order, heads, labels, strict=True)
     }
+    if found is not None:
+        for number, own in zip(order, Ragged(found[:-1].cpu(), tokens.lengths).unflatten(), strict=True):
+            trees[number] = trees[number]._replace(probabilities=tuple(own.tolist()))
     return [trees[number] for number in range(len(sentences))]
 
 
-def parse_tokens(model: Model, tokens: Tokens, slots: int) -> State:
-    """The state when all sentences are parsed; its flat tensors hold the trees."""
+def parse_tokens(model: Model, tokens: Tokens, slots: int, probabilities: Tensor | None = None) -> State:
+    """The state when all sentences are parsed; its flat tensors hold the trees.
+
+    probabilities: [words + 1], those of the arcs are written there, in the order of `State.heads`.
+    """
     inventory = model.inventory
     most_slots = max(1, MOST_FRAMES // (int(tokens.lengths.max()) + 1))
     lengths = tokens.lengths.to(model.device)
@@ -117,7 +135,10 @@ def parse_tokens(model: Model, tokens: Tokens, slots: int) -> State:
             begins = queue.refill()
             parsers.restart(begins, queue.fronts())
             for _ in range(STEPS_BETWEEN_REFILLS):
-                best = best_transitions(inventory, queue.state, parsers.scores(queue.fronts()))
+                scores = parsers.scores(queue.fronts())
+                best = best_transitions(inventory, queue.state, scores)
+                if probabilities is not None:
+                    _note_probabilities(inventory, queue.state, scores, best, probabilities)
                 top = inventory.apply(queue.state, best)
                 parsers.advance(best, queue.tops(top), queue.fronts())
 
@@ -129,6 +150,18 @@ def best_transitions(inventory: Inventory, state: State, scores: Tensor) -> Tens
     scores = scores.clamp(min=torch.finfo(scores.dtype).min)
     best = scores.masked_fill(~legal, ILLEGAL_SCORE).argmax(1)
     return best.masked_fill(inventory.system.finished(state), inventory.wait)
+
+
+def _note_probabilities(
+    inventory: Inventory, state: State, scores: Tensor, taken: Tensor, probabilities: Tensor
+) -> None:
+    """Where the transitions [batch] are about to make arcs. scores: [batch, transitions]."""
+    legal = inventory.with_labels(inventory.system.legal(state))
+    waits = taken == inventory.wait
+    every = scores.masked_fill(~legal, ILLEGAL_SCORE).softmax(1)
+    own = every.gather(1, taken.masked_fill(waits, 0)[:, None]).squeeze(1)
+    dependent = state.words().gather(0, inventory.dependent[inventory.kind[taken]][None]).squeeze(0)
+    probabilities[state.place(dependent)] = own.to(probabilities.dtype)
 
 
 class _Queue:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from parser.config import Config, data_path
 from parser.console import say
@@ -18,6 +17,7 @@ from parser.evaluation.scores import Scores
 from parser.networks.stack_parser import StackParser
 from parser.parsing.model import Model
 from parser.training import data
+from parser.training.averaging import averaged
 from parser.training.checkpoint import Progress, Training, load_checkpoint, save_checkpoint
 from parser.training.epoch import NotANumberError, epoch_metrics, mean_loss, train_epoch
 from parser.training.folder import CHECKPOINT, claimed, refuse_other_config, write_config
@@ -83,11 +83,9 @@ def _fresh(model: Model, config: Config) -> Training:
     treebanks = hash_of([data_path(config.treebank.train), data_path(config.treebank.dev)])
     vocabulary = hashlib.sha256(model.vocabulary.as_json().encode()).hexdigest()
     totals = torch.zeros(3, device=model.device)
-    averaged = None
-    if settings.average:
-        averaged = AveragedModel(model.network, multi_avg_fn=get_ema_multi_avg_fn(settings.average))
     progress = Progress(f"{treebanks}-{vocabulary}")
-    return Training(model.network, averaged, optimizer, schedule, totals, progress)
+    average = averaged(model.network, settings.average) if settings.average else None
+    return Training(model.network, average, optimizer, schedule, totals, progress)
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,6 @@ class DynamicOracle:
         """
         costs = self._costs(state, self._gold).masked_fill(~legal, NEVER)
         least = costs.min(1, keepdim=True).values
-        dependents = state.words()[self._inventory.dependent[:-1]]  # [kinds, batch]
-        labels = torch.stack([self._labels[state.place(words)] for words in dependents], dim=1)
+        words = state.words()[self._inventory.dependent[:-1]]  # [kinds, batch]
+        labels = self._labels[state.place(words)].T  # [batch, kinds]
         return torch.where((costs == least) & legal, labels, NOT_RIGHT)

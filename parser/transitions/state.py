@@ -74,7 +74,7 @@ class State:
         return torch.stack([self.top(), self.top(below=1), self.front, nowhere])
 
     def place(self, word: Tensor) -> Tensor:
-        """[batch] Places of the words [batch] in the flat tensors; the last for ROOT and the empty buffer."""
+        """[..., batch] Places of words [..., batch] in the flat tensors; the last for no word."""
         exists = (word > 0) & (word <= self.length)
         return torch.where(exists, self.base + word, len(self.heads) - 1)
 

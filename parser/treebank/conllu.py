@@ -25,6 +25,7 @@ from parser.treebank.faults import (
     ID,
     LABEL,
     LEMMA,
+    MISC,
     UPOS,
     WORD_ID,
     XPOS,
@@ -39,6 +40,7 @@ from parser.treebank.sentence import NO_HEAD, Sentence
 BYTE_ORDER_MARK = "\ufeff"
 SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(.*\S)")
 Roots = Literal["refuse", "attach-to-first"]
+ARC_PROBABILITY = "ArcProbability"
 ENHANCED_ARC = re.compile(r"[0-9.]+:")
 
 
@@ -206,6 +208,23 @@ def read_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:
     if not sentences:
         raise TreebankError(path, [Fault(1, "-", "the file holds no sentence")])
     return sentences
+
+
+def with_probabilities(sentence: Sentence, probabilities: Sequence[float]) -> Sentence:
+    """The sentence with `ArcProbability=...` in MISC, in the place of what stood there under that name."""
+    lines = list(sentence.lines)
+    for place, probability in zip(sentence.word_lines, probabilities, strict=True):
+        content = lines[place].rstrip("\r\n")
+        line_end = lines[place][len(content) :]
+        columns = content.split("\t")
+        others = [
+            part
+            for part in columns[MISC].split("|")
+            if part != "_" and not part.startswith(f"{ARC_PROBABILITY}=")
+        ]
+        columns[MISC] = "|".join([*others, f"{ARC_PROBABILITY}={probability:.4f}"])
+        lines[place] = "\t".join(columns) + line_end
+    return replace(sentence, lines=tuple(lines))
 
 
 def with_tree(sentence: Sentence, heads: Sequence[int], labels: Sequence[str]) -> str:

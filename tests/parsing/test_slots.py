@@ -23,7 +23,7 @@ TRAIN = [
 ]
 
 
-def model(system="arc-hybrid", scale=0.8, dtype=torch.float32, device="cpu"):
+def model(system="arc-hybrid", scale=0.8, dtype=torch.float32, device="cpu", composition=False):
     settings = ParserSettings(
         system=system,
         network=NetworkSettings(
@@ -34,6 +34,7 @@ def model(system="arc-hybrid", scale=0.8, dtype=torch.float32, device="cpu"):
             layers=2,
             action_size=4,
             dropout=0.3,
+            composition=composition,
         ),
     )
     built = Model.build(settings, Vocabulary.build(TRAIN, ["form", "upos"]), torch.device(device))
@@ -50,17 +51,19 @@ def words(length):
 LENGTHS = [5, 1, 17, 3, 2, 2, 40, 9, 1, 6]
 
 
+@pytest.mark.parametrize("composition", [False, True])
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("slot_count", [1, 3, 64])
-def test_slots_give_the_trees_of_a_plain_greedy_parser(system, slot_count):
-    parser = model(system, dtype=torch.double)
+def test_slots_give_the_trees_of_a_plain_greedy_parser(system, slot_count, composition):
+    parser = model(system, dtype=torch.double, composition=composition)
     sentences = [words(length) for length in LENGTHS]
-    for one, tree in zip(sentences, parse(parser, sentences, slot_count), strict=True):
+    for one, tree in zip(sentences, parse(parser, sentences, slot_count, probabilities=True), strict=True):
         tokens = parser.vocabulary.encode_tokens([one])
         with torch.no_grad():
-            heads, labels = PlainParser(parser.network, parser.inventory, tokens).parse()
+            heads, labels, probabilities = PlainParser(parser.network, parser.inventory, tokens).parse()
         assert tree.heads == heads
         assert tree.labels == tuple(map(parser.vocabulary.labels.string, labels))
+        assert tree.probabilities == pytest.approx(probabilities, rel=1e-5)
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

@@ -21,6 +21,14 @@ from parser.training.interruption import StoppedError
 from parser.training.loop import train
 
 CPU = torch.device("cpu")
+RICH = [
+    "training.average=0.9",
+    "training.exploration={from_epoch: 3, probability: 0.5}",
+    "training.word_dropout=0.5",
+    "parser.network.composition=true",
+    "parser.network.characters={size: 4, filters: 4}",
+    "parser.network.sentence={hidden_size: 8, layers: 2}",
+]
 LONG = ["training.epochs=12", "parser.network.dropout=0.3", "training.learning_rate.warmup_epochs=2"]
 
 
@@ -123,8 +131,9 @@ def test_words_in_another_order_are_refused(config_file, tmp_path):
         train(config, tmp_path / "run", CPU, resume=True)
 
 
-def test_a_run_that_is_stopped_at_any_batch_goes_on(config_file, tmp_path, monkeypatch):
-    config = read_config(config_file, LONG)
+@pytest.mark.parametrize("changes", [LONG, [*LONG, *RICH]], ids=["plain", "with everything"])
+def test_a_run_that_is_stopped_at_any_batch_goes_on(config_file, tmp_path, monkeypatch, changes):
+    config = read_config(config_file, changes)
     replays, stops = 0, set()
 
     def replay_and_signal(network, batch, replay=StackParser.replay):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.treebank.conllu import open_text, read_treebank, stream_sentences, with_tree
+from parser.treebank.conllu import open_text, read_treebank, stream_sentences, with_probabilities, with_tree
 from parser.treebank.faults import SHOWN_FAULTS, TreebankError
 
 RICH = (
@@ -98,6 +98,18 @@ def test_writes_head_and_label_and_drops_enhanced_arcs_that_changed(tmp_path):
     assert lines[4] == "1\tDo\tdo\tAUX\tVB\tMood=Imp\t2\taux\t_\t_"
     assert lines[5] == "2\tn't\tnot\tPART\tRB\t_\t3\tadvmod\t3:advmod\t_"
     assert lines[6].startswith("2.1\tyou")
+
+
+def test_probabilities_go_to_misc_once(tmp_path):
+    path = tmp_path / "some.conllu"
+    path.write_text("1\ta\ta\tX\tX\t_\t0\troot\t_\tA=1|B=2\r\n2\tb\tb\tX\tX\t_\t1\tobj\t_\t_\n\n", newline="")
+    [sentence] = stream_sentences(str(path))
+    once = with_probabilities(sentence, [0.25, 1.0])
+    assert [line.split("\t")[-1] for line in once.lines[:2]] == [
+        "A=1|B=2|ArcProbability=0.2500\r\n",
+        "ArcProbability=1.0000\n",
+    ]
+    assert with_probabilities(once, [0.25, 1.0]) == once
 
 
 def test_keeps_the_projective_heads_of_conll_x(tmp_path):

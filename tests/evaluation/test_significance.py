@@ -1,0 +1,64 @@
+"""The paired bootstrap: what chance does, and what it does not."""
+
+import numpy as np
+import pytest
+from plain import sentence
+
+from parser.evaluation.report import compared
+from parser.evaluation.significance import compare
+from parser.parsing.slots import Tree
+
+GOLD = [sentence((2, 0, 2, 3), labels=["det", "root", "obj", "det"]) for _ in range(200)]
+RIGHT = Tree((2, 0, 2, 3), ("det", "root", "obj", "det"))
+WRONG = Tree((2, 0, 2, 2), ("det", "root", "nsubj", "det"))
+
+
+def trees(wrong):
+    """A parser that is wrong in so many sentences, spread evenly."""
+    places = set(np.linspace(0, len(GOLD) - 1, wrong).round().astype(int).tolist()) if wrong else set()
+    return [WRONG if place in places else RIGHT for place in range(len(GOLD))]
+
+
+def test_equal_parsers():
+    comparison = compare(GOLD, trees(20), trees(20))
+    assert comparison.difference == 0
+    assert comparison.interval == (0, 0)
+    assert comparison.p_value == 1
+
+
+def test_a_difference_that_is_hardly_chance():
+    comparison = compare(GOLD, trees(60), trees(0))
+    assert comparison.difference == pytest.approx(100 * 60 * 2 / 800)
+    assert comparison.interval[0] > 0
+    assert comparison.p_value < 0.001
+    other_way = compare(GOLD, trees(0), trees(60))
+    assert other_way.interval == pytest.approx(tuple(-bound for bound in reversed(comparison.interval)))
+
+
+def test_a_difference_that_may_be_chance():
+    """Of 41 sentences in which the two differ the second is right in 22."""
+    first = [WRONG] * 22 + [RIGHT] * 178
+    second = [RIGHT] * 22 + [WRONG] * 19 + [RIGHT] * 159
+    comparison = compare(GOLD, first, second)
+    low, high = comparison.interval
+    assert low < 0 < comparison.difference < high
+    # The sum of 41 signs, 3, has a standard deviation of 6.4.
+    assert comparison.p_value == pytest.approx(0.64, abs=0.06)
+
+
+def test_the_interval_is_that_of_the_normal_distribution_where_there_are_many_sentences():
+    gained = 2 * 60 / 200
+    deviation = np.sqrt((60 * (2 - gained) ** 2 + 140 * gained**2) / 200 / 200)
+    comparison = compare(GOLD, trees(60), trees(0))
+    expected = [100 * (gained + side * 1.96 * deviation) / 4 for side in (-1, 1)]
+    assert comparison.interval == pytest.approx(expected, rel=0.03)
+
+
+def test_what_is_printed():
+    text = compared(compare(GOLD, trees(60), trees(0)), "old", "new")
+    assert "LAS differs by +15.00, 95 % interval +11." in text
+    assert "p = 0.0001" in text
+    assert "  obj             of 200                    70.00 100.00  +30.00    +60" in text
+    assert "  det             of 400" in text
+    assert "  root            of 200                   100.00 100.00   +0.00     +0" in text
+    assert text.count("root") == 1  # in no list of what differs
