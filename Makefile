@@ -2,6 +2,7 @@
 # make evaluate MODEL=… TREEBANK=…              scores it
 # make parse MODEL=… IN=… OUT=…                 writes trees
 # make speed CONFIG=configs/speed/quick.yaml    measures batching methods side by side
+# make table CONFIG=configs/tables/….yaml       trains many parsers and writes a table
 # make plots RUN=runs/speed/quick               draws them again
 # make test                                     runs the tests
 # PYTHON=python3 uses an interpreter that has everything, and installs nothing.
@@ -17,7 +18,7 @@ CONFIG ?= configs/quickstart.yaml
 IN ?= -
 OUT ?= -
 
-.PHONY: setup train evaluate parse speed plots test test-slow fuzz data test-gpu check
+.PHONY: setup train evaluate parse table speed plots test test-slow fuzz data test-gpu check
 
 setup: $(READY)
 
@@ -34,6 +35,10 @@ evaluate: $(READY)
 
 parse: $(READY)
 	@$(PYTHON) -m parser parse "$(MODEL)" "$(IN)" -o "$(OUT)" $(ARGUMENTS)
+
+table: CONFIG = configs/tables/batch-size.yaml
+table: $(READY)
+	$(PYTHON) -m parser table "$(CONFIG)" $(ARGUMENTS)
 
 speed: CONFIG = configs/speed/quick.yaml
 speed: $(READY)

@@ -27,6 +27,7 @@ from parser.parsing.model import Model
 from parser.parsing.slots import SLOTS, parse_stream
 from parser.training.interruption import StoppedError
 from parser.training.loop import BEST_MODEL, train
+from parser.training.result import write_result
 from parser.treebank.conllu import Roots, read_treebank, stream_sentences, with_probabilities, with_tree
 
 DONE, USER_ERROR, INTERRUPTED = 0, 2, 130
@@ -112,6 +113,13 @@ def _arguments() -> argparse.ArgumentParser:
     _add_roots(command)
     command.set_defaults(command=_check)
 
+    command = commands.add_parser("table", help="train what a table asks for, and write it")
+    command.add_argument("config", type=Path, metavar="CONFIG", help="YAML file, as those in configs/tables/")
+    command.add_argument(
+        "--run", type=Path, help="folder; runs/tables/NAME for configs/tables/NAME.yaml unless said"
+    )
+    command.set_defaults(command=_table)
+
     command = commands.add_parser("speed", help="measure batching methods side by side, as a config says")
     command.add_argument("config", type=Path, metavar="CONFIG", help="YAML file, as those in configs/speed/")
     command.add_argument(
@@ -175,11 +183,12 @@ def _train(options: argparse.Namespace) -> None:
         test = read_treebank(data_path(config.treebank.test), config.treebank.roots)
     began = time.monotonic()
     scores = train(config, run, device, options.resume)
+    test_scores = evaluate(Model.load(run / BEST_MODEL, device), test) if test else None
+    write_result(run, scores, test_scores)
     print(f"\nbest model: {run / BEST_MODEL}, trained in {time.monotonic() - began:.0f} s on {device}")
     print(f"dev   UAS {scores.uas:.2f}  LAS {scores.las:.2f}")
-    if test:
-        scores = evaluate(Model.load(run / BEST_MODEL, device), test)
-        print(f"test  UAS {scores.uas:.2f}  LAS {scores.las:.2f}")
+    if test_scores:
+        print(f"test  UAS {test_scores.uas:.2f}  LAS {test_scores.las:.2f}")
     print(f"peak memory {peak_memory(device)}")
 
 
@@ -252,8 +261,14 @@ def _check(options: argparse.Namespace) -> None:
         raise ValueError("\n".join(failures))
 
 
+def _table(options: argparse.Namespace) -> None:
+    from parser.tables import commands  # takes half a second, which the other commands need not wait
+
+    commands.make_table(options.config, options.run or Path("runs") / "tables" / options.config.stem)
+
+
 def _speed(options: argparse.Namespace) -> None:
-    from parser.speed import commands  # takes half a second, which the other commands need not wait
+    from parser.speed import commands  # as above
 
     folder = options.run or Path("runs") / "speed" / options.config.stem
     commands.speed(options.config, options.overrides, folder, options.only, options.ratio)

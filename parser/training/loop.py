@@ -129,6 +129,7 @@ class _Run:
 
     def _look_at_dev(self) -> None:
         progress, settings = self.training.progress, self.config.training
+        began = time.monotonic()
         metrics = epoch_metrics(self.training, settings, self.loaded.train)
         model = self._result()
         dev_loss = mean_loss(model, self.loaded.dev)
@@ -139,7 +140,8 @@ class _Run:
             )
         scores = evaluate(model, self.loaded.dev_sentences)
         self.training.schedule.after_epoch(progress.epoch, dev_loss)
-        of_dev = {"dev_loss": dev_loss, "dev_las": scores.las, "dev_uas": scores.uas}
+        seconds = progress.seconds + time.monotonic() - began
+        of_dev = {"dev_loss": dev_loss, "dev_las": scores.las, "dev_uas": scores.uas, "seconds": seconds}
         progress.metrics_size = self.record.write(progress.epoch, {**metrics, **of_dev})
         improved = scores.las > progress.best.las or not progress.best_epoch
         line = _epoch_line(progress.epoch, metrics, dev_loss, scores)

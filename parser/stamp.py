@@ -1,0 +1,59 @@
+"""When, where and with what something was measured."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from datetime import datetime, timezone
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import parser
+
+
+def stamp() -> dict[str, Any]:
+    """To be kept with a measurement, as JSON can hold it."""
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return {"date": now, "commit": _commit(), "versions": _versions(), "machine": machine()}
+
+
+@cache
+def machine() -> dict[str, Any]:
+    """The processors, by their names."""
+    gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    capability = torch.backends.cpu.get_cpu_capability()
+    return {"cpu": _cpu_name(), "vectors": capability, "cores": os.cpu_count(), "gpus": gpus}
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+@cache
+def _versions() -> dict[str, str | None]:
+    return {
+        "parser": parser.__version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "cuda": torch.version.cuda,
+    }
+
+
+@cache
+def _commit() -> str | None:
+    """Of the source that runs, marked where it was changed since; None outside a git checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40", "--dirty"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()

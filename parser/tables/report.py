@@ -1,0 +1,173 @@
+"""A table of runs and its plots, as Markdown and as one HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from parser.speed.document import PLOTS, Heading, Part, Picture, Table, as_html, as_markdown
+from parser.speed.figures import HEIGHT, PLAIN, WIDTH, look_of, svg
+from parser.tables.runs import Job, Row
+from parser.tables.settings import PlotSettings, TableConfig
+
+MARKDOWN, HTML = "report.md", "report.html"
+MINUTE = 60.0
+Rows = dict[str, list[Row]]
+"""Each row's runs, one for each seed, by the row's name."""
+
+
+def write_table(table: TableConfig, done: dict[Job, Row], folder: Path) -> Path:
+    """Write report.md, plots/ and report.html for what is done so far; returns the first's path."""
+    rows: Rows = {name: [] for name in table.rows}
+    for job, row in done.items():
+        rows[job.name].append(row)
+    rows = {name: own for name, own in rows.items() if own}
+    parts: list[Part] = [Heading(1, table.title), *_about(table, rows), _table(table, rows)]
+    if table.plot:
+        parts.append(Picture("test-las", _over(table.plot, rows)))
+    parts.append(Picture("time", _over_time(table, rows)))
+    (folder / PLOTS).mkdir(parents=True, exist_ok=True)
+    for part in parts:
+        if isinstance(part, Picture):
+            (folder / PLOTS / f"{part.name}.svg").write_text(part.svg, encoding="utf-8")
+    (folder / HTML).write_text(as_html(table.title, parts), encoding="utf-8")
+    (folder / MARKDOWN).write_text(as_markdown(parts), encoding="utf-8")
+    return folder / MARKDOWN
+
+
+def _about(table: TableConfig, rows: Rows) -> list[Part]:
+    runs = [run for own in rows.values() for run in own]
+    machines = sorted({run["machine"]["cpu"] for run in runs})
+    commits = sorted({run["commit"] or "unknown" for run in runs})
+    together = f"{table.together} at the same time" if table.together > 1 else "one after the other"
+    text = (
+        f"Every row is `{table.base}` with some settings changed; {sum(map(len, rows.values()))} runs, "
+        f"{together}, on {', '.join(machines) or 'no machine yet'}; commits {', '.join(commits)}. Scores are "
+        "those of the epoch with the best dev LAS; of several seeds the mean, and in brackets the lowest and "
+        "the highest. Minutes are of training and of looking at dev."
+    )
+    missing = [
+        name for name in table.rows if len(rows.get(name, [])) < (table.rows[name].seeds or table.seeds)
+    ]
+    return [text, *([f"Not yet whole: {', '.join(missing)}."] if missing else [])]
+
+
+def _table(table: TableConfig, rows: Rows) -> Table:
+    columns: dict[str, Callable[[list[Row]], str]] = {
+        "dev UAS": lambda own: _score(own, "dev", "uas"),
+        "dev LAS": lambda own: _score(own, "dev", "las"),
+        "test UAS": lambda own: _score(own, "test", "uas"),
+        "test LAS": lambda own: _score(own, "test", "las"),
+    }
+    if table.baseline in rows:
+        base = rows[table.baseline]
+        columns[f"test LAS beside {table.baseline}"] = lambda own: _beside(own, base)
+    if any(run["test"] and run["test"]["crossing_arcs"] for own in rows.values() for run in own):
+        columns["crossing arcs"] = lambda own: _score(own, "test", "crossing_recall")
+    columns |= {
+        "best epoch": lambda own: _range([run["best_epoch"] for run in own], "{:.0f}"),
+        "epochs": lambda own: _range([run["epochs"] for run in own], "{:.0f}"),
+        "minutes": lambda own: _range([run["seconds"] / MINUTE for run in own], "{:.1f}"),
+    }
+    if table.target is not None:
+        target = table.target
+        columns[f"to dev LAS {target:g}"] = lambda own: _time_to(own, target)
+    lines = [[name, *(cell(own) for cell in columns.values())] for name, own in rows.items()]
+    return Table(["", *columns], lines)
+
+
+def _score(runs: Sequence[Row], split: str, measure: str) -> str:
+    return _range([run[split][measure] for run in runs if run[split]], "{:.2f}")
+
+
+def _range(values: Sequence[float], form: str) -> str:
+    """Their mean, and if they differ the lowest and the highest."""
+    if not values:
+        return ""
+    mean = form.format(sum(values) / len(values))
+    low, high = (form.format(bound(values)) for bound in (min, max))
+    return mean if low == high else f"{mean} ({low}, {high})"
+
+
+def _beside(runs: Sequence[Row], base: Sequence[Row]) -> str:
+    mine, theirs = ([run["test"]["las"] for run in own if run["test"]] for own in (runs, base))
+    if runs is base or not mine or not theirs:
+        return ""
+    return f"{sum(mine) / len(mine) - sum(theirs) / len(theirs):+.2f}"
+
+
+def _time_to(runs: Sequence[Row], target: float) -> str:
+    """Minutes; `never` if a run did not come there."""
+    times = []
+    for run in runs:
+        reached = [time for time, las in _progress(run) if las >= target]
+        if not reached:
+            return "never"
+        times.append(reached[0])
+    return _range(times, "{:.1f}")
+
+
+def _progress(run: Row) -> list[tuple[float, float]]:
+    """Minutes and dev LAS at the end of each epoch."""
+    minutes = accumulate(epoch["seconds"] / MINUTE for epoch in run["curve"])
+    return [(time, epoch["dev_las"]) for time, epoch in zip(minutes, run["curve"], strict=True)]
+
+
+def _over(plot: PlotSettings, rows: Rows) -> str:
+    figure, axes = _figure()
+    lines: dict[Any, dict[float, list[float]]] = {}
+    for run in (run for own in rows.values() for run in own if run["test"]):
+        x, line = (_value(run["config"], key) for key in (plot.x, plot.lines))
+        lines.setdefault(line, {}).setdefault(x, []).append(run["test"]["las"])
+    for number, (line, points) in enumerate(lines.items()):
+        places = sorted(points)
+        means = [sum(points[x]) / len(points[x]) for x in places]
+        below = [mean - min(points[x]) for mean, x in zip(means, places, strict=True)]
+        above = [max(points[x]) - mean for mean, x in zip(means, places, strict=True)]
+        name = f"{plot.lines.rsplit('.', 1)[-1]} {line}".replace("_", " ")
+        axes.errorbar(places, means, [below, above], label=name, markersize=5, capsize=2, **look_of(number))
+    every = sorted({x for points in lines.values() for x in points})
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_locator(FixedLocator(every))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(PLAIN)
+    axes.set_xlabel(plot.x.rsplit(".", 1)[-1].replace("_", " "))
+    axes.set_ylabel("test LAS")
+    axes.legend(fontsize=8)
+    return svg(figure)
+
+
+def _over_time(table: TableConfig, rows: Rows) -> str:
+    figure, axes = _figure()
+    for number, (name, own) in enumerate(rows.items()):
+        minutes, las = zip(*_progress(own[0]), strict=True)
+        axes.plot(minutes, las, label=name, markersize=3, **look_of(number))
+    best = max((las for own in rows.values() for _, las in _progress(own[0])), default=100.0)
+    axes.set_ylim(best - 15, best + 0.5)  # the first epochs are of no interest
+    if table.target is not None:
+        axes.axhline(table.target, color="0.5", linewidth=1)
+    axes.set_xlabel("minutes")
+    axes.set_ylabel("dev LAS")
+    axes.legend(fontsize=7)
+    return svg(figure)
+
+
+def _figure() -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+    axes = figure.add_subplot()
+    axes.grid(True, color="0.9")
+    return figure, axes
+
+
+def _value(config: dict[str, Any], key: str) -> Any:
+    """Of a key as "training.batch_size"."""
+    value: Any = config
+    for part in key.split("."):
+        value = value[part]
+    return value

@@ -1,0 +1,33 @@
+"""What a finished run leaves for other programs: scores and times, in one file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from parser.evaluation.scores import Scores
+from parser.files import replace_file
+from parser.training.folder import METRICS
+
+RESULT = "result.json"
+
+
+def write_result(run: Path, dev: Scores, test: Scores | None) -> None:
+    """dev: of the best model; test: of the same, if there is such a treebank."""
+    epochs = [json.loads(line) for line in (run / METRICS).read_text(encoding="utf-8").splitlines()]
+    best = max(epochs, key=lambda epoch: epoch["dev_las"])
+    result = {
+        "epochs": len(epochs),
+        "best_epoch": best["epoch"],
+        "seconds": sum(epoch["seconds"] for epoch in epochs),
+        "dev": dev.as_dict(),
+        "test": test and test.as_dict(),
+    }
+    replace_file(run / RESULT, (json.dumps(result, indent=2) + "\n").encode())
+
+
+def read_result(run: Path) -> dict[str, Any]:
+    """As it was written. Raises FileNotFoundError."""
+    result: dict[str, Any] = json.loads((run / RESULT).read_text(encoding="utf-8"))
+    return result
