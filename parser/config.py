@@ -72,6 +72,9 @@ class NetworkSettings(Settings):
     """Whether the words' vectors are read by a bidirectional LSTM first."""
     composition: bool = False
     """Whether a head and its dependent become one vector, as Dyer et al. 2015 have it."""
+    shows_words: bool = False
+    """Whether the scores see the vectors of the two words on top of the stack and of the buffer's front
+    themselves, as in Kiperwasser & Goldberg 2016, and not only the LSTMs over these."""
     hidden_size: int = Field(200, gt=0)
     """Of the LSTMs of stack, buffer and history, and of the layer that joins them."""
     layers: int = Field(2, gt=0, le=100)

@@ -206,6 +206,11 @@ class PlainParser:
         joined = (
             network.from_stack(stack_top) + network.from_buffer(buffer) + network.from_history(history_top)
         )
+        if network.from_words:
+            below = self.vectors[-2] if len(self.vectors) > 1 else self.vectors[-1]
+            shown = (self.vectors[-1], below, self.front)
+            for vector, weight in zip(shown, network.from_words.weight.chunk(3), strict=True):
+                joined = joined + weight @ vector
         scores = network.scores(F.relu(joined))
         return scores.masked_fill(~self.legal(), float("-inf"))
 

@@ -16,6 +16,7 @@ RICH = {
     "tag_sizes": {"upos": 3, "feats": 4},
     "characters": CharacterSettings(size=3, filters=2, widths=(1, 2, 5)),
     "sentence": SentenceSettings(hidden_size=3, layers=2),
+    "shows_words": True,
 }
 
 

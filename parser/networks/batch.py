@@ -67,6 +67,8 @@ class Batch:
     """[S] Position in running order of the node on top before the step."""
     top_vector: Tensor
     """[S] Row of the table that is on top after the step."""
+    shown: Tensor
+    """[S, 3] Rows of the table on top, below that (or ROOT) and at the buffer's front, before it."""
     front: Tensor
     """[S] The word at the buffer's front before the step, its number in its sentence."""
     buffer_row: Tensor

@@ -49,7 +49,11 @@ class ComposingStepper:
         """[batch, transitions]"""
         network = self._network
         buffer = network.read(network.from_buffer, stack_lstm.output(network.buffer, self._states))
-        state, _ = self._split(self.stack.top())
+        state, top = self._split(self.stack.top())
+        if network.from_words:
+            _, below = self._split(self.stack.previous(1))
+            below = torch.where(self.stack.pointer[:, None] == 1, top, below)  # ROOT alone
+            buffer = buffer + network.show_words(top, below, self._vectors)
         return network.score_states(state, buffer, self._history)
 
     def advance(

@@ -89,6 +89,8 @@ class Examples:
         sentence, sentence_of_node = steps.row_of_element(), nodes.row_of_element()
         forest = Forest.of(torch.where(parent >= 0, parent + nodes.offsets[sentence_of_node], -1), depth)
         table = _Table(tokens, self.composed.select(rows))
+        top = top_node + nodes.offsets[sentence]
+        below = parent[top].clamp(min=0) + nodes.offsets[sentence]
         step, sentence_of_word = steps.place_in_row(), tokens.numbers.row_of_element()
         goes_on = step + 1 < steps.lengths[sentence]
         buffers, histories = Padding.of(lengths + 1, group), Padding.of(steps.lengths, group)
@@ -118,8 +120,12 @@ class Examples:
             legal=self.legal.select(rows).values,
             right=self.right.select(rows).values,
             step=histories.row(step, sentence),
-            top_node=forest.position[top_node + nodes.offsets[sentence]],
+            top_node=forest.position[top],
             top_vector=table.row(top_vector, sentence),
+            shown=torch.stack(
+                [table.row(of, sentence) for of in (node_vector[top], node_vector[below], front_vector)],
+                dim=1,
+            ),
             front=front,
             buffer_row=buffer_row,
             compositions=compositions,

@@ -13,7 +13,7 @@ from parser.config import ExplorationSettings
 from parser.networks.examples import Examples
 from parser.networks.loss import ILLEGAL_SCORE
 from parser.networks.stack_parser import StackParser
-from parser.networks.walk import walk
+from parser.networks.walk import Standing, walk
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import DynamicOracle
 from parser.transitions.state import State
@@ -39,21 +39,24 @@ def explored(
     heads, labels = (Ragged(column, gold.lengths) for column in gold.values.unbind(1))
     oracle = DynamicOracle(inventory, heads, labels, device)
     state = State.initial(gold.lengths.to(device))
-    first_front = state.base + 1 + torch.arange(len(rows), device=device)
-    parsers = walk(network, inventory, tokens, first_front)
+    sentence = torch.arange(len(rows), device=device)
+
+    def standing() -> Standing:
+        words = state.words()[:2]
+        top, below = torch.where(words > 0, state.base + words, tokens.words)
+        return Standing(top, below, state.base + state.front + sentence)
+
+    parsers = walk(network, inventory, tokens, standing())
     parsers.reserve(int(gold.lengths.max()) + 1)
-    fronts, taken = first_front, None
+    taken = None
 
     def choose(state: State, legal: Tensor) -> tuple[Tensor, Tensor]:
-        nonlocal fronts, taken
+        nonlocal taken
+        here = standing()
         if taken is not None:
-            top = state.top()
-            tops = torch.where(top > 0, state.base + top, tokens.words)
-            fronts = first_front + state.front - 1
-            parsers.advance(taken, tops, fronts)
-        scores = parsers.scores(fronts)
+            parsers.advance(taken, here)
         right = oracle.right(state, legal)
-        taken = _chosen(scores, inventory.with_labels(legal), right, inventory, settings)
+        taken = _chosen(parsers.scores(here), inventory.with_labels(legal), right, inventory, settings)
         taken = taken.masked_fill(inventory.system.finished(state), inventory.wait)
         return taken, right
 

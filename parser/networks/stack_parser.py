@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -19,6 +20,9 @@ from parser.networks.batch import Batch
 from parser.networks.composition import Composition
 from parser.networks.dropout import dropout
 from parser.networks.token_encoder import TokenEncoder
+
+SHOWN = 3
+"""Words that the scores may see: on top of the stack, below that, at the front of the buffer."""
 
 
 class StackParser(nn.Module):
@@ -43,6 +47,9 @@ class StackParser(nn.Module):
         self.from_stack = nn.Linear(settings.hidden_size, settings.hidden_size)
         self.from_buffer = nn.Linear(settings.hidden_size, settings.hidden_size, bias=False)
         self.from_history = nn.Linear(settings.hidden_size, settings.hidden_size, bias=False)
+        self.from_words = None
+        if settings.shows_words:
+            self.from_words = nn.Linear(self.tokens.size, SHOWN * settings.hidden_size, bias=False)
         self.scores = nn.Linear(settings.hidden_size, transitions)
         self.dropout = settings.dropout
 
@@ -60,7 +67,19 @@ class StackParser(nn.Module):
             + self._read_any_buffer(table, batch).index_select(0, batch.buffer_row)
             + self.read(self.from_history, history.index_select(0, batch.step))
         )
+        if self.from_words:
+            # [rows, SHOWN * hidden] -> [rows * SHOWN, hidden]: what each vector shows in each place
+            shown = self.read(self.from_words, table).view(-1, self.from_words.out_features // SHOWN)
+            places = SHOWN * batch.shown + torch.arange(SHOWN, device=shown.device)
+            joined = joined + F.embedding_bag(places, shown, mode="sum")
         return self.score(joined)
+
+    def show_words(self, top: Tensor, below: Tensor, front: Tensor) -> Tensor:
+        """[batch, hidden] What vectors [batch, token] in these places show to the scores."""
+        assert self.from_words is not None
+        weights = self.from_words.weight.chunk(SHOWN)
+        vectors = (dropout(vector, self.dropout, self.training) for vector in (top, below, front))
+        return sum(map(linear, vectors, weights), torch.zeros((), device=top.device))
 
     def _read_any_buffer(self, table: Tensor, batch: Batch) -> Tensor:
         """[rows, hidden] What the buffers show: for each front, and for what replaces it."""

@@ -1,14 +1,13 @@
 """Parsers that go through sentences of which only the words are known, a transition at a time.
 
 All that does not depend on the transitions is computed before the first. Who walks says where each parser
-stands by rows: `tops`, of the table of vectors (words, ROOT, the buffer's end), and `fronts`, of the fronts
-of all sentences, each of which has one more than it has words, for the empty buffer.
+stands, by rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -17,14 +16,26 @@ from parser.networks import stack_lstm
 from parser.networks.batch import Batch
 from parser.networks.composing_stepper import ComposingStepper
 from parser.networks.examples import buffer_tokens
-from parser.networks.stack_parser import StackParser
+from parser.networks.stack_parser import SHOWN, StackParser
 from parser.networks.stepper import Stepper, by_step
 from parser.transitions.inventory import Inventory
 from parser.treebank.batches import cut_by_words
+from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 
 ENCODED_TOGETHER = 2_000
 """Words, padding included, whose buffers are encoded at a time."""
+
+
+class Standing(NamedTuple):
+    """Where parsers stand: tensors [batch]."""
+
+    top: Tensor
+    """Row, in the table of vectors (words, ROOT, the buffer's end), of the word on top of the stack."""
+    below: Tensor
+    """The same of the word below, ROOT if there is none."""
+    front: Tensor
+    """Row of the buffer's front among all sentences': each has one more than words, for the empty buffer."""
 
 
 class Walk(Protocol):
@@ -33,21 +44,21 @@ class Walk(Protocol):
     def reserve(self, depth: int) -> None:
         """Make room for stacks of `depth` vectors."""
 
-    def restart(self, which: Tensor, fronts: Tensor) -> None:
-        """Let the parsers where `which` [batch] is True begin anew; fronts: [batch]."""
+    def restart(self, which: Tensor, standing: Standing) -> None:
+        """Let the parsers where `which` [batch] is True begin anew."""
 
-    def scores(self, fronts: Tensor) -> Tensor:
-        """[batch, transitions] fronts: [batch]"""
+    def scores(self, standing: Standing) -> Tensor:
+        """[batch, transitions]"""
 
-    def advance(self, transitions: Tensor, tops: Tensor, fronts: Tensor) -> None:
-        """Take the transitions [batch]; tops, fronts: [batch], afterwards."""
+    def advance(self, transitions: Tensor, standing: Standing) -> None:
+        """Take the transitions [batch]; standing: afterwards."""
 
 
-def walk(network: StackParser, inventory: Inventory, tokens: Tokens, fronts: Tensor) -> Walk:
-    """Parsers that stand before words of some sentences. fronts: [batch], one for each."""
+def walk(network: StackParser, inventory: Inventory, tokens: Tokens, standing: Standing) -> Walk:
+    """Parsers that stand before the first words of some of the sentences."""
     table = network.tokens(tokens)  # [W + 2, token]
     kind = ComposingWalk if inventory.system.composes else PlainWalk
-    return kind(network, inventory, table, tokens, fronts)
+    return kind(network, inventory, table, tokens, standing.front)
 
 
 def walk_along(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
@@ -55,15 +66,20 @@ def walk_along(network: StackParser, inventory: Inventory, batch: Batch) -> Tens
     lengths = batch.tokens.lengths.to(batch.transitions.device)
     sentence = torch.arange(len(lengths), device=lengths.device)
     first = lengths.cumsum(0) - lengths + sentence  # each sentence's first front
-    front = first[:, None].T + by_step(batch, batch.front, 1) - 1  # [steps, sentences]
-    own = walk(network, inventory, batch.tokens, first)
-    own.reserve(len(batch.forest.levels))
+    fronts = first[:, None].T + by_step(batch, batch.front, 1) - 1  # [steps, sentences]
+    root = batch.tokens.words
+    tops, belows = (by_step(batch, rows, root) for rows in batch.shown[:, :2].unbind(1))
     transitions = by_step(batch, batch.transitions, inventory.wait)
-    tops = by_step(batch, batch.top_vector, batch.tokens.words)
+    tops_after = by_step(batch, batch.top_vector, root)
+    own = walk(network, inventory, batch.tokens, Standing(tops[0], belows[0], fronts[0]))
+    own.reserve(len(batch.forest.levels))
     scores = []
-    for taken, top, before in zip(transitions, tops, front, strict=True):
-        scores.append(own.scores(before))
-        own.advance(taken, top, before + inventory.front_move[inventory.kind[taken]])
+    for taken, top, below, front, top_after in zip(
+        transitions, tops, belows, fronts, tops_after, strict=True
+    ):
+        scores.append(own.scores(Standing(top, below, front)))
+        front_after = front + inventory.front_move[inventory.kind[taken]]
+        own.advance(taken, Standing(top_after, below, front_after))
     return torch.cat(scores)[batch.step]
 
 
@@ -78,18 +94,29 @@ class PlainWalk:
             for own, rows, lengths in _chunks(table, tokens)
         ]
         self._buffer = torch.cat(shown)  # [W + sentences, hidden]
+        self._tops = self._belows = None
+        if network.from_words:
+            # [W + 2, hidden] each
+            self._tops, self._belows, fronts_shown = network.read(network.from_words, table).chunk(
+                SHOWN, dim=1
+            )
+            self._buffer = self._buffer + fronts_shown.index_select(0, front_rows(tokens).to(table.device))
         self._stepper = Stepper(network, inventory, len(fronts))
         self.reserve = self._stepper.stack.reserve
 
-    def restart(self, which: Tensor, fronts: Tensor) -> None:
+    def restart(self, which: Tensor, standing: Standing) -> None:
         self._stepper.restart(which)
 
-    def scores(self, fronts: Tensor) -> Tensor:
-        return self._stepper.scores(self._buffer.index_select(0, fronts))
+    def scores(self, standing: Standing) -> Tensor:
+        shown = self._buffer.index_select(0, standing.front)
+        if self._tops is not None and self._belows is not None:
+            shown += self._tops.index_select(0, standing.top)
+            shown += self._belows.index_select(0, standing.below)
+        return self._stepper.scores(shown)
 
-    def advance(self, transitions: Tensor, tops: Tensor, fronts: Tensor) -> None:
+    def advance(self, transitions: Tensor, standing: Standing) -> None:
         actions = self._actions.index_select(0, transitions)
-        self._stepper.advance(transitions, actions, self._words.index_select(0, tops))
+        self._stepper.advance(transitions, actions, self._words.index_select(0, standing.top))
 
 
 class ComposingWalk:
@@ -108,15 +135,17 @@ class ComposingWalk:
         self._stepper = ComposingStepper(network, inventory, self._vectors[fronts], self._states[fronts])
         self.reserve = self._stepper.stack.reserve
 
-    def restart(self, which: Tensor, fronts: Tensor) -> None:
+    def restart(self, which: Tensor, standing: Standing) -> None:
+        fronts = standing.front
         self._stepper.restart(
             which, self._vectors.index_select(0, fronts), self._states.index_select(0, fronts)
         )
 
-    def scores(self, fronts: Tensor) -> Tensor:
+    def scores(self, standing: Standing) -> Tensor:
         return self._stepper.scores()
 
-    def advance(self, transitions: Tensor, tops: Tensor, fronts: Tensor) -> None:
+    def advance(self, transitions: Tensor, standing: Standing) -> None:
+        fronts = standing.front
         # An empty buffer's front has nothing beneath it, and is never replaced.
         beneath = (fronts + 1).clamp(max=len(self._states) - 1)
         self._stepper.advance(
@@ -136,6 +165,14 @@ def _chunks(table: Tensor, tokens: Tokens) -> Iterator[tuple[Tensor, Tensor, Ten
         own = torch.cat([tokens.numbers.elements(rows), root_and_end]).to(device)
         lengths = tokens.lengths[rows].to(device)
         yield table[own], buffer_tokens(lengths), lengths
+
+
+def front_rows(tokens: Tokens) -> Tensor:
+    """[words + sentences] Rows of the table of vectors for every front of each sentence."""
+    fronts = Ragged(torch.empty(tokens.words + len(tokens)), tokens.lengths + 1)
+    sentence, place = fronts.row_of_element(), fronts.place_in_row()
+    is_word = place < tokens.lengths[sentence]
+    return torch.where(is_word, tokens.numbers.offsets[sentence] + place, tokens.words + 1)
 
 
 def by_front(frames: Tensor, lengths: Tensor) -> Tensor:

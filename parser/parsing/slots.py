@@ -15,7 +15,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from parser.networks.loss import ILLEGAL_SCORE
-from parser.networks.walk import walk
+from parser.networks.walk import Standing, walk
 from parser.parsing.model import Model
 from parser.transitions.inventory import Inventory
 from parser.transitions.state import State
@@ -125,7 +125,7 @@ def parse_tokens(model: Model, tokens: Tokens, slots: int, probabilities: Tensor
     most_slots = max(1, MOST_FRAMES // (int(tokens.lengths.max()) + 1))
     lengths = tokens.lengths.to(model.device)
     queue = _Queue(lengths, min(slots, len(tokens), most_slots), inventory.system)
-    parsers = walk(model.network, inventory, tokens.to(model.device), queue.fronts())
+    parsers = walk(model.network, inventory, tokens.to(model.device), queue.standing())
     while True:
         deepest, done = queue.look()
         if done:
@@ -133,14 +133,14 @@ def parse_tokens(model: Model, tokens: Tokens, slots: int, probabilities: Tensor
         parsers.reserve(deepest + STEPS_BETWEEN_LOOKS)
         for _ in range(STEPS_BETWEEN_LOOKS // STEPS_BETWEEN_REFILLS):
             begins = queue.refill()
-            parsers.restart(begins, queue.fronts())
+            parsers.restart(begins, queue.standing())
             for _ in range(STEPS_BETWEEN_REFILLS):
-                scores = parsers.scores(queue.fronts())
+                scores = parsers.scores(queue.standing())
                 best = best_transitions(inventory, queue.state, scores)
                 if probabilities is not None:
                     _note_probabilities(inventory, queue.state, scores, best, probabilities)
-                top = inventory.apply(queue.state, best)
-                parsers.advance(best, queue.tops(top), queue.fronts())
+                inventory.apply(queue.state, best)
+                parsers.advance(best, queue.standing())
 
 
 def best_transitions(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
@@ -197,10 +197,9 @@ class _Queue:
         state.base = self._first_words[self._sentences] - 1
         return begins
 
-    def tops(self, words: Tensor) -> Tensor:
-        """[slots] Rows of the table of vectors for the words [slots] of the slots' sentences."""
-        return torch.where(words > 0, self.state.base + words, self._root_row)
-
-    def fronts(self) -> Tensor:
-        """[slots] Rows of the slots' fronts among all sentences': each has one more than words."""
-        return self.state.base + self.state.front + self._sentences
+    def standing(self) -> Standing:
+        """Where the slots' parsers stand."""
+        state = self.state
+        words = state.words()[:2]
+        top, below = torch.where(words > 0, state.base + words, self._root_row)
+        return Standing(top, below, state.base + state.front + self._sentences)

@@ -10,12 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from parser.config import Config
-from parser.config_file import read_config
+from parser.config_file import ConfigError, read_config
 from parser.console import say
 from parser.files import replace_file
 from parser.stamp import stamp
@@ -37,7 +37,7 @@ class Job:
     seed: int
     base: str
     changes: tuple[str, ...]
-    config: Config
+    config: Config = field(compare=False)
 
     @property
     def folder_name(self) -> str:
@@ -58,7 +58,10 @@ def jobs(table: TableConfig) -> list[Job]:
         for seed in range(1, (row.seeds or table.seeds) + 1):
             changes = [f"{key}={json.dumps(value)}" for key, value in row.set.items()]
             changes.append(f"training.seed={seed}")
-            config = read_config(Path(table.base), changes)
+            try:
+                config = read_config(Path(table.base), changes)
+            except ConfigError as error:
+                raise ConfigError(f"row {name!r}: {error}") from None
             found.append(Job(name, seed, table.base, tuple(changes), config))
     return found
 

@@ -67,7 +67,11 @@ def test_rich_words_without_composition(system):
     of = inventory(system)
     parser, prepared = network(of, rich=True), examples(of, SOME_TREES, rich=True)
     batch = prepared.batch(torch.randperm(len(prepared)), group=4)
-    results = [loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, of))]
+    whole = prepared.batch(torch.arange(len(prepared)))
+    results = [
+        loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, of)),
+        loss_and_gradients(parser, transition_loss(walk_along(parser, of, whole), whole, of)),
+    ]
     assert_equal([*results, loss_and_gradients(parser, plain_loss(parser, of, prepared))])
 
 

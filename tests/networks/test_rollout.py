@@ -25,7 +25,7 @@ def explore(parser, of, prepared, rows, settings):
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_replay_learns_from_a_rollout_what_plain_python_would(system, composition):
     of = inventory(system, composition=composition)
-    parser, prepared = network(of, layers=2), examples(of, SOME_TREES)
+    parser, prepared = network(of, layers=2, rich=True), examples(of, SOME_TREES, rich=True)
     rows = torch.randperm(len(prepared))
     found = explore(parser, of, prepared, rows, EVERY_TIME)
     assert (found.right.values != NOT_RIGHT).sum() > len(found.right.values)  # several are right at times

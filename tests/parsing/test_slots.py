@@ -23,7 +23,7 @@ TRAIN = [
 ]
 
 
-def model(system="arc-hybrid", scale=0.8, dtype=torch.float32, device="cpu", composition=False):
+def model(system="arc-hybrid", scale=0.8, dtype=torch.float32, device="cpu", **options):
     settings = ParserSettings(
         system=system,
         network=NetworkSettings(
@@ -34,7 +34,7 @@ def model(system="arc-hybrid", scale=0.8, dtype=torch.float32, device="cpu", com
             layers=2,
             action_size=4,
             dropout=0.3,
-            composition=composition,
+            **options,
         ),
     )
     built = Model.build(settings, Vocabulary.build(TRAIN, ["form", "upos"]), torch.device(device))
@@ -51,11 +51,12 @@ def words(length):
 LENGTHS = [5, 1, 17, 3, 2, 2, 40, 9, 1, 6]
 
 
+@pytest.mark.parametrize("shows_words", [False, True])
 @pytest.mark.parametrize("composition", [False, True])
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("slot_count", [1, 3, 64])
-def test_slots_give_the_trees_of_a_plain_greedy_parser(system, slot_count, composition):
-    parser = model(system, dtype=torch.double, composition=composition)
+def test_slots_give_the_trees_of_a_plain_greedy_parser(system, slot_count, composition, shows_words):
+    parser = model(system, dtype=torch.double, composition=composition, shows_words=shows_words)
     sentences = [words(length) for length in LENGTHS]
     for one, tree in zip(sentences, parse(parser, sentences, slot_count, probabilities=True), strict=True):
         tokens = parser.vocabulary.encode_tokens([one])
@@ -144,10 +145,10 @@ def test_a_sentence_of_ten_thousand_words():
     ("room", "message"), [(10, None), (4, "sentence made up: .* too little memory for its 5")]
 )
 def test_too_little_memory(monkeypatch, capsys, room, message):
-    def walk_or_fail(network, inventory, tokens, fronts, walk=slots.walk):
+    def walk_or_fail(network, inventory, tokens, standing, walk=slots.walk):
         if tokens.words > room:
             raise torch.OutOfMemoryError("too much")
-        return walk(network, inventory, tokens, fronts)
+        return walk(network, inventory, tokens, standing)
 
     parser, sentences = model(dtype=torch.double), [words(length) for length in (5, 9, 2, 4)]
     whole = parse(parser, sentences)

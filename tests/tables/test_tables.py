@@ -1,0 +1,165 @@
+"""Tables of small runs: what is missing is run, what is done is kept, what fails is told."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from parser.cli import main
+from parser.config_file import read_settings
+from parser.tables.report import write_table
+from parser.tables.runs import jobs, rows_of
+from parser.tables.settings import TableConfig
+
+
+@pytest.fixture
+def table(config_file, tmp_path):
+    path = tmp_path / "table.yaml"
+    path.write_text(
+        f"""
+title: Two sizes of batches
+base: {config_file}
+together: 2
+baseline: small
+target: 50.0
+plot: {{x: training.batch_size, lines: training.learning_rate.warmup_epochs}}
+rows:
+  small: {{set: {{training.batch_size: 2}}}}
+  "large, no warm-up": {{set: {{training.batch_size: 8, training.learning_rate.warmup_epochs: 0}}, seeds: 2}}
+"""
+    )
+    return path
+
+
+def made(table, folder):
+    return main(["table", str(table), "--run", str(folder)])
+
+
+def rows(folder):
+    return [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+
+
+def log_of(run):
+    return (run.parent / f"{run.name}.log").read_text()
+
+
+def test_a_table_is_run_once_and_what_is_added_later_alone(table, tmp_path, capsys):
+    folder = tmp_path / "out"
+    assert made(table, folder) == 0
+    found = {(row["name"], row["seed"]): row for row in rows(folder)}
+    assert found.keys() == {("small", 1), ("large, no warm-up", 1), ("large, no warm-up", 2)}
+    for (name, seed), row in found.items():
+        assert row["config"]["training"]["batch_size"] == (2 if name == "small" else 8)
+        assert row["config"]["training"]["seed"] == seed
+        assert len(row["curve"]) == row["epochs"] == 6
+        assert row["seconds"] == pytest.approx(sum(epoch["seconds"] for epoch in row["curve"]))
+        assert row["test"]["las"] > 0
+        assert row["machine"]["cpu"]
+    report = (folder / "report.md").read_text()
+    for expected in (
+        "| small |",
+        "| large, no warm-up |",
+        "test LAS beside small",
+        "to dev LAS 50",
+        "3 runs",
+    ):
+        assert expected in report
+    assert "Not yet whole" not in report
+    for plot in ("test-las", "time"):
+        assert (folder / "plots" / f"{plot}.svg").read_text().startswith("<svg")
+
+    before = (folder / "rows.jsonl").read_bytes()
+    table.write_text(table.read_text() + "  tiny: {set: {training.batch_size: 1}}\n")
+    capsys.readouterr()
+    assert made(table, folder) == 0
+    assert (folder / "rows.jsonl").read_bytes().startswith(before)
+    assert capsys.readouterr().out.count("running in") == 1
+    assert len(rows(folder)) == 4
+
+
+def test_another_base_config_is_another_run(table, config_file):
+    settings = read_settings(table, TableConfig)
+    before = [job.folder_name for job in jobs(settings)]
+    config_file.write_text(config_file.read_text().replace("epochs: 6", "epochs: 5"))
+    assert not set(before) & {job.folder_name for job in jobs(settings)}
+
+
+def test_a_table_that_is_stopped_goes_on(table, tmp_path):
+    folder = tmp_path / "out"
+    long = "training.batch_size: 2, training.epochs: 60}"
+    table.write_text(table.read_text().replace("training.batch_size: 2}", long))
+    command = [sys.executable, "-m", "parser", "table", str(table), "--run", str(folder)]
+    stopped = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    metrics = None
+    while not (metrics and metrics.stat().st_size):
+        assert stopped.poll() is None
+        metrics = next(iter(folder.glob("runs/small*/metrics.jsonl")), None)
+        time.sleep(0.05)
+    os.kill(stopped.pid, signal.SIGTERM)
+    printed, _ = stopped.communicate(timeout=60)
+    assert stopped.returncode == 128 + signal.SIGTERM, printed
+    assert "go on with the same command" in printed
+    assert 0 < len(metrics.read_text().splitlines()) < 60
+    assert "going on" not in log_of(metrics.parent)
+    assert made(table, folder) == 0
+    assert "going on" in log_of(metrics.parent)
+    assert len(rows(folder)) == 3
+
+
+def test_a_run_that_fails_is_told_and_the_others_go_on(table, tmp_path, capsys):
+    table.write_text(table.read_text().replace("training.batch_size: 2}", "treebank.dev: nowhere.conllu}"))
+    assert made(table, tmp_path / "out") == 2
+    printed = capsys.readouterr()
+    assert "small, seed 1: failed: nowhere.conllu: No such file or directory (all of it: " in printed.err
+    assert len(rows(tmp_path / "out")) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            ("training.batch_size: 2", "training.batchsize: 2"),
+            "row 'small': --set training.batchsize=2: training.batchsize: unknown key; did you mean batch_size?",
+        ),
+        (("baseline: small", "baseline: smal"), "there is no row 'smal'"),
+        (("title:", "titel:"), "titel: unknown key; did you mean title?"),
+    ],
+)
+def test_slips_are_told_before_anything_runs(table, tmp_path, capsys, change, message):
+    table.write_text(table.read_text().replace(*change))
+    assert made(table, tmp_path / "out") == 2
+    assert message in capsys.readouterr().err
+
+
+def test_what_the_table_says(tmp_path, table):
+    """Of two seeds the mean and both ends; the time to the target, and never."""
+    settings = read_settings(table, TableConfig)
+    done = {}
+    for job, las in zip(jobs(settings), (40.0, 60.0, 70.0), strict=True):
+        scores = {"uas": las, "las": las, "crossing_arcs": 0, "crossing_recall": 0.0}
+        curve = [{"seconds": 30.0, "dev_las": value, "loss": 1.0} for value in (10.0, las)]
+        done[job] = {
+            **{"dev": scores, "test": scores, "curve": curve, "config": job.config.model_dump()},
+            **{"seconds": 60.0, "epochs": 2, "best_epoch": 2, "commit": "c", "machine": {"cpu": "a cpu"}},
+        }
+    report = write_table(settings, done, tmp_path).read_text()
+    assert "| small | 40.00 | 40.00 | 40.00 | 40.00 |  | 2 | 2 | 1.0 | never |" in report
+    line = "| large, no warm-up | 65.00 (60.00, 70.00) | 65.00 (60.00, 70.00) |"
+    assert line in report
+    assert "| +25.00 | 2 | 2 | 1.0 | 1.0 |" in report
+
+
+def test_the_tables_that_come_with_the_project_are_valid():
+    for path in Path("configs/tables").glob("*.yaml"):
+        assert jobs(read_settings(path, TableConfig))
+
+
+def test_a_file_of_other_rows_is_refused(table, tmp_path):
+    (tmp_path / "rows.jsonl").write_text("{}\n")
+    with pytest.raises(ValueError, match=r"rows.jsonl:1: not a row of a table"):
+        rows_of(read_settings(table, TableConfig), tmp_path)
