@@ -1,21 +1,34 @@
-"""Ready-made word vectors in text files, as word2vec, GloVe and fastText write them."""
+"""Ready-made word vectors: text as word2vec, GloVe and fastText write it, and word2vec's binary files."""
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from array import array
+from typing import BinaryIO
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from parser.treebank.conllu import open_text
 from parser.treebank.faults import undecoded
 
+BINARY = (".bin", ".bin.gz")
+LONGEST_WORD = 10_000
+"""Bytes; what is longer shows that a file is not what it is taken for."""
+
 
 def read_vectors(path: str) -> tuple[list[str], Tensor]:
     """The words and their vectors [words, size]; a word that comes twice keeps its first vector.
 
-    Raises ValueError, with file and line, for a line that is not a word and as many numbers as the others.
+    Files named `.bin` or `.bin.gz` are word2vec's binary ones. Raises ValueError, with file and line or word,
+    for what is not a word and as many numbers as the others have.
     """
+    return _read_binary(path) if path.endswith(BINARY) else _read_text(path)
+
+
+def _read_text(path: str) -> tuple[list[str], Tensor]:
     words: dict[str, None] = {}
     numbers = array("f")
     size = 0
@@ -39,3 +52,46 @@ def read_vectors(path: str) -> tuple[list[str], Tensor]:
     if not words:
         raise ValueError(f"{path}: the file holds no word vector")
     return list(words), torch.tensor(numbers).view(len(words), size)
+
+
+def _read_binary(path: str) -> tuple[list[str], Tensor]:
+    """A line with the number of words and the size; then each word, a blank and its numbers, 4 bytes each."""
+    words: dict[str, None] = {}
+    vectors = []
+    try:
+        with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
+            count, size = _header(path, file)
+            for number in range(1, count + 1):
+                word = _word(path, file, number)
+                content = file.read(4 * size)
+                if len(content) < 4 * size:
+                    raise ValueError(f"{path}: ends in word {number} of {count}")
+                if word not in words:
+                    words[word] = None
+                    vectors.append(np.frombuffer(content, "<f4"))
+            file.read()  # to the end, where gzip looks whether all is there
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path}: not a whole gzip file: {error}") from None
+    if not words:
+        raise ValueError(f"{path}: the file holds no word vector")
+    return list(words), torch.from_numpy(np.stack(vectors))
+
+
+def _header(path: str, file: BinaryIO | gzip.GzipFile) -> tuple[int, int]:
+    parts = file.readline(LONGEST_WORD).split()
+    if len(parts) != 2 or not all(part.isdigit() for part in parts) or int(parts[1]) == 0:
+        raise ValueError(f"{path}: does not begin with the number of words and the size of their vectors")
+    return int(parts[0]), int(parts[1])
+
+
+def _word(path: str, file: BinaryIO | gzip.GzipFile, number: int) -> str:
+    """The next one; some programs write a line end before it."""
+    found = bytearray()
+    while (byte := file.read(1)) != b" ":
+        if not byte or len(found) > LONGEST_WORD:
+            raise ValueError(f"{path}: no word where number {number} should be")
+        found += byte
+    try:
+        return bytes(found).lstrip(b"\n").decode()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: word {number} is not UTF-8") from None

@@ -1,4 +1,5 @@
 import gzip
+import struct
 
 import pytest
 import torch
@@ -34,4 +35,48 @@ def test_says_where_a_file_is_wrong(tmp_path, content, message):
     path = tmp_path / "vectors.txt"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
+        read_vectors(str(path))
+
+
+def binary(words, header=None, between=b"\n"):
+    size = len(next(iter(words.values())))
+    content = header or f"{len(words)} {size}\n".encode()
+    for word, vector in words.items():
+        content += word.encode() + b" " + struct.pack(f"<{size}f", *vector) + between
+    return content
+
+
+@pytest.mark.parametrize("between", [b"\n", b""])
+@pytest.mark.parametrize("name", ["vectors.bin", "vectors.bin.gz"])
+def test_binary_files_of_word2vec(tmp_path, name, between):
+    path = tmp_path / name
+    expected = {"dog": [1.5, -2.0], "Ünïcode": [0.0, 3.25]}
+    content = binary(expected, between=between)
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    words, vectors = read_vectors(str(path))
+    assert dict(zip(words, vectors.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"dog 1 2\n", "does not begin with the number of words"),
+        (b"2 2\ndog " + bytes(8), "no word where number 2 should be"),
+        (b"1 2\ndog " + bytes(7), "ends in word 1 of 1"),
+        (b"1 1\n\xff\xfe " + bytes(4), "word 1 is not UTF-8"),
+        (b"0 5\n", "holds no word vector"),
+        (b"", "does not begin"),
+    ],
+)
+def test_broken_binary_files(tmp_path, content, message):
+    path = tmp_path / "vectors.bin"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        read_vectors(str(path))
+
+
+def test_a_broken_gzip_file_of_vectors_is_named(tmp_path):
+    path = tmp_path / "vectors.bin.gz"
+    path.write_bytes(gzip.compress(binary({"dog": [1.0]}))[:-9])
+    with pytest.raises(ValueError, match=r"vectors\.bin\.gz: not a whole gzip file"):
         read_vectors(str(path))
