@@ -25,6 +25,7 @@ from parser.networks.naive_stepper import step_naively
 from parser.networks.one_by_one import read_sentence
 from parser.networks.stack_parser import StackParser
 from parser.networks.stepper import step
+from parser.networks.walk import walk_along
 from parser.parsing.greedy import parse_batch, parse_one
 from parser.parsing.model import Model
 from parser.parsing.slots import parse_tokens
@@ -59,7 +60,9 @@ class StackParserPlugin:
     Settings = StackParserSettings
 
     def skip(self, setup: Setup) -> str | None:
-        path = data_path(setup.settings.treebank)
+        path, network = data_path(setup.settings.treebank), setup.settings.parser.network
+        if setup.method in (NO_BATCHING, "step-naive") and (network.composition or network.shows_words):
+            return f"{setup.method} has neither composition nor words that are shown to the scores"
         return None if Path(path).is_file() else f"no treebank {path}"
 
     def prepare(self, setup: Setup) -> None:
@@ -142,7 +145,8 @@ class StackParserPlugin:
         network, inventory = self._model.network, self._model.inventory
         if self._setup.method == "replay":
             return network.replay(batch)
-        stepwise = {NO_BATCHING: read_sentence, "step-naive": step_naively, "step": step}
+        own_step = walk_along if network.composition or network.from_words else step
+        stepwise = {NO_BATCHING: read_sentence, "step-naive": step_naively, "step": own_step}
         return stepwise[self._setup.method](network, inventory, batch)
 
     def _loss_and_gradients(self, batches: Sequence[Tensor]) -> Tensor:
@@ -209,26 +213,44 @@ def operations(examples: Examples, network: StackParser) -> Tensor:
     """[sentences] Floating-point operations of the products of a forward pass, as few as replay needs.
 
     Each LSTM has an input product for each of its frames, stack nodes or steps. A stack node has one
-    recurrent product for all that are pushed upon it, and a last frame none.
+    recurrent product for all that are pushed upon it, a last frame none, and so for buffers. Characters are not counted:
+    those of a batch are multiplied once.
     """
     words, steps = examples.tokens.lengths, examples.steps.lengths
     nodes, parents = examples.nodes.lengths, _parents(examples)
+    composed = examples.composed.lengths
+    replaced = torch.zeros_like(words).index_add_(
+        0, examples.composed.row_of_element(), (examples.composed.values[:, 4] > 0).long()
+    )
     hidden, layers = network.stack.hidden_size, network.stack.num_layers
     columns, token = network.tokens.join.in_features, network.tokens.join.out_features
-    gates, transitions = 4 * hidden, network.scores.out_features
+    size, transitions = network.tokens.size, network.scores.out_features
 
     def lstm(frames: Tensor, followed: Tensor, inputs: int) -> Tensor:
+        gates = 4 * hidden
         first = frames * inputs * gates + followed * hidden * gates
         return first + (layers - 1) * (frames + followed) * hidden * gates
 
+    buffer = words + 1 + replaced
     products = (
         words * columns * token
-        + lstm(nodes, parents, token)
-        + lstm(words + 1, words, token)
+        + lstm(nodes, parents, size)
+        + lstm(buffer, words, size)
         + lstm(steps, steps - 1, network.history.input_size)
-        + (nodes + words + 1 + steps) * hidden * hidden
+        + (nodes + buffer + steps) * hidden * hidden
         + steps * hidden * transitions
     )
+    if network.tokens.sentence is not None:
+        weights = dict(network.tokens.sentence.named_parameters())
+        of_inputs, recurrent = (
+            sum(weight.numel() for name, weight in weights.items() if name.startswith(kind))
+            for kind in ("weight_ih", "weight_hh")
+        )
+        products = products + words * of_inputs + (words - 1) * recurrent
+    if network.composition:
+        products = products + composed * 2 * size * size
+    if network.from_words:
+        products = products + (words + 2 + composed) * network.from_words.weight.numel()
     return 2 * products
 
 

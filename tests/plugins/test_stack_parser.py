@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from parser.config import NetworkSettings, ParserSettings
+from parser.config import CharacterSettings, NetworkSettings, ParserSettings, SentenceSettings
 from parser.networks.loss import transition_loss
 from parser.plugins import Setup
 from parser.plugins.stack_parser import StackParserPlugin, StackParserSettings, operations
@@ -26,9 +26,19 @@ class Small(StackParserPlugin):
     Settings = SmallSettings
 
 
-def prepared(method="replay", mode="train", size=8, device="cpu"):
-    plugin = Small()
-    setup = Setup(SmallSettings(), method, mode, size, torch.device(device), 1, lambda name: nullcontext())
+RICH = NETWORK.model_copy(
+    update={
+        "composition": True,
+        "shows_words": True,
+        "characters": CharacterSettings(size=4, filters=3),
+        "sentence": SentenceSettings(hidden_size=5, layers=2),
+    }
+)
+
+
+def prepared(method="replay", mode="train", size=8, device="cpu", network=NETWORK):
+    plugin, settings = Small(), SmallSettings(parser=ParserSettings(network=network))
+    setup = Setup(settings, method, mode, size, torch.device(device), 1, lambda name: nullcontext())
     assert plugin.skip(setup) is None
     plugin.prepare(setup)
     return plugin
@@ -60,14 +70,32 @@ def test_a_missing_treebank_is_a_reason_to_skip():
     assert Small().skip(setup) == "no treebank no/such"
 
 
-def test_the_operations_are_those_that_replay_calls():
+@pytest.mark.parametrize("network", [NETWORK, RICH], ids=["plain", "rich"])
+def test_step_and_replay_agree_whatever_the_network(network):
+    torch.testing.assert_close(
+        prepared("step", network=network).check(), prepared(network=network).check(), rtol=2e-4, atol=2e-4
+    )
+
+
+@pytest.mark.parametrize("method", ["none", "step-naive"])
+def test_what_has_no_composition_is_skipped(method):
+    settings = SmallSettings(parser=ParserSettings(network=RICH))
+    setup = Setup(settings, method, "train", 1, torch.device("cpu"), 1, lambda name: nullcontext())
+    assert "neither composition nor words" in Small().skip(setup)
+
+
+@pytest.mark.parametrize(("network", "by_library"), [(NETWORK, 2), (RICH, 1)], ids=["plain", "rich"])
+def test_the_operations_are_those_that_replay_calls(network, by_library):
     """Counted by torch while one sentence is replayed in double precision, where products are torch's own."""
-    plugin = prepared()
+    plugin = prepared(network=network)
     network, examples = plugin._model.network.double(), plugin._examples
     counted = operations(examples, network)
     layers, hidden = NETWORK.layers, NETWORK.hidden_size
-    # The library multiplies the zeros before the first frame, in two LSTMs.
-    zeros = 2 * layers * 2 * 4 * hidden * hidden
+    # The library multiplies the zeros before the first frame, in its LSTMs.
+    zeros = by_library * layers * 2 * 4 * hidden * hidden
+    if "characters" in network.tokens.embeddings:
+        encoder = network.tokens.embeddings["characters"]
+        zeros += 2 * sum(filters.weight.numel() for filters in encoder.filters) * (encoder.outside + 1)
     for row in range(0, len(examples), 40):
         batch = examples.batch(torch.tensor([row]))
         with FlopCounterMode(display=False) as forward:
