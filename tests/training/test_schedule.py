@@ -52,3 +52,14 @@ def test_the_papers_peak():
     assert peak(256, peak=1e-3) == 1e-3
     with pytest.raises(ValueError, match="write a number"):
         peak_learning_rate(TrainingSettings(batch_unit="words"))
+
+
+def test_falls_linearly_to_nothing():
+    settings = LearningRateSettings(start=1.0, warmup_epochs=1, then="linear")
+    expected = [1.0, 2.5, 4.0, 3.5, 3.0, 2.5, 2.0, 1.5, 1.0, 0.5]
+    assert rates(settings, 4.0, [1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx(expected)
+
+
+def test_warming_up_to_the_last_epoch_leaves_nothing_to_fall():
+    settings = LearningRateSettings(start=1.0, warmup_epochs=2, then="linear")
+    assert rates(settings, 4.0, [1.0, 1.0]) == pytest.approx([1.0, 1.75, 2.5, 3.25])
