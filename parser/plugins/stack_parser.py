@@ -213,8 +213,8 @@ def operations(examples: Examples, network: StackParser) -> Tensor:
     """[sentences] Floating-point operations of the products of a forward pass, as few as replay needs.
 
     Each LSTM has an input product for each of its frames, stack nodes or steps. A stack node has one
-    recurrent product for all that are pushed upon it, a last frame none, and so for buffers. Characters are not counted:
-    those of a batch are multiplied once.
+    recurrent product for all that are pushed upon it, a last frame none, and so for buffers. Characters are
+    not counted: those of a batch are multiplied once.
     """
     words, steps = examples.tokens.lengths, examples.steps.lengths
     nodes, parents = examples.nodes.lengths, _parents(examples)

@@ -25,6 +25,8 @@ from parser.training.interruption import StoppedError, StopRequest, stop_request
 from parser.training.prepared import hash_of
 from parser.training.record import Record
 from parser.training.schedule import Schedule, peak_learning_rate
+from parser.transitions import SYSTEMS
+from parser.treebank.vocabulary import FEATURES
 
 BEST_MODEL, BAD_BATCH, CACHE = "model", "bad-batch.conllu", "cache"
 SECONDS_BETWEEN_CHECKPOINTS = 600
@@ -38,6 +40,7 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
     scores of the best model. Raises StoppedError if a signal asks for it, and ValueError and as `data.load`,
     `peak_learning_rate` and `claimed` do.
     """
+    _refuse_contradictions(config)
     if resume:
         refuse_other_config(run, config)
     torch.manual_seed(config.training.seed)
@@ -61,6 +64,23 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
     return training.progress.best
 
 
+def _refuse_contradictions(config: Config) -> None:
+    """Raises ValueError for settings that would do nothing, or can not be."""
+    network, settings = config.parser.network, config.training
+    if settings.exploration and SYSTEMS[config.parser.system].costs is None:
+        raise ValueError(
+            f"training.exploration: {config.parser.system} has no dynamic oracle; take another parser.system"
+        )
+    if settings.exploration and settings.exploration.from_epoch > settings.epochs:
+        raise ValueError(
+            "training.exploration.from_epoch: is after the last epoch; nothing would be explored"
+        )
+    if network.train_pretrained and not network.pretrained:
+        raise ValueError("parser.network.train_pretrained: there are no parser.network.pretrained vectors")
+    if settings.feature_dropout and FEATURES not in network.columns:
+        raise ValueError("training.feature_dropout: parser.network.tag_sizes has no feats")
+
+
 def _tell_of(loaded: data.TrainingData, config: Config, seconds: float) -> None:
     crossing = loaded.prepared.crossing
     outcome = "lifted" if config.treebank.non_projective == "lift" else "left out"
@@ -71,12 +91,7 @@ def _tell_of(loaded: data.TrainingData, config: Config, seconds: float) -> None:
 
 
 def _fresh(model: Model, config: Config) -> Training:
-    """Raises ValueError for settings that do not fit each other."""
     settings = config.training
-    if settings.exploration and model.inventory.system.costs is None:
-        raise ValueError(
-            f"training.exploration: {config.parser.system} has no dynamic oracle; explore with another system"
-        )
     weights = [weight for weight in model.network.parameters() if weight.requires_grad]
     optimizer = torch.optim.Adam(weights, betas=settings.betas, weight_decay=settings.l2, fused=True)
     schedule = Schedule(optimizer, settings.learning_rate, peak_learning_rate(settings), settings.epochs)

@@ -169,6 +169,21 @@ def test_training_warms_up_clips_decays_and_forgets_rare_words(config_file, tmp_
     assert modes.count(False) == 2  # the dev loss of each epoch
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["training.exploration={}", "parser.system=arc-standard"], "arc-standard has no dynamic oracle"),
+        (["training.exploration={from_epoch: 9}"], "is after the last epoch"),
+        (["parser.network.train_pretrained=true"], "there are no parser.network.pretrained vectors"),
+        (["training.feature_dropout=0.1"], "tag_sizes has no feats"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused_at_once(config_file, tmp_path, changes, message):
+    config = read_config(config_file, ["treebank.train=nowhere.conllu", *changes])
+    with pytest.raises(ValueError, match=message):
+        train(config, tmp_path / "run", CPU)
+
+
 def test_the_rate_sinks_when_the_dev_loss_does_not(config_file, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "mean_loss", lambda *_: 1.0)
     changes = [
