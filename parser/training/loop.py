@@ -72,9 +72,7 @@ def _refuse_contradictions(config: Config) -> None:
             f"training.exploration: {config.parser.system} has no dynamic oracle; take another parser.system"
         )
     if settings.exploration and settings.exploration.from_epoch > settings.epochs:
-        raise ValueError(
-            "training.exploration.from_epoch: is after the last epoch; nothing would be explored"
-        )
+        raise ValueError("training.exploration.from_epoch: is after the last epoch: nothing is explored")
     if network.train_pretrained and not network.pretrained:
         raise ValueError("parser.network.train_pretrained: there are no parser.network.pretrained vectors")
     if settings.feature_dropout and FEATURES not in network.columns:

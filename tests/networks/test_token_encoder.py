@@ -1,6 +1,8 @@
+import pytest
 import torch
 
-from parser.config import NetworkSettings
+from parser.config import CharacterSettings, NetworkSettings
+from parser.networks.character_encoder import CharacterEncoder, highest_of_rows
 from parser.networks.token_encoder import TokenEncoder
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
@@ -29,3 +31,35 @@ def test_root_and_end_come_after_the_words():
     assert table.shape == (5, 9)
     assert torch.equal(table[3], encoder.root)
     assert torch.equal(table[4], encoder.end)
+
+
+def test_pretrained_vectors_that_are_trained_begin_as_they_were():
+    vectors = torch.randn(3, 5)
+    settings = NetworkSettings(train_pretrained=True)
+    encoder = TokenEncoder(settings, {"form": 7, "upos": 4, PRETRAINED: 4}, vectors)
+    embedding = encoder.embeddings[PRETRAINED]
+    assert torch.equal(embedding.weight[1:].detach(), vectors)
+    encoder(tokens([[1, 2, 3]])).sum().backward()
+    assert embedding.weight.grad[3].any()
+
+
+@pytest.mark.parametrize("rows", [[[3, 1, 2]], [[5], [1, 1, 4], [5]], [[2]] * 3])
+def test_the_highest_of_each_row_and_its_gradient(rows):
+    """Where two are equally high they share the gradient, as amax has it."""
+    ragged = Ragged.of([torch.tensor(row) for row in rows])
+    values = ragged.values.double()[:, None].repeat(1, 2).requires_grad_()
+    highest = highest_of_rows(values, ragged)
+    expected = torch.stack([own.amax(0) for own in values.split(ragged.lengths.tolist())])
+    assert torch.equal(highest, expected)
+    weights = torch.randn_like(expected)
+    gradients = [torch.autograd.grad((out * weights).sum(), values)[0] for out in (highest, expected)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_characters_inside_other_words_do_not_matter():
+    torch.manual_seed(0)
+    encoder = CharacterEncoder(CharacterSettings(size=4, filters=5, widths=(2, 3, 5)), 9, dropout=0.0)
+    strings = [torch.randint(9, (length,)) for length in (1, 7, 2, 1)]
+    together = encoder(Ragged.of(strings))
+    alone = torch.cat([encoder(Ragged.of([string])) for string in strings])
+    torch.testing.assert_close(together, alone)
