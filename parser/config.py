@@ -119,8 +119,8 @@ class ExplorationSettings(Settings):
 
     from_epoch: int = Field(2, gt=0)
     """Before that it goes where the gold trees are built."""
-    probability: float = Field(1.0, ge=0, le=1)
-    """How often a transition is drawn from the parser's scores; else it is the best of the right ones."""
+    probability: float = Field(0.5, gt=0, le=1)
+    """Of a batch to go where the parser does; the others go where the gold trees are built."""
     sharpness: float = Field(0.75, gt=0)
     """The distribution that is drawn from is that of the scores times this: below 1 it is flatter, and there
     are more mistakes to learn from."""

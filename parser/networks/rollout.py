@@ -39,46 +39,44 @@ def explored(
     heads, labels = (Ragged(column, gold.lengths) for column in gold.values.unbind(1))
     oracle = DynamicOracle(inventory, heads, labels, device)
     state = State.initial(gold.lengths.to(device))
-    sentence = torch.arange(len(rows), device=device)
-
-    def standing() -> Standing:
-        words = state.words()[:2]
-        top, below = torch.where(words > 0, state.base + words, tokens.words)
-        return Standing(top, below, state.base + state.front + sentence)
-
-    parsers = walk(network, inventory, tokens, standing())
-    parsers.reserve(int(gold.lengths.max()) + 1)
-    taken = None
+    explorer = _Explorer(network, inventory, tokens, state, settings.sharpness)
 
     def choose(state: State, legal: Tensor) -> tuple[Tensor, Tensor]:
-        nonlocal taken
-        here = standing()
-        if taken is not None:
-            parsers.advance(taken, here)
-        right = oracle.right(state, legal)
-        taken = _chosen(parsers.scores(here), inventory.with_labels(legal), right, inventory, settings)
-        taken = taken.masked_fill(inventory.system.finished(state), inventory.wait)
-        return taken, right
+        return explorer.choose(legal), oracle.right(state, legal)
 
-    trajectory = record(inventory, state, choose)
-    on_host = trajectory.to(torch.device("cpu"))
+    on_host = record(inventory, state, choose).to(torch.device("cpu"))
     return Examples.of_trajectory(examples.inventory, examples.tokens.select(rows), gold, on_host)
 
 
-def _chosen(
-    scores: Tensor, legal: Tensor, right: Tensor, inventory: Inventory, settings: ExplorationSettings
-) -> Tensor:
-    """[batch] Drawn from the sharpened distribution, or else the best of the right ones.
+class _Explorer:
+    """The parsers of a batch, each on a way of its own."""
 
-    scores, legal: [batch, transitions]; right: [batch, kinds].
-    """
-    drawn = _drawn((settings.sharpness * scores).masked_fill(~legal, ILLEGAL_SCORE).softmax(1), legal)
-    if settings.probability == 1:
-        return drawn
-    right_ones = inventory.with_right_labels(right) & legal
-    best = scores.masked_fill(~right_ones, ILLEGAL_SCORE).argmax(1)
-    explores = torch.rand(len(scores), device=scores.device) < settings.probability
-    return torch.where(explores, drawn, best)
+    def __init__(
+        self, network: StackParser, inventory: Inventory, tokens: Tokens, state: State, sharpness: float
+    ):
+        """state: the parsers', which somebody else changes by what is chosen here."""
+        self._inventory, self._tokens, self._state, self._sharpness = inventory, tokens, state, sharpness
+        self._sentence = torch.arange(len(state.length), device=state.length.device)
+        self._parsers = walk(network, inventory, tokens, self._standing())
+        self._parsers.reserve(int(tokens.lengths.max()) + 1)
+        self._taken: Tensor | None = None
+
+    def choose(self, legal: Tensor) -> Tensor:
+        """[batch] The next transitions; legal: [batch, kinds]."""
+        standing = self._standing()
+        if self._taken is not None:
+            self._parsers.advance(self._taken, standing)
+        allowed = self._inventory.with_labels(legal)
+        scores = self._sharpness * self._parsers.scores(standing)
+        drawn = _drawn(scores.masked_fill(~allowed, ILLEGAL_SCORE).softmax(1), allowed)
+        finished = self._inventory.system.finished(self._state)
+        self._taken = drawn.masked_fill(finished, self._inventory.wait)
+        return self._taken
+
+    def _standing(self) -> Standing:
+        state, words = self._state, self._state.words()[:2]
+        top, below = torch.where(words > 0, state.base + words, self._tokens.words)
+        return Standing(top, below, state.base + state.front + self._sentence)
 
 
 def _drawn(probabilities: Tensor, legal: Tensor) -> Tensor:

@@ -44,6 +44,8 @@ class Progress:
     """Of this epoch, that are done."""
     seconds: float = 0.0
     """Spent on them."""
+    sentences_per_second: float = 0.0
+    """In the last epoch that was done."""
     best: Scores = field(default_factory=Scores)
     best_epoch: int = 0
     metrics_size: int = 0

@@ -60,7 +60,7 @@ def _batch(
 ) -> Batch:
     """On the device, some words forgotten; along the gold trajectories or those of the parser's choice."""
     device, group = model.device, group_size(model.device)
-    if not exploration:
+    if not exploration or torch.rand(()) >= exploration.probability:
         batch = loaded.train.batch(rows, group).to(device)
         return replace(batch, tokens=loaded.forgetting(batch.tokens))
     rows = rows[loaded.train.tokens.lengths[rows].argsort(descending=True, stable=True)]

@@ -157,6 +157,7 @@ class _Run:
         of_dev = {"dev_loss": dev_loss, "dev_las": scores.las, "dev_uas": scores.uas, "seconds": seconds}
         progress.metrics_size = self.record.write(progress.epoch, {**metrics, **of_dev})
         improved = scores.las > progress.best.las or not progress.best_epoch
+        self._tell_of_exploring(metrics["sentences_per_second"])
         line = _epoch_line(progress.epoch, metrics, dev_loss, scores)
         say(line + ("  best so far" if improved else ""))
         if improved:
@@ -167,6 +168,13 @@ class _Run:
             progress.finished = True
         progress.finished = progress.finished or progress.epoch == settings.epochs
         progress.epoch, progress.batches, progress.seconds = progress.epoch + 1, 0, 0.0
+
+    def _tell_of_exploring(self, speed: float) -> None:
+        """After the first epoch with it. speed: the epoch's, in sentences/s."""
+        progress, exploration = self.training.progress, self.config.training.exploration
+        before, progress.sentences_per_second = progress.sentences_per_second, speed
+        if exploration and progress.epoch == exploration.from_epoch and before:
+            say(f"exploring from now on: the epoch took {before / speed:.2f} times as long as the one before")
 
     def _save(self, request: StopRequest) -> None:
         """Raises StoppedError."""

@@ -12,7 +12,7 @@ from parser.networks.walk import walk_along
 from parser.transitions.inventory import NOT_RIGHT
 
 SYSTEMS = ("arc-hybrid", "arc-eager")
-EVERY_TIME = ExplorationSettings(probability=1.0, sharpness=0.5)
+FLAT = ExplorationSettings(sharpness=0.5)
 
 
 def explore(parser, of, prepared, rows, settings):
@@ -27,7 +27,7 @@ def test_replay_learns_from_a_rollout_what_plain_python_would(system, compositio
     of = inventory(system, composition=composition)
     parser, prepared = network(of, layers=2, rich=True), examples(of, SOME_TREES, rich=True)
     rows = torch.randperm(len(prepared))
-    found = explore(parser, of, prepared, rows, EVERY_TIME)
+    found = explore(parser, of, prepared, rows, FLAT)
     assert (found.right.values != NOT_RIGHT).sum() > len(found.right.values)  # several are right at times
     batch = found.batch(torch.arange(len(found)))
     results = [
@@ -43,16 +43,6 @@ def test_replay_learns_from_a_rollout_what_plain_python_would(system, compositio
             plain.take(transition)
         assert plain.configuration.finished()
     assert_equal([*results, loss_and_gradients(parser, total)])
-
-
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_without_exploring_a_rollout_builds_the_gold_trees(system):
-    of = inventory(system)
-    parser, prepared = network(of), examples(of, SOME_TREES)
-    rows = torch.arange(len(prepared))
-    found = explore(parser, of, prepared, rows, ExplorationSettings(probability=0.0))
-    for steps, gold in zip(found.steps.unflatten(), prepared.gold.unflatten(), strict=True):
-        assert dict(arcs(of, steps)) == dict(enumerate(gold[:, 0].tolist(), 1))
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -83,7 +73,7 @@ def test_draws_follow_the_flattened_distribution(system):
     of = inventory(system)
     parser, prepared = network(of), examples(of, [(2, 0)] * 3)
     rows = torch.zeros(4000, dtype=torch.long)
-    found = explore(parser, of, prepared, rows, ExplorationSettings(sharpness=0.5))
+    found = explore(parser, of, prepared, rows, FLAT)
     first = found.steps.values[found.steps.offsets, 0]
     shares = torch.bincount(first, minlength=len(of)) / len(rows)
     plain = PlainParser(parser, of, prepared.tokens.select(rows[:1]))
