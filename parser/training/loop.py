@@ -7,8 +7,10 @@ import math
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import nn
 
 from parser.config import Config, data_path
 from parser.console import say
@@ -90,8 +92,7 @@ def _tell_of(loaded: data.TrainingData, config: Config, seconds: float) -> None:
 
 def _fresh(model: Model, config: Config) -> Training:
     settings = config.training
-    weights = [weight for weight in model.network.parameters() if weight.requires_grad]
-    optimizer = torch.optim.Adam(weights, betas=settings.betas, weight_decay=settings.l2, fused=True)
+    optimizer = torch.optim.Adam(_weights(model.network, settings.l2), betas=settings.betas, fused=True)
     schedule = Schedule(optimizer, settings.learning_rate, peak_learning_rate(settings), settings.epochs)
     treebanks = hash_of([data_path(config.treebank.train), data_path(config.treebank.dev)])
     vocabulary = hashlib.sha256(model.vocabulary.as_json().encode()).hexdigest()
@@ -99,6 +100,20 @@ def _fresh(model: Model, config: Config) -> Training:
     progress = Progress(f"{treebanks}-{vocabulary}")
     average = averaged(model.network, settings.average) if settings.average else None
     return Training(model.network, average, optimizer, schedule, totals, progress)
+
+
+def _weights(network: nn.Module, l2: float) -> list[dict[str, Any]]:
+    """What is trained, in groups as an optimizer wants them; `l2` is for all but embeddings.
+
+    Adam makes steps of like size of gradients of any size: where a word is not read its L2 would be all of
+    its gradient, and would take the word's vector to zero within some hundred steps.
+    """
+    tables = {part.weight for part in network.modules() if isinstance(part, nn.Embedding)}
+    trained = [weight for weight in network.parameters() if weight.requires_grad]
+    return [
+        {"params": [weight for weight in trained if weight not in tables], "weight_decay": l2},
+        {"params": [weight for weight in trained if weight in tables], "weight_decay": 0.0},
+    ]
 
 
 @dataclass(frozen=True)

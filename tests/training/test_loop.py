@@ -163,10 +163,31 @@ def test_training_warms_up_clips_decays_and_forgets_rare_words(config_file, tmp_
     assert first_epoch == sorted(first_epoch)
     assert optimizer.rates[len(first_epoch) :] == pytest.approx([0.5] * (steps - len(first_epoch)))
     assert max(optimizer.norms) <= 0.001 * 1.01
-    assert optimizer.settings["weight_decay"] == 0.5
+    assert [group["weight_decay"] for group in optimizer.param_groups] == [0.5, 0.0]
     assert len(forgotten) == steps
     assert modes.count(True) == steps
     assert modes.count(False) == 2  # the dev loss of each epoch
+
+
+def test_words_that_are_not_read_keep_their_vectors(config_file, tmp_path, monkeypatch):
+    """L2 would take them to zero."""
+    before, after = [], []
+    fresh, save = loop._fresh, Model.save
+
+    def remembered(model, config):
+        before.append(model.network.tokens.embeddings["upos"].weight.detach().clone())
+        return fresh(model, config)
+
+    def watched(model, folder, scores):
+        after.append(model.network.tokens.embeddings["upos"].weight.detach().clone())
+        save(model, folder, scores)
+
+    monkeypatch.setattr(loop, "_fresh", remembered)
+    monkeypatch.setattr(Model, "save", watched)
+    train(read_config(config_file, ["training.l2=0.1"]), tmp_path / "run", CPU)
+    unknown = 0  # no tag of the treebank
+    assert torch.equal(before[0][unknown], after[-1][unknown])
+    assert not torch.equal(before[0][1:], after[-1][1:])
 
 
 @pytest.mark.parametrize(
