@@ -184,7 +184,7 @@ def _train(options: argparse.Namespace) -> None:
     began = time.monotonic()
     scores = train(config, run, device, options.resume)
     test_scores = evaluate(Model.load(run / BEST_MODEL, device), test) if test else None
-    write_result(run, scores, test_scores)
+    write_result(run, scores, test_scores, device)
     print(f"\nbest model: {run / BEST_MODEL}, trained in {time.monotonic() - began:.0f} s on {device}")
     print(f"dev   UAS {scores.uas:.2f}  LAS {scores.las:.2f}")
     if test_scores:

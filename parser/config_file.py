@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -104,7 +104,8 @@ def _override(content: dict[str, Any], override: str, places: dict[KeyPath, str]
         raise ConfigError(f"--set {override}: write it as section.key=value")
     section = content
     for key in key_path[:-1]:
-        section = section.setdefault(key, {})
+        section[key] = {} if section.get(key) is None else section[key]
+        section = section[key]
         if not isinstance(section, dict):
             raise ConfigError(f"--set {override}: {key} is a value, not a section")
     try:
@@ -135,7 +136,9 @@ def _message(
     if detail["type"] == "missing":
         return message
     message += f", not {detail['input']!r}"
-    if isinstance(detail["input"], bool):
+    if detail["type"] in ("model_type", "dict_type"):
+        message += "; write {} for its defaults, or its keys"
+    elif isinstance(detail["input"], bool):
         message += " (YAML reads yes, no, on and off as true and false: put the word into quotes)"
     return message
 
@@ -149,3 +152,12 @@ def _fields(kind: type[BaseModel], section: KeyPath) -> list[str]:
             plain = [part for part in inner if isinstance(part, type) and get_origin(part) is None]
             kind = next(part for part in plain if issubclass(part, BaseModel))
     return list(kind.model_fields)
+
+
+def flat(content: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Values by their keys as in "training.seed"."""
+    found: dict[str, Any] = {}
+    for key, value in content.items():
+        name = f"{above}{key}"
+        found |= flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return found

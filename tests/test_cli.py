@@ -179,6 +179,7 @@ def test_runs_live_under_their_configs_name(monkeypatch, config_file, tmp_path):
         "lock",
         "metrics.jsonl",
         "model",
+        "result.json",
         "tensorboard",
     ]
     assert sorted(os.listdir(tmp_path / "runs" / "tiny" / "model")) == [

@@ -53,12 +53,12 @@ def compared(comparison: Comparison, first: str, second: str) -> str:
         "",
         f"LAS differs by {comparison.difference:+.2f}, 95 % interval {low:+.2f} to {high:+.2f}, p = "
         f"{comparison.p_value:.4f}",
-        f"(paired bootstrap, {RESAMPLES:,} times as many sentences drawn anew; p of both directions)",
+        f"(paired bootstrap: {RESAMPLES:,} samples of {a.sentences:,} sentences; p of both directions)",
         "",
-        f"LAS by label, where most arcs differ{'':<6}{'A':>7}{'B':>7}{'B - A':>8}{'arcs':>7}",
+        f"LAS by label, where most arcs differ{'':<6}{'A':>7}{'B':>7}{'B - A':>8}{'gained':>8}",
         *_where(a.gold_labels, a.right_labels, b.right_labels),
         "",
-        f"LAS by arc length in words{'':<16}{'A':>7}{'B':>7}{'B - A':>8}{'arcs':>7}",
+        f"LAS by arc length in words{'':<16}{'A':>7}{'B':>7}{'B - A':>8}{'gained':>8}",
         *_where({name: a.lengths[name] for name in a.length_las()}, a.right_lengths, b.right_lengths, None),
     ]
     return "\n".join(lines)
@@ -80,5 +80,5 @@ def _where(
     for name in names:
         a, b = (100 * right[name] / totals[name] for right in (first, second))
         gained = second[name] - first[name]
-        lines.append(f"  {name:<16}of {totals[name]:<21,}{a:7.2f}{b:7.2f}{b - a:+8.2f}{gained:+7}")
+        lines.append(f"  {name:<16}of {totals[name]:<21,}{a:7.2f}{b:7.2f}{b - a:+8.2f}{gained:+8}")
     return lines

@@ -94,5 +94,5 @@ def _moved(part: Part, device: torch.device) -> Part:
         elif isinstance(value, tuple):
             found[name] = tuple(to_device(v, device) if isinstance(v, Tensor) else v for v in value)
         else:
-            found[name] = value and value.to(device)
+            found[name] = None if value is None else value.to(device)
     return replace(part, **found)

@@ -101,6 +101,7 @@ def _frame_by_frame(lstm: nn.LSTM, inputs: Tensor) -> Tensor:
 
 def step_naively(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
     """[S, transitions] The scores that `StackParser.replay` gives, computed step by step."""
+    network.assert_plain()
     table = network.tokens(batch.tokens)
     [buffer_tokens] = batch.buffer_tokens
     stepper = NaiveStepper(network, inventory, table, buffer_tokens, len(batch.forest.levels))

@@ -10,32 +10,26 @@ import torch
 from torch import Tensor
 
 from parser.config import ExplorationSettings
-from parser.networks.examples import Examples
 from parser.networks.loss import ILLEGAL_SCORE
 from parser.networks.stack_parser import StackParser
 from parser.networks.walk import Standing, walk
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import DynamicOracle
 from parser.transitions.state import State
-from parser.transitions.trajectory import record
+from parser.transitions.trajectory import Trajectory, record
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 
 
 @torch.no_grad()
 def explored(
-    network: StackParser,
-    inventory: Inventory,
-    examples: Examples,
-    rows: Tensor,
-    tokens: Tokens,
-    settings: ExplorationSettings,
-) -> Examples:
-    """The sentences `rows` [batch] with the trajectories that the network takes through them.
+    network: StackParser, inventory: Inventory, tokens: Tokens, gold: Ragged, settings: ExplorationSettings
+) -> Trajectory:
+    """The trajectories that the network takes through sentences, and what was right at each step.
 
-    inventory: on the network's device; tokens: of these sentences, there, as the network is to see them.
+    inventory, tokens: on the network's device; gold: values [words, 2], heads and labels, on the host.
     """
-    gold, device = examples.gold.select(rows), network.tokens.root.device
+    device = network.tokens.root.device
     heads, labels = (Ragged(column, gold.lengths) for column in gold.values.unbind(1))
     oracle = DynamicOracle(inventory, heads, labels, device)
     state = State.initial(gold.lengths.to(device))
@@ -44,8 +38,7 @@ def explored(
     def choose(state: State, legal: Tensor) -> tuple[Tensor, Tensor]:
         return explorer.choose(legal), oracle.right(state, legal)
 
-    on_host = record(inventory, state, choose).to(torch.device("cpu"))
-    return Examples.of_trajectory(examples.inventory, examples.tokens.select(rows), gold, on_host)
+    return record(inventory, state, choose)
 
 
 class _Explorer:

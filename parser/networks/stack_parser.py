@@ -1,7 +1,7 @@
 """The StackLSTM parser (Dyer et al. 2015, section 3; Ding & Koehn 2019, section 2).
 
-`replay` runs known trajectories all at once. `parser.networks.stepper` goes through them one transition at a
-time, as the paper does and as parsing must; both compute the same function.
+`replay` runs known trajectories all at once. `parser.networks.walk` goes through sentences one transition
+at a time, as the paper does and as parsing must; both compute the same function.
 """
 
 from __future__ import annotations
@@ -73,6 +73,11 @@ class StackParser(nn.Module):
             places = SHOWN * batch.shown + torch.arange(SHOWN, device=shown.device)
             joined = joined + F.embedding_bag(places, shown, mode="sum")
         return self.score(joined)
+
+    def assert_plain(self) -> None:
+        """For ways of running that are there to be compared with, and know the paper's network alone."""
+        assert self.composition is None
+        assert self.from_words is None
 
     def show_words(self, top: Tensor, below: Tensor, front: Tensor) -> Tensor:
         """[batch, hidden] What vectors [batch, token] in these places show to the scores."""

@@ -65,6 +65,7 @@ def step(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
     and transitions, and the buffer. With dropout, a step draws masks of its own, where replay has one for
     each word, node and step.
     """
+    network.assert_plain()
     table = network.tokens(batch.tokens)  # [W + 2, token]
     words = stack_lstm.project(network.stack, table)  # [W + 2, 4 * hidden]
     actions = stack_lstm.project(network.history, network.actions.weight)  # [transitions + 1, 4 * hidden]

@@ -13,7 +13,7 @@ from parser.networks.character_encoder import CharacterEncoder
 from parser.networks.dropout import dropout
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
-from parser.treebank.vocabulary import CHARACTERS, FEATURES, PRETRAINED
+from parser.treebank.vocabulary import CHARACTERS, FEATURES, PRETRAINED, UNKNOWN
 
 
 class TokenEncoder(nn.Module):
@@ -65,7 +65,7 @@ class SummedEmbedding(nn.Module):
 
     def __init__(self, parts: int, size: int):
         super().__init__()
-        self.parts = _trained(parts, size)
+        self.parts = trained_embedding(parts, size)
         self.size = size
 
     def forward(self, strings: Ragged) -> Tensor:
@@ -81,9 +81,9 @@ def _embedding(column: str, settings: NetworkSettings, count: int, vectors: Tens
         assert settings.characters
         return CharacterEncoder(settings.characters, count, settings.dropout)
     if column == "form":
-        return _trained(count, settings.word_size)
+        return trained_embedding(count, settings.word_size)
     size = settings.tag_sizes[column]  # type: ignore[index]
-    return SummedEmbedding(count, size) if column == FEATURES else _trained(count, size)
+    return SummedEmbedding(count, size) if column == FEATURES else trained_embedding(count, size)
 
 
 def _width(embedding: nn.Module) -> int:
@@ -92,9 +92,12 @@ def _width(embedding: nn.Module) -> int:
     return size
 
 
-def _trained(count: int, size: int) -> nn.Embedding:
+def trained_embedding(count: int, size: int) -> nn.Embedding:
+    """With zeros for the unknown."""
     embedding = nn.Embedding(count, size)
     nn.init.normal_(embedding.weight, std=size**-0.5)
+    with torch.no_grad():
+        embedding.weight[UNKNOWN] = 0  # where nothing in training is unknown it stays so
     return embedding
 
 

@@ -17,6 +17,7 @@ from parser.treebank.tokens import Tokens
 def parse_one(model: Model, tokens: Tokens) -> State:
     """The final state of one sentence, parsed a transition at a time."""
     network, inventory = model.network, model.inventory
+    network.assert_plain()
     table = network.tokens(tokens)  # [words + 2, token]
     words = stack_lstm.project(network.stack, table)  # [words + 2, 4 * hidden]
     length = tokens.lengths.to(model.device)
@@ -32,6 +33,7 @@ def parse_one(model: Model, tokens: Tokens) -> State:
 def parse_batch(model: Model, tokens: Tokens) -> State:
     """The final state of a batch as the paper decodes it."""
     network, inventory = model.network, model.inventory
+    network.assert_plain()
     table = network.tokens(tokens)  # [words + 2, token]
     lengths = tokens.lengths.to(model.device)
     state = State.initial(lengths)

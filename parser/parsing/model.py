@@ -107,6 +107,7 @@ class Model:
             raise ValueError(f"made by a newer program (format {form}, this one reads {FORMAT}): update it")
         settings = _settings(content)
         vocabulary = Vocabulary.from_json((folder / VOCABULARY).read_text(encoding="utf-8"))
+        _refuse_other_columns(settings, vocabulary)
         _refuse_bad_labels(vocabulary.labels.strings)
         _refuse_other_sizes(settings, vocabulary, folder / WEIGHTS)
         weights = load_file(folder / WEIGHTS)
@@ -132,6 +133,13 @@ def _settings(content: Any) -> ParserSettings:
     except ValidationError as error:
         details = error.errors(include_input=False, include_url=False)
     raise ValueError("; ".join(f"{'.'.join(map(str, d['loc']))}: {d['msg']}" for d in details))
+
+
+def _refuse_other_columns(settings: ParserSettings, vocabulary: Vocabulary) -> None:
+    """Raises ValueError if the vocabulary is not of what the settings say that the parser reads."""
+    found, wanted = [name for name in vocabulary.columns if name != PRETRAINED], settings.network.columns
+    if found != wanted:
+        raise ValueError(f"{VOCABULARY}: holds the columns {', '.join(found)}, not {', '.join(wanted)}")
 
 
 def _refuse_bad_labels(labels: Sequence[str]) -> None:

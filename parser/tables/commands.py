@@ -2,31 +2,62 @@
 
 from __future__ import annotations
 
+import difflib
+import fcntl
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from parser.config_file import read_settings
+from parser.config_file import flat, read_settings
 from parser.console import say
 from parser.tables.report import write_table
-from parser.tables.runs import rows_of, run_missing
-from parser.tables.settings import TableConfig
+from parser.tables.runs import Job, jobs_of, rows_of, run_missing
+from parser.tables.settings import PlotSettings, TableConfig
 
 
 def make_table(path: Path, folder: Path) -> None:
     """Run what is missing; the table is written again after each run. Raises ValueError, StoppedError."""
     table = read_settings(path, TableConfig)
-    _check_baseline(table, path)
-    folder.mkdir(parents=True, exist_ok=True)
-    for job in run_missing(table, folder):
-        done = rows_of(table, folder)
-        row = done[job]
-        scores = ", ".join(f"{split} LAS {row[split]['las']:.2f}" for split in ("dev", "test") if row[split])
-        say(f"{job.name}, seed {job.seed}: {scores} in {row['seconds'] / 60:.1f} min")
-        write_table(table, done, folder)
-    print(f"table: {write_table(table, rows_of(table, folder), folder)}")
-
-
-def _check_baseline(table: TableConfig, path: Path) -> None:
+    jobs = jobs_of(table)
     if table.baseline is not None and table.baseline not in table.rows:
-        raise ValueError(
-            f"{path}: baseline: there is no row {table.baseline!r}; the rows are {', '.join(table.rows)}"
-        )
+        known = ", ".join(table.rows)
+        raise ValueError(f"{path}: baseline: there is no row {table.baseline!r}; the rows are {known}")
+    if table.plot:
+        _check_plot(table.plot, jobs, path)
+    with _claimed(folder):
+        for job in run_missing(jobs, folder, table.together):
+            done = rows_of(jobs, folder)
+            row = done[job]
+            las = ", ".join(f"{split} LAS {row[split]['las']:.2f}" for split in ("dev", "test") if row[split])
+            say(f"{job.name}, seed {job.seed}: {las} in {row['seconds'] / 60:.1f} min")
+            write_table(table, done, folder)
+        print(f"table: {write_table(table, rows_of(jobs, folder), folder)}")
+
+
+def _check_plot(plot: PlotSettings, jobs: Sequence[Job], path: Path) -> None:
+    """Raises ValueError for keys that no config has, and for an axis without numbers."""
+    for name, key in (("x", plot.x), ("lines", plot.lines)):
+        for job in jobs:
+            values = flat(job.config.model_dump())
+            if key not in values:
+                near = difflib.get_close_matches(key, values, n=1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                raise ValueError(f"{path}: plot.{name}: the config of {job.name!r} has no {key}{hint}")
+            if name == "x" and not (isinstance(values[key], (int, float)) and values[key] > 0):
+                raise ValueError(
+                    f"{path}: plot.x: {key} of {job.name!r} is {values[key]!r}, no number above 0"
+                )
+
+
+@contextmanager
+def _claimed(folder: Path) -> Iterator[None]:
+    """Raises ValueError if another process makes a table there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(
+                f"{folder}: another process makes a table there; choose another folder with --run"
+            ) from None
+        yield

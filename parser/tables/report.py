@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
+from parser.config_file import flat
 from parser.speed.document import PLOTS, Heading, Part, Picture, Table, as_html, as_markdown
 from parser.speed.figures import HEIGHT, PLAIN, WIDTH, look_of, svg
 from parser.tables.runs import Job, Row
@@ -43,7 +44,7 @@ def write_table(table: TableConfig, done: dict[Job, Row], folder: Path) -> Path:
 
 def _about(table: TableConfig, rows: Rows) -> list[Part]:
     runs = [run for own in rows.values() for run in own]
-    machines = sorted({run["machine"]["cpu"] for run in runs})
+    machines = sorted({run["machine"]["cpu"] if run["device"] == "cpu" else run["device"] for run in runs})
     commits = sorted({run["commit"] or "unknown" for run in runs})
     together = f"{table.together} at the same time" if table.together > 1 else "one after the other"
     text = (
@@ -123,7 +124,8 @@ def _over(plot: PlotSettings, rows: Rows) -> str:
     figure, axes = _figure()
     lines: dict[Any, dict[float, list[float]]] = {}
     for run in (run for own in rows.values() for run in own if run["test"]):
-        x, line = (_value(run["config"], key) for key in (plot.x, plot.lines))
+        values = flat(run["config"])
+        x, line = values[plot.x], values[plot.lines]
         lines.setdefault(line, {}).setdefault(x, []).append(run["test"]["las"])
     for number, (line, points) in enumerate(lines.items()):
         places = sorted(points)
@@ -163,11 +165,3 @@ def _figure() -> tuple[Figure, Axes]:
     axes = figure.add_subplot()
     axes.grid(True, color="0.9")
     return figure, axes
-
-
-def _value(config: dict[str, Any], key: str) -> Any:
-    """Of a key as "training.batch_size"."""
-    value: Any = config
-    for part in key.split("."):
-        value = value[part]
-    return value

@@ -2,22 +2,49 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Generic, TypeVar
+
 import torch
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel
 
-Weights = tuple[Tensor, ...] | list[Tensor]
+Network = TypeVar("Network", bound=nn.Module)
+UPDATES = "updates"
 
 
-def averaged(network: nn.Module, keep: float) -> AveragedModel:
-    """A copy that follows the network: each update keeps so much of it.
+class MovingAverage(Generic[Network]):
+    """A copy that follows a network: each update keeps so much of it.
 
-    The first updates keep less, so that the weights that training began with are soon forgotten.
+    The first updates keep less, so that the weights that training began with are soon forgotten. Weights
+    that are not trained are the network's own.
     """
 
-    @torch.no_grad()
-    def follow(average: Weights, current: Weights, updates: Tensor | int) -> None:
-        kept = min(keep, (1 + int(updates)) / (10 + int(updates)))
-        torch._foreach_lerp_(list(average), list(current), 1 - kept)
+    def __init__(self, network: Network, keep: float):
+        self._followed, self._keep, self._updates = network, keep, 0
+        frozen = {id(weight): weight for weight in network.parameters() if not weight.requires_grad}
+        self.network = copy.deepcopy(network, dict(frozen))
+        for part in self.network.modules():
+            if isinstance(part, nn.RNNBase):
+                part.flatten_parameters()  # cuDNN wants a layer's weights together
 
-    return AveragedModel(network, multi_avg_fn=follow)
+    @torch.no_grad()
+    def update(self) -> None:
+        kept = min(self._keep, self._updates / (9 + self._updates))
+        mine, theirs = _trained(self.network), _trained(self._followed)
+        torch._foreach_lerp_(list(mine.values()), list(theirs.values()), 1 - kept)
+        self._updates += 1
+
+    def state(self) -> dict[str, Tensor]:
+        """What `go_on_from` needs."""
+        return {**_trained(self.network), UPDATES: torch.tensor(self._updates)}
+
+    def go_on_from(self, state: dict[str, Tensor]) -> None:
+        self._updates = int(state[UPDATES])
+        with torch.no_grad():
+            for name, weight in _trained(self.network).items():
+                weight.copy_(state[name])
+
+
+def _trained(network: nn.Module) -> dict[str, Tensor]:
+    """The weights by their names, but not the frozen ones."""
+    return {name: weight for name, weight in network.named_parameters() if weight.requires_grad}

@@ -14,17 +14,18 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
-from torch.optim.swa_utils import AveragedModel
 
 from parser.evaluation.scores import Scores
 from parser.files import replace_file
+from parser.networks.stack_parser import StackParser
+from parser.training.averaging import MovingAverage
 from parser.training.schedule import Schedule
 
-NETWORK, AVERAGED, OPTIMIZER, RANDOM, DEVICE_RANDOM, TOTALS = (
+NETWORK, AVERAGE, OPTIMIZER, RANDOM, DEVICE_RANDOM, TOTALS = (
     "network.",
-    "averaged.",
+    "average.",
     "optimizer.",
     "random",
     "random.cuda",
@@ -57,9 +58,9 @@ class Progress:
 class Training:
     """What changes while a network is trained."""
 
-    network: nn.Module
-    averaged: AveragedModel | None
-    """Holds the moving average of the network, which becomes the model."""
+    network: StackParser
+    average: MovingAverage[StackParser] | None
+    """Of the network's weights, which becomes the model."""
     optimizer: Optimizer
     schedule: Schedule
     totals: Tensor
@@ -70,8 +71,8 @@ class Training:
 def save_checkpoint(path: Path, training: Training) -> None:
     """Raises OSError with the file's name; what was there stays then."""
     tensors = {f"{NETWORK}{name}": tensor for name, tensor in training.network.state_dict().items()}
-    if training.averaged:
-        tensors |= {f"{AVERAGED}{name}": tensor for name, tensor in training.averaged.state_dict().items()}
+    if training.average:
+        tensors |= {f"{AVERAGE}{name}": tensor for name, tensor in training.average.state().items()}
     for number, state in training.optimizer.state_dict()["state"].items():
         tensors |= {f"{OPTIMIZER}{number}.{name}": tensor for name, tensor in state.items()}
     tensors |= {RANDOM: torch.get_rng_state(), TOTALS: training.totals}
@@ -104,8 +105,8 @@ def load_checkpoint(path: Path, training: Training) -> None:
 
 def _restore(training: Training, tensors: dict[str, Tensor]) -> None:
     training.network.load_state_dict(_below(NETWORK, tensors))
-    if training.averaged:
-        training.averaged.load_state_dict(_below(AVERAGED, tensors))
+    if training.average:
+        training.average.go_on_from(_below(AVERAGE, tensors))
     states: dict[int, dict[str, Tensor]] = {}
     for name, tensor in _below(OPTIMIZER, tensors).items():
         number, _, key = name.partition(".")

@@ -129,8 +129,8 @@ def _update(training: Training, clip: float) -> Tensor:
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     norm = torch.nn.utils.clip_grad_norm_(weights, clip)
     optimizer.step()
-    if training.averaged:
-        training.averaged.update_parameters(training.network)
+    if training.average:
+        training.average.update()
     return norm
 
 

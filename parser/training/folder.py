@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from parser.config import Config
-from parser.config_file import read_config
+from parser.config_file import flat, read_config
 from parser.files import replace_file
 
 CONFIG, CHECKPOINT, METRICS, LOCK = "config.yaml", "checkpoint.safetensors", "metrics.jsonl", "lock"
@@ -41,7 +40,7 @@ def refuse_other_config(run: Path, config: Config) -> None:
     """Raises ValueError with all differences if the run began with another config."""
     if not (run / CONFIG).is_file():
         return
-    before, now = _flat(read_config(run / CONFIG).model_dump()), _flat(config.model_dump())
+    before, now = flat(read_config(run / CONFIG).model_dump()), flat(config.model_dump())
     changes = [
         f"  {key}: {before.get(key)!r} then, {now.get(key)!r} now"
         for key in dict.fromkeys([*before, *now])
@@ -92,12 +91,3 @@ def _move_aside(run: Path) -> Path:
         number += 1
     run.rename(aside)
     return aside
-
-
-def _flat(content: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Values by their keys as in "training.seed"."""
-    flat: dict[str, Any] = {}
-    for key, value in content.items():
-        name = f"{above}{key}"
-        flat |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
-    return flat

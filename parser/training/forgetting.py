@@ -8,7 +8,7 @@ from torch import Tensor
 from parser.config import TrainingSettings
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
-from parser.treebank.vocabulary import PARTS, PRETRAINED, UNKNOWN, Vocabulary
+from parser.treebank.vocabulary import FEATURES, PARTS, PRETRAINED, UNKNOWN, Vocabulary
 
 WORDS = ("form", "lemma")
 
@@ -24,7 +24,7 @@ class Forgetting:
         self._of_parts: dict[int, float] = {}
         for column, (name, lexicon) in enumerate(vocabulary.columns.items()):
             if name in PARTS:
-                self._of_parts[column] = settings.feature_dropout if name == "feats" else 0.0
+                self._of_parts[column] = settings.feature_dropout if name == FEATURES else 0.0
             elif name in WORDS:
                 counts = train.values[:, column].bincount(minlength=len(lexicon))
                 self._rates[column] = word_rates(counts, settings).to(device)

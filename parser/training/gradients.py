@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from parser.batching.padding import group_size
 from parser.config import ExplorationSettings
 from parser.console import say
 from parser.networks.batch import Batch
+from parser.networks.examples import Examples
 from parser.networks.loss import transition_loss
 from parser.networks.rollout import explored
 from parser.parsing.model import Model
@@ -25,20 +26,21 @@ def gradients(
     exploration: how to leave the gold trajectories, if at all. Where the device has too little memory, the
     batch is computed in pieces. Raises ValueError if even a sentence is too long.
     """
-    examples = loaded.train
-    steps = int(examples.steps.lengths[rows].sum())
+    if exploration and torch.rand(()) >= exploration.probability:
+        exploration = None
     pieces = 1
     while True:
         try:
             model.network.zero_grad()
-            losses = [
-                _piece_gradients(model, loaded, piece, exploration, steps)
-                for piece in rows.tensor_split(pieces)
-            ]
-            return torch.stack(losses).sum(), steps
+            losses, steps = zip(
+                *(_piece_gradients(model, loaded, piece, exploration) for piece in rows.tensor_split(pieces)),
+                strict=True,
+            )
+            _divide_gradients(model.network, sum(steps))
+            return torch.stack(losses).sum(), sum(steps)
         except torch.OutOfMemoryError:
             if pieces == len(rows):
-                words = int(examples.tokens.lengths[rows].max())
+                words = int(loaded.train.tokens.lengths[rows].max())
                 message = f"the device has too little memory for a sentence of {words:,} words"
                 raise ValueError(message) from None
         pieces = min(2 * pieces, len(rows))
@@ -46,13 +48,18 @@ def gradients(
 
 
 def _piece_gradients(
-    model: Model, loaded: TrainingData, rows: Tensor, exploration: ExplorationSettings | None, steps: int
-) -> Tensor:
-    """The loss of some sentences. A function, so that nothing of it is held when memory runs out."""
+    model: Model, loaded: TrainingData, rows: Tensor, exploration: ExplorationSettings | None
+) -> tuple[Tensor, int]:
+    """The loss of some sentences, and their steps. A function, so that nothing of it is held afterwards."""
     batch = _batch(model, loaded, rows, exploration)
     loss = transition_loss(model.network.replay(batch), batch, model.inventory)
-    (loss / steps).backward()
-    return loss.detach()
+    loss.backward()
+    return loss.detach(), len(batch.transitions)
+
+
+def _divide_gradients(network: nn.Module, by: int) -> None:
+    found = [weight.grad for weight in network.parameters() if weight.grad is not None]
+    torch._foreach_div_(found, by)
 
 
 def _batch(
@@ -60,10 +67,14 @@ def _batch(
 ) -> Batch:
     """On the device, some words forgotten; along the gold trajectories or those of the parser's choice."""
     device, group = model.device, group_size(model.device)
-    if not exploration or torch.rand(()) >= exploration.probability:
+    if not exploration:
         batch = loaded.train.batch(rows, group).to(device)
         return replace(batch, tokens=loaded.forgetting(batch.tokens))
     rows = rows[loaded.train.tokens.lengths[rows].argsort(descending=True, stable=True)]
-    tokens = loaded.forgetting(loaded.train.tokens.select(rows).to(device))
-    examples = explored(model.network, model.inventory, loaded.train, rows, tokens, exploration)
-    return replace(examples.batch(torch.arange(len(rows)), group).to(device), tokens=tokens)
+    tokens = loaded.train.tokens.select(rows)
+    seen = loaded.forgetting(tokens.to(device))
+    trajectory = explored(model.network, model.inventory, seen, loaded.train.gold.select(rows), exploration)
+    examples = Examples.of_trajectory(
+        loaded.train.inventory, tokens, loaded.train.gold.select(rows), trajectory.to(torch.device("cpu"))
+    )
+    return replace(examples.batch(torch.arange(len(rows)), group).to(device), tokens=seen)

@@ -16,10 +16,9 @@ from parser.config import Config, data_path
 from parser.console import say
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import Scores
-from parser.networks.stack_parser import StackParser
 from parser.parsing.model import Model
 from parser.training import data
-from parser.training.averaging import averaged
+from parser.training.averaging import MovingAverage
 from parser.training.checkpoint import Progress, Training, load_checkpoint, save_checkpoint
 from parser.training.epoch import NotANumberError, epoch_metrics, mean_loss, train_epoch
 from parser.training.folder import CHECKPOINT, claimed, refuse_other_config, write_config
@@ -98,7 +97,7 @@ def _fresh(model: Model, config: Config) -> Training:
     vocabulary = hashlib.sha256(model.vocabulary.as_json().encode()).hexdigest()
     totals = torch.zeros(3, device=model.device)
     progress = Progress(f"{treebanks}-{vocabulary}")
-    average = averaged(model.network, settings.average) if settings.average else None
+    average = MovingAverage(model.network, settings.average) if settings.average else None
     return Training(model.network, average, optimizer, schedule, totals, progress)
 
 
@@ -208,11 +207,8 @@ class _Run:
 
     def _result(self) -> Model:
         """The model as it would be used."""
-        if not self.training.averaged:
-            return self.model
-        network = self.training.averaged.module
-        assert isinstance(network, StackParser)
-        return replace(self.model, network=network)
+        average = self.training.average
+        return replace(self.model, network=average.network) if average else self.model
 
 
 def _place(progress: Progress) -> str:

@@ -1,4 +1,4 @@
-"""What a finished run leaves for other programs: scores and times, in one file."""
+"""What a finished run leaves for other programs: scores, times, and where they were reached, in one file."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from parser.evaluation.scores import Scores
 from parser.files import replace_file
+from parser.stamp import stamp
 from parser.training.folder import METRICS
 
 RESULT = "result.json"
 
 
-def write_result(run: Path, dev: Scores, test: Scores | None) -> None:
+def write_result(run: Path, dev: Scores, test: Scores | None, device: torch.device) -> None:
     """dev: of the best model; test: of the same, if there is such a treebank."""
     epochs = [json.loads(line) for line in (run / METRICS).read_text(encoding="utf-8").splitlines()]
     best = max(epochs, key=lambda epoch: epoch["dev_las"])
@@ -23,6 +26,8 @@ def write_result(run: Path, dev: Scores, test: Scores | None) -> None:
         "seconds": sum(epoch["seconds"] for epoch in epochs),
         "dev": dev.as_dict(),
         "test": test and test.as_dict(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
+        **stamp(),
     }
     replace_file(run / RESULT, (json.dumps(result, indent=2) + "\n").encode())
 

@@ -39,6 +39,10 @@ class Trajectory:
         return Trajectory(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
+STEPS_BETWEEN_LOOKS = 16
+"""Of the host at a GPU, for which it waits; the steps after the end are cut off."""
+
+
 def record(
     inventory: Inventory, state: State, choose: Callable[[State, Tensor], tuple[Tensor, Tensor]]
 ) -> Trajectory:
@@ -47,8 +51,10 @@ def record(
     state: changed in place. choose: (state, legal kinds [batch, kinds]) -> labelled transitions [batch], not
     heeded where a sentence is finished, and the right ones [batch, kinds].
     """
-    steps = []
-    while not (finished := inventory.system.finished(state)).all():
+    steps: list[tuple[Tensor, ...]] = []
+    looks = STEPS_BETWEEN_LOOKS if state.front.is_cuda else 1
+    while len(steps) % looks or not inventory.system.finished(state).all():
+        finished = inventory.system.finished(state)
         legal = inventory.system.legal(state)
         chosen, right = choose(state, legal)
         transitions = chosen.masked_fill(finished, inventory.wait)
@@ -56,7 +62,7 @@ def record(
         top = inventory.apply(state, transitions)
         steps.append((transitions, legal, right, top, front))
     columns = (torch.stack(values, dim=1) for values in zip(*steps, strict=True))
-    transitions, legal, right, top, front = columns
+    transitions, legal, right, top, front = _without_waiting(inventory, list(columns))
     kind = inventory.kind[transitions]  # [batch, steps]
     return Trajectory(
         transitions=transitions,
@@ -68,3 +74,9 @@ def record(
         front=front,
         front_move=inventory.front_move[kind],
     )
+
+
+def _without_waiting(inventory: Inventory, columns: list[Tensor]) -> list[Tensor]:
+    """Without the last steps if all wait in them; columns: [batch, steps, ...], the first the transitions."""
+    steps = int((columns[0] != inventory.wait).sum(1).max())
+    return [column[:, :steps] for column in columns]

@@ -1,4 +1,4 @@
-"""Which vector stands for which word along known trajectories of a parser that composes.
+"""Which vector stands for which word along known trajectories.
 
 Vectors of a sentence are numbered: 0 is ROOT's, 1 to n are the words' own, n + 1 is that of the buffer's end,
 and those that steps compose follow in their order.
@@ -36,6 +36,8 @@ class Vectors:
 def vectors(inventory: Inventory, trajectory: Trajectory, forest: StackForest, lengths: Tensor) -> Vectors:
     """forest: the stack's, of the trajectory; lengths: [batch] in words."""
     kind = inventory.kind[trajectory.transitions]  # [batch, steps]
+    if not inventory.system.composes:
+        return _own_vectors(trajectory)
     place = inventory.composes[kind]
     composes = place != Place.NOWHERE
     composed = lengths[:, None] + 1 + composes.cumsum(1)
@@ -69,4 +71,18 @@ def vectors(inventory: Inventory, trajectory: Trajectory, forest: StackForest, l
         composed=composed,
         head=torch.stack(heads, dim=1),
         dependent=torch.stack(dependents, dim=1),
+    )
+
+
+def _own_vectors(trajectory: Trajectory) -> Vectors:
+    """Of a parser that does not compose: every word's is its own."""
+    nothing = torch.zeros_like(trajectory.top)
+    root = torch.zeros_like(trajectory.top[:, :1])
+    return Vectors(
+        of_node=torch.cat([root, trajectory.top], dim=1),
+        front=trajectory.front,
+        composes=nothing.bool(),
+        composed=nothing,
+        head=nothing,
+        dependent=nothing,
     )

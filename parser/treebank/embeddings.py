@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import zlib
 from array import array
 from typing import BinaryIO
@@ -49,6 +50,8 @@ def _read_text(path: str) -> tuple[list[str], Tensor]:
                 numbers.extend(map(float, values))
             except ValueError as error:
                 raise ValueError(f"{path}:{line_number}: {error}") from None
+            if not all(map(math.isfinite, numbers[-size:])):
+                raise ValueError(f"{path}:{line_number}: a number that is not finite")
     if not words:
         raise ValueError(f"{path}: the file holds no word vector")
     return list(words), torch.tensor(numbers).view(len(words), size)
@@ -66,9 +69,12 @@ def _read_binary(path: str) -> tuple[list[str], Tensor]:
                 content = file.read(4 * size)
                 if len(content) < 4 * size:
                     raise ValueError(f"{path}: ends in word {number} of {count}")
+                vector = np.frombuffer(content, "<f4")
+                if not np.isfinite(vector).all():
+                    raise ValueError(f"{path}: word {number}, {word!r}, has a number that is not finite")
                 if word not in words:
                     words[word] = None
-                    vectors.append(np.frombuffer(content, "<f4"))
+                    vectors.append(vector)
             file.read()  # to the end, where gzip looks whether all is there
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{path}: not a whole gzip file: {error}") from None

@@ -58,7 +58,7 @@ def test_what_is_printed():
     text = compared(compare(GOLD, trees(60), trees(0)), "old", "new")
     assert "LAS differs by +15.00, 95 % interval +11." in text
     assert "p = 0.0001" in text
-    assert "  obj             of 200                    70.00 100.00  +30.00    +60" in text
+    assert "  obj             of 200                    70.00 100.00  +30.00     +60" in text
     assert "  det             of 400" in text
-    assert "  root            of 200                   100.00 100.00   +0.00     +0" in text
+    assert "  root            of 200                   100.00 100.00   +0.00      +0" in text
     assert text.count("root") == 1  # in no list of what differs

@@ -6,6 +6,7 @@ from plain import Configuration, PlainParser, inventory
 from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients, network
 
 from parser.config import ExplorationSettings
+from parser.networks.examples import Examples
 from parser.networks.loss import transition_loss
 from parser.networks.rollout import explored
 from parser.networks.walk import walk_along
@@ -17,8 +18,9 @@ FLAT = ExplorationSettings(sharpness=0.5)
 
 def explore(parser, of, prepared, rows, settings):
     device = parser.tokens.root.device
-    tokens = prepared.tokens.select(rows).to(device)
-    return explored(parser, of.to(device), prepared, rows, tokens, settings)
+    tokens, gold = prepared.tokens.select(rows), prepared.gold.select(rows)
+    trajectory = explored(parser, of.to(device), tokens.to(device), gold, settings)
+    return Examples.of_trajectory(of, tokens, gold, trajectory.to(torch.device("cpu")))
 
 
 @pytest.mark.parametrize("composition", [False, True])

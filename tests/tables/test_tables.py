@@ -1,5 +1,6 @@
 """Tables of small runs: what is missing is run, what is done is kept, what fails is told."""
 
+import fcntl
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ import pytest
 from parser.cli import main
 from parser.config_file import read_settings
 from parser.tables.report import write_table
-from parser.tables.runs import jobs, rows_of
+from parser.tables.runs import jobs_of, rows_of, run_missing
 from parser.tables.settings import TableConfig
 
 
@@ -84,9 +85,9 @@ def test_a_table_is_run_once_and_what_is_added_later_alone(table, tmp_path, caps
 
 def test_another_base_config_is_another_run(table, config_file):
     settings = read_settings(table, TableConfig)
-    before = [job.folder_name for job in jobs(settings)]
+    before = [job.folder_name for job in jobs_of(settings)]
     config_file.write_text(config_file.read_text().replace("epochs: 6", "epochs: 5"))
-    assert not set(before) & {job.folder_name for job in jobs(settings)}
+    assert not set(before) & {job.folder_name for job in jobs_of(settings)}
 
 
 def test_a_table_that_is_stopped_goes_on(table, tmp_path):
@@ -127,6 +128,12 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(table, tmp_path, capsys):
             "row 'small': --set training.batchsize=2: training.batchsize: unknown key; did you mean",
         ),
         (("baseline: small", "baseline: smal"), "there is no row 'smal'"),
+        (
+            ("x: training.batch_size", "x: training.batchsize"),
+            "has no training.batchsize; did you mean",
+        ),
+        (("x: training.batch_size", "x: parser.system"), "is 'arc-hybrid', no number above 0"),
+        (("training.batch_size: 2", "training.seed: 2"), "say with `seeds` how many"),
         (("title:", "titel:"), "titel: unknown key; did you mean title?"),
     ],
 )
@@ -136,16 +143,43 @@ def test_slips_are_told_before_anything_runs(table, tmp_path, capsys, change, me
     assert message in capsys.readouterr().err
 
 
+def test_one_process_in_a_folder(table, tmp_path, capsys):
+    with (tmp_path / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert made(table, tmp_path) == 2
+    assert "another process makes a table there" in capsys.readouterr().err
+
+
+def test_a_base_that_changes_meanwhile_changes_nothing(table, config_file, tmp_path, monkeypatch):
+    """All is decided before the first run."""
+    settings = read_settings(table, TableConfig)
+    jobs = jobs_of(settings)[:1]
+    config_file.write_text(config_file.read_text().replace("epochs: 6", "epochs: 3"))
+    assert list(run_missing(jobs, tmp_path, together=1)) == jobs
+    assert rows_of(jobs, tmp_path)[jobs[0]]["epochs"] == 6
+
+
+def test_an_error_leaves_no_run_behind(table, tmp_path):
+    jobs = jobs_of(read_settings(table, TableConfig))
+    running = run_missing(jobs, tmp_path, together=2)
+    next(running)
+    running.close()
+    for run in (path for path in (tmp_path / "runs").iterdir() if path.is_dir()):
+        with (run / "lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody trains there
+
+
 def test_what_the_table_says(tmp_path, table):
     """Of two seeds the mean and both ends; the time to the target, and never."""
     settings = read_settings(table, TableConfig)
     done = {}
-    for job, las in zip(jobs(settings), (40.0, 60.0, 70.0), strict=True):
+    for job, las in zip(jobs_of(settings), (40.0, 60.0, 70.0), strict=True):
         scores = {"uas": las, "las": las, "crossing_arcs": 0, "crossing_recall": 0.0}
         curve = [{"seconds": 30.0, "dev_las": value, "loss": 1.0} for value in (10.0, las)]
         done[job] = {
             **{"dev": scores, "test": scores, "curve": curve, "config": job.config.model_dump()},
-            **{"seconds": 60.0, "epochs": 2, "best_epoch": 2, "commit": "c", "machine": {"cpu": "a cpu"}},
+            **{"seconds": 60.0, "epochs": 2, "best_epoch": 2, "commit": "c", "device": "cpu"},
+            "machine": {"cpu": "a cpu"},
         }
     report = write_table(settings, done, tmp_path).read_text()
     assert "| small | 40.00 | 40.00 | 40.00 | 40.00 |  | 2 | 2 | 1.0 | never |" in report
@@ -156,10 +190,10 @@ def test_what_the_table_says(tmp_path, table):
 
 def test_the_tables_that_come_with_the_project_are_valid():
     for path in Path("configs/tables").glob("*.yaml"):
-        assert jobs(read_settings(path, TableConfig))
+        assert jobs_of(read_settings(path, TableConfig))
 
 
-def test_a_file_of_other_rows_is_refused(table, tmp_path):
+def test_a_file_of_other_rows_is_refused(tmp_path):
     (tmp_path / "rows.jsonl").write_text("{}\n")
     with pytest.raises(ValueError, match=r"rows.jsonl:1: not a row of a table"):
-        rows_of(read_settings(table, TableConfig), tmp_path)
+        rows_of([], tmp_path)

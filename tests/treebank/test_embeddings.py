@@ -28,6 +28,7 @@ def test_reads_gzip(tmp_path):
     [
         ("a 1 2\nb 1\n", ":2: 1 numbers instead of 2"),
         ("a 1 x\n", ":1: could not convert"),
+        ("a 1 2\nb nan 1\n", ":2: a number that is not finite"),
         ("", "no word vector"),
     ],
 )
@@ -65,6 +66,7 @@ def test_binary_files_of_word2vec(tmp_path, name, between):
         (b"1 2\ndog " + bytes(7), "ends in word 1 of 1"),
         (b"1 1\n\xff\xfe " + bytes(4), "word 1 is not UTF-8"),
         (b"0 5\n", "holds no word vector"),
+        (b"1 1\ndog " + struct.pack("<f", float("inf")), "word 1, 'dog', has a number that is not finite"),
         (b"", "does not begin"),
     ],
 )
