@@ -66,6 +66,9 @@ class NetworkSettings(Settings):
     its own, and they are summed."""
     characters: CharacterSettings | None = None
     """Whether the parser sees characters of forms."""
+    learns_tags: tuple[Literal["upos", "xpos"], ...] = Field((), strict=False)
+    """Columns that the parser does not read, but learns to tell from the words' vectors while it learns to
+    parse (as Zhang & Weiss 2016 and others have it); to parse it needs no tags then."""
     token_size: int = Field(60, gt=0)
     """Of the vector that stands for a word, its parts joined."""
     sentence: SentenceSettings | None = None
@@ -86,8 +89,8 @@ class NetworkSettings(Settings):
 
     @property
     def columns(self) -> list[str]:
-        """Those of a treebank that the parser reads, in the order of its input; pretrained vectors apart."""
-        return ["form", *self.tag_sizes, *(["characters"] if self.characters else [])]
+        """Those of a treebank that matter: what is read, in the order of the input, then what is learnt."""
+        return ["form", *self.tag_sizes, *(["characters"] if self.characters else []), *self.learns_tags]
 
 
 class ParserSettings(Settings):

@@ -20,7 +20,7 @@ RICH = {
 }
 
 
-def network(of, layers=1, dropout=0.0, dtype=torch.double, device="cpu", rich=False):
+def network(of, layers=1, dropout=0.0, dtype=torch.double, device="cpu", rich=False, learns_tags=()):
     settings = NetworkSettings(
         word_size=5,
         token_size=6,
@@ -29,7 +29,8 @@ def network(of, layers=1, dropout=0.0, dtype=torch.double, device="cpu", rich=Fa
         action_size=4,
         dropout=dropout,
         composition=of.system.composes,
-        **(RICH if rich else {"tag_sizes": {"upos": 3}}),
+        learns_tags=learns_tags,
+        **(RICH if rich else {"tag_sizes": {} if learns_tags else {"upos": 3}}),
     )
     parser = StackParser(settings, RICH_COLUMNS if rich else COLUMNS, len(of)).to(dtype).to(device)
     for weight in parser.parameters():  # large weights, so that a mistake shows

@@ -20,6 +20,7 @@ from parser.networks.batch import Batch
 from parser.networks.composition import Composition
 from parser.networks.dropout import dropout
 from parser.networks.token_encoder import TokenEncoder
+from parser.treebank.tokens import Tokens
 
 SHOWN = 3
 """Words that the scores may see: on top of the stack, below that, at the front of the buffer."""
@@ -51,11 +52,27 @@ class StackParser(nn.Module):
         if settings.shows_words:
             self.from_words = nn.Linear(self.tokens.size, SHOWN * settings.hidden_size, bias=False)
         self.scores = nn.Linear(settings.hidden_size, transitions)
+        self.tags = nn.ModuleDict(
+            {column: nn.Linear(self.tokens.size, lexicon_sizes[column]) for column in settings.learns_tags}
+        )
+        self._tag_columns = [list(lexicon_sizes).index(column) for column in settings.learns_tags]
         self.dropout = settings.dropout
 
     def replay(self, batch: Batch) -> Tensor:
         """[S, transitions] Scores of all steps of known trajectories, before each of them is taken."""
-        table = self.tokens(batch.tokens)  # [W + 2, token]
+        return self.replay_words(self.tokens(batch.tokens), batch)
+
+    def tagging_loss(self, table: Tensor, tokens: Tokens) -> Tensor:
+        """Sum of the cross entropies of the tags that are learnt beside; table: [W + 2, token]."""
+        losses = [table.new_zeros(())]
+        for column, layer in zip(self._tag_columns, self.tags.values(), strict=True):
+            assert isinstance(layer, nn.Linear)
+            scores = linear(table[: tokens.words], layer.weight, layer.bias)  # [W, tags]
+            losses.append(F.cross_entropy(scores, tokens.values[:, column], reduction="sum"))
+        return torch.stack(losses).sum()
+
+    def replay_words(self, table: Tensor, batch: Batch) -> Tensor:
+        """As `replay`, from the words' vectors; table: [W + 2, token], as `tokens` gives it."""
         if self.composition:
             assert batch.compositions
             table = self.composition.replay(table, batch.compositions)  # [W + 2 + A, token]

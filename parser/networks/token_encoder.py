@@ -28,8 +28,13 @@ class TokenEncoder(nn.Module):
         """lexicon_sizes: of each column, in the order of the input. vectors: [words, size], pretrained."""
         super().__init__()
         self.embeddings = nn.ModuleDict(
-            {column: _embedding(column, settings, size, vectors) for column, size in lexicon_sizes.items()}
+            {
+                column: _embedding(column, settings, size, vectors)
+                for column, size in lexicon_sizes.items()
+                if column not in settings.learns_tags
+            }
         )
+        self._place = {column: place for place, column in enumerate(lexicon_sizes)}
         joined_size = sum(_width(embedding) for embedding in self.embeddings.values())
         self.join = nn.Linear(joined_size, settings.token_size)
         self.sentence = None
@@ -46,7 +51,8 @@ class TokenEncoder(nn.Module):
     def forward(self, tokens: Tokens) -> Tensor:
         """[words + 2, size] The words, then ROOT, then the buffer's end."""
         parts = []
-        for column, embedding in enumerate(self.embeddings.values()):
+        for name, embedding in self.embeddings.items():
+            column = self._place[name]
             numbers = tokens.values[:, column]
             if column in tokens.parts:
                 parts.append(embedding(tokens.parts[column]).index_select(0, numbers))

@@ -50,7 +50,9 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
         if kept:
             save_prepared(prepared, kept)
     model = Model.build(config.parser, prepared.vocabulary, device, prepared.vectors)
-    forgetting = Forgetting(prepared.vocabulary, prepared.train.tokens, config.training, device)
+    forgetting = Forgetting(
+        prepared.vocabulary, prepared.train.tokens, config.training, device, config.parser.network.learns_tags
+    )
     return model, TrainingData(prepared, dev_sentences, forgetting)
 
 

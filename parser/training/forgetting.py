@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -17,8 +19,14 @@ class Forgetting:
     """For each column of the tokens, how often each of its numbers becomes that of the unknown."""
 
     def __init__(
-        self, vocabulary: Vocabulary, train: Tokens, settings: TrainingSettings, device: torch.device
+        self,
+        vocabulary: Vocabulary,
+        train: Tokens,
+        settings: TrainingSettings,
+        device: torch.device,
+        learnt: Sequence[str] = (),
     ):
+        """learnt: columns that are not read, and so not forgotten."""
         self._rates: dict[int, Tensor] = {}
         """Of columns that are looked up, [entries]."""
         self._of_parts: dict[int, float] = {}
@@ -28,7 +36,7 @@ class Forgetting:
             elif name in WORDS:
                 counts = train.values[:, column].bincount(minlength=len(lexicon))
                 self._rates[column] = word_rates(counts, settings).to(device)
-            elif name != PRETRAINED:
+            elif name != PRETRAINED and name not in learnt:
                 self._rates[column] = torch.full((len(lexicon),), settings.tag_dropout, device=device)
 
     def __call__(self, tokens: Tokens) -> Tokens:

@@ -52,8 +52,10 @@ def _piece_gradients(
 ) -> tuple[Tensor, int]:
     """The loss of some sentences, and their steps. A function, so that nothing of it is held afterwards."""
     batch = _batch(model, loaded, rows, exploration)
-    loss = transition_loss(model.network.replay(batch), batch, model.inventory)
-    loss.backward()
+    network = model.network
+    words = network.tokens(batch.tokens)
+    loss = transition_loss(network.replay_words(words, batch), batch, model.inventory)
+    (loss + network.tagging_loss(words, batch.tokens)).backward()
     return loss.detach(), len(batch.transitions)
 
 

@@ -74,6 +74,8 @@ def _refuse_contradictions(config: Config) -> None:
         )
     if settings.exploration and settings.exploration.from_epoch > settings.epochs:
         raise ValueError("training.exploration.from_epoch: is after the last epoch: nothing is explored")
+    if both := set(network.learns_tags) & set(network.tag_sizes):
+        raise ValueError(f"parser.network.learns_tags: {', '.join(both)} is read: there is nothing to learn")
     if network.train_pretrained and not network.pretrained:
         raise ValueError("parser.network.train_pretrained: there are no parser.network.pretrained vectors")
     if settings.feature_dropout and FEATURES not in network.columns:

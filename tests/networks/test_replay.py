@@ -232,3 +232,17 @@ def random_tree(length, draw):
 
     fill(0, length, 0)
     return tuple(heads)
+
+
+def test_tags_that_are_learnt_are_not_read():
+    of = inventory("arc-hybrid")
+    parser, prepared = network(of, learns_tags=("upos",)), examples(of, SOME_TREES)
+    tokens = prepared.tokens
+    others = tokens.values.clone()
+    others[:, 1] = 0
+    words = parser.tokens(tokens)
+    assert torch.equal(words, parser.tokens(tokens.with_values(others)))
+    scores = words[:-2] @ parser.tags["upos"].weight.T + parser.tags["upos"].bias
+    expected = -scores.log_softmax(1).gather(1, tokens.values[:, 1:2]).sum()
+    torch.testing.assert_close(parser.tagging_loss(words, tokens), expected)
+    assert not network(of).tagging_loss(words, tokens).any()

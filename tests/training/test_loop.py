@@ -142,11 +142,13 @@ def test_training_warms_up_clips_decays_and_forgets_rare_words(config_file, tmp_
         forgotten.append(tokens.words)
         return forget(self, tokens)
 
-    replay = StackParser.replay
+    replay = StackParser.replay_words
     monkeypatch.setattr(torch.optim, "Adam", adam)
     monkeypatch.setattr(Forgetting, "__call__", forget)
     monkeypatch.setattr(
-        StackParser, "replay", lambda self, batch: modes.append(self.training) or replay(self, batch)
+        StackParser,
+        "replay_words",
+        lambda self, table, batch: modes.append(self.training) or replay(self, table, batch),
     )
     changes = [
         "training.epochs=2",
@@ -195,6 +197,7 @@ def test_words_that_are_not_read_keep_their_vectors(config_file, tmp_path, monke
     [
         (["training.exploration={}", "parser.system=arc-standard"], "arc-standard has no dynamic oracle"),
         (["training.exploration={from_epoch: 9}"], "is after the last epoch"),
+        (["parser.network.learns_tags=[upos]"], "upos is read: there is nothing to learn"),
         (["parser.network.train_pretrained=true"], "there are no parser.network.pretrained vectors"),
         (["training.feature_dropout=0.1"], "tag_sizes has no feats"),
     ],

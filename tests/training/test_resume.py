@@ -136,14 +136,14 @@ def test_a_run_that_is_stopped_at_any_batch_goes_on(config_file, tmp_path, monke
     config = read_config(config_file, changes)
     replays, stops = 0, set()
 
-    def replay_and_signal(network, batch, replay=StackParser.replay):
+    def replay_and_signal(network, table, batch, replay=StackParser.replay_words):
         nonlocal replays
         replays += network.training
         if network.training and replays in stops:
             os.kill(os.getpid(), signal.SIGTERM)
-        return replay(network, batch)
+        return replay(network, table, batch)
 
-    monkeypatch.setattr(StackParser, "replay", replay_and_signal)
+    monkeypatch.setattr(StackParser, "replay_words", replay_and_signal)
     train(config, tmp_path / "whole", CPU)
     in_whole, replays, stops = replays, 0, {3, 4, 9, 17}
     for _ in stops:
@@ -192,12 +192,12 @@ def test_a_broken_checkpoint_is_named(config_file, tmp_path, capsys, damage):
 
 @pytest.mark.parametrize("seconds", [0, 600])
 def test_a_loss_that_is_no_number_names_its_batch(config_file, tmp_path, monkeypatch, capsys, seconds):
-    def replay_or_fail(network, batch, replay=StackParser.replay):
-        scores = replay(network, batch)
+    def replay_or_fail(network, table, batch, replay=StackParser.replay_words):
+        scores = replay(network, table, batch)
         first = network.tokens.embeddings["form"].weight
         return scores * float("nan") if network.training and first.grad is not None else scores
 
-    monkeypatch.setattr(StackParser, "replay", replay_or_fail)
+    monkeypatch.setattr(StackParser, "replay_words", replay_or_fail)
     monkeypatch.setattr(loop, "SECONDS_BETWEEN_CHECKPOINTS", seconds)
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
@@ -240,9 +240,9 @@ def test_too_little_memory_for_a_batch(config_file, tmp_path, monkeypatch, capsy
     def too_much(gradient):
         raise torch.OutOfMemoryError("too much")
 
-    def replay_or_fail(network, batch, replay=StackParser.replay):
+    def replay_or_fail(network, table, batch, replay=StackParser.replay_words):
         assert not any(graph() for graph in held)  # what failed before must be gone
-        scores = replay(network, batch)
+        scores = replay(network, table, batch)
         if network.training and batch.sentences > 1:
             held.append(weakref.ref(batch))
             scores.register_hook(too_much)
@@ -252,7 +252,7 @@ def test_too_little_memory_for_a_batch(config_file, tmp_path, monkeypatch, capsy
     train(config, tmp_path / "whole", CPU)
     whole, _ = left_behind(tmp_path / "whole")
     capsys.readouterr()
-    monkeypatch.setattr(StackParser, "replay", replay_or_fail)
+    monkeypatch.setattr(StackParser, "replay_words", replay_or_fail)
     train(config, tmp_path / "pieces", CPU)
     assert "out of memory: a batch of 4 sentences is computed in 4 pieces" in capsys.readouterr().out
     pieces, _ = left_behind(tmp_path / "pieces")
