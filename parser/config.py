@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -171,6 +172,23 @@ class Config(Settings):
     threads: int = Field(1, gt=0)
     """CPU threads. The products are small: a second thread brings a third at best, and on a machine that is
     busy with other things the two wait for each other most of the time."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Keys whose values do nothing or can not be beside the others', and why."""
+        network, training = self.parser.network, self.training
+        exploration, rate = training.exploration, training.learning_rate
+        if exploration and self.parser.system == "arc-standard":
+            yield "training.exploration", "arc-standard has no dynamic oracle; take another parser.system"
+        if exploration and exploration.from_epoch > training.epochs:
+            yield "training.exploration.from_epoch", "is after the last epoch: nothing is explored"
+        if rate.peak == "paper" and training.batch_unit == "words":
+            yield "training.learning_rate.peak", "the paper's is for batches in sentences; write a number"
+        if network.train_pretrained and not network.pretrained:
+            yield "parser.network.train_pretrained", "there are no parser.network.pretrained vectors"
+        if both := set(network.learns_tags) & set(network.tag_sizes):
+            yield "parser.network.learns_tags", f"{', '.join(both)} is read: there is nothing to learn"
+        if training.feature_dropout and "feats" not in network.tag_sizes:
+            yield "training.feature_dropout", "parser.network.tag_sizes has no feats"
 
 
 def data_path(path: str) -> str:

@@ -33,7 +33,12 @@ _Loader.add_implicit_resolver(
 
 def read_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     """The config of a training run, see `read_settings`."""
-    return read_settings(path, Config, overrides)
+    file = ConfigFile(path, overrides)
+    config = file.validated(Config)
+    faults = [f"{file.place_of(key)}: {key}: {why}" for key, why in config.contradictions()]
+    if faults:
+        raise ConfigError("\n".join(faults))
+    return config
 
 
 def read_settings(path: Path, kind: type[AnyConfig], overrides: Sequence[str] = ()) -> AnyConfig:
@@ -53,6 +58,14 @@ class ConfigFile:
         self._content, self._places = _read(path)
         for override in overrides:
             _override(self._content, override, self._places)
+
+    def place_of(self, key: str) -> str:
+        """Where a key as "training.seed" stands, or the next section above it that does."""
+        parts = tuple(key.split("."))
+        return next(
+            (self._places[parts[:n]] for n in range(len(parts), 0, -1) if parts[:n] in self._places),
+            self._path,
+        )
 
     def validated(self, kind: type[AnyConfig], section: KeyPath = ()) -> AnyConfig:
         """What a section says, all that there is unless said. kind: what it may say. Raises ConfigError."""

@@ -104,3 +104,29 @@ def test_every_config_that_ships_is_read():
     assert len(paths) >= 3
     for path in paths:
         read_config(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["training.exploration={}", "parser.system=arc-standard"], "arc-standard has no dynamic oracle"),
+        (["training.exploration={from_epoch: 99}"], "is after the last epoch"),
+        (["training.batch_unit=words", "training.learning_rate.peak=paper"], "write a number"),
+        (["parser.network.learns_tags=[upos]"], "upos is read: there is nothing to learn"),
+        (["parser.network.train_pretrained=true"], "there are no parser.network.pretrained vectors"),
+        (["training.feature_dropout=0.1"], "tag_sizes has no feats"),
+    ],
+)
+def test_settings_that_contradict_each_other(config_file, changes, message):
+    with pytest.raises(ConfigError, match=f"--set .*{message}"):
+        read_config(config_file, changes)
+
+
+def test_a_section_that_is_null_can_be_filled(config_file):
+    changes = ["training.exploration=null", "training.exploration.probability=0.25"]
+    assert read_config(config_file, changes).training.exploration.probability == 0.25
+
+
+def test_a_section_is_asked_for_where_one_is_due(config_file):
+    with pytest.raises(ConfigError, match=r"write \{\} for its defaults"):
+        read_config(config_file, ["training.exploration=true"])

@@ -19,8 +19,11 @@ from parser.batching.transfer import to_device
 from parser.networks.dropout import dropout
 from parser.networks.forest_lstm import forest_lstm
 from parser.networks.lstm_operations import Grain, LSTMTemplates, lstm_templates
+from parser.treebank.batches import cut_by_words
 
 DIRECTIONS = ("", "_reverse")
+PADDED_TOGETHER = 100_000
+"""Frames, padding included, that the library's LSTM reads at a time."""
 
 
 def bilstm(inputs: int, hidden: int, layers: int, dropout: float = 0.0) -> nn.LSTM:
@@ -134,11 +137,18 @@ def _chains(lengths: Tensor) -> tuple[Forest, Forest]:
 
 
 def over_sequences_by_library(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
-    """As `over_sequences`, by the library's LSTM."""
-    packed = nn.utils.rnn.pack_sequence(inputs.split(list(lengths)), enforce_sorted=False)
-    states, _ = nn.utils.rnn.pad_packed_sequence(lstm(packed)[0], batch_first=True)
-    is_frame = torch.arange(states.shape[1]) < torch.tensor(lengths)[:, None]
-    return states[to_device(is_frame, states.device)]
+    """As `over_sequences`, by the library's LSTM; some sequences after the others, if many or long."""
+    order, found = torch.arange(len(lengths)), []
+    sequences = inputs.split(list(lengths))
+    for rows in cut_by_words(order, list(lengths), PADDED_TOGETHER):
+        own = sequences[int(rows[0]) : int(rows[-1]) + 1]
+        packed = nn.utils.rnn.pack_sequence(own, enforce_sorted=False)
+        states, _ = nn.utils.rnn.pad_packed_sequence(lstm(packed)[0], batch_first=True)
+        is_frame = torch.arange(states.shape[1]) < torch.tensor([len(one) for one in own])[:, None]
+        # Found on the host: a mask on the device would make it wait.
+        places = to_device(is_frame.flatten().nonzero().squeeze(1), states.device)
+        found.append(states.flatten(0, 1).index_select(0, places))
+    return torch.cat(found)
 
 
 def ends(lengths: Sequence[int]) -> tuple[Tensor, Tensor]:

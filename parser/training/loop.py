@@ -26,8 +26,6 @@ from parser.training.interruption import StoppedError, StopRequest, stop_request
 from parser.training.prepared import hash_of
 from parser.training.record import Record
 from parser.training.schedule import Schedule, peak_learning_rate
-from parser.transitions import SYSTEMS
-from parser.treebank.vocabulary import FEATURES
 
 BEST_MODEL, BAD_BATCH, CACHE = "model", "bad-batch.conllu", "cache"
 SECONDS_BETWEEN_CHECKPOINTS = 600
@@ -41,7 +39,6 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
     scores of the best model. Raises StoppedError if a signal asks for it, and ValueError and as `data.load`,
     `peak_learning_rate` and `claimed` do.
     """
-    _refuse_contradictions(config)
     if resume:
         refuse_other_config(run, config)
     torch.manual_seed(config.training.seed)
@@ -63,23 +60,6 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
         with Record(run, text, training.progress.metrics_size) as record:
             _Run(config, run, model, loaded, training, record).go_on(request)
     return training.progress.best
-
-
-def _refuse_contradictions(config: Config) -> None:
-    """Raises ValueError for settings that would do nothing, or can not be."""
-    network, settings = config.parser.network, config.training
-    if settings.exploration and SYSTEMS[config.parser.system].costs is None:
-        raise ValueError(
-            f"training.exploration: {config.parser.system} has no dynamic oracle; take another parser.system"
-        )
-    if settings.exploration and settings.exploration.from_epoch > settings.epochs:
-        raise ValueError("training.exploration.from_epoch: is after the last epoch: nothing is explored")
-    if both := set(network.learns_tags) & set(network.tag_sizes):
-        raise ValueError(f"parser.network.learns_tags: {', '.join(both)} is read: there is nothing to learn")
-    if network.train_pretrained and not network.pretrained:
-        raise ValueError("parser.network.train_pretrained: there are no parser.network.pretrained vectors")
-    if settings.feature_dropout and FEATURES not in network.columns:
-        raise ValueError("training.feature_dropout: parser.network.tag_sizes has no feats")
 
 
 def _tell_of(loaded: data.TrainingData, config: Config, seconds: float) -> None:

@@ -13,15 +13,8 @@ from parser.config import LearningRateSettings, TrainingSettings
 
 
 def peak_learning_rate(settings: TrainingSettings) -> float:
-    """The paper's rule, min(start x batch size, 0.02), unless the config names a number.
-
-    Raises ValueError where the rule does not apply.
-    """
+    """The paper's rule, min(start x batch size, 0.02), unless the config names a number."""
     if settings.learning_rate.peak == "paper":
-        if settings.batch_unit == "words":
-            raise ValueError(
-                "training.learning_rate.peak: the paper's is for batches in sentences; write a number"
-            )
         return min(settings.learning_rate.start * settings.batch_size, 0.02)
     return settings.learning_rate.peak
 

@@ -246,3 +246,17 @@ def test_tags_that_are_learnt_are_not_read():
     expected = -scores.log_softmax(1).gather(1, tokens.values[:, 1:2]).sum()
     torch.testing.assert_close(parser.tagging_loss(words, tokens), expected)
     assert not network(of).tagging_loss(words, tokens).any()
+
+
+@pytest.mark.parametrize("composition", [False, True])
+def test_rich_networks_give_the_cpus_results_on_the_device(composition, device):
+    cpu_inventory = inventory("arc-hybrid", composition=composition)
+    of = cpu_inventory.to(device)
+    prepared = examples(cpu_inventory, SOME_TREES, rich=True)
+    batch = prepared.batch(torch.arange(len(prepared)))
+    parser = network(of, layers=2, rich=True)
+    exact = loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, cpu_inventory))
+    parser, batch = parser.to(device), batch.to(device)
+    ways = (parser.replay, lambda batch: walk_along(parser, of, batch))
+    results = [loss_and_gradients(parser, transition_loss(run(batch), batch, of)) for run in ways]
+    assert_equal([exact, *results])

@@ -49,8 +49,8 @@ def test_replay_learns_from_a_rollout_what_plain_python_would(system, compositio
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_very_sharp_distribution_is_the_greedy_parser(system, device):
-    of = inventory(system)
-    parser, prepared = network(of, layers=2, device=device), examples(of, SOME_TREES)
+    of = inventory(system, composition=True)
+    parser, prepared = network(of, layers=2, device=device, rich=True), examples(of, SOME_TREES, rich=True)
     rows = torch.arange(len(prepared))
     found = explore(parser, of, prepared, rows, ExplorationSettings(sharpness=1e6))
     on_cpu = parser.cpu()

@@ -192,22 +192,6 @@ def test_words_that_are_not_read_keep_their_vectors(config_file, tmp_path, monke
     assert not torch.equal(before[0][1:], after[-1][1:])
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (["training.exploration={}", "parser.system=arc-standard"], "arc-standard has no dynamic oracle"),
-        (["training.exploration={from_epoch: 9}"], "is after the last epoch"),
-        (["parser.network.learns_tags=[upos]"], "upos is read: there is nothing to learn"),
-        (["parser.network.train_pretrained=true"], "there are no parser.network.pretrained vectors"),
-        (["training.feature_dropout=0.1"], "tag_sizes has no feats"),
-    ],
-)
-def test_settings_that_contradict_each_other_are_refused_at_once(config_file, tmp_path, changes, message):
-    config = read_config(config_file, ["treebank.train=nowhere.conllu", *changes])
-    with pytest.raises(ValueError, match=message):
-        train(config, tmp_path / "run", CPU)
-
-
 def test_the_rate_sinks_when_the_dev_loss_does_not(config_file, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "mean_loss", lambda *_: 1.0)
     changes = [

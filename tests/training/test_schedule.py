@@ -50,8 +50,6 @@ def test_the_papers_peak():
     assert peak(8) == pytest.approx(5e-4 * 8)
     assert peak(256) == 0.02
     assert peak(256, peak=1e-3) == 1e-3
-    with pytest.raises(ValueError, match="write a number"):
-        peak_learning_rate(TrainingSettings(batch_unit="words"))
 
 
 def test_falls_linearly_to_nothing():
