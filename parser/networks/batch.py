@@ -47,7 +47,8 @@ class Batch:
 
     tokens: Tokens
     buffer_tokens: tuple[Tensor, ...]
-    """For each group [longest + 1, sentences] Rows of the table, from the buffer's end to the first word."""
+    """For each group [longest + 1, sentences] Rows of the table, from the buffer's end to the first word; no
+    group if there are compositions, which have a buffer of their own."""
     history: tuple[Tensor, ...]
     """For each group [most steps, sentences] The transition before each step: `wait` before the first and
     after the end."""

@@ -11,7 +11,8 @@ from torch import Tensor
 from parser.batching.forest import Forest, StackForest
 from parser.batching.levels import heights
 from parser.batching.padding import Padding
-from parser.networks.batch import Batch, Compositions
+from parser.networks.batch import Batch
+from parser.networks.vector_rows import VectorRows
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import oracle_trajectory
 from parser.transitions.system import Place
@@ -83,31 +84,29 @@ class Examples:
         if group:
             rows = rows[self.tokens.lengths[rows].argsort(descending=True, stable=True)]
         tokens, steps, nodes = self.tokens.select(rows), self.steps.select(rows), self.nodes.select(rows)
-        lengths, first_word = tokens.lengths, tokens.numbers.offsets
+        lengths = tokens.lengths
         transition, front, front_vector, top_node, top_vector = steps.values.unbind(1)
         parent, depth, node_vector = nodes.values.unbind(1)
         sentence, sentence_of_node = steps.row_of_element(), nodes.row_of_element()
         forest = Forest.of(torch.where(parent >= 0, parent + nodes.offsets[sentence_of_node], -1), depth)
-        table = _Table(tokens, self.composed.select(rows))
+        table = VectorRows(tokens, self.composed.select(rows))
         top = top_node + nodes.offsets[sentence]
         below = parent[top].clamp(min=0) + nodes.offsets[sentence]
-        step, sentence_of_word = steps.place_in_row(), tokens.numbers.row_of_element()
+        step = steps.place_in_row()
         goes_on = step + 1 < steps.lengths[sentence]
-        buffers, histories = Padding.of(lengths + 1, group), Padding.of(steps.lengths, group)
+        histories = Padding.of(steps.lengths, group)
+        buffer_tokens: tuple[Tensor, ...] = ()
+        compositions = None
         if self.inventory.system.composes:
             compositions = table.compositions()
             buffer_row = compositions.buffer.position[table.buffer_node(front, front_vector, sentence)]
         else:
-            compositions = None
+            buffers = Padding.of(lengths + 1, group)
+            buffer_tokens = _buffer_tokens(tokens, buffers)
             buffer_row = buffers.row(lengths[sentence] + 1 - front, sentence)
         return Batch(
             tokens=tokens,
-            buffer_tokens=buffers.spread(
-                frame=(lengths + first_word)[sentence_of_word] - torch.arange(tokens.words),
-                sequence=sentence_of_word,
-                values=torch.arange(tokens.words),
-                fill=tokens.words + 1,
-            ),
+            buffer_tokens=buffer_tokens,
             history=histories.spread(
                 frame=step[goes_on] + 1,
                 sequence=sentence[goes_on],
@@ -132,77 +131,15 @@ class Examples:
         )
 
 
-class _Table:
-    """The rows of a batch's table of vectors: words, ROOT, the buffer's end, what is composed by level."""
-
-    def __init__(self, tokens: Tokens, composed: Ragged):
-        self._tokens, self._composed = tokens, composed
-        self._level = composed.values[:, 3]
-        self._order = self._level.argsort(stable=True)
-        self._position = self._order.argsort()
-
-    def row(self, vector: Tensor, sentence: Tensor) -> Tensor:
-        """[n] vector: [n] numbers in their sentences [n]."""
-        words, lengths = self._tokens.words, self._tokens.lengths[sentence]
-        of_word = torch.where(vector > 0, self._tokens.numbers.offsets[sentence] + vector - 1, words)
-        row = torch.where(vector > lengths, words + 1, of_word)
-        is_composed = vector > lengths + 1
-        row[is_composed] = words + 2 + self._position[self._number(vector, sentence)[is_composed]]
-        return row
-
-    def _number(self, vector: Tensor, sentence: Tensor) -> Tensor:
-        """[n] Which of all that the batch composes."""
-        return self._composed.offsets[sentence] + vector - self._tokens.lengths[sentence] - 2
-
-    def compositions(self) -> Compositions:
-        sentence = self._composed.row_of_element()
-        head, dependent, transition, _, _ = self._composed.values.unbind(1)
-        ends = torch.bincount(self._level).cumsum(0).tolist() if len(self._level) else []
-        forest, vectors = self._buffer()
-        return Compositions(
-            head=self.row(head, sentence)[self._order],
-            dependent=self.row(dependent, sentence)[self._order],
-            transition=transition[self._order],
-            levels=tuple(map(slice, [0, *ends], ends)),
-            buffer=forest,
-            buffer_vectors=vectors[forest.order],
-        )
-
-    def _buffer(self) -> tuple[Forest, Tensor]:
-        """Nodes of all words and ends by sentence, then of what replaces them; and their vectors' rows."""
-        lengths = self._tokens.lengths
-        fronts = Ragged(torch.empty(self._tokens.words + len(lengths)), lengths + 1)
-        sentence, front = fronts.row_of_element(), fronts.place_in_row() + 1
-        depth = lengths[sentence] + 1 - front
-        parent = torch.where(depth > 0, torch.arange(len(front)) + 1, -1)
-        of_composed = self._composed.row_of_element()
-        replaced = self._composed.values[:, 4]
-        replaces = replaced > 0
-        beside = (fronts.offsets[of_composed] + replaced - 1)[replaces]
-        forest = Forest.of(torch.cat([parent, parent[beside]]), torch.cat([depth, depth[beside]]))
-        composed_rows = self._tokens.words + 2 + self._position
-        return forest, torch.cat([self.row(front, sentence), composed_rows[replaces]])
-
-    def buffer_node(self, front: Tensor, vector: Tensor, sentence: Tensor) -> Tensor:
-        """[n] Of the fronts [n] of sentences [n], which the vectors [n] stand for."""
-        lengths = self._tokens.lengths
-        words_and_ends = self._tokens.words + len(lengths)
-        replaces = (self._composed.values[:, 4] > 0).long()
-        node = self._tokens.numbers.offsets[sentence] + sentence + front - 1
-        is_composed = vector > lengths[sentence] + 1
-        number = self._number(vector, sentence)[is_composed]
-        node[is_composed] = words_and_ends + (replaces.cumsum(0) - 1)[number]
-        return node
-
-
-def buffer_tokens(lengths: Tensor) -> Tensor:
-    """[longest + 1, batch] Rows of the token table in the order of the buffers: the end, the last word, ...
-
-    lengths: [batch]. A shorter sentence goes on with ends, which nobody reads.
-    """
-    frame = torch.arange(int(lengths.max()) + 1, device=lengths.device)[:, None]
-    exists = (frame > 0) & (frame <= lengths)
-    return torch.where(exists, lengths.cumsum(0) - frame, lengths.sum() + 1)
+def _buffer_tokens(tokens: Tokens, buffers: Padding) -> tuple[Tensor, ...]:
+    """As `Batch.buffer_tokens`."""
+    sentence = tokens.numbers.row_of_element()
+    return buffers.spread(
+        frame=tokens.lengths[sentence] - tokens.numbers.place_in_row(),
+        sequence=sentence,
+        values=torch.arange(tokens.words),
+        fill=tokens.words + 1,
+    )
 
 
 def _flatten(inventory: Inventory, trajectory: Trajectory, lengths: Tensor) -> tuple[Ragged, ...]:

@@ -15,9 +15,9 @@ from torch import Tensor
 from parser.networks import stack_lstm
 from parser.networks.batch import Batch
 from parser.networks.composing_stepper import ComposingStepper
-from parser.networks.examples import buffer_tokens
 from parser.networks.stack_parser import SHOWN, StackParser
 from parser.networks.stepper import Stepper, by_step
+from parser.networks.vector_rows import buffer_tokens
 from parser.transitions.inventory import Inventory
 from parser.treebank.batches import cut_by_words
 from parser.treebank.ragged import Ragged

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from parser.networks import stack_lstm
-from parser.networks.examples import buffer_tokens
 from parser.networks.naive_stepper import NaiveStepper
 from parser.networks.one_by_one import SingleParser
+from parser.networks.vector_rows import buffer_tokens
 from parser.parsing.model import Model
 from parser.parsing.slots import best_transitions
 from parser.transitions.state import State
