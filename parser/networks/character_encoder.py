@@ -15,14 +15,13 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from parser.config import CharacterSettings
-from parser.networks.dropout import dropout
 from parser.treebank.ragged import Ragged
 
 
 class CharacterEncoder(nn.Module):
     """ReLU(max over the windows of a word (filters x window + bias))."""
 
-    def __init__(self, settings: CharacterSettings, characters: int, dropout: float):
+    def __init__(self, settings: CharacterSettings, characters: int):
         """characters: their number, the unknown one included."""
         super().__init__()
         self.outside = characters
@@ -35,11 +34,10 @@ class CharacterEncoder(nn.Module):
         self.biases = nn.ParameterList(torch.zeros(settings.filters) for _ in settings.widths)
         self.widths = settings.widths
         self.size = len(settings.widths) * settings.filters
-        self.dropout = dropout
 
     def forward(self, strings: Ragged) -> Tensor:
         """[strings, size] strings: the characters' numbers; none is empty."""
-        characters = dropout(self.characters.weight, self.dropout, self.training)
+        characters = self.characters.weight
         place = strings.place_in_row()
         length = strings.lengths.repeat_interleave(strings.lengths, output_size=len(strings.values))
         highest = []

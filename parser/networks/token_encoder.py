@@ -85,7 +85,7 @@ def _embedding(column: str, settings: NetworkSettings, count: int, vectors: Tens
         return _pretrained(count, vectors, settings.train_pretrained)
     if column == CHARACTERS:
         assert settings.characters
-        return CharacterEncoder(settings.characters, count, settings.dropout)
+        return CharacterEncoder(settings.characters, count)
     if column == "form":
         return trained_embedding(count, settings.word_size)
     size = settings.tag_sizes[column]  # type: ignore[index]

@@ -58,7 +58,7 @@ def test_the_highest_of_each_row_and_its_gradient(rows):
 
 def test_characters_inside_other_words_do_not_matter():
     torch.manual_seed(0)
-    encoder = CharacterEncoder(CharacterSettings(size=4, filters=5, widths=(2, 3, 5)), 9, dropout=0.0)
+    encoder = CharacterEncoder(CharacterSettings(size=4, filters=5, widths=(2, 3, 5)), 9)
     strings = [torch.randint(9, (length,)) for length in (1, 7, 2, 1)]
     together = encoder(Ragged.of(strings))
     alone = torch.cat([encoder(Ragged.of([string])) for string in strings])
