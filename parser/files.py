@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import os
 import tempfile
@@ -52,6 +53,20 @@ def replace_file(path: Path, content: bytes) -> None:
     except OSError as error:
         error.filename = str(path)
         raise
+
+
+@contextmanager
+def locked(path: Path, otherwise: str) -> Iterator[None]:
+    """This process alone is within; the lock ends with it, however it does.
+
+    Raises ValueError with what to say `otherwise`, if another process is.
+    """
+    with path.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(otherwise) from None
+        yield
 
 
 def _open(path: str, name: str) -> TextIO:

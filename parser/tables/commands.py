@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import fcntl
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from parser.config_file import flat, read_settings
 from parser.console import say
+from parser.files import locked
 from parser.tables.report import write_table
 from parser.tables.runs import Job, jobs_of, rows_of, run_missing
 from parser.tables.settings import PlotSettings, TableConfig
@@ -24,7 +23,9 @@ def make_table(path: Path, folder: Path) -> None:
         raise ValueError(f"{path}: baseline: there is no row {table.baseline!r}; the rows are {known}")
     if table.plot:
         _check_plot(table.plot, jobs, path)
-    with _claimed(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    otherwise = f"{folder}: another process makes a table there; choose another folder with --run"
+    with locked(folder / "lock", otherwise):
         for job in run_missing(jobs, folder, table.together):
             done = rows_of(jobs, folder)
             row = done[job]
@@ -47,17 +48,3 @@ def _check_plot(plot: PlotSettings, jobs: Sequence[Job], path: Path) -> None:
                 raise ValueError(
                     f"{path}: plot.x: {key} of {job.name!r} is {values[key]!r}, no number above 0"
                 )
-
-
-@contextmanager
-def _claimed(folder: Path) -> Iterator[None]:
-    """Raises ValueError if another process makes a table there."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(
-                f"{folder}: another process makes a table there; choose another folder with --run"
-            ) from None
-        yield

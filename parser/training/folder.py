@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ import yaml
 
 from parser.config import Config
 from parser.config_file import flat, read_config
-from parser.files import replace_file
+from parser.files import locked, replace_file
 
 CONFIG, CHECKPOINT, METRICS, LOCK = "config.yaml", "checkpoint.safetensors", "metrics.jsonl", "lock"
 
@@ -74,13 +73,8 @@ def _has_metrics(run: Path) -> bool:
 def _lock(run: Path, stack: ExitStack) -> None:
     """Until the stack ends, or the process, however it does."""
     run.mkdir(parents=True, exist_ok=True)
-    lock = stack.enter_context((run / LOCK).open("a"))
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise ValueError(
-            f"{run}: another process is training there; choose another folder with --run"
-        ) from None
+    otherwise = f"{run}: another process is training there; choose another folder with --run"
+    stack.enter_context(locked(run / LOCK, otherwise))
 
 
 def _move_aside(run: Path) -> Path:
