@@ -57,6 +57,8 @@ class NetworkSettings(Settings):
 
     word_size: int = Field(32, gt=0)
     """Of the trained embedding of a word form."""
+    fold_case: bool = False
+    """Whether forms that differ in case alone share it; characters and pretrained vectors see the case."""
     pretrained: str | None = None
     """File of word vectors (text of word2vec, GloVe or fastText, `.gz` or not; word2vec's binary as `.bin` or
     `.bin.gz`), which are stored with the model."""

@@ -69,7 +69,9 @@ class StackParserPlugin:
         self._setup = setup
         settings: StackParserSettings = setup.settings
         trees = [tree for tree in read_treebank(data_path(settings.treebank)) if is_projective(tree.heads)]
-        vocabulary = Vocabulary.build(trees, settings.parser.network.columns)
+        vocabulary = Vocabulary.build(
+            trees, settings.parser.network.columns, fold_case=settings.parser.network.fold_case
+        )
         torch.manual_seed(setup.seed)
         self._model = Model.build(settings.parser, vocabulary, setup.device)
         self._examples = Examples.of(self._model.inventory.to(torch.device("cpu")), vocabulary, trees)

@@ -74,7 +74,7 @@ def _prepare(config: Config, dev_sentences: list[Sentence]) -> Prepared:
     network = config.parser.network
     if network.pretrained:
         words, vectors = read_vectors(data_path(network.pretrained))
-    vocabulary = Vocabulary.build(trees, network.columns, words)
+    vocabulary = Vocabulary.build(trees, network.columns, words, network.fold_case)
     if not vocabulary.word_labels:
         raise ValueError(f"{path}: no arc between two words to learn from")
     inventory = Inventory.of(system_of(config.parser), vocabulary)

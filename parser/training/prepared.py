@@ -119,6 +119,7 @@ def place_of(config: Config, folder: Path) -> Path | None:
         config.parser.system,
         network.composition,
         network.columns,
+        network.fold_case,
         hash_of([*source, *paths]),
     ]
     return folder / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}.prepared"

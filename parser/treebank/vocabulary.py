@@ -59,10 +59,11 @@ class Lexicon:
         return self.strings[number - 1] if number else "_"
 
     @classmethod
-    def of(cls, counts: Counter[str]) -> Lexicon:
-        """The strings that were counted, most frequent first."""
+    def of(cls, strings: Iterable[str], fold_case: bool = False) -> Lexicon:
+        """Of all that occur, most frequent first; with `fold_case`, of their lower-case forms."""
+        counts = Counter(map(str.lower, strings) if fold_case else strings)
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        return cls(string for string, _ in ordered)
+        return cls((string for string, _ in ordered), fold_case)
 
 
 @dataclass(frozen=True)
@@ -82,17 +83,23 @@ class Vocabulary:
 
     @classmethod
     def build(
-        cls, sentences: Sequence[Sentence], columns: Iterable[str], pretrained: Iterable[str] = ()
+        cls,
+        sentences: Sequence[Sentence],
+        columns: Iterable[str],
+        pretrained: Iterable[str] = (),
+        fold_case: bool = False,
     ) -> Vocabulary:
-        """Name what the training sentences hold; `pretrained` are the forms with ready-made vectors."""
-        lexicons = {
-            name: Lexicon.of(Counter(_in_parts(name, (s for each in sentences for s in COLUMNS[name](each)))))
-            for name in columns
-        }
+        """Name what the training sentences hold.
+
+        pretrained: the forms with ready-made vectors; fold_case: forms that differ in case alone are one.
+        """
+        lexicons = {}
+        for name in columns:
+            strings = (string for sentence in sentences for string in COLUMNS[name](sentence))
+            lexicons[name] = Lexicon.of(_in_parts(name, strings), fold_case and name == "form")
         if pretrained:
             lexicons[PRETRAINED] = Lexicon(pretrained, fold_case=True)
-        counts = Counter(label for sentence in sentences for label in sentence.labels)
-        labels = Lexicon.of(counts)
+        labels = Lexicon.of(label for sentence in sentences for label in sentence.labels)
         on_root: set[int] = set()
         between_words: set[int] = set()
         for sentence in sentences:
@@ -127,6 +134,7 @@ class Vocabulary:
     def as_json(self) -> str:
         content = {
             "columns": {name: list(lexicon.strings) for name, lexicon in self.columns.items()},
+            "folded": [name for name, lexicon in self.columns.items() if lexicon.fold_case],
             "labels": list(self.labels.strings),
             "root_labels": sorted(self.root_labels),
             "word_labels": sorted(self.word_labels),
@@ -137,7 +145,7 @@ class Vocabulary:
     def from_json(cls, text: str) -> Vocabulary:
         content = json.loads(text)
         columns = {
-            name: Lexicon(strings, fold_case=name == PRETRAINED)
+            name: Lexicon(strings, fold_case=name in content.get("folded", [PRETRAINED]))
             for name, strings in content["columns"].items()
         }
         labels = Lexicon(content["labels"])

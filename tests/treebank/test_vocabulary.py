@@ -49,3 +49,11 @@ def test_json_and_back():
     assert loaded.labels.strings == vocabulary.labels.strings
     assert (loaded.root_labels, loaded.word_labels) == (vocabulary.root_labels, vocabulary.word_labels)
     assert loaded.columns[PRETRAINED].fold_case
+
+
+def test_forms_of_either_case_can_be_one():
+    vocabulary = Vocabulary.build(TRAIN, ["form", "upos"], fold_case=True)
+    assert vocabulary.columns["form"].strings == ("dog", "the", "cat")
+    for known in (vocabulary, Vocabulary.from_json(vocabulary.as_json())):
+        assert known.columns["form"].number("DOG") == known.columns["form"].number("dog") == 1
+        assert known.columns["upos"].number("noun") == UNKNOWN
