@@ -48,6 +48,10 @@ class TokenEncoder(nn.Module):
         self.end = nn.Parameter(torch.randn(self.size) / 10)
         self.dropout = settings.dropout
 
+    def pretrained_weights(self) -> list[Tensor]:
+        """Those that came from a file, whether they are trained on or not."""
+        return list(self.embeddings[PRETRAINED].parameters()) if PRETRAINED in self.embeddings else []
+
     def forward(self, tokens: Tokens) -> Tensor:
         """[words + 2, size] The words, then ROOT, then the buffer's end."""
         parts = []

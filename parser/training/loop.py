@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from parser.config import Config, data_path
 from parser.console import say
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import Scores
+from parser.networks.stack_parser import StackParser
 from parser.parsing.model import Model
 from parser.training import data
 from parser.training.averaging import MovingAverage
@@ -83,17 +83,18 @@ def _fresh(model: Model, config: Config) -> Training:
     return Training(model.network, average, optimizer, schedule, totals, progress)
 
 
-def _weights(network: nn.Module, l2: float) -> list[dict[str, Any]]:
-    """What is trained, in groups as an optimizer wants them; `l2` is for all but embeddings.
+def _weights(network: StackParser, l2: float) -> list[dict[str, Any]]:
+    """What is trained, in groups as an optimizer wants them; `l2` is for all but pretrained vectors.
 
-    Adam makes steps of like size of gradients of any size: where a word is not read its L2 would be all of
-    its gradient, and would take the word's vector to zero within some hundred steps.
+    Adam makes steps of like size of gradients of any size: where a word is not read its L2 is all of its
+    gradient, and takes its vector to zero within some hundred steps. That does the words good that training
+    has a few times, but those that it never has came with their vectors.
     """
-    tables = {part.weight for part in network.modules() if isinstance(part, nn.Embedding)}
+    pretrained = set(network.tokens.pretrained_weights())
     trained = [weight for weight in network.parameters() if weight.requires_grad]
     return [
-        {"params": [weight for weight in trained if weight not in tables], "weight_decay": l2},
-        {"params": [weight for weight in trained if weight in tables], "weight_decay": 0.0},
+        {"params": [weight for weight in trained if weight not in pretrained], "weight_decay": l2},
+        {"params": [weight for weight in trained if weight in pretrained], "weight_decay": 0.0},
     ]
 
 

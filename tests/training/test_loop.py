@@ -171,25 +171,16 @@ def test_training_warms_up_clips_decays_and_forgets_rare_words(config_file, tmp_
     assert modes.count(False) == 2  # the dev loss of each epoch
 
 
-def test_words_that_are_not_read_keep_their_vectors(config_file, tmp_path, monkeypatch):
-    """L2 would take them to zero."""
-    before, after = [], []
-    fresh, save = loop._fresh, Model.save
-
-    def remembered(model, config):
-        before.append(model.network.tokens.embeddings["upos"].weight.detach().clone())
-        return fresh(model, config)
-
-    def watched(model, folder, scores):
-        after.append(model.network.tokens.embeddings["upos"].weight.detach().clone())
-        save(model, folder, scores)
-
-    monkeypatch.setattr(loop, "_fresh", remembered)
-    monkeypatch.setattr(Model, "save", watched)
-    train(read_config(config_file, ["training.l2=0.1"]), tmp_path / "run", CPU)
-    unknown = 0  # no tag of the treebank
-    assert torch.equal(before[0][unknown], after[-1][unknown])
-    assert not torch.equal(before[0][1:], after[-1][1:])
+def test_pretrained_vectors_of_words_that_training_lacks_are_kept(config_file, tmp_path):
+    """They are trained, and L2 would take them to zero."""
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("dogs 1 2 3\nunseen 4 5 6\n")
+    changes = [f"parser.network.pretrained={vectors}", "parser.network.train_pretrained=true"]
+    train(read_config(config_file, [*changes, "training.l2=0.1"]), tmp_path / "run", CPU)
+    model = Model.load(tmp_path / "run" / "model", CPU)
+    _, dogs, unseen = model.network.tokens.embeddings["pretrained"].weight
+    assert unseen.tolist() == [4, 5, 6]
+    assert dogs.tolist() != [1, 2, 3]
 
 
 def test_the_rate_sinks_when_the_dev_loss_does_not(config_file, tmp_path, monkeypatch):
