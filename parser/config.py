@@ -42,6 +42,8 @@ class CharacterSettings(Settings):
     """For each width; the vector of a form has so many numbers for each."""
     widths: tuple[Size, ...] = Field((2, 3, 4), strict=False, min_length=1)
     """Of the filters, in characters."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """On the characters' embeddings."""
 
 
 class SentenceSettings(Settings):

@@ -15,6 +15,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from parser.config import CharacterSettings
+from parser.networks.dropout import dropout
 from parser.treebank.ragged import Ragged
 
 
@@ -32,12 +33,12 @@ class CharacterEncoder(nn.Module):
             nn.Linear(settings.size, width * settings.filters, bias=False) for width in settings.widths
         )
         self.biases = nn.ParameterList(torch.zeros(settings.filters) for _ in settings.widths)
-        self.widths = settings.widths
+        self.widths, self.dropout = settings.widths, settings.dropout
         self.size = len(settings.widths) * settings.filters
 
     def forward(self, strings: Ragged) -> Tensor:
         """[strings, size] strings: the characters' numbers; none is empty."""
-        characters = self.characters.weight
+        characters = dropout(self.characters.weight, self.dropout, self.training)
         place = strings.place_in_row()
         length = strings.lengths.repeat_interleave(strings.lengths, output_size=len(strings.values))
         highest = []
