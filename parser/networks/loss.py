@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from parser.networks.batch import Batch
-from parser.transitions.inventory import Inventory
+from parser.transitions.inventory import NOT_RIGHT, Inventory
 
 ILLEGAL_SCORE = float("-inf")
 
@@ -17,6 +18,18 @@ def transition_loss(scores: Tensor, batch: Batch, inventory: Inventory) -> Tenso
     no arc of its kind has the label that would be right, every label is.
     """
     legal = inventory.with_labels(batch.legal)  # [S, transitions]
-    right = inventory.with_right_labels(batch.right) & legal
-    possible, wanted = (scores.masked_fill(~mask, ILLEGAL_SCORE) for mask in (legal, right))
-    return (possible.logsumexp(1) - wanted.logsumexp(1)).sum()
+    is_right = batch.right != NOT_RIGHT  # [S, kinds]
+    right = inventory.with_label(batch.right.clamp(min=0))  # [S, kinds]
+    wanted = scores.gather(1, right)
+    any_label = is_right & ~inventory.known[right]
+    if scores.is_cuda or any_label.any():  # it hardly ever is, but to ask a GPU takes longer
+        wanted = torch.where(any_label, _of_any_label(scores, inventory), wanted)
+    possible = scores.masked_fill(~legal, ILLEGAL_SCORE).logsumexp(1)
+    return (possible - wanted.masked_fill(~is_right, ILLEGAL_SCORE).logsumexp(1)).sum()
+
+
+def _of_any_label(scores: Tensor, inventory: Inventory) -> Tensor:
+    """[S, kinds] The score of a kind of transitions with any label that it can have."""
+    kinds = torch.arange(len(inventory.number), device=scores.device)
+    of_kind = (inventory.kind[:-1] == kinds[:, None]) & inventory.known  # [kinds, transitions]
+    return torch.stack([scores.masked_fill(~own, ILLEGAL_SCORE).logsumexp(1) for own in of_kind], dim=1)

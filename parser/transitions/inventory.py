@@ -96,15 +96,9 @@ class Inventory:
         """[batch, transitions] from what is legal without labels, [batch, kinds]."""
         return legal_kinds[:, self.kind[:-1]] & self.known
 
-    def with_right_labels(self, right: Tensor) -> Tensor:
-        """[batch, transitions] from the labels that are right, [batch, kinds], NOT_RIGHT for none.
-
-        All of a kind, if it never had the label in training.
-        """
-        label = right[:, self.kind[:-1]]  # [batch, transitions]
-        named = self.number.gather(1, right.clamp(min=0).T).T  # [batch, kinds]
-        anything = (right != NOT_RIGHT) & ~self.known[named]
-        return ((label == self.label[:-1]) | anything[:, self.kind[:-1]]) & self.known
+    def with_label(self, labels: Tensor) -> Tensor:
+        """[batch, kinds] The transition of each kind with a label; labels: [batch, kinds]."""
+        return self.number.gather(1, labels.T).T
 
     def apply(self, state: State, transitions: Tensor) -> Tensor:
         """Change the states by the labelled transitions [batch], `wait` among them.
