@@ -92,6 +92,8 @@ class Examples:
         table = VectorRows(tokens, self.composed.select(rows))
         top = top_node + nodes.offsets[sentence]
         below = parent[top].clamp(min=0) + nodes.offsets[sentence]
+        seen = torch.stack([node_vector[top], node_vector[below], front_vector, top_vector])  # [4, S]
+        *shown, top_vector_row = table.row(seen, sentence)
         step = steps.place_in_row()
         goes_on = step + 1 < steps.lengths[sentence]
         histories = Padding.of(steps.lengths, group)
@@ -120,11 +122,8 @@ class Examples:
             right=self.right.select(rows).values,
             step=histories.row(step, sentence),
             top_node=forest.position[top],
-            top_vector=table.row(top_vector, sentence),
-            shown=torch.stack(
-                [table.row(of, sentence) for of in (node_vector[top], node_vector[below], front_vector)],
-                dim=1,
-            ),
+            top_vector=top_vector_row,
+            shown=torch.stack(shown, dim=1),
             front=front,
             buffer_row=buffer_row,
             compositions=compositions,

@@ -48,7 +48,8 @@ class _Explorer:
         self, network: StackParser, inventory: Inventory, tokens: Tokens, state: State, sharpness: float
     ):
         """state: the parsers', which somebody else changes by what is chosen here."""
-        self._inventory, self._tokens, self._state, self._sharpness = inventory, tokens, state, sharpness
+        self._inventory, self._state, self._sharpness = inventory, state, sharpness
+        self._words = tokens.words
         self._sentence = torch.arange(len(state.length), device=state.length.device)
         self._parsers = walk(network, inventory, tokens, self._standing())
         self._parsers.reserve(int(tokens.lengths.max()) + 1)
@@ -67,9 +68,7 @@ class _Explorer:
         return self._taken
 
     def _standing(self) -> Standing:
-        state, words = self._state, self._state.words()[:2]
-        top, below = torch.where(words > 0, state.base + words, self._tokens.words)
-        return Standing(top, below, state.base + state.front + self._sentence)
+        return Standing.of(self._state, self._sentence, self._words)
 
 
 def _drawn(probabilities: Tensor, legal: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ class VectorRows:
         self._position = self._order.argsort()
 
     def row(self, vector: Tensor, sentence: Tensor) -> Tensor:
-        """[n] vector: [n] numbers in their sentences [n]."""
+        """[..., n] vector: [..., n] numbers in their sentences [n]."""
         words, lengths = self._tokens.words, self._tokens.lengths[sentence]
         of_word = torch.where(vector > 0, self._tokens.numbers.offsets[sentence] + vector - 1, words)
         row = torch.where(vector > lengths, words + 1, of_word)
@@ -34,7 +34,7 @@ class VectorRows:
         return row
 
     def _number(self, vector: Tensor, sentence: Tensor) -> Tensor:
-        """[n] Which of all that the batch composes."""
+        """[..., n] Which of all that the batch composes."""
         return self._composed.offsets[sentence] + vector - self._tokens.lengths[sentence] - 2
 
     def compositions(self) -> Compositions:

@@ -19,6 +19,7 @@ from parser.networks.stack_parser import SHOWN, StackParser
 from parser.networks.stepper import Stepper, by_step
 from parser.networks.vector_rows import buffer_tokens
 from parser.transitions.inventory import Inventory
+from parser.transitions.state import State
 from parser.treebank.batches import cut_by_words
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
@@ -36,6 +37,13 @@ class Standing(NamedTuple):
     """The same of the word below, ROOT if there is none."""
     front: Tensor
     """Row of the buffer's front among all sentences': each has one more than words, for the empty buffer."""
+
+    @classmethod
+    def of(cls, state: State, sentences: Tensor, words: Tensor | int) -> Standing:
+        """sentences: [batch], whose the states are; words: the number of all words, which is ROOT's row."""
+        on_stack = state.words()[:2]
+        top, below = torch.where(on_stack > 0, state.base + on_stack, words)
+        return cls(top, below, state.base + state.front + sentences)
 
 
 class Walk(Protocol):
@@ -124,14 +132,11 @@ class ComposingWalk:
         self, network: StackParser, inventory: Inventory, table: Tensor, tokens: Tokens, fronts: Tensor
     ):
         self._actions = stack_lstm.project(network.history, network.actions.weight)
-        own, states = zip(
-            *(
-                (by_front(own[rows].flatten(0, 1), lengths), by_front(_states(network, own[rows]), lengths))
-                for own, rows, lengths in _chunks(table, tokens)
-            ),
-            strict=True,
-        )
-        self._vectors, self._states = torch.cat(own), torch.cat(states)  # [W + sentences, token or state]
+        self._vectors = table.index_select(0, front_rows(tokens).to(table.device))  # [W + sentences, token]
+        states = [
+            by_front(_states(network, own[rows]), lengths) for own, rows, lengths in _chunks(table, tokens)
+        ]
+        self._states = torch.cat(states)  # [W + sentences, state]
         self._stepper = ComposingStepper(network, inventory, self._vectors[fronts], self._states[fronts])
         self.reserve = self._stepper.stack.reserve
 

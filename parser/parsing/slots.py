@@ -199,7 +199,4 @@ class _Queue:
 
     def standing(self) -> Standing:
         """Where the slots' parsers stand."""
-        state = self.state
-        words = state.words()[:2]
-        top, below = torch.where(words > 0, state.base + words, self._root_row)
-        return Standing(top, below, state.base + state.front + self._sentences)
+        return Standing.of(self.state, self._sentences, self._root_row)

@@ -73,10 +73,8 @@ def _batch(
         batch = loaded.train.batch(rows, group).to(device)
         return replace(batch, tokens=loaded.forgetting(batch.tokens))
     rows = rows[loaded.train.tokens.lengths[rows].argsort(descending=True, stable=True)]
-    tokens = loaded.train.tokens.select(rows)
+    tokens, gold = loaded.train.tokens.select(rows), loaded.train.gold.select(rows)
     seen = loaded.forgetting(tokens.to(device))
-    trajectory = explored(model.network, model.inventory, seen, loaded.train.gold.select(rows), exploration)
-    examples = Examples.of_trajectory(
-        loaded.train.inventory, tokens, loaded.train.gold.select(rows), trajectory.to(torch.device("cpu"))
-    )
+    trajectory = explored(model.network, model.inventory, seen, gold, exploration).to(torch.device("cpu"))
+    examples = Examples.of_trajectory(loaded.train.inventory, tokens, gold, trajectory)
     return replace(examples.batch(torch.arange(len(rows)), group).to(device), tokens=seen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -53,10 +53,6 @@ class Tokens:
             found, values[:, column] = values[:, column].unique(return_inverse=True)
             parts[column] = strings.select(found)
         return Tokens(Ragged(values, numbers.lengths), parts)
-
-    def with_values(self, values: Tensor) -> Tokens:
-        """Other numbers [words, columns] for the same words."""
-        return replace(self, numbers=Ragged(values, self.lengths))
 
     def to(self, device: torch.device) -> Tokens:
         parts = {
