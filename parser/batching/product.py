@@ -66,6 +66,22 @@ def transposed_times(left: Tensor, right: Tensor) -> Tensor:
     return _sum_over_rows(_round_up(left), _round_up(right))
 
 
+def write_transposed_product(outputs: Tensor, left: Tensor, right: Tensor) -> None:
+    """As `transposed_times`, into a matrix [m, n] that is there."""
+    if _suits_onednn(left):
+        outputs.copy_(transposed_times(left, right))
+    else:
+        torch.mm(left.T, right, out=outputs)
+
+
+def add_transposed_product(outputs: Tensor, left: Tensor, right: Tensor) -> None:
+    """As `write_transposed_product`, but added to what is there."""
+    if _suits_onednn(left):
+        outputs += transposed_times(left, right)
+    else:
+        outputs.addmm_(left.T, right)
+
+
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """[rows, out] inputs @ weight.T + bias; inputs: [rows, in], weight: [out, in], bias: [out]."""
     if _suits_onednn(inputs):

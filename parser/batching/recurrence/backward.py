@@ -1,0 +1,227 @@
+"""The backward pass of a chunk, written onto a tape: the forward pass mirrored (Hwang & Sung 2015).
+
+The errors of a layer are the sum of what all that it leads to hand back. What comes from outside of a
+component is computed over all frames at once; within a recurrent one, each frame has what is in the cycle.
+The gradients of weights are one product over all frames, also for those within a cycle, whose errors are all
+there by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from parser.batching.recurrence.activations import THROUGH
+from parser.batching.recurrence.components import Component
+from parser.batching.recurrence.forward import runs
+from parser.batching.recurrence.frames import Frames
+from parser.batching.recurrence.gradients import Gradients
+from parser.batching.recurrence.graph import Connection
+from parser.batching.recurrence.tape import Sum, Tape
+from parser.batching.recurrence.weights import Bundle, Source, Weights
+
+
+class Chunk(NamedTuple):
+    """What the passes work on."""
+
+    weights: Weights
+    values: Frames
+    errors: Frames
+    frames: int
+    first: Mapping[str, int]
+    """The first frame of each layer that errors reach; inputs whose errors nobody wants are missing."""
+
+
+class _Term(NamedTuple):
+    """What a layer gets back: through all full connections into a bundle, or through one connection."""
+
+    through: tuple[Bundle, Source] | Connection
+    target: str
+    """Of several one: those of a bundle are all within the layer's component, or all outside of it."""
+    delay: int
+    first: int
+    """The layer's first frame that gets something back."""
+
+
+def backward_tape(chunk: Chunk, parts: Sequence[Component], gradients: Gradients) -> Tape:
+    """parts: those of the forward pass."""
+    writer = _Backward(chunk, gradients)
+    graph = chunk.weights.graph
+    by_frame = any(part.members >= graph.layers.keys() for part in parts)
+    for part in reversed(parts):
+        for layer in part.layers:
+            writer.write_outside(part.members, layer)
+        for start, count in writer.blocks(part):
+            for stage in reversed(part.stages):
+                reached = [layer for layer in stage if chunk.first[layer] <= start]
+                writer.write_stage(part, reached, start, count)
+            if by_frame:
+                writer.write_gradients(start, 1)
+    for layer in graph.inputs:
+        if layer in chunk.first:
+            writer.write_input(layer)
+    if not by_frame:
+        writer.write_gradients(None, chunk.frames)
+    writer.write_table_gradients()
+    return writer.tape
+
+
+class _Backward:
+    def __init__(self, chunk: Chunk, gradients: Gradients):
+        self.tape = Tape()
+        self._weights, self._values, self._errors, self._frames, self._first = chunk
+        self._graph, self._gradients = self._weights.graph, gradients
+        self._begun: set[str] = set()
+        """Layers in whose places there are errors from outside of their part, in all frames."""
+        self._elsewhere: dict[tuple[str, int], Tensor] = {}
+        """Errors, by layer and frame, that are those of another layer and were not copied."""
+
+    def blocks(self, part: Component) -> list[tuple[int, int]]:
+        """Frames that are worked on at the same time, by the first and their number, from the last one on."""
+        first = min(self._first[layer] for layer in part.layers)
+        if part.recurrent:
+            return [(frame, 1) for frame in reversed(range(first, self._frames))]
+        return [(first, self._frames - first)]
+
+    def write_outside(self, members: frozenset[str], layer: str) -> None:
+        """What a layer gets from outside of its part, in all frames; an output's new frames have theirs."""
+        terms = [term for term in self._terms(layer) if term.target not in members]
+        first, is_output = self._first[layer], self._graph.layers[layer].output
+        if not terms and not is_output:
+            return
+        begun = is_output
+        if is_output:
+            if first < 0:
+                self.tape.write(self._errors.rows(layer, first, -first).zero_)
+        elif terms[0].first > first or terms[0].delay:
+            self.tape.write(self._errors.rows(layer, first, self._frames - first).zero_)
+            begun = True
+        for term in terms:
+            start = max(first, term.first)
+            if count := max(0, self._frames - term.delay - start):
+                total = Sum(self.tape, self._errors.rows(layer, start, count), begun)
+                self._add(total, term, start, count)
+                total.settle()
+            begun = True
+        self._begun.add(layer)
+
+    def write_input(self, layer: str) -> None:
+        self.write_outside(frozenset([layer]), layer)
+
+    def write_stage(self, part: Component, stage: Sequence[str], start: int, count: int) -> None:
+        """Layers of a part that do not need each other: from the errors of what comes after to their own."""
+        for layer in stage:
+            place = self._errors.rows(layer, start, count)
+            total = Sum(self.tape, place, layer in self._begun)
+            for term in self._terms(layer):
+                if term.target in part.members and term.first <= start < self._frames - term.delay:
+                    self._add(total, term, start, count)
+            if total.found is None or self._must_lie_in_place(part, layer):
+                total.settle()
+            assert total.found is not None
+            if total.found is not place:
+                self._elsewhere[layer, start] = total.found
+        for layers in runs(self._weights, stage):
+            if self._graph.layers[layers[0]].activation != "identity":
+                self._write_activation(layers, start, count)
+
+    def write_gradients(self, start: int | None, count: int) -> None:
+        """Of all weights but tables: over some frames, or over all that errors reach."""
+        for bundle in self._weights.bundles:
+            first = min(self._first[layer] for layer in bundle.layers)
+            if start is not None and start < first:
+                continue
+            begin, number = (first, self._frames - first) if start is None else (start, count)
+            errors = self._errors.together(bundle.layers, begin, number)
+            for source in bundle.sources:
+                if not self._weights.is_table(source):
+                    rows = self._values.rows(source.layer, begin - source.delay, number)
+                    matrix = self._weights.matrix(bundle, source)
+                    self.tape.write(self._gradients.add_products, matrix, errors, rows)
+            if bundle.has_bias:
+                self.tape.write(self._gradients.add_sums, self._weights.bias_of(bundle), errors)
+        for connection in self._graph.connections:
+            first = self._first[connection.target]
+            if connection.weight == "diagonal" and (start is None or start >= first):
+                begin, number = (first, self._frames - first) if start is None else (start, count)
+                errors = self._errors.rows(connection.target, begin, number)
+                rows = self._values.rows(connection.source, begin - connection.delay, number)
+                self.tape.write(
+                    self._gradients.add_elements, self._weights.diagonal(connection), errors, rows
+                )
+
+    def write_table_gradients(self) -> None:
+        for bundle in self._weights.bundles:
+            first = min(self._first[layer] for layer in bundle.layers)
+            for source in bundle.sources:
+                if self._weights.is_table(source):
+                    numbers = self._values.rows(source.layer, first, self._frames - first)[:, 0]
+                    errors = self._errors.together(bundle.layers, first, self._frames - first)
+                    table = self._weights.matrix(bundle, source)
+                    self.tape.write(self._gradients.add_rows, table, numbers, errors)
+
+    def _terms(self, layer: str) -> list[_Term]:
+        found = []
+        for bundle, source in self._weights.out_of(layer):
+            first = min(self._first[above] for above in bundle.layers) - source.delay
+            found.append(_Term((bundle, source), bundle.layers[0], source.delay, first))
+        for each in self._graph.out_of(layer):
+            if each.weight != "full":
+                found.append(_Term(each, each.target, each.delay, self._first[each.target] - each.delay))
+        return found
+
+    def _add(self, total: Sum, term: _Term, start: int, count: int) -> None:
+        """What comes back to frames of a layer."""
+        above = start + term.delay
+        if isinstance(term.through, tuple):
+            bundle, source = term.through
+            matrix = self._weights.matrix(bundle, source).detach()
+            total.add_product(self._errors.together(bundle.layers, above, count), matrix.T)
+            return
+        connection = term.through
+        errors = self._errors_of(connection.target, above, count)
+        others = [each for each in self._graph.into(connection.target) if each != connection]
+        if connection.weight == "diagonal":
+            total.add_times(errors, self._weights.diagonal(connection).detach())
+        elif self._graph.layers[connection.target].kind == "multiplicative" and others:
+            total.add_times(errors, self._product_of(others, above, count))
+        else:
+            total.add(errors)
+
+    def _product_of(self, factors: Sequence[Connection], start: int, count: int) -> Tensor:
+        """[count * streams, size] Of a multiplicative layer's sources."""
+        rows = [self._values.rows(each.source, start - each.delay, count) for each in factors]
+        if len(rows) == 1:
+            return rows[0]
+        product = torch.empty_like(rows[0])
+        self.tape.write(torch.mul, rows[0], rows[1], out=product)
+        for factor in rows[2:]:
+            self.tape.write(product.mul_, factor)
+        return product
+
+    def _errors_of(self, layer: str, start: int, count: int) -> Tensor:
+        """[count * streams, size]"""
+        if (layer, start) in self._elsewhere:
+            return self._elsewhere[layer, start]
+        return self._errors.rows(layer, start, count)
+
+    def _must_lie_in_place(self, part: Component, layer: str) -> bool:
+        """Whether its errors are read over all frames; if not, another layer's can stand for them."""
+        into = self._graph.into(layer)
+        weighted = any(each.weight != "identity" for each in into) or self._graph.has_bias(layer)
+        from_outside = any(each.source not in part.members for each in into)
+        return weighted or from_outside or not part.recurrent
+
+    def _write_activation(self, layers: tuple[str, ...], start: int, count: int) -> None:
+        through = THROUGH[self._graph.layers[layers[0]].activation]
+        if any((layer, start) in self._elsewhere for layer in layers):
+            groups: list[tuple[str, ...]] = [(layer,) for layer in layers]
+        else:
+            groups = [layers]
+        for group in groups:
+            place = self._errors.together(group, start, count)
+            errors = self._elsewhere.pop((group[0], start), place)
+            self.tape.write(through, errors, self._values.together(group, start, count), place)

@@ -1,0 +1,156 @@
+"""The forward pass of a chunk, written onto a tape (Hwang & Sung 2015).
+
+What comes into a component from outside is computed over all frames at once, one product for all layers of a
+bundle. Within a recurrent component, each frame then has only what is in the cycle: first what comes from
+earlier frames, then layer by layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from parser.batching.product import add_product, write_product
+from parser.batching.recurrence.activations import APPLY
+from parser.batching.recurrence.components import Component
+from parser.batching.recurrence.frames import Frames
+from parser.batching.recurrence.graph import Connection
+from parser.batching.recurrence.tape import Sum, Tape
+from parser.batching.recurrence.weights import Bundle, Source, Weights
+
+
+def forward_tape(weights: Weights, parts: Sequence[Component], values: Frames, frames: int) -> Tape:
+    writer = _Forward(weights, values)
+    for part in parts:
+        writer.write_outside(part, frames)
+        for start, count in _blocks(part, frames):
+            for stage in part.stages:
+                writer.write_stage(part, stage, start, count)
+    return writer.tape
+
+
+def _blocks(part: Component, frames: int) -> list[tuple[int, int]]:
+    return [(frame, 1) for frame in range(frames)] if part.recurrent else [(0, frames)]
+
+
+class _Forward:
+    def __init__(self, weights: Weights, values: Frames):
+        self.tape = Tape()
+        self._weights, self._graph, self._values = weights, weights.graph, values
+        self._begun: set[str] = set()
+        """Layers in whose places a sum from outside is waiting, over all frames."""
+        self._at_work: set[tuple[str, int]] = set()
+        """Bundles, with the frames for which their products within a cycle have been written."""
+
+    def write_outside(self, part: Component, frames: int) -> None:
+        """What comes into a part, over all frames, except into multiplicative layers."""
+        for layer in part.layers:
+            bundle = self._weights.bundle_of[layer]
+            sources = [source for source in bundle.sources if source.layer not in part.members]
+            if layer not in self._begun and (sources or (bundle.has_bias and not self._is_whole(part))):
+                self._write_products(bundle, sources, 0, frames, started=False)
+                self._begun |= set(bundle.layers)
+        for layer in part.layers:
+            if self._graph.layers[layer].kind == "additive":
+                outside = [each for each in self._elementwise(layer) if each.source not in part.members]
+                if outside:
+                    self._write_sum(layer, outside, 0, frames, started=layer in self._begun)
+                    self._begun.add(layer)
+
+    def write_stage(self, part: Component, stage: Sequence[str], start: int, count: int) -> None:
+        """Layers of a part that do not need each other, in some frames."""
+        for layer in stage:
+            started = self._write_inner_products(part, layer, start, count)
+            inner = [each for each in self._elementwise(layer) if each.source in part.members]
+            if self._graph.layers[layer].kind == "multiplicative":
+                self._write_factors(layer, start, count)
+            elif inner or not started:
+                self._write_sum(layer, inner, start, count, started)
+        for layers in runs(self._weights, stage):
+            if apply := APPLY.get(self._graph.layers[layers[0]].activation):
+                self.tape.write(apply, self._values.together(layers, start, count))
+
+    def _write_inner_products(self, part: Component, layer: str, start: int, count: int) -> bool:
+        """Of the layer's bundle, if they are not yet there. Returns whether a sum is in the layer's place."""
+        bundle = self._weights.bundle_of[layer]
+        inner = [source for source in bundle.sources if source.layer in part.members]
+        bias_waits = bundle.has_bias and self._is_whole(part)
+        if (inner or bias_waits) and (bundle.name, start) not in self._at_work:
+            self._at_work.add((bundle.name, start))
+            self._write_products(bundle, inner, start, count, started=layer in self._begun)
+        return bool(inner) or bias_waits or layer in self._begun
+
+    def _write_products(
+        self, bundle: Bundle, sources: Sequence[Source], start: int, count: int, started: bool
+    ) -> None:
+        """All of the bundle's products with these sources; what is first also begins with the bias."""
+        place = self._values.together(bundle.layers, start, count)
+        parameter = self._weights.bias_of(bundle)
+        bias = None if parameter is None else parameter.detach()
+        if not sources and bias is not None:
+            self.tape.write(place.copy_, bias.expand_as(place))
+        for source in sources:
+            rows = self._values.rows(source.layer, start - source.delay, count)
+            matrix = self._weights.matrix(bundle, source).detach()
+            if self._weights.is_table(source):
+                self.tape.write(_write_rows, place, matrix, rows[:, 0], None if started else bias, started)
+            elif started:
+                self.tape.write(add_product, place, rows, matrix)
+            else:
+                self.tape.write(write_product, place, rows, matrix, bias)
+            started = True
+
+    def _write_sum(
+        self, layer: str, connections: Sequence[Connection], start: int, count: int, started: bool
+    ) -> None:
+        total = Sum(self.tape, self._values.rows(layer, start, count), started)
+        for connection in connections:
+            rows = self._values.rows(connection.source, start - connection.delay, count)
+            if connection.weight == "diagonal":
+                total.add_times(rows, self._weights.diagonal(connection).detach())
+            else:
+                total.add(rows)
+        total.settle()
+
+    def _write_factors(self, layer: str, start: int, count: int) -> None:
+        place = self._values.rows(layer, start, count)
+        factors = [
+            self._values.rows(each.source, start - each.delay, count) for each in self._graph.into(layer)
+        ]
+        if len(factors) == 1:
+            self.tape.write(place.copy_, factors[0])
+        else:
+            self.tape.write(torch.mul, factors[0], factors[1], out=place)
+        for factor in factors[2:]:
+            self.tape.write(place.mul_, factor)
+
+    def _elementwise(self, layer: str) -> list[Connection]:
+        return [each for each in self._graph.into(layer) if each.weight != "full"]
+
+    def _is_whole(self, part: Component) -> bool:
+        return part.members >= self._graph.layers.keys()
+
+
+def runs(weights: Weights, stage: Sequence[str]) -> list[tuple[str, ...]]:
+    """Layers of a stage that are neighbours in a bundle and have the same activation."""
+    found = []
+
+    def kind(layer: str) -> tuple[bool, str]:
+        return layer in stage, weights.graph.layers[layer].activation
+
+    for layers in dict.fromkeys(weights.bundle_of[layer].layers for layer in stage):
+        found += [tuple(run) for (live, _), run in groupby(layers, kind) if live]
+    return found
+
+
+def _write_rows(place: Tensor, table: Tensor, numbers: Tensor, bias: Tensor | None, add: bool) -> None:
+    """Rows of a table into a place, or onto what is there."""
+    if add:
+        place += table[numbers]
+    elif bias is not None:
+        torch.add(table[numbers], bias, out=place)
+    else:
+        torch.index_select(table, 0, numbers, out=place)

@@ -1,0 +1,146 @@
+"""The parameters of a network: those of layers with equal sources lie side by side, for one product."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from parser.batching.recurrence.components import components
+from parser.batching.recurrence.graph import Connection, LayerGraph
+
+
+class Source(NamedTuple):
+    layer: str
+    delay: int
+    in_cycle: bool
+    """Whether the connection lies in a strongly connected component."""
+
+
+class Bundle(NamedTuple):
+    """Layers whose full connections come from the same sources: they are columns of one matrix."""
+
+    layers: tuple[str, ...]
+    columns: dict[str, slice]
+    sources: tuple[Source, ...]
+    has_bias: bool
+    width: int
+
+    @property
+    def name(self) -> str:
+        return "+".join(self.layers)
+
+    def together(self, layers: tuple[str, ...]) -> slice:
+        """The columns of neighbours."""
+        return slice(self.columns[layers[0]].start, self.columns[layers[-1]].stop)
+
+
+def bundles_of(graph: LayerGraph) -> list[Bundle]:
+    """All layers but the inputs, each in one bundle; within it, equal activations are neighbours."""
+    parts = components(graph)
+    number = {layer: place for place, part in enumerate(parts) for layer in part.layers}
+    groups: dict[tuple, list[str]] = {}
+    for layer in number:
+        sources = tuple(
+            sorted(
+                Source(each.source, each.delay, number.get(each.source) == number[layer])
+                for each in graph.into(layer)
+                if each.weight == "full"
+            )
+        )
+        alone = () if sources else (layer,)
+        groups.setdefault((sources, graph.has_bias(layer), *alone), []).append(layer)
+    found = []
+    for (sources, has_bias, *_), layers in groups.items():
+        layers.sort(key=lambda layer: (number[layer], graph.layers[layer].activation))
+        columns, width = {}, 0
+        for layer in layers:
+            columns[layer] = slice(width, width := width + graph.layers[layer].size)
+        found.append(Bundle(tuple(layers), columns, sources, has_bias, width))
+    return found
+
+
+class Weights(nn.Module):
+    """Matrices, tables of symbols, diagonals and biases."""
+
+    def __init__(self, graph: LayerGraph):
+        super().__init__()
+        self.graph = graph
+        self.bundles = bundles_of(graph)
+        self.bundle_of = {layer: bundle for bundle in self.bundles for layer in bundle.layers}
+        self.register_buffer("_like", torch.empty(0), persistent=False)
+        self._matrices, self._tables = nn.ParameterDict(), nn.ModuleDict()
+        self._biases, self._diagonals = nn.ParameterDict(), nn.ParameterDict()
+        for bundle in self.bundles:
+            for source in bundle.sources:
+                self._make(bundle, source)
+            if bundle.has_bias:
+                self._biases[bundle.name] = nn.Parameter(torch.zeros(bundle.width))
+        for connection in graph.connections:
+            if connection.weight == "diagonal":
+                size = graph.layers[connection.source].size
+                self._diagonals[str(connection)] = nn.Parameter(0.1 * torch.randn(size))
+
+    @property
+    def like(self) -> Tensor:
+        """Of the device and the type of the weights, also where there are none."""
+        return self.get_buffer("_like")
+
+    def matrix(self, bundle: Bundle, source: Source) -> nn.Parameter:
+        """[width, source's size]; of symbols [symbols, width]."""
+        key = _key(bundle, source)
+        if not self.is_table(source):
+            return self._matrices[key]
+        table = self._tables[key]
+        assert isinstance(table, nn.Embedding)
+        assert isinstance(table.weight, nn.Parameter)
+        return table.weight
+
+    def is_table(self, source: Source) -> bool:
+        return self.graph.layers[source.layer].kind == "symbols"
+
+    def bias_of(self, bundle: Bundle) -> nn.Parameter | None:
+        """[width]"""
+        return self._biases[bundle.name] if bundle.has_bias else None
+
+    def diagonal(self, connection: Connection) -> nn.Parameter:
+        """[size]"""
+        return self._diagonals[str(connection)]
+
+    def of(self, connection: Connection) -> Tensor:
+        """The part of a parameter that is one connection's: [target's size, source's size], or [size]."""
+        if connection.weight == "diagonal":
+            return self.diagonal(connection)
+        bundle = self.bundle_of[connection.target]
+        ends = (connection.source, connection.delay)
+        source = next(source for source in bundle.sources if source[:2] == ends)
+        matrix, columns = self.matrix(bundle, source), bundle.columns[connection.target]
+        return matrix[:, columns].T if self.is_table(source) else matrix[columns]
+
+    def bias(self, layer: str) -> Tensor:
+        """[size]"""
+        bundle = self.bundle_of[layer]
+        return self._biases[bundle.name][bundle.columns[layer]]
+
+    def out_of(self, layer: str) -> Iterator[tuple[Bundle, Source]]:
+        for bundle in self.bundles:
+            for source in bundle.sources:
+                if source.layer == layer:
+                    yield bundle, source
+
+    def _make(self, bundle: Bundle, source: Source) -> None:
+        size, key = self.graph.layers[source.layer].size, _key(bundle, source)
+        if self.is_table(source):
+            table = nn.Embedding(size, bundle.width, sparse=True)
+            nn.init.normal_(table.weight, std=0.1)
+            self._tables[key] = table
+        else:
+            bound = 1 / math.sqrt(size)
+            self._matrices[key] = nn.Parameter(torch.empty(bundle.width, size).uniform_(-bound, bound))
+
+
+def _key(bundle: Bundle, source: Source) -> str:
+    return f"{source.layer} {source.delay} {bundle.name}"

@@ -1,0 +1,119 @@
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from parser.batching.recurrence.components import components, first_frames
+from parser.batching.recurrence.examples import EXAMPLES, lstm, peephole_lstm, with_scores
+from parser.batching.recurrence.graph import Layer, LayerGraph
+from parser.batching.recurrence.weights import bundles_of
+
+SOUND = """
+layers:
+  words: {size: 9, kind: symbols}
+  hidden: {size: 4, activation: tanh}
+  gate: {size: 4, kind: multiplicative}
+  scores: {size: 6, output: true}
+connections:
+  - {source: words, target: hidden}
+  - {source: hidden, target: hidden, delay: 1}
+  - {source: hidden, target: gate, weight: identity}
+  - {source: hidden, target: gate, weight: identity, delay: 2}
+  - {source: gate, target: scores}
+"""
+
+
+def graph_of(*changes):
+    content = yaml.safe_load(SOUND)
+    for change in changes:
+        change(content)
+    return LayerGraph.model_validate(content)
+
+
+def connect(source, target, **more):
+    connection = {"source": source, "target": target, **more}
+    return lambda content: content["connections"].append(connection)
+
+
+def layer(name, **settings):
+    return lambda content: content["layers"].update({name: settings})
+
+
+def test_a_network_can_be_written_in_yaml():
+    graph = graph_of()
+    assert graph.inputs == ["words"]
+    assert graph.outputs == ["scores"]
+    assert [name for name in graph.layers if graph.has_bias(name)] == ["hidden", "scores"]
+
+
+FOUR = {"size": 4}
+MULTIPLIED = {"kind": "multiplicative", "bias": True}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ([connect("hiden", "gate")], "there is no layer 'hiden'; did you mean 'hidden'"),
+        ([layer("end", **FOUR)], "layer 'end': nothing leads into it"),
+        ([layer("end", **FOUR), connect("gate", "end")], "layer 'end': no way leads from it to an output"),
+        (
+            [layer("wide", size=5, output=True), connect("hidden", "wide", weight="identity")],
+            "connection hidden -> wide: sizes 4 and 5, but identity connections",
+        ),
+        ([connect("hidden", "words")], "'words' is an input, which nothing leads into"),
+        ([connect("scores", "gate")], "scores -> gate: weights into a multiplicative layer"),
+        (
+            [layer("a", **FOUR), connect("gate", "a"), connect("a", "hidden")],
+            "a cycle without any delay: a -> hidden -> gate -> a",
+        ),
+        ([connect("hidden", "hidden")], "a cycle without any delay: hidden -> hidden"),
+        ([connect("words", "scores", delay=1)], "out of symbols lead full connections without delay"),
+        ([connect("hidden", "hidden", delay=1)], "hidden -> hidden with delay 1 is there 2 times"),
+        ([layer("gate", **FOUR, **MULTIPLIED)], "layer 'gate': only additive layers have a bias"),
+        ([layer("words", size=9, kind="symbols", output=True)], "'words': an input is no output"),
+        ([layer("scores", size=6)], "there is no output"),
+        ([layer("a.b", size=6)], "a name has no dot"),
+    ],
+)
+def test_what_can_not_be_run_is_refused_by_name(changes, message):
+    with pytest.raises(ValidationError, match=message):
+        graph_of(*changes)
+
+
+def parts(graph):
+    return [(set(part.layers), part.recurrent) for part in components(graph)]
+
+
+def test_only_cycles_are_sequential():
+    inputs = Layer(size=3, kind="input")
+    cycle = {"in gate", "forget gate", "gated input", "kept", "cell"}
+    assert [layers for layers, recurrent in parts(peephole_lstm(inputs, 4)) if recurrent] == [cycle]
+    whole = cycle | {"out gate", "cell input", "squashed", "output"}
+    assert parts(lstm(inputs, 4)) == [(whole, True)]
+    assert [recurrent for _, recurrent in parts(EXAMPLES["two-layers"](inputs, 4))] == [True, True]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_parts_come_after_what_they_need(name):
+    graph = with_scores(EXAMPLES[name](Layer(size=3, kind="input"), 4), 5)
+    done = set(graph.inputs)
+    for part in components(graph):
+        for stage in part.stages:
+            for layer in stage:
+                needed = {each.source for each in graph.into(layer) if not each.delay}
+                assert needed <= done
+            done |= set(stage)
+    assert done == graph.layers.keys()
+
+
+def test_gates_share_one_product():
+    graph = lstm(Layer(size=3, kind="input"), 4)
+    gates = next(bundle for bundle in bundles_of(graph) if "in gate" in bundle.layers)
+    assert gates.width == 16
+    assert gates.layers[-1] == "cell input" or gates.layers[0] == "cell input"  # sigmoids are neighbours
+
+
+def test_errors_of_what_lies_above_a_cycle_stay_in_the_chunk():
+    graph = with_scores(peephole_lstm(Layer(size=3, kind="input"), 4), 5)
+    first = first_frames(graph, components(graph), back=8)
+    assert first["scores"] == first["output"] == first["out gate"] == 0
+    assert first["cell"] == first["cell input"] == first["input"] == -8
