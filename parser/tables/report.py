@@ -47,9 +47,10 @@ def _about(table: TableConfig, rows: Rows) -> list[Part]:
     machines = sorted({run["machine"]["cpu"] if run["device"] == "cpu" else run["device"] for run in runs})
     commits = sorted({run["commit"] or "unknown" for run in runs})
     together = f"{table.together} at the same time" if table.together > 1 else "one after the other"
+    common = "".join(f"`{key}: {value}` and " for key, value in table.set.items())
     text = (
-        f"Every row is `{table.base}` with some settings changed; {sum(map(len, rows.values()))} runs, "
-        f"{together}, on {', '.join(machines) or 'no machine yet'}; commits {', '.join(commits)}. Scores are "
+        f"Every row is `{table.base}` with {common}some settings changed; {len(runs)} runs, {together}, "
+        f"on {', '.join(machines) or 'no machine yet'}; commits {', '.join(commits)}. Scores are "
         "those of the epoch with the best dev LAS; of several seeds the mean, and in brackets the lowest and "
         "the highest. Minutes are of training and of looking at dev."
     )

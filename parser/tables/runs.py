@@ -59,10 +59,11 @@ def jobs_of(table: TableConfig) -> list[Job]:
     """All runs of a table. Raises ConfigError for a row that is no config, FileNotFoundError."""
     found = []
     for name, row in table.rows.items():
-        if SEED in row.set:
+        changed = {**table.set, **row.set}
+        if SEED in changed:
             raise ConfigError(f"row {name!r}: {SEED}: the seeds run from 1 on; say with `seeds` how many")
         for seed in range(1, (row.seeds or table.seeds) + 1):
-            changes = [f"{key}={json.dumps(value)}" for key, value in {**row.set, SEED: seed}.items()]
+            changes = [f"{key}={json.dumps(value)}" for key, value in {**changed, SEED: seed}.items()]
             try:
                 config = read_config(Path(table.base), changes)
             except ConfigError as error:

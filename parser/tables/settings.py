@@ -31,6 +31,8 @@ class TableConfig(Settings):
     title: str
     base: str
     """The training config that all rows begin with."""
+    set: dict[str, Any] = Field({})
+    """What is changed for all rows."""
     rows: dict[str, RowSettings] = Field(min_length=1)
     seeds: Count = 1
     together: Count = 2

@@ -36,7 +36,8 @@ class Unrolled:
 
         Memory: all values and errors of frames + back frames.
         """
-        self._weights, self._frames, self._back, self._seen = weights, frames, back, 0
+        self._weights, self._frames, self._back = weights, frames, back
+        self._seen = 0
         self._gradients = gradients or Gradients()
         graph = weights.graph
         self._in_cycles = components(graph)

@@ -1,0 +1,165 @@
+"""Models of running text, over streams of frames: a network of layers, or torch's own LSTM."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from parser.batching.recurrence.gradients import Gradients
+from parser.batching.recurrence.graph import Connection, Layer, LayerGraph
+from parser.batching.recurrence.unrolled import Unrolled
+from parser.batching.recurrence.weights import Weights
+
+INPUT, EMBEDDING, SCORES = "input", "embedding", "scores"
+
+
+class Text(NamedTuple):
+    """Frames of streams of words, and the words that come next."""
+
+    inputs: Tensor
+    """[frames, streams]"""
+    targets: Tensor
+    """[frames, streams]"""
+
+
+class Method(NamedTuple):
+    by_frame: bool
+    """Whether every connection is computed frame by frame."""
+    together: bool
+    """Whether all streams are computed at the same time."""
+
+
+METHODS = {
+    "none": Method(by_frame=True, together=False),
+    "streams": Method(by_frame=True, together=True),
+    "components": Method(by_frame=False, together=False),
+    "both": Method(by_frame=False, together=True),
+}
+
+
+class LanguageModel(Protocol):
+    def forget(self) -> None:
+        """What comes next is the beginning of the streams."""
+
+    def forward(self, inputs: Tensor) -> None:
+        """inputs: [frames, streams]"""
+
+    def loss(self, targets: Tensor) -> Tensor:
+        """The sum of all frames' losses. targets: [frames, streams]"""
+
+    def backward(self) -> None:
+        """Adds to the gradients."""
+
+
+def with_embedding(graph: LayerGraph, symbols: int) -> LayerGraph:
+    """The same, with vectors of symbols in the place of its input of vectors."""
+    vectors = Layer(size=graph.layers[INPUT].size, bias=False)
+    moved = [
+        each.model_copy(update={"source": EMBEDDING}) if each.source == INPUT else each
+        for each in graph.connections
+    ]
+    layers = {INPUT: Layer(size=symbols, kind="symbols"), EMBEDDING: vectors}
+    return LayerGraph(
+        layers={**layers, **{name: layer for name, layer in graph.layers.items() if name != INPUT}},
+        connections=[Connection(source=INPUT, target=EMBEDDING), *moved],
+    )
+
+
+class LayeredModel:
+    """A network of layers from `input` (symbols) to `scores`, by one of the methods."""
+
+    def __init__(self, weights: Weights, frames: int, streams: int, back: int, method: Method):
+        """back: how many frames before a chunk errors go, see `Unrolled`."""
+        width = streams if method.together else 1
+        gradients = Gradients()
+        self._runs = [
+            (
+                slice(start, start + width),
+                Unrolled(weights, frames, width, back, method.by_frame, gradients=gradients),
+            )
+            for start in range(0, streams, width)
+        ]
+
+    def forget(self) -> None:
+        for _, unrolled in self._runs:
+            unrolled.forget()
+
+    def forward(self, inputs: Tensor) -> None:
+        for streams, unrolled in self._runs:
+            unrolled.forward({INPUT: inputs[:, streams]})
+
+    def loss(self, targets: Tensor) -> Tensor:
+        losses = [
+            cross_entropy_and_errors(unrolled.output(SCORES), targets[:, streams], unrolled.error(SCORES))
+            for streams, unrolled in self._runs
+        ]
+        return torch.stack(losses).sum()
+
+    def backward(self) -> None:
+        for _, unrolled in self._runs:
+            unrolled.backward()
+
+
+@torch.no_grad()
+def cross_entropy_and_errors(scores: Tensor, targets: Tensor, errors: Tensor) -> Tensor:
+    """The summed cross entropy of scores [frames, streams, symbols]; writes its gradient into `errors`."""
+    torch.log_softmax(scores, -1, out=errors)
+    right = targets[:, :, None]  # [frames, streams, 1]
+    losses = errors.gather(-1, right)  # [frames, streams, 1]
+    errors.exp_().scatter_add_(-1, right, torch.full_like(losses, -1.0))
+    return -losses.sum()
+
+
+class LibraryModel(nn.Module):
+    """torch's LSTM with an embedding and scores; errors stay in the chunk."""
+
+    def __init__(self, symbols: int, embedding_size: int, hidden_size: int, scores: int):
+        super().__init__()
+        self.embedding = nn.Embedding(symbols, embedding_size, sparse=True)
+        self.lstm = nn.LSTM(embedding_size, hidden_size)
+        second_bias = self.lstm.get_parameter("bias_hh_l0")  # the other one does for both
+        nn.init.zeros_(second_bias.requires_grad_(False))
+        self.scores = nn.Linear(hidden_size, scores)
+        self._state: tuple[Tensor, Tensor] | None = None
+
+    def forget(self) -> None:
+        self._state = None
+
+    def forward(self, inputs: Tensor) -> None:
+        state = self._state and (self._state[0].detach(), self._state[1].detach())
+        outputs, self._state = self.lstm(self.embedding(inputs), state)  # [frames, streams, hidden]
+        self._outputs = self.scores(outputs)  # [frames, streams, scores]
+
+    def loss(self, targets: Tensor) -> Tensor:
+        self._loss = F.cross_entropy(self._outputs.flatten(0, 1), targets.flatten(), reduction="sum")
+        return self._loss.detach()
+
+    def backward(self) -> None:
+        self._loss.backward()
+
+    def pairs(self, weights: Weights) -> Iterator[tuple[Tensor, slice, Tensor]]:
+        """Rows of its parameters, and what they are in a network as `examples.lstm` over an embedding."""
+        full = (each for each in weights.graph.connections if each.weight == "full")
+        between = {(each.source, each.target): weights.of(each) for each in full}
+        everything, size = slice(None), self.lstm.hidden_size
+        yield self.embedding.weight, everything, between[INPUT, EMBEDDING].T
+        for number, gate in enumerate(("in gate", "forget gate", "cell input", "out gate")):
+            rows = slice(number * size, (number + 1) * size)
+            yield self.lstm.get_parameter("weight_ih_l0"), rows, between[EMBEDDING, gate]
+            yield self.lstm.get_parameter("weight_hh_l0"), rows, between["output", gate]
+            yield self.lstm.get_parameter("bias_ih_l0"), rows, weights.bias(gate)
+        yield self.scores.weight, everything, between["output", SCORES]
+        yield self.scores.bias, everything, weights.bias(SCORES)
+
+
+def unigram_perplexity(text: Sequence[int], held_out: Sequence[int], symbols: int) -> float:
+    """Of words drawn by their frequencies in the text, each counted once more than it is there."""
+    counts, total = Counter(text), len(text) + symbols
+    entropy = -sum(math.log((counts[word] + 1) / total) for word in held_out) / len(held_out)
+    return math.exp(entropy)
