@@ -1,8 +1,8 @@
 """A model of running text whose network is a graph of layers (Hwang & Sung 2015): what runs frame by frame.
 
 `none` computes every connection frame by frame and stream by stream, `streams` all streams at the same time,
-as is usual; `components` only what is in a cycle frame by frame; `both` is both. `library` is torch's LSTM. The
-batch size is the number of streams, and a step has `frames` frames of all of them together.
+as is usual; `components` only what is in a cycle frame by frame; `both` is both. `library` is torch's LSTM.
+The batch size is the number of streams, and a step has `frames` frames of all of them together.
 """
 
 from __future__ import annotations
@@ -107,6 +107,8 @@ class RecurrentLanguageModel:
         return next(filter(None, (missing(data_path(path)) for path in settings.data)), None)
 
     def prepare(self, setup: Setup) -> None:
+        # Errors vanish over hundreds of frames, and with numbers next to 0 a CPU is many times slower.
+        torch.set_flush_denormal(True)
         self._setup, settings = setup, setup.settings
         words = (
             read_words([data_path(path) for path in settings.data])

@@ -74,7 +74,7 @@ def _parts_drawn(parts: Gains, comparison: Comparison) -> Figure:
         axes.axhline(1, color="0.5", linewidth=1)
         axes.set_title(part, fontsize=9)
         axes.set_ylabel("times as fast as none", fontsize=8)
-        _scale_by_size(axes, sorted({size for curve in gains.values() for size in curve}))
+        scale_by_size(axes, sorted({size for curve in gains.values() for size in curve}))
     return figure
 
 
@@ -100,7 +100,7 @@ def _draw_speed_up(axes: Axes, comparison: Comparison) -> bool:
     ordered = sorted(sizes)
     axes.plot(ordered, ordered, color="0.5", linewidth=1, label="ideal")
     axes.set_ylabel("speed-up over batches of 1")
-    _scale_by_size(axes, ordered)
+    scale_by_size(axes, ordered)
     axes.set_yscale("log", base=2)
     axes.yaxis.set_major_formatter(PLAIN)
     return True
@@ -114,7 +114,7 @@ def _draw_speed(axes: Axes, comparison: Comparison) -> bool:
         estimates = [Estimate(row["sentences_per_second"], *row["interval"]) for row in rows]
         draw_line(axes, number, method, [row["batch_size"] for row in rows], estimates)
     axes.set_ylabel("sentences per second")
-    _scale_by_size(axes, sorted({row["batch_size"] for rows in methods.values() for row in rows}))
+    scale_by_size(axes, sorted({row["batch_size"] for rows in methods.values() for row in rows}))
     return True
 
 
@@ -145,7 +145,7 @@ def look_of(number: int) -> dict[str, Any]:
     }
 
 
-def _scale_by_size(axes: Axes, sizes: Sequence[int]) -> None:
+def scale_by_size(axes: Axes, sizes: Sequence[int]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(_apart(sizes))

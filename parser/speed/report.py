@@ -15,6 +15,7 @@ from parser.speed.findings import STEP, Comparison, comparisons, gains_of_parts,
 from parser.speed.learning_report import learning_parts
 from parser.speed.rows import OK, Row
 from parser.speed.run import CONFIG
+from parser.speed.utilisation import utilisation_parts
 
 MARKDOWN, HTML = "report.md", "report.html"
 
@@ -53,7 +54,8 @@ def write_report(rows: Sequence[Row], learned: Sequence[Row], folder: Path) -> P
 
     learned: the rows of learning.
     """
-    parts = [*_parts(rows, folder), *asynchrony_parts(rows), *learning_parts(learned)]
+    compared = [*utilisation_parts(rows), *asynchrony_parts(rows)]
+    parts = [*_parts(rows, folder), *compared, *learning_parts(learned)]
     (folder / PLOTS).mkdir(parents=True, exist_ok=True)
     for part in parts:
         if isinstance(part, Picture):
