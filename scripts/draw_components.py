@@ -1,6 +1,6 @@
 """Draw the example networks with their strongly connected components, a file for each.
 
-python scripts/draw_components.py docs/components
+python scripts/draw_components.py [docs/components]
 """
 
 from __future__ import annotations
@@ -125,4 +125,4 @@ def _legend(graph: LayerGraph) -> list[Patch | Line2D]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1] if len(sys.argv) > 1 else "docs/components")

@@ -24,6 +24,8 @@ ZEN_5 = 26
 """AMD's number of that family."""
 FEWEST_ROWS = 24
 """With fewer, finding the kernel and rounding up cost more than the product; torch's own is faster then."""
+ROWS_FOR_A_SUM = 256
+"""By arithmetic: with fewer, what oneDNN saves is less than adding another matrix to a large one takes."""
 SHAPES_PER_OCTAVE = 8
 """Row counts from one power of two to the next that have a kernel of their own; 1/16 more rows on average."""
 
@@ -76,7 +78,7 @@ def write_transposed_product(outputs: Tensor, left: Tensor, right: Tensor) -> No
 
 def add_transposed_product(outputs: Tensor, left: Tensor, right: Tensor) -> None:
     """As `write_transposed_product`, but added to what is there."""
-    if _suits_onednn(left):
+    if _suits_onednn(left) and len(left) >= ROWS_FOR_A_SUM:
         outputs += transposed_times(left, right)
     else:
         outputs.addmm_(left.T, right)

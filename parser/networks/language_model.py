@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import torch
@@ -31,16 +29,20 @@ class Text(NamedTuple):
 class Method(NamedTuple):
     by_frame: bool
     """Whether every connection is computed frame by frame."""
+    gradients_by_frame: bool
+    """Whether each frame adds its gradients to those of the weights."""
     together: bool
     """Whether all streams are computed at the same time."""
 
 
 METHODS = {
-    "none": Method(by_frame=True, together=False),
-    "streams": Method(by_frame=True, together=True),
-    "components": Method(by_frame=False, together=False),
-    "both": Method(by_frame=False, together=True),
+    "none": Method(by_frame=True, gradients_by_frame=True, together=False),
+    "streams": Method(by_frame=True, gradients_by_frame=True, together=True),
+    "late-gradients": Method(by_frame=True, gradients_by_frame=False, together=True),
+    "components": Method(by_frame=False, gradients_by_frame=False, together=False),
+    "both": Method(by_frame=False, gradients_by_frame=False, together=True),
 }
+"""The loss, and the gradients of tables, are of all frames at once by every method."""
 
 
 class LanguageModel(Protocol):
@@ -81,7 +83,15 @@ class LayeredModel:
         self._runs = [
             (
                 slice(start, start + width),
-                Unrolled(weights, frames, width, back, method.by_frame, gradients=gradients),
+                Unrolled(
+                    weights,
+                    frames,
+                    width,
+                    back,
+                    method.by_frame,
+                    method.gradients_by_frame,
+                    gradients=gradients,
+                ),
             )
             for start in range(0, streams, width)
         ]
@@ -156,10 +166,3 @@ class LibraryModel(nn.Module):
             yield self.lstm.get_parameter("bias_ih_l0"), rows, weights.bias(gate)
         yield self.scores.weight, everything, between["output", SCORES]
         yield self.scores.bias, everything, weights.bias(SCORES)
-
-
-def unigram_perplexity(text: Sequence[int], held_out: Sequence[int], symbols: int) -> float:
-    """Of words drawn by their frequencies in the text, each counted once more than it is there."""
-    counts, total = Counter(text), len(text) + symbols
-    entropy = -sum(math.log((counts[word] + 1) / total) for word in held_out) / len(held_out)
-    return math.exp(entropy)

@@ -1,8 +1,10 @@
 """A model of running text whose network is a graph of layers (Hwang & Sung 2015): what runs frame by frame.
 
-`none` computes every connection frame by frame and stream by stream, `streams` all streams at the same time,
-as is usual; `components` only what is in a cycle frame by frame; `both` is both. `library` is torch's LSTM.
-The batch size is the number of streams, and a step has `frames` frames of all of them together.
+`none` is a plain loop over frames, stream by stream: every connection, both ways, and each frame adds its
+gradients to the weights'. `streams` is this with all streams at the same time; `late-gradients` too, but with
+one product for the gradients of each weight. `components` computes only what is in a cycle frame by frame,
+stream by stream; `both` so, all streams at the same time. `library` is torch's LSTM. The batch size is the
+number of streams, and a step has `frames` frames of all of them together.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import torch
@@ -34,7 +37,7 @@ from parser.networks.language_model import (
 from parser.networks.tables import optimizers
 from parser.plugins import Mode, Setup, Work
 from parser.plugins.support.checks import fingerprints
-from parser.plugins.support.corpus import corpora
+from parser.plugins.support.corpus import corpora, unigram_perplexity
 from parser.plugins.support.training import missing
 from parser.treebank.running_text import made_words, read_words
 
@@ -42,6 +45,8 @@ LIBRARY = "library"
 CHECKED_STREAMS, CHECKED_FRAMES, CHECKED_CHUNKS = 4, 5, 3
 """The streams on which the methods must agree, whatever the batch size."""
 SCORED_STREAMS, SCORED_FRAMES = 16, 32
+OF_EXAMPLES = ("network", "inputs", "hidden_size", "outputs", "embedding_size")
+"""Settings that a graph of one's own has no use for."""
 
 
 class MadeText(Settings):
@@ -57,9 +62,10 @@ class RecurrentLanguageModelSettings(Settings):
     """An epoch has so many at the most."""
     held_out: int = Field(600, gt=0)
     """Words, the last ones, that are not trained on."""
-    network: Literal["elman", "peephole-lstm", "lstm", "gru", "two-layers"] = "elman"
+    network: str = "elman"
+    """One of the examples in `parser/batching/recurrence/examples.py`."""
     graph: LayerGraph | None = None
-    """A network of one's own in its place, from symbols, `input`, to `scores`."""
+    """A network of one's own, from symbols, `input`, to `scores`, in the place of `network` and the sizes."""
     inputs: int = Field(200, gt=1)
     """Words that are told apart, by their frequency."""
     hidden_size: int = Field(32, gt=0)
@@ -75,7 +81,14 @@ class RecurrentLanguageModelSettings(Settings):
 
     @model_validator(mode="after")
     def _suits(self) -> RecurrentLanguageModelSettings:
+        if self.network not in EXAMPLES:
+            raise ValueError(f"network: there is no {self.network!r}, but {', '.join(EXAMPLES)}")
+        if self.held_out <= SCORED_STREAMS * SCORED_FRAMES:
+            raise ValueError(f"held_out: more than {SCORED_STREAMS * SCORED_FRAMES} words, to be scored on")
         if self.graph:
+            for name in OF_EXAMPLES:
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(f"{name}: a graph of one's own says that itself")
             ends = self.graph.inputs == [INPUT] and self.graph.outputs == [SCORES]
             if not ends or self.graph.layers[INPUT].kind != "symbols":
                 raise ValueError(
@@ -118,7 +131,9 @@ class RecurrentLanguageModel:
         torch.manual_seed(setup.seed)
         graph = settings.layer_graph()
         sizes = (graph.layers[INPUT].size, graph.layers[SCORES].size)
-        self._corpora = corpora(words, sizes, settings.held_out, settings.words, setup.device)
+        self._text, rest = corpora(words, sizes, settings.held_out, settings.words, setup.device)
+        self._held_out = rest.chunks(SCORED_FRAMES, SCORED_STREAMS)
+        self._unigram_perplexity = unigram_perplexity(self._text, self._held_out, sizes[1])
         self._weights = Weights(graph).to(setup.device)
         self._library = library_like(self._weights, settings) if setup.method == LIBRARY else None
         self._frames = settings.frames // setup.batch_size
@@ -126,7 +141,7 @@ class RecurrentLanguageModel:
         self._optimizers = optimizers(self._library or self._weights, settings.learning_rate)
 
     def batches(self) -> list[Text]:
-        return self._corpora.trained.chunks(self._frames, self._setup.batch_size)
+        return self._text.chunks(self._frames, self._setup.batch_size)
 
     def run(self, batch: Text) -> None:
         phase = self._setup.phase
@@ -146,7 +161,7 @@ class RecurrentLanguageModel:
         self._forget_gradients()
         losses = []
         model.forget()
-        for chunk in self._corpora.trained.chunks(CHECKED_FRAMES, CHECKED_STREAMS)[:CHECKED_CHUNKS]:
+        for chunk in self._text.chunks(CHECKED_FRAMES, CHECKED_STREAMS)[:CHECKED_CHUNKS]:
             model.forward(chunk.inputs)
             losses.append(model.loss(chunk.targets))
             model.backward()
@@ -173,24 +188,30 @@ class RecurrentLanguageModel:
 
     def score(self) -> float:
         """How many times lower the perplexity of the held-out words is than by their frequencies."""
-        return self._corpora.unigram_perplexity / self._perplexity()
+        self._scored = self._perplexity()
+        return self._unigram_perplexity / self._scored
 
     def notes(self) -> Mapping[str, float]:
-        unigram = self._corpora.unigram_perplexity
-        return {"perplexity": self._perplexity(), "perplexity by frequencies": unigram}
+        return {"perplexity": self._scored, "perplexity by frequencies": self._unigram_perplexity}
 
+    @torch.no_grad()
     def _perplexity(self) -> float:
         """Of the held-out words."""
-        model = self._model_of(SCORED_FRAMES, SCORED_STREAMS)
+        model = self._scoring
         model.forget()
-        losses, words = [], 0
-        with torch.no_grad():
-            for chunk in self._corpora.held_out.chunks(SCORED_FRAMES, SCORED_STREAMS):
-                model.forward(chunk.inputs)
-                losses.append(model.loss(chunk.targets))
-                words += chunk.targets.numel()
+        losses = []
+        for chunk in self._held_out:
+            model.forward(chunk.inputs)
+            losses.append(model.loss(chunk.targets))
         model.forget()
+        words = len(self._held_out) * SCORED_FRAMES * SCORED_STREAMS
         return math.exp(torch.stack(losses).sum().item() / words)
+
+    @cached_property
+    def _scoring(self) -> LanguageModel:
+        return self._library or LayeredModel(
+            self._weights, SCORED_FRAMES, SCORED_STREAMS, 0, METHODS[self._setup.method]
+        )
 
     def _model_of(self, frames: int, streams: int) -> LanguageModel:
         if self._library:

@@ -19,7 +19,10 @@ Lines = dict[str, dict[int, float]]
 
 
 def utilisation_parts(rows: Sequence[Row]) -> list[Part]:
-    """A picture and a table for each plugin of which several experiments have several batch sizes."""
+    """A picture and a table for each plugin of which several experiments have several batch sizes.
+
+    Each by the method that is nearest to the products at its largest batch.
+    """
     parts: list[Part] = []
     for title, lines in _by_plugin(rows).items():
         if len(lines) > 1:

@@ -13,7 +13,7 @@ from parser.treebank.tagged_text import read_tagged_text
 
 END = "</s>"
 """The word after each sentence."""
-TREEBANKS = (".conllu", ".conllx", ".conll", ".gz")
+TREEBANKS = (".conllu", ".conllx", ".conll")
 ZIPF_EXPONENT = 1.0
 FOLLOWS = 0.6
 """The share of made words that the word before decides."""
@@ -34,7 +34,7 @@ def read_words(paths: Iterable[str]) -> list[str]:
 
 
 def _sentences(path: str) -> Iterator[Sequence[str]]:
-    if path.endswith(TREEBANKS):
+    if path.removesuffix(".gz").endswith(TREEBANKS):
         yield from (sentence.forms for sentence in stream_sentences(path, tree=False))
     else:
         yield from ([word.word for word in sentence] for sentence in read_tagged_text(Path(path)))
@@ -54,10 +54,9 @@ def made_words(count: int, vocabulary: int, seed: int) -> list[str]:
     return [f"w{word}" for word in row]
 
 
-def ranks(words: Sequence[str]) -> list[int]:
-    """Each word's place, from 1 on, among all by their frequency; of equal ones the first comes first."""
-    place = {word: number for number, (word, _) in enumerate(Counter(words).most_common(), start=1)}
-    return [place[word] for word in words]
+def ranks(words: Iterable[str]) -> dict[str, int]:
+    """Each word's place, from 1 on, by its frequency; of equal ones the first comes first."""
+    return {word: number for number, (word, _) in enumerate(Counter(words).most_common(), start=1)}
 
 
 def limited(numbers: Iterable[int], limit: int) -> list[int]:

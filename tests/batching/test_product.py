@@ -6,11 +6,13 @@ from parser.batching import product
 from parser.batching.processor import processor
 from parser.batching.product import (
     add_product,
+    add_transposed_product,
     linear,
     mkl_leaves_units_idle,
     times_transposed,
     transposed_times,
     write_product,
+    write_transposed_product,
 )
 
 
@@ -58,6 +60,16 @@ def test_products_into_a_part_of_a_matrix(rows, bias, device):
     add_product(whole[:, 10:17], left, right)
     expected[:, 10:17] += left @ right.T
     torch.testing.assert_close(whole, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [3, 100, 300])
+def test_sums_over_rows_into_a_matrix(rows, device):
+    left, right = torch.randn(rows, 9, device=device), torch.randn(rows, 13, device=device)
+    outputs = torch.empty(9, 13, device=device)
+    write_transposed_product(outputs, left, right)
+    torch.testing.assert_close(outputs, left.T @ right, rtol=1e-5, atol=1e-4)
+    add_transposed_product(outputs, left, right)
+    torch.testing.assert_close(outputs, 2 * left.T @ right, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize(

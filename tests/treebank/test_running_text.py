@@ -22,9 +22,9 @@ def test_what_is_wrong_with_a_text_is_told_with_its_line(tmp_path):
 
 
 def test_the_most_frequent_words_keep_their_numbers():
-    numbers = ranks(["a", "b", "b", "c", "b", "c", "d"])
-    assert numbers == [3, 1, 1, 2, 1, 2, 4]
-    assert limited(numbers, 3) == [0, 1, 1, 2, 1, 2, 0]
+    found = ranks(["a", "b", "b", "c", "b", "c", "d"])
+    assert found == {"b": 1, "c": 2, "a": 3, "d": 4}
+    assert limited([3, 1, 1, 2], 3) == [0, 1, 1, 2]
 
 
 def test_made_words_are_frequent_as_zipf_found_and_depend_on_the_one_before():

@@ -8,7 +8,7 @@ there by then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -17,22 +17,10 @@ from torch import Tensor
 from parser.batching.recurrence.activations import THROUGH
 from parser.batching.recurrence.components import Component
 from parser.batching.recurrence.forward import runs
-from parser.batching.recurrence.frames import Frames
-from parser.batching.recurrence.gradients import Gradients
+from parser.batching.recurrence.gradients import Chunk, Gradients, write_gradients, write_table_gradients
 from parser.batching.recurrence.graph import Connection
 from parser.batching.recurrence.tape import Sum, Tape
-from parser.batching.recurrence.weights import Bundle, Source, Weights
-
-
-class Chunk(NamedTuple):
-    """What the passes work on."""
-
-    weights: Weights
-    values: Frames
-    errors: Frames
-    frames: int
-    first: Mapping[str, int]
-    """The first frame of each layer that errors reach; inputs whose errors nobody wants are missing."""
+from parser.batching.recurrence.weights import Bundle, Source
 
 
 class _Term(NamedTuple):
@@ -46,11 +34,12 @@ class _Term(NamedTuple):
     """The layer's first frame that gets something back."""
 
 
-def backward_tape(chunk: Chunk, parts: Sequence[Component], gradients: Gradients) -> Tape:
-    """parts: those of the forward pass."""
-    writer = _Backward(chunk, gradients)
+def backward_tape(
+    chunk: Chunk, parts: Sequence[Component], gradients: Gradients, gradients_by_frame: bool
+) -> Tape:
+    """parts: those of the forward pass. gradients_by_frame: whether a frame adds its own to the weights'."""
+    writer = _Backward(chunk)
     graph = chunk.weights.graph
-    by_frame = any(part.members >= graph.layers.keys() for part in parts)
     for part in reversed(parts):
         for layer in part.layers:
             writer.write_outside(part.members, layer)
@@ -58,22 +47,22 @@ def backward_tape(chunk: Chunk, parts: Sequence[Component], gradients: Gradients
             for stage in reversed(part.stages):
                 reached = [layer for layer in stage if chunk.first[layer] <= start]
                 writer.write_stage(part, reached, start, count)
-            if by_frame:
-                writer.write_gradients(start, 1)
+            if gradients_by_frame:
+                write_gradients(writer.tape, chunk, gradients, start, count)
     for layer in graph.inputs:
         if layer in chunk.first:
             writer.write_input(layer)
-    if not by_frame:
-        writer.write_gradients(None, chunk.frames)
-    writer.write_table_gradients()
+    if not gradients_by_frame:
+        write_gradients(writer.tape, chunk, gradients)
+    write_table_gradients(writer.tape, chunk, gradients)
     return writer.tape
 
 
 class _Backward:
-    def __init__(self, chunk: Chunk, gradients: Gradients):
+    def __init__(self, chunk: Chunk):
         self.tape = Tape()
         self._weights, self._values, self._errors, self._frames, self._first = chunk
-        self._graph, self._gradients = self._weights.graph, gradients
+        self._graph = self._weights.graph
         self._begun: set[str] = set()
         """Layers in whose places there are errors from outside of their part, in all frames."""
         self._elsewhere: dict[tuple[str, int], Tensor] = {}
@@ -128,41 +117,6 @@ class _Backward:
             if self._graph.layers[layers[0]].activation != "identity":
                 self._write_activation(layers, start, count)
 
-    def write_gradients(self, start: int | None, count: int) -> None:
-        """Of all weights but tables: over some frames, or over all that errors reach."""
-        for bundle in self._weights.bundles:
-            first = min(self._first[layer] for layer in bundle.layers)
-            if start is not None and start < first:
-                continue
-            begin, number = (first, self._frames - first) if start is None else (start, count)
-            errors = self._errors.together(bundle.layers, begin, number)
-            for source in bundle.sources:
-                if not self._weights.is_table(source):
-                    rows = self._values.rows(source.layer, begin - source.delay, number)
-                    matrix = self._weights.matrix(bundle, source)
-                    self.tape.write(self._gradients.add_products, matrix, errors, rows)
-            if bundle.has_bias:
-                self.tape.write(self._gradients.add_sums, self._weights.bias_of(bundle), errors)
-        for connection in self._graph.connections:
-            first = self._first[connection.target]
-            if connection.weight == "diagonal" and (start is None or start >= first):
-                begin, number = (first, self._frames - first) if start is None else (start, count)
-                errors = self._errors.rows(connection.target, begin, number)
-                rows = self._values.rows(connection.source, begin - connection.delay, number)
-                self.tape.write(
-                    self._gradients.add_elements, self._weights.diagonal(connection), errors, rows
-                )
-
-    def write_table_gradients(self) -> None:
-        for bundle in self._weights.bundles:
-            first = min(self._first[layer] for layer in bundle.layers)
-            for source in bundle.sources:
-                if self._weights.is_table(source):
-                    numbers = self._values.rows(source.layer, first, self._frames - first)[:, 0]
-                    errors = self._errors.together(bundle.layers, first, self._frames - first)
-                    table = self._weights.matrix(bundle, source)
-                    self.tape.write(self._gradients.add_rows, table, numbers, errors)
-
     def _terms(self, layer: str) -> list[_Term]:
         found = []
         for bundle, source in self._weights.out_of(layer):
@@ -212,16 +166,14 @@ class _Backward:
         """Whether its errors are read over all frames; if not, another layer's can stand for them."""
         into = self._graph.into(layer)
         weighted = any(each.weight != "identity" for each in into) or self._graph.has_bias(layer)
-        from_outside = any(each.source not in part.members for each in into)
+        # Also where all is one part, the errors of inputs are asked for over all frames.
+        from_outside = any(
+            each.source not in part.members or self._graph.layers[each.source].is_input for each in into
+        )
         return weighted or from_outside or not part.recurrent
 
     def _write_activation(self, layers: tuple[str, ...], start: int, count: int) -> None:
         through = THROUGH[self._graph.layers[layers[0]].activation]
-        if any((layer, start) in self._elsewhere for layer in layers):
-            groups: list[tuple[str, ...]] = [(layer,) for layer in layers]
-        else:
-            groups = [layers]
-        for group in groups:
-            place = self._errors.together(group, start, count)
-            errors = self._elsewhere.pop((group[0], start), place)
-            self.tape.write(through, errors, self._values.together(group, start, count), place)
+        place = self._errors.together(layers, start, count)
+        errors = self._elsewhere.pop((layers[0], start), place)  # then there is but one layer
+        self.tape.write(through, errors, self._values.together(layers, start, count), place)

@@ -27,6 +27,7 @@ def forward_tape(weights: Weights, parts: Sequence[Component], values: Frames, f
     for part in parts:
         writer.write_outside(part, frames)
         for start, count in _blocks(part, frames):
+            writer.write_delayed(part, start, count)
             for stage in part.stages:
                 writer.write_stage(part, stage, start, count)
     return writer.tape
@@ -42,8 +43,10 @@ class _Forward:
         self._weights, self._graph, self._values = weights, weights.graph, values
         self._begun: set[str] = set()
         """Layers in whose places a sum from outside is waiting, over all frames."""
-        self._at_work: set[tuple[str, int]] = set()
-        """Bundles, with the frames for which their products within a cycle have been written."""
+        self._products: set[str] = set()
+        """Layers in whose places products of the frame that is being written are."""
+        self._at_once: set[str] = set()
+        """Of these, those for which products of the same frame are there, too."""
 
     def write_outside(self, part: Component, frames: int) -> None:
         """What comes into a part, over all frames, except into multiplicative layers."""
@@ -60,10 +63,21 @@ class _Forward:
                     self._write_sum(layer, outside, 0, frames, started=layer in self._begun)
                     self._begun.add(layer)
 
+    def write_delayed(self, part: Component, start: int, count: int) -> None:
+        """What comes to a part from its own earlier frames, by full connections."""
+        self._products, self._at_once = set(), set()
+        for layer in part.layers:
+            bundle = self._weights.bundle_of[layer]
+            delayed = [source for source in bundle.sources if source.layer in part.members and source.delay]
+            if layer not in self._products and (delayed or (bundle.has_bias and self._is_whole(part))):
+                self._write_products(bundle, delayed, start, count, started=layer in self._begun)
+                self._products |= set(bundle.layers)
+
     def write_stage(self, part: Component, stage: Sequence[str], start: int, count: int) -> None:
         """Layers of a part that do not need each other, in some frames."""
+        self._write_products_at_once(part, stage, start, count)
         for layer in stage:
-            started = self._write_inner_products(part, layer, start, count)
+            started = layer in self._begun or layer in self._products
             inner = [each for each in self._elementwise(layer) if each.source in part.members]
             if self._graph.layers[layer].kind == "multiplicative":
                 self._write_factors(layer, start, count)
@@ -73,15 +87,16 @@ class _Forward:
             if apply := APPLY.get(self._graph.layers[layers[0]].activation):
                 self.tape.write(apply, self._values.together(layers, start, count))
 
-    def _write_inner_products(self, part: Component, layer: str, start: int, count: int) -> bool:
-        """Of the layer's bundle, if they are not yet there. Returns whether a sum is in the layer's place."""
-        bundle = self._weights.bundle_of[layer]
-        inner = [source for source in bundle.sources if source.layer in part.members]
-        bias_waits = bundle.has_bias and self._is_whole(part)
-        if (inner or bias_waits) and (bundle.name, start) not in self._at_work:
-            self._at_work.add((bundle.name, start))
-            self._write_products(bundle, inner, start, count, started=layer in self._begun)
-        return bool(inner) or bias_waits or layer in self._begun
+    def _write_products_at_once(self, part: Component, layers: Sequence[str], start: int, count: int) -> None:
+        """Of bundles that have sources in the part's same frame, and are not yet written."""
+        for layer in layers:
+            bundle = self._weights.bundle_of[layer]
+            inner = [source for source in bundle.sources if source.layer in part.members and not source.delay]
+            if inner and layer not in self._at_once:
+                started = layer in self._begun or layer in self._products
+                self._write_products(bundle, inner, start, count, started)
+                self._at_once |= set(bundle.layers)
+                self._products |= set(bundle.layers)
 
     def _write_products(
         self, bundle: Bundle, sources: Sequence[Source], start: int, count: int, started: bool

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
 from parser.batching.product import add_transposed_product, write_transposed_product
+from parser.batching.recurrence.frames import Frames
+from parser.batching.recurrence.tape import Tape
+from parser.batching.recurrence.weights import Bundle, Weights
+
+
+class Chunk(NamedTuple):
+    """What the passes work on."""
+
+    weights: Weights
+    values: Frames
+    errors: Frames
+    frames: int
+    first: Mapping[str, int]
+    """The first frame of each layer that errors reach; inputs whose errors nobody wants are missing."""
 
 
 class Gradients:
@@ -44,3 +61,49 @@ class Gradients:
             self._kept[parameter] = torch.empty_like(parameter)
         parameter.grad = self._kept[parameter]
         return parameter.grad
+
+
+def write_gradients(
+    tape: Tape, chunk: Chunk, gradients: Gradients, start: int | None = None, count: int = 1
+) -> None:
+    """Of all weights but tables: what some frames add, or all that errors reach."""
+
+    def frames(first: int) -> tuple[int, int]:
+        return (first, chunk.frames - first) if start is None else (start, count)
+
+    weights, values, errors = chunk.weights, chunk.values, chunk.errors
+    for bundle in weights.bundles:
+        first = _first(chunk, bundle)
+        if start is None or start >= first:
+            begin, number = frames(first)
+            own = errors.together(bundle.layers, begin, number)
+            for source in bundle.sources:
+                if not weights.is_table(source):
+                    rows = values.rows(source.layer, begin - source.delay, number)
+                    tape.write(gradients.add_products, weights.matrix(bundle, source), own, rows)
+            if bundle.has_bias:
+                tape.write(gradients.add_sums, weights.bias_of(bundle), own)
+    for connection in weights.graph.connections:
+        first = chunk.first[connection.target]
+        if connection.weight == "diagonal" and (start is None or start >= first):
+            begin, number = frames(first)
+            own = errors.rows(connection.target, begin, number)
+            rows = values.rows(connection.source, begin - connection.delay, number)
+            tape.write(gradients.add_elements, weights.diagonal(connection), own, rows)
+
+
+def write_table_gradients(tape: Tape, chunk: Chunk, gradients: Gradients) -> None:
+    """Always of all frames: there is nothing to multiply."""
+    weights = chunk.weights
+    for bundle in weights.bundles:
+        first = _first(chunk, bundle)
+        for source in bundle.sources:
+            if weights.is_table(source):
+                count = chunk.frames - first
+                numbers = chunk.values.rows(source.layer, first, count)[:, 0]
+                own = chunk.errors.together(bundle.layers, first, count)
+                tape.write(gradients.add_rows, weights.matrix(bundle, source), numbers, own)
+
+
+def _first(chunk: Chunk, bundle: Bundle) -> int:
+    return min(chunk.first[layer] for layer in bundle.layers)

@@ -92,8 +92,8 @@ def as_digraph(layers: Iterable[str], connections: Iterable[Connection]) -> nx.D
 
 def _dangling(graph: LayerGraph) -> Iterator[str]:
     for name in graph.layers:
-        if "." in name or not name.strip():
-            yield f"layer {name!r}: a name has no dot and is not empty"
+        if not name.strip():
+            yield f"layer {name!r}: a name is not empty"
     for connection in graph.connections:
         for end in (connection.source, connection.target):
             if end not in graph.layers:
@@ -113,7 +113,10 @@ def _unsuitable(graph: LayerGraph) -> Iterator[str]:
                 "put an additive layer between, and an identity connection"
             )
         elif source.kind == "symbols" and (connection.weight != "full" or connection.delay):
-            yield f"connection {connection}: out of symbols lead full connections without delay only"
+            yield (
+                f"connection {connection}: out of symbols lead full connections without delay only; "
+                "put an additive layer between"
+            )
         elif connection.weight != "full" and source.size != target.size:
             yield (
                 f"connection {connection}: sizes {source.size} and {target.size}, "

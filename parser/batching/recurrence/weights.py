@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from parser.batching.recurrence.components import components
+from parser.batching.recurrence.components import components, first_frames
 from parser.batching.recurrence.graph import Connection, LayerGraph
 
 
@@ -21,17 +21,16 @@ class Source(NamedTuple):
 
 
 class Bundle(NamedTuple):
-    """Layers whose full connections come from the same sources: they are columns of one matrix."""
+    """Layers whose full connections come from the same sources: they are columns of one matrix.
+
+    Where sources are but partly the same, as in a GRU, each has its own product.
+    """
 
     layers: tuple[str, ...]
     columns: dict[str, slice]
     sources: tuple[Source, ...]
     has_bias: bool
     width: int
-
-    @property
-    def name(self) -> str:
-        return "+".join(self.layers)
 
     def together(self, layers: tuple[str, ...]) -> slice:
         """The columns of neighbours."""
@@ -42,6 +41,7 @@ def bundles_of(graph: LayerGraph) -> list[Bundle]:
     """All layers but the inputs, each in one bundle; within it, equal activations are neighbours."""
     parts = components(graph)
     number = {layer: place for place, part in enumerate(parts) for layer in part.layers}
+    first = first_frames(graph, parts, back=1)  # errors of earlier frames reach some layers and not others
     groups: dict[tuple, list[str]] = {}
     for layer in number:
         sources = tuple(
@@ -52,7 +52,7 @@ def bundles_of(graph: LayerGraph) -> list[Bundle]:
             )
         )
         alone = () if sources else (layer,)
-        groups.setdefault((sources, graph.has_bias(layer), *alone), []).append(layer)
+        groups.setdefault((sources, graph.has_bias(layer), first[layer], *alone), []).append(layer)
     found = []
     for (sources, has_bias, *_), layers in groups.items():
         layers.sort(key=lambda layer: (number[layer], graph.layers[layer].activation))
@@ -72,17 +72,18 @@ class Weights(nn.Module):
         self.bundles = bundles_of(graph)
         self.bundle_of = {layer: bundle for bundle in self.bundles for layer in bundle.layers}
         self.register_buffer("_like", torch.empty(0), persistent=False)
+        # By numbers, for a layer may be called anything, also as a module's own attributes.
         self._matrices, self._tables = nn.ParameterDict(), nn.ModuleDict()
         self._biases, self._diagonals = nn.ParameterDict(), nn.ParameterDict()
-        for bundle in self.bundles:
+        for number, bundle in enumerate(self.bundles):
             for source in bundle.sources:
                 self._make(bundle, source)
             if bundle.has_bias:
-                self._biases[bundle.name] = nn.Parameter(torch.zeros(bundle.width))
-        for connection in graph.connections:
+                self._biases[str(number)] = nn.Parameter(torch.zeros(bundle.width))
+        for number, connection in enumerate(graph.connections):
             if connection.weight == "diagonal":
                 size = graph.layers[connection.source].size
-                self._diagonals[str(connection)] = nn.Parameter(0.1 * torch.randn(size))
+                self._diagonals[str(number)] = nn.Parameter(0.1 * torch.randn(size))
 
     @property
     def like(self) -> Tensor:
@@ -91,7 +92,7 @@ class Weights(nn.Module):
 
     def matrix(self, bundle: Bundle, source: Source) -> nn.Parameter:
         """[width, source's size]; of symbols [symbols, width]."""
-        key = _key(bundle, source)
+        key = self._key(bundle, source)
         if not self.is_table(source):
             return self._matrices[key]
         table = self._tables[key]
@@ -104,11 +105,11 @@ class Weights(nn.Module):
 
     def bias_of(self, bundle: Bundle) -> nn.Parameter | None:
         """[width]"""
-        return self._biases[bundle.name] if bundle.has_bias else None
+        return self._biases[str(self.bundles.index(bundle))] if bundle.has_bias else None
 
     def diagonal(self, connection: Connection) -> nn.Parameter:
         """[size]"""
-        return self._diagonals[str(connection)]
+        return self._diagonals[str(self.graph.connections.index(connection))]
 
     def of(self, connection: Connection) -> Tensor:
         """The part of a parameter that is one connection's: [target's size, source's size], or [size]."""
@@ -121,9 +122,11 @@ class Weights(nn.Module):
         return matrix[:, columns].T if self.is_table(source) else matrix[columns]
 
     def bias(self, layer: str) -> Tensor:
-        """[size]"""
+        """[size] Of a layer that has one."""
         bundle = self.bundle_of[layer]
-        return self._biases[bundle.name][bundle.columns[layer]]
+        bias = self.bias_of(bundle)
+        assert bias is not None
+        return bias[bundle.columns[layer]]
 
     def out_of(self, layer: str) -> Iterator[tuple[Bundle, Source]]:
         for bundle in self.bundles:
@@ -132,7 +135,7 @@ class Weights(nn.Module):
                     yield bundle, source
 
     def _make(self, bundle: Bundle, source: Source) -> None:
-        size, key = self.graph.layers[source.layer].size, _key(bundle, source)
+        size, key = self.graph.layers[source.layer].size, self._key(bundle, source)
         if self.is_table(source):
             table = nn.Embedding(size, bundle.width, sparse=True)
             nn.init.normal_(table.weight, std=0.1)
@@ -141,6 +144,5 @@ class Weights(nn.Module):
             bound = 1 / math.sqrt(size)
             self._matrices[key] = nn.Parameter(torch.empty(bundle.width, size).uniform_(-bound, bound))
 
-
-def _key(bundle: Bundle, source: Source) -> str:
-    return f"{source.layer} {source.delay} {bundle.name}"
+    def _key(self, bundle: Bundle, source: Source) -> str:
+        return f"{self.bundles.index(bundle)} {bundle.sources.index(source)}"

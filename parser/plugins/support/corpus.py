@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from parser.networks.language_model import Text, unigram_perplexity
-from parser.treebank.running_text import limited, ranks
+from parser.networks.language_model import Text
+from parser.treebank.running_text import UNKNOWN, limited, ranks
 
 
 class Corpus(NamedTuple):
@@ -20,15 +21,15 @@ class Corpus(NamedTuple):
     targets: Tensor
     """[words]"""
 
-    def part(self, begin: int, end: int) -> Corpus:
-        return Corpus(self.inputs[begin:end], self.targets[begin:end])
-
     def chunks(self, frames: int, streams: int) -> list[Text]:
         """Streams that lie side by side in the text, as long as they can be with whole chunks."""
         number = (len(self.inputs) - 1) // (frames * streams)
         length = number * frames
         if not number:
-            raise ValueError(f"{len(self.inputs)} words are too few for {frames} frames of {streams} streams")
+            raise ValueError(
+                f"{len(self.inputs)} words are too few for {frames} frames of {streams} streams: "
+                "let there be more `words`, or fewer `frames`"
+            )
         inputs = self.inputs[: length * streams].view(streams, length).T.contiguous()  # [length, streams]
         targets = self.targets[1 : length * streams + 1].view(streams, length).T.contiguous()
         return [Text(*both) for both in zip(inputs.split(frames), targets.split(frames), strict=True)]
@@ -37,8 +38,6 @@ class Corpus(NamedTuple):
 class Corpora(NamedTuple):
     trained: Corpus
     held_out: Corpus
-    unigram_perplexity: float
-    """Of the held-out words, by how often they are in the others."""
 
 
 def corpora(
@@ -48,16 +47,26 @@ def corpora(
     most: int | None,
     device: torch.device,
 ) -> Corpora:
-    """sizes: words that are told apart, as inputs and as targets. held_out: words at the end, one at least.
+    """sizes: words that are told apart, as inputs and as targets, by their frequency in those trained on.
 
-    most: words to train on, from the beginning. Raises ValueError for too few words.
+    held_out: words at the end. most: to train on, from the beginning. Raises ValueError if none is left.
     """
     until = len(words) - held_out
     if until < 2:
         raise ValueError(f"{held_out} of {len(words)} words are held out: none is left")
-    numbers = ranks(words)
-    whole = Corpus(*(torch.tensor(limited(numbers, size), device=device) for size in sizes))
-    trained = whole.part(0, min(until, most or until))
-    rest = whole.part(until, len(words))
-    perplexity = unigram_perplexity(trained.targets.tolist(), rest.targets.tolist(), sizes[1])
-    return Corpora(trained, rest, perplexity)
+    trained, rest = words[: min(until, most or until)], words[until:]
+    found = ranks(trained)
+
+    def corpus(part: Sequence[str]) -> Corpus:
+        numbers = [found.get(word, UNKNOWN) for word in part]
+        return Corpus(*(torch.tensor(limited(numbers, size), device=device) for size in sizes))
+
+    return Corpora(corpus(trained), corpus(rest))
+
+
+def unigram_perplexity(trained: Corpus, chunks: Sequence[Text], symbols: int) -> float:
+    """Of the chunks' targets, drawn by their frequency in another text, each counted once more there."""
+    counts = torch.bincount(trained.targets, minlength=symbols) + 1  # [symbols]
+    shares = (counts / counts.sum()).log()  # [symbols]
+    targets = torch.cat([chunk.targets.flatten() for chunk in chunks])  # [words]
+    return math.exp(-shares[targets].mean().item())

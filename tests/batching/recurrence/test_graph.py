@@ -4,8 +4,8 @@ from pydantic import ValidationError
 
 from parser.batching.recurrence.components import components, first_frames
 from parser.batching.recurrence.examples import EXAMPLES, lstm, peephole_lstm, with_scores
-from parser.batching.recurrence.graph import Layer, LayerGraph
-from parser.batching.recurrence.weights import bundles_of
+from parser.batching.recurrence.graph import Connection, Layer, LayerGraph
+from parser.batching.recurrence.weights import Weights, bundles_of
 
 SOUND = """
 layers:
@@ -71,7 +71,7 @@ MULTIPLIED = {"kind": "multiplicative", "bias": True}
         ([layer("gate", **FOUR, **MULTIPLIED)], "layer 'gate': only additive layers have a bias"),
         ([layer("words", size=9, kind="symbols", output=True)], "'words': an input is no output"),
         ([layer("scores", size=6)], "there is no output"),
-        ([layer("a.b", size=6)], "a name has no dot"),
+        ([layer(" ", size=6)], "a name is not empty"),
     ],
 )
 def test_what_can_not_be_run_is_refused_by_name(changes, message):
@@ -109,7 +109,27 @@ def test_gates_share_one_product():
     graph = lstm(Layer(size=3, kind="input"), 4)
     gates = next(bundle for bundle in bundles_of(graph) if "in gate" in bundle.layers)
     assert gates.width == 16
-    assert gates.layers[-1] == "cell input" or gates.layers[0] == "cell input"  # sigmoids are neighbours
+    assert "cell input" in (gates.layers[0], gates.layers[-1])  # sigmoids are neighbours
+
+
+@pytest.mark.parametrize("name", ["update", "training", "a+b", "a.b", "x -> y (delay 1)"])
+def test_layers_may_be_called_anything(name):
+    layers = {
+        "x": Layer(size=2, kind="input"),
+        "a": Layer(size=2, output=True),
+        "b": Layer(size=2, output=True),
+        "y": Layer(size=2, output=True),
+        name: Layer(size=2, output=True, bias=True),
+    }
+    connections = [Connection(source="x", target=target) for target in ("a", "b", name)]
+    connections += [
+        Connection(source="x", target="y", weight="diagonal", delay=1),
+        Connection(source="a", target=name, weight="diagonal"),
+    ]
+    weights = Weights(LayerGraph(layers=layers, connections=connections)).train()
+    places = {weights.of(connection).data_ptr() for connection in connections}
+    assert len(places) == len(connections)
+    assert sum(parameter.numel() for parameter in weights.parameters()) == 3 * 4 + 2 * 2 + 4 * 2 - 2
 
 
 def test_errors_of_what_lies_above_a_cycle_stay_in_the_chunk():

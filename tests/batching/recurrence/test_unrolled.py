@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from parser.batching.recurrence.examples import EXAMPLES, elman, gru, lstm, peephole_lstm, with_scores
-from parser.batching.recurrence.graph import Layer
+from parser.batching.recurrence.graph import Connection, Layer, LayerGraph
 from parser.batching.recurrence.unrolled import Unrolled
 from parser.batching.recurrence.weights import Weights
 
@@ -13,6 +13,7 @@ from .graphs import layer_graphs, made_inputs, plain_values
 
 VECTORS = Layer(size=3, kind="input")
 SIZE = 4
+WAYS = [{}, {"by_frame": True}, {"by_frame": True, "gradients_by_frame": True}]
 
 
 @pytest.fixture(autouse=True)
@@ -77,19 +78,21 @@ def loss_of(values, errors):
 
 
 @settings(max_examples=60, deadline=None)
-@given(layer_graphs(), st.integers(1, 3), st.integers(1, 5), st.booleans(), st.integers(0, 99))
-def test_any_network_equals_a_plain_one(graph, streams, frames, by_frame, seed):
+@given(layer_graphs(), st.integers(1, 3), st.integers(1, 5), st.sampled_from(WAYS), st.integers(0, 99))
+def test_any_network_equals_a_plain_one(graph, streams, frames, way, seed):
     weights = weights_of(graph, seed)
     inputs = made_inputs(graph, frames, streams, random(seed))
     errors = errors_for(graph, frames, streams, seed)
     for name in inputs:
         inputs[name].requires_grad_(graph.layers[name].kind == "input")
     plain = plain_values(weights, inputs)
-    loss_of(plain, errors).backward()
+    loss = loss_of(plain, errors)
+    if loss.requires_grad:  # what is seen late may not be seen yet
+        loss.backward()
     expected, expected_inputs = gradients(weights), {name: rows.grad for name, rows in inputs.items()}
     forget_gradients(weights)
 
-    unrolled = Unrolled(weights, frames, streams, by_frame=by_frame, input_errors=True)
+    unrolled = Unrolled(weights, frames, streams, **way, input_errors=True)
     unrolled.forward({name: rows.detach() for name, rows in inputs.items()})
     for name in graph.outputs:
         assert_equal(list(unrolled.output(name)), [frame[name].detach() for frame in plain])
@@ -102,11 +105,16 @@ def test_any_network_equals_a_plain_one(graph, streams, frames, by_frame, seed):
 
 @settings(max_examples=40, deadline=None)
 @given(
-    layer_graphs(), st.integers(1, 3), st.integers(0, 5), st.booleans(), st.integers(2, 4), st.integers(0, 99)
+    layer_graphs(),
+    st.integers(1, 3),
+    st.integers(0, 5),
+    st.sampled_from(WAYS),
+    st.integers(2, 4),
+    st.integers(0, 99),
 )
-def test_errors_go_back_as_far_as_they_may(graph, frames, back, by_frame, chunks, seed):
+def test_errors_go_back_as_far_as_they_may(graph, frames, back, way, chunks, seed):
     weights, streams = weights_of(graph, seed), 2
-    unrolled = Unrolled(weights, frames, streams, back, by_frame)
+    unrolled = Unrolled(weights, frames, streams, back, **way)
     inputs = [made_inputs(graph, frames, streams, random(seed + number)) for number in range(chunks)]
     whole = {name: torch.cat([chunk[name] for chunk in inputs]) for name in inputs[0]}
     for number, chunk in enumerate(inputs):
@@ -128,16 +136,16 @@ def test_errors_go_back_as_far_as_they_may(graph, frames, back, by_frame, chunks
         assert_equal(found, gradients(weights))
 
 
-@pytest.mark.parametrize("by_frame", [False, True])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_streams_give_the_gradients_of_copies(name, by_frame):
+def test_streams_give_the_gradients_of_copies(name, way):
     graph = with_scores(EXAMPLES[name](Layer(size=7, kind="symbols"), SIZE), 5)
     weights, frames, streams = weights_of(graph), 3, 4
     chunks = [made_inputs(graph, frames, streams, random(number)) for number in range(3)]
     errors = [errors_for(graph, frames, streams, number) for number in range(3)]
 
     def run(of_stream, number):
-        unrolled = Unrolled(weights, frames, number, frames, by_frame)
+        unrolled = Unrolled(weights, frames, number, frames, **way)
         for inputs, wanted in zip(chunks, errors, strict=True):
             unrolled.forward({key: rows[:, of_stream] for key, rows in inputs.items()})
             backward(unrolled, {key: rows[:, of_stream] for key, rows in wanted.items()})
@@ -188,6 +196,9 @@ def test_known_networks_equal_the_library(build, library, gates):
             gradient_between(weights, "output", recurrent),
         ]
         assert_equal(mine, [theirs.weight_ih_l0.grad[rows], theirs.weight_hh_l0.grad[rows]])
+    biases = [parameter.grad.sum() for name, parameter in theirs.named_parameters() if "bias_ih" in name]
+    mine = sum(bias_gradient(weights, gate).sum() for gate in gates)
+    assert_equal([mine], biases)
 
 
 def connection_between(weights, source, target):
@@ -196,6 +207,11 @@ def connection_between(weights, source, target):
 
 def weight_between(weights, source, target):
     return weights.of(connection_between(weights, source, target)).detach()
+
+
+def bias_gradient(weights, layer):
+    bundle = weights.bundle_of[layer]
+    return weights.bias_of(bundle).grad[bundle.columns[layer]]
 
 
 def gradient_between(weights, source, target):
@@ -208,6 +224,74 @@ def gradient_between(weights, source, target):
         for parameter, before in zip(weights.parameters(), kept, strict=True):
             parameter.copy_(before)
     return found
+
+
+@pytest.mark.parametrize("by_frame", [False, True])
+def test_errors_of_inputs_are_of_all_frames_also_where_nothing_is_weighted(by_frame):
+    layers = {
+        "in": Layer(size=3, kind="input"),
+        "same": Layer(size=3),
+        "gate": Layer(size=3, kind="multiplicative"),
+        "sum": Layer(size=3, output=True),
+    }
+    pairs = [("in", "same"), ("same", "gate"), ("in", "gate"), ("gate", "sum")]
+    connections = [Connection(source=source, target=target, weight="identity") for source, target in pairs]
+    weights = Weights(LayerGraph(layers=layers, connections=connections)).to(torch.float64)
+    unrolled = Unrolled(weights, 4, 2, by_frame=by_frame, input_errors=True)
+    inputs, errors = torch.randn(4, 2, 3), torch.randn(4, 2, 3)
+    unrolled.forward({"in": inputs})
+    backward(unrolled, {"sum": errors})
+    assert_equal([unrolled.output("sum"), unrolled.error("in")], [inputs**2, 2 * inputs * errors])
+
+
+def test_an_lstm_with_peepholes_is_that_of_the_paper():
+    graph = peephole_lstm(VECTORS, SIZE)
+    weights, frames = weights_of(graph), 5
+    inputs = torch.randn(frames, 2, VECTORS.size)
+    cell, outputs = torch.zeros(2, SIZE), []
+    into = {gate: weight_between(weights, "input", gate) for gate in ("in gate", "forget gate", "out gate")}
+    peephole = {gate: weight_between(weights, "cell", gate) for gate in into}
+    bias = {gate: weights.bias(gate).detach() for gate in (*into, "cell input")}
+
+    def gate(name, row, cell):
+        return torch.sigmoid(row @ into[name].T + cell * peephole[name] + bias[name])
+
+    for row in inputs:
+        new = torch.tanh(row @ weight_between(weights, "input", "cell input").T + bias["cell input"])
+        cell = gate("in gate", row, cell) * new + gate("forget gate", row, cell) * cell
+        outputs.append(gate("out gate", row, cell) * torch.tanh(cell))
+    unrolled = Unrolled(weights, frames, 2)
+    unrolled.forward({"input": inputs})
+    assert_equal([unrolled.output("output")], [torch.stack(outputs)])
+
+
+def test_forgotten_streams_leave_nothing_behind():
+    graph = EXAMPLES["two-layers"](VECTORS, SIZE)
+    weights, frames = weights_of(graph), 2
+    unrolled = Unrolled(weights, frames, 2, back=3)
+    found = []
+    for _ in range(2):
+        forget_gradients(weights)
+        unrolled.forget()
+        for number in range(4):
+            unrolled.forward(made_inputs(graph, frames, 2, random(number)))
+            backward(unrolled, errors_for(graph, frames, 2, number))
+        found.append(gradients(weights))
+    assert_equal(*found)
+
+
+def test_wrong_inputs_and_errors_are_told():
+    unrolled = Unrolled(weights_of(elman(VECTORS, SIZE)), 2, 3)
+    with pytest.raises(ValueError, match="backward before any forward"):
+        unrolled.backward()
+    with pytest.raises(ValueError, match="inputs none, but the network has input"):
+        unrolled.forward({})
+    with pytest.raises(ValueError, match=r"input 'input' is \[2, 3\], and should be \[2, 3, 3\]"):
+        unrolled.forward({"input": torch.zeros(2, 3)})
+    with pytest.raises(ValueError, match="'input': of inputs there are errors with input_errors"):
+        unrolled.error("input")
+    with pytest.raises(ValueError, match="0 frames of 3 streams"):
+        Unrolled(weights_of(elman(VECTORS, SIZE)), 0, 3)
 
 
 def test_gradients_are_added_to_those_that_are_there():
