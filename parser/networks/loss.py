@@ -15,15 +15,18 @@ def transition_loss(scores: Tensor, batch: Batch, inventory: Inventory) -> Tenso
     """The sum over the steps of -log of the probability of all that is right, among what is legal.
 
     scores: [S, transitions]. For an oracle that knows one right transition it is the cross entropy. Where
-    no arc of its kind has the label that would be right, every label is.
+    no arc of its kind has the label that would be right, or the head is wrong already, every label is.
     """
     legal = inventory.with_labels(batch.legal)  # [S, transitions]
     is_right = batch.right != NOT_RIGHT  # [S, kinds]
     right = inventory.with_label(batch.right.clamp(min=0))  # [S, kinds]
     wanted = scores.gather(1, right)
     any_label = is_right & ~inventory.known[right]
-    if scores.is_cuda or any_label.any():  # it hardly ever is, but to ask a GPU takes longer
+    if scores.is_cuda:  # to ask it for which steps takes longer than all
         wanted = torch.where(any_label, _of_any_label(scores, inventory), wanted)
+    elif len(steps := any_label.any(1).nonzero().squeeze(1)):
+        of_any = _of_any_label(scores[steps], inventory)
+        wanted = wanted.index_put((steps,), torch.where(any_label[steps], of_any, wanted[steps]))
     possible = scores.masked_fill(~legal, ILLEGAL_SCORE).logsumexp(1)
     return (possible - wanted.masked_fill(~is_right, ILLEGAL_SCORE).logsumexp(1)).sum()
 

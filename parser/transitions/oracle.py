@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from parser.transitions.inventory import NOT_RIGHT, Inventory
+from parser.transitions.inventory import NOT_RIGHT, UNKNOWN_LABEL, Inventory
 from parser.transitions.state import State
 from parser.transitions.system import Gold
 from parser.transitions.trajectory import Trajectory, record
@@ -69,12 +69,15 @@ class DynamicOracle:
         self._labels = torch.cat([labels.values, labels.values.new_zeros(1)]).to(device)
 
     def right(self, state: State, legal: Tensor) -> Tensor:
-        """[batch, kinds] The gold labels of the dependents where a transition costs least; else NOT_RIGHT.
+        """[batch, kinds] Where a transition costs least its dependent's gold label; else NOT_RIGHT.
 
+        An arc from a head that is not the gold one has no right label: UNKNOWN_LABEL stands for any.
         legal: [batch, kinds].
         """
         costs = self._costs(state, self._gold).masked_fill(~legal, NEVER)
         least = costs.min(1, keepdim=True).values
-        words = state.words()[self._inventory.dependent[:-1]]  # [kinds, batch]
-        labels = self._labels[state.place(words)].T  # [batch, kinds]
+        words = state.words()  # [places, batch]
+        dependents = state.place(words[self._inventory.dependent[:-1]])  # [kinds, batch]
+        is_gold = self._gold.heads[dependents] == words[self._inventory.head[:-1]]  # [kinds, batch]
+        labels = torch.where(is_gold, self._labels[dependents], UNKNOWN_LABEL).T  # [batch, kinds]
         return torch.where((costs == least) & legal, labels, NOT_RIGHT)
