@@ -21,7 +21,7 @@ Lines = dict[str, dict[int, float]]
 def utilisation_parts(rows: Sequence[Row]) -> list[Part]:
     """A picture and a table for each plugin of which several experiments have several batch sizes.
 
-    Each by the method that is nearest to the products at its largest batch.
+    Each by the method that is nearest to the products over the most batch sizes.
     """
     parts: list[Part] = []
     for title, lines in _by_plugin(rows).items():
@@ -35,7 +35,7 @@ def _by_plugin(rows: Sequence[Row]) -> dict[str, Lines]:
     found: dict[str, Lines] = defaultdict(dict)
     for comparison in comparisons([row for row in rows if row["status"] == OK]):
         methods = comparison.by_method()
-        method = max(methods, key=lambda name: (methods[name][-1]["batch_size"], methods[name][-1]["mfu"]))
+        method = max(methods, key=lambda name: (len(methods[name]), sum(row["mfu"] for row in methods[name])))
         threads = f", {comparison.threads} threads" if comparison.threads > 1 else ""
         if len(methods[method]) > 1:
             title = f"{comparison.plugin}, {comparison.mode}, {comparison.device}{threads}"
