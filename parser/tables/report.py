@@ -151,8 +151,8 @@ def _over_time(table: TableConfig, rows: Rows) -> str:
     for number, (name, own) in enumerate(rows.items()):
         minutes, las = zip(*_progress(own[0]), strict=True)
         axes.plot(minutes, las, label=name, markersize=3, **look_of(number))
-    best = max((las for own in rows.values() for _, las in _progress(own[0])), default=100.0)
-    axes.set_ylim(best - 15, best + 0.5)  # the first epochs are of no interest
+    best = [max(las for _, las in _progress(own[0])) for own in rows.values()] or [100.0]
+    axes.set_ylim(min(best) - 15, max(best) + 0.5)  # the first epochs are of no interest
     if table.target is not None:
         axes.axhline(table.target, color="0.5", linewidth=1)
     axes.set_xlabel("minutes")
