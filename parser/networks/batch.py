@@ -81,6 +81,13 @@ class Batch:
     def sentences(self) -> int:
         return len(self.tokens)
 
+    def by_step(self, values: Tensor, fill: int) -> Tensor:
+        """[steps, B] from one value for each transition [S]; `fill` where a sentence is finished."""
+        [history] = self.history  # steps go through all sentences at once
+        padded = torch.full_like(history, fill)
+        padded.view(-1)[self.step] = values
+        return padded
+
     def to(self, device: torch.device) -> Batch:
         return _moved(self, device)
 

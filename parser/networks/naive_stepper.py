@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from parser.networks.batch import Batch
 from parser.networks.stack_parser import StackParser
-from parser.networks.stepper import by_step
 from parser.transitions.inventory import Inventory
 
 CELL_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -101,15 +100,15 @@ def _frame_by_frame(lstm: nn.LSTM, inputs: Tensor) -> Tensor:
 
 def step_naively(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
     """[S, transitions] The scores that `StackParser.replay` gives, computed step by step."""
-    network.assert_plain()
+    assert network.is_plain
     table = network.tokens(batch.tokens)
     [buffer_tokens] = batch.buffer_tokens
     stepper = NaiveStepper(network, inventory, table, buffer_tokens, len(batch.forest.levels))
     end = batch.tokens.words + 1
     each_step = zip(
-        by_step(batch, batch.transitions, inventory.wait),
-        by_step(batch, batch.top_vector, end),
-        by_step(batch, batch.buffer_row // batch.sentences, 0),
+        batch.by_step(batch.transitions, inventory.wait),
+        batch.by_step(batch.top_vector, end),
+        batch.by_step(batch.buffer_row // batch.sentences, 0),
         strict=True,
     )
     scores = []

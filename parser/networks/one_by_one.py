@@ -42,7 +42,7 @@ class SingleParser:
 
 def read_sentence(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
     """[S, transitions] The scores that `StackParser.replay` gives, for a batch of one sentence."""
-    network.assert_plain()
+    assert network.is_plain
     assert batch.sentences == 1
     table = network.tokens(batch.tokens)  # [W + 2, token]
     words = stack_lstm.project(network.stack, table)  # [W + 2, 4 * hidden]

@@ -51,17 +51,17 @@ class _Explorer:
         self._inventory, self._state, self._sharpness = inventory, state, sharpness
         self._words = tokens.words
         self._sentence = torch.arange(len(state.length), device=state.length.device)
-        self._parsers = walk(network, inventory, tokens, self._standing())
+        self._parsers = walk(network, inventory, tokens, self._standing().front)
         self._parsers.reserve(int(tokens.lengths.max()) + 1)
         self._taken: Tensor | None = None
 
     def choose(self, legal: Tensor) -> Tensor:
         """[batch] The next transitions; legal: [batch, kinds]."""
-        standing = self._standing()
+        seen = self._parsers.look(self._standing())
         if self._taken is not None:
-            self._parsers.advance(self._taken, standing)
+            self._parsers.advance(self._taken, self._parsers.actions(self._taken), seen)
         allowed = self._inventory.with_labels(legal)
-        scores = self._sharpness * self._parsers.scores(standing)
+        scores = self._sharpness * self._parsers.scores(seen)
         drawn = _drawn(scores.masked_fill(~allowed, ILLEGAL_SCORE).softmax(1), allowed)
         finished = self._inventory.system.finished(self._state)
         self._taken = drawn.masked_fill(finished, self._inventory.wait)

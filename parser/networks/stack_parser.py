@@ -91,10 +91,10 @@ class StackParser(nn.Module):
             joined = joined + F.embedding_bag(places, shown, mode="sum")
         return self.score(joined)
 
-    def assert_plain(self) -> None:
-        """For ways of running that are there to be compared with, and know the paper's network alone."""
-        assert self.composition is None
-        assert self.from_words is None
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is the paper's: some ways of running, there to be compared with, know that one alone."""
+        return self.composition is None and self.from_words is None
 
     def show_words(self, top: Tensor, below: Tensor, front: Tensor) -> Tensor:
         """[batch, hidden] What vectors [batch, token] in these places show to the scores."""

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from parser.batching.stack import Stack
 from parser.networks import stack_lstm
-from parser.networks.batch import Batch
 from parser.networks.stack_parser import StackParser
 from parser.transitions.inventory import Inventory
 
@@ -56,41 +55,3 @@ def first_state(lstm: torch.nn.LSTM, inputs: Tensor) -> Tensor:
     """[1, state] An LSTM's after one frame, inputs [input]."""
     projected = stack_lstm.project(lstm, inputs[None])
     return stack_lstm.advance(lstm, projected, inputs.new_zeros(1, stack_lstm.state_size(lstm)))
-
-
-def step(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
-    """[S, transitions] The scores that `StackParser.replay` gives, computed step by step.
-
-    What does not depend on a state is computed before the first step, as in parsing: the projections of words
-    and transitions, and the buffer. With dropout, a step draws masks of its own, where replay has one for
-    each word, node and step.
-    """
-    network.assert_plain()
-    table = network.tokens(batch.tokens)  # [W + 2, token]
-    words = stack_lstm.project(network.stack, table)  # [W + 2, 4 * hidden]
-    actions = stack_lstm.project(network.history, network.actions.weight)  # [transitions + 1, 4 * hidden]
-    buffer = network.read_buffer(table, batch.buffer_tokens)  # [frames * B, hidden]
-    transitions = by_step(batch, batch.transitions, inventory.wait)
-    # Gathered before the steps: a gather's backward pass fills a tensor as large as what it gathers from.
-    each_step = zip(
-        transitions,
-        actions[transitions].unbind(),
-        words[by_step(batch, batch.top_vector, batch.tokens.words)].unbind(),
-        buffer[by_step(batch, batch.buffer_row, 0)].unbind(),
-        strict=True,
-    )
-    stepper = Stepper(network, inventory, batch.sentences)
-    stepper.stack.reserve(len(batch.forest.levels))
-    scores = []
-    for taken, action, word, shown in each_step:
-        scores.append(stepper.scores(shown))
-        stepper.advance(taken, action, word)
-    return torch.cat(scores)[batch.step]
-
-
-def by_step(batch: Batch, values: Tensor, fill: int) -> Tensor:
-    """[steps, B] from one value for each transition [S]; `fill` where a sentence is finished."""
-    [history] = batch.history  # steps go through all sentences at once
-    padded = torch.full_like(history, fill)
-    padded.view(-1)[batch.step] = values
-    return padded

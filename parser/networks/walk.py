@@ -16,7 +16,7 @@ from parser.networks import stack_lstm
 from parser.networks.batch import Batch
 from parser.networks.composing_stepper import ComposingStepper
 from parser.networks.stack_parser import SHOWN, StackParser
-from parser.networks.stepper import Stepper, by_step
+from parser.networks.stepper import Stepper
 from parser.networks.vector_rows import buffer_tokens
 from parser.transitions.inventory import Inventory
 from parser.transitions.state import State
@@ -29,7 +29,7 @@ ENCODED_TOGETHER = 2_000
 
 
 class Standing(NamedTuple):
-    """Where parsers stand: tensors [batch]."""
+    """Where parsers stand: tensors [batch], or [steps, batch] for many steps of each."""
 
     top: Tensor
     """Row, in the table of vectors (words, ROOT, the buffer's end), of the word on top of the stack."""
@@ -46,48 +46,60 @@ class Standing(NamedTuple):
         return cls(top, below, state.base + state.front + sentences)
 
 
+Seen = tuple[Tensor, ...]
+"""Each [batch, some size], or [steps, batch, some size]."""
+
+
 class Walk(Protocol):
     """A batch of parsers, all of which begin with ROOT on their stacks."""
 
     def reserve(self, depth: int) -> None:
         """Make room for stacks of `depth` vectors."""
 
-    def restart(self, which: Tensor, standing: Standing) -> None:
+    def look(self, standing: Standing) -> Seen:
+        """What parsers that stand there see, of all that was computed before the first transition."""
+
+    def actions(self, transitions: Tensor) -> Tensor:
+        """[..., 4 * hidden] The embeddings of transitions [...], projected; see `stack_lstm.project`."""
+
+    def restart(self, which: Tensor, seen: Seen) -> None:
         """Let the parsers where `which` [batch] is True begin anew."""
 
-    def scores(self, standing: Standing) -> Tensor:
+    def scores(self, seen: Seen) -> Tensor:
         """[batch, transitions]"""
 
-    def advance(self, transitions: Tensor, standing: Standing) -> None:
-        """Take the transitions [batch]; standing: afterwards."""
+    def advance(self, transitions: Tensor, actions: Tensor, seen: Seen) -> None:
+        """Take the transitions [batch]; seen: afterwards."""
 
 
-def walk(network: StackParser, inventory: Inventory, tokens: Tokens, standing: Standing) -> Walk:
-    """Parsers that stand before the first words of some of the sentences."""
+def walk(network: StackParser, inventory: Inventory, tokens: Tokens, fronts: Tensor) -> Walk:
+    """Parsers that stand before the first words of some of the sentences; fronts: see `Standing`."""
     table = network.tokens(tokens)  # [W + 2, token]
     kind = ComposingWalk if inventory.system.composes else PlainWalk
-    return kind(network, inventory, table, tokens, standing.front)
+    return kind(network, inventory, table, tokens, fronts)
 
 
 def walk_along(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
-    """[S, transitions] The scores that `StackParser.replay` gives, computed step by step as in parsing."""
+    """[S, transitions] The scores that `StackParser.replay` gives, computed step by step as in parsing.
+
+    With dropout, a step draws masks of its own, where replay has one for each word, node and step.
+    """
     lengths = batch.tokens.lengths.to(batch.transitions.device)
     sentence = torch.arange(len(lengths), device=lengths.device)
     first = lengths.cumsum(0) - lengths + sentence  # each sentence's first front
-    fronts = first[:, None].T + by_step(batch, batch.front, 1) - 1  # [steps, sentences]
     root = batch.tokens.words
-    tops, belows = (by_step(batch, rows, root) for rows in batch.shown[:, :2].unbind(1))
-    transitions = by_step(batch, batch.transitions, inventory.wait)
-    tops_after = by_step(batch, batch.top_vector, root)
-    own = walk(network, inventory, batch.tokens, Standing(tops[0], belows[0], fronts[0]))
+    top, below = (batch.by_step(rows, root) for rows in batch.shown[:, :2].unbind(1))
+    standing = Standing(top, below, first + batch.by_step(batch.front, 1) - 1)  # [steps, sentences] each
+    transitions = batch.by_step(batch.transitions, inventory.wait)
+    own = walk(network, inventory, batch.tokens, standing.front[0])
     own.reserve(len(batch.forest.levels))
-    scores = []
-    for taken, top, below, front, top_after in zip(
-        transitions, tops, belows, fronts, tops_after, strict=True
-    ):
-        scores.append(own.scores(Standing(top, below, front)))
-        front_after = front + inventory.front_move[inventory.kind[taken]]
-        own.advance(taken, Standing(top_after, below, front_after))
+    # Looked up before the steps: a look-up's backward pass fills a tensor as large as what it looks into.
+    actions = own.actions(transitions[:-1]).unbind()
+    first_seen, *seen_after = zip(*(part.unbind() for part in own.look(standing)), strict=True)
+    scores = [own.scores(first_seen)]
+    for taken, action, seen in zip(transitions[:-1], actions, seen_after, strict=True):
+        own.advance(taken, action, seen)
+        scores.append(own.scores(seen))
     return torch.cat(scores)[batch.step]
 
 
@@ -112,19 +124,25 @@ class PlainWalk:
         self._stepper = Stepper(network, inventory, len(fronts))
         self.reserve = self._stepper.stack.reserve
 
-    def restart(self, which: Tensor, standing: Standing) -> None:
+    def look(self, standing: Standing) -> Seen:
+        shown = _rows(self._buffer, standing.front)
+        if self._tops is not None and self._belows is not None:
+            shown = shown + _rows(self._tops, standing.top) + _rows(self._belows, standing.below)
+        return shown, _rows(self._words, standing.top)
+
+    def actions(self, transitions: Tensor) -> Tensor:
+        return _rows(self._actions, transitions)
+
+    def restart(self, which: Tensor, seen: Seen) -> None:
         self._stepper.restart(which)
 
-    def scores(self, standing: Standing) -> Tensor:
-        shown = self._buffer.index_select(0, standing.front)
-        if self._tops is not None and self._belows is not None:
-            shown += self._tops.index_select(0, standing.top)
-            shown += self._belows.index_select(0, standing.below)
+    def scores(self, seen: Seen) -> Tensor:
+        shown, _ = seen
         return self._stepper.scores(shown)
 
-    def advance(self, transitions: Tensor, standing: Standing) -> None:
-        actions = self._actions.index_select(0, transitions)
-        self._stepper.advance(transitions, actions, self._words.index_select(0, standing.top))
+    def advance(self, transitions: Tensor, actions: Tensor, seen: Seen) -> None:
+        _, words = seen
+        self._stepper.advance(transitions, actions, words)
 
 
 class ComposingWalk:
@@ -140,26 +158,29 @@ class ComposingWalk:
         self._stepper = ComposingStepper(network, inventory, self._vectors[fronts], self._states[fronts])
         self.reserve = self._stepper.stack.reserve
 
-    def restart(self, which: Tensor, standing: Standing) -> None:
-        fronts = standing.front
-        self._stepper.restart(
-            which, self._vectors.index_select(0, fronts), self._states.index_select(0, fronts)
-        )
-
-    def scores(self, standing: Standing) -> Tensor:
-        return self._stepper.scores()
-
-    def advance(self, transitions: Tensor, standing: Standing) -> None:
+    def look(self, standing: Standing) -> Seen:
         fronts = standing.front
         # An empty buffer's front has nothing beneath it, and is never replaced.
         beneath = (fronts + 1).clamp(max=len(self._states) - 1)
-        self._stepper.advance(
-            transitions,
-            self._actions.index_select(0, transitions),
-            self._vectors.index_select(0, fronts),
-            self._states.index_select(0, fronts),
-            self._states.index_select(0, beneath),
-        )
+        return _rows(self._vectors, fronts), _rows(self._states, fronts), _rows(self._states, beneath)
+
+    def actions(self, transitions: Tensor) -> Tensor:
+        return _rows(self._actions, transitions)
+
+    def restart(self, which: Tensor, seen: Seen) -> None:
+        vectors, states, _ = seen
+        self._stepper.restart(which, vectors, states)
+
+    def scores(self, seen: Seen) -> Tensor:
+        return self._stepper.scores()
+
+    def advance(self, transitions: Tensor, actions: Tensor, seen: Seen) -> None:
+        self._stepper.advance(transitions, actions, *seen)
+
+
+def _rows(table: Tensor, rows: Tensor) -> Tensor:
+    """[..., size] The rows [...] of a table [rows, size]."""
+    return table.index_select(0, rows.flatten()).view(*rows.shape, table.shape[1])
 
 
 def _chunks(table: Tensor, tokens: Tokens) -> Iterator[tuple[Tensor, Tensor, Tensor]]:

@@ -9,7 +9,7 @@ from parser.networks.naive_stepper import NaiveStepper
 from parser.networks.one_by_one import SingleParser
 from parser.networks.vector_rows import buffer_tokens
 from parser.parsing.model import Model
-from parser.parsing.slots import best_transitions
+from parser.parsing.slots import best_transitions, legal_scores
 from parser.transitions.state import State
 from parser.treebank.tokens import Tokens
 
@@ -17,14 +17,15 @@ from parser.treebank.tokens import Tokens
 def parse_one(model: Model, tokens: Tokens) -> State:
     """The final state of one sentence, parsed a transition at a time."""
     network, inventory = model.network, model.inventory
-    network.assert_plain()
+    assert network.is_plain
     table = network.tokens(tokens)  # [words + 2, token]
     words = stack_lstm.project(network.stack, table)  # [words + 2, 4 * hidden]
     length = tokens.lengths.to(model.device)
     buffer = network.read_buffer(table, [buffer_tokens(length)])  # [words + 1, hidden]
     state, single = State.initial(length), SingleParser(network, inventory)
     while not inventory.system.finished(state):
-        best = best_transitions(inventory, state, single.scores(buffer[length + 1 - state.front]))
+        scores = legal_scores(inventory, state, single.scores(buffer[length + 1 - state.front]))
+        best = best_transitions(inventory, state, scores)
         top = inventory.apply(state, best)
         single.advance(int(best), words[top - 1 if top else length])
     return state
@@ -33,13 +34,14 @@ def parse_one(model: Model, tokens: Tokens) -> State:
 def parse_batch(model: Model, tokens: Tokens) -> State:
     """The final state of a batch as the paper decodes it."""
     network, inventory = model.network, model.inventory
-    network.assert_plain()
+    assert network.is_plain
     table = network.tokens(tokens)  # [words + 2, token]
     lengths = tokens.lengths.to(model.device)
     state = State.initial(lengths)
     stepper = NaiveStepper(network, inventory, table, buffer_tokens(lengths), int(lengths.max()) + 1)
     while not inventory.system.finished(state).all():
-        best = best_transitions(inventory, state, stepper.scores(lengths + 1 - state.front))
+        scores = legal_scores(inventory, state, stepper.scores(lengths + 1 - state.front))
+        best = best_transitions(inventory, state, scores)
         top = inventory.apply(state, best)
         stepper.advance(best, torch.where(top > 0, state.base + top, tokens.words))
     return state

@@ -125,7 +125,7 @@ def parse_tokens(model: Model, tokens: Tokens, slots: int, probabilities: Tensor
     most_slots = max(1, MOST_FRAMES // (int(tokens.lengths.max()) + 1))
     lengths = tokens.lengths.to(model.device)
     queue = _Queue(lengths, min(slots, len(tokens), most_slots), inventory.system)
-    parsers = walk(model.network, inventory, tokens.to(model.device), queue.standing())
+    parsers = walk(model.network, inventory, tokens.to(model.device), queue.standing().front)
     while True:
         deepest, done = queue.look()
         if done:
@@ -133,33 +133,36 @@ def parse_tokens(model: Model, tokens: Tokens, slots: int, probabilities: Tensor
         parsers.reserve(deepest + STEPS_BETWEEN_LOOKS)
         for _ in range(STEPS_BETWEEN_LOOKS // STEPS_BETWEEN_REFILLS):
             begins = queue.refill()
-            parsers.restart(begins, queue.standing())
+            seen = parsers.look(queue.standing())
+            parsers.restart(begins, seen)
             for _ in range(STEPS_BETWEEN_REFILLS):
-                scores = parsers.scores(queue.standing())
+                scores = legal_scores(inventory, queue.state, parsers.scores(seen))
                 best = best_transitions(inventory, queue.state, scores)
                 if probabilities is not None:
                     _note_probabilities(inventory, queue.state, scores, best, probabilities)
                 inventory.apply(queue.state, best)
-                parsers.advance(best, queue.standing())
+                seen = parsers.look(queue.standing())
+                parsers.advance(best, parsers.actions(best), seen)
+
+
+def legal_scores(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
+    """[batch, transitions] The scores, those of transitions that are not legal below all others."""
+    legal = inventory.with_labels(inventory.system.legal(state))
+    # However low a legal score is, it stays above those of the others.
+    return scores.clamp(min=torch.finfo(scores.dtype).min).masked_fill(~legal, ILLEGAL_SCORE)
 
 
 def best_transitions(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
-    """[batch] The best legal transitions by scores [batch, transitions]; `wait` for a finished sentence."""
-    legal = inventory.with_labels(inventory.system.legal(state))
-    # However low a legal score is, it stays above those of the others.
-    scores = scores.clamp(min=torch.finfo(scores.dtype).min)
-    best = scores.masked_fill(~legal, ILLEGAL_SCORE).argmax(1)
-    return best.masked_fill(inventory.system.finished(state), inventory.wait)
+    """[batch] The best by `legal_scores`; `wait` for a finished sentence."""
+    return scores.argmax(1).masked_fill(inventory.system.finished(state), inventory.wait)
 
 
 def _note_probabilities(
     inventory: Inventory, state: State, scores: Tensor, taken: Tensor, probabilities: Tensor
 ) -> None:
-    """Where the transitions [batch] are about to make arcs. scores: [batch, transitions]."""
-    legal = inventory.with_labels(inventory.system.legal(state))
+    """Where the transitions [batch] are about to make arcs. scores: [batch, transitions], `legal_scores`."""
     waits = taken == inventory.wait
-    every = scores.masked_fill(~legal, ILLEGAL_SCORE).softmax(1)
-    own = every.gather(1, taken.masked_fill(waits, 0)[:, None]).squeeze(1)
+    own = scores.softmax(1).gather(1, taken.masked_fill(waits, 0)[:, None]).squeeze(1)
     dependent = state.words().gather(0, inventory.dependent[inventory.kind[taken]][None]).squeeze(0)
     probabilities[state.place(dependent)] = own.to(probabilities.dtype)
 

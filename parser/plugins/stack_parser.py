@@ -1,8 +1,10 @@
 """The StackLSTM parser (Ding & Koehn 2019): sentence by sentence, step by step, and by replay.
 
 `step-naive` is the paper's algorithm with the library's cells and products, as its authors wrote it; `step`
-is the same algorithm with ours. Parsing is measured with an untrained network, for which the number of
-transitions is what it is for a trained one, and its operations are counted for the gold trees.
+is the same algorithm with ours. Sentence by sentence, a parser has its stack in a Python list; one that
+composes or shows words to the scores walks as `step` does, alone. Parsing is measured with an untrained
+network, for which the number of transitions is what it is for a trained one, and its operations are counted
+for the gold trees.
 """
 
 from __future__ import annotations
@@ -24,7 +26,6 @@ from parser.networks.loss import transition_loss
 from parser.networks.naive_stepper import step_naively
 from parser.networks.one_by_one import read_sentence
 from parser.networks.stack_parser import StackParser
-from parser.networks.stepper import step
 from parser.networks.walk import walk_along
 from parser.parsing.greedy import parse_batch, parse_one
 from parser.parsing.model import Model
@@ -61,7 +62,7 @@ class StackParserPlugin:
 
     def skip(self, setup: Setup) -> str | None:
         path, network = data_path(setup.settings.treebank), setup.settings.parser.network
-        if setup.method in (NO_BATCHING, "step-naive") and (network.composition or network.shows_words):
+        if setup.method == "step-naive" and (network.composition or network.shows_words):
             return f"{setup.method} has neither composition nor words that are shown to the scores"
         return None if Path(path).is_file() else f"no treebank {path}"
 
@@ -147,8 +148,8 @@ class StackParserPlugin:
         network, inventory = self._model.network, self._model.inventory
         if self._setup.method == "replay":
             return network.replay(batch)
-        own_step = walk_along if network.composition or network.from_words else step
-        stepwise = {NO_BATCHING: read_sentence, "step-naive": step_naively, "step": own_step}
+        alone = read_sentence if network.is_plain else walk_along
+        stepwise = {NO_BATCHING: alone, "step-naive": step_naively, "step": walk_along}
         return stepwise[self._setup.method](network, inventory, batch)
 
     def _loss_and_gradients(self, batches: Sequence[Tensor]) -> Tensor:
@@ -170,12 +171,12 @@ class StackParserPlugin:
             with phase("data"):
                 tokens = self._examples.tokens.select(together)
             with phase("forward"):
-                if method == NO_BATCHING:
+                if method == NO_BATCHING and model.network.is_plain:
                     state = parse_one(model, tokens.to(device))
                 elif method == "step-naive":
                     state = parse_batch(model, tokens.to(device))
                 else:
-                    state = parse_tokens(model, tokens, self._setup.batch_size)
+                    state = parse_tokens(model, tokens, min(self._setup.batch_size, len(together)))
             with phase("data"):
                 found.append(torch.stack([state.heads[:-1], state.labels[:-1]]).cpu())
         return torch.cat(found, dim=1)

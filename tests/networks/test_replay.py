@@ -19,7 +19,6 @@ from parser.networks.examples import Examples
 from parser.networks.loss import transition_loss
 from parser.networks.naive_stepper import step_naively
 from parser.networks.one_by_one import read_sentence
-from parser.networks.stepper import step
 from parser.networks.walk import walk_along
 from parser.transitions import SYSTEMS
 from parser.treebank.ragged import Ragged
@@ -30,7 +29,7 @@ def every_way(parser, of):
     """Functions that score a batch's known trajectories."""
     along = [lambda batch: walk_along(parser, of, batch)]
     if not of.system.composes:
-        along += [lambda batch: step(parser, of, batch), lambda batch: step_naively(parser, of, batch)]
+        along.append(lambda batch: step_naively(parser, of, batch))
     return (parser.replay, *along)
 
 
@@ -137,7 +136,7 @@ def test_a_sentence_of_a_thousand_words(system, tree):
     parser, prepared = network(of), examples(of, [tree, (0,)])
     batch = prepared.batch(torch.tensor([0, 1]))
     with torch.no_grad():
-        torch.testing.assert_close(parser.replay(batch), step(parser, of, batch), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(parser.replay(batch), walk_along(parser, of, batch), rtol=1e-9, atol=1e-9)
 
 
 def test_a_deep_stack_has_gradients_equal_in_step_and_replay():
@@ -146,7 +145,7 @@ def test_a_deep_stack_has_gradients_equal_in_step_and_replay():
     batch = prepared.batch(torch.tensor([0]))
     results = [
         loss_and_gradients(parser, transition_loss(run(batch), batch, of))
-        for run in (parser.replay, lambda batch: step(parser, of, batch))
+        for run in (parser.replay, lambda batch: walk_along(parser, of, batch))
     ]
     assert_equal(results)
 
@@ -159,7 +158,7 @@ def test_dropout_draws_anew_in_training_and_is_off_otherwise():
     assert not torch.equal(parser.replay(batch), parser.replay(batch))
     parser.eval()
     assert torch.equal(parser.replay(batch), parser.replay(batch))
-    torch.testing.assert_close(parser.replay(batch), step(parser, of, batch), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(parser.replay(batch), walk_along(parser, of, batch), rtol=1e-9, atol=1e-9)
 
 
 def inputs_of_dropout(monkeypatch, run):
@@ -216,7 +215,7 @@ def test_random_trees_of_random_lengths(data):
     torch.manual_seed(0)
     parser, prepared = network(of), examples(of, trees)
     batch = prepared.batch(torch.arange(len(prepared)))
-    torch.testing.assert_close(parser.replay(batch), step(parser, of, batch), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(parser.replay(batch), walk_along(parser, of, batch), rtol=1e-9, atol=1e-9)
 
 
 def random_tree(length, draw):

@@ -145,10 +145,10 @@ def test_a_sentence_of_ten_thousand_words():
     ("room", "message"), [(10, None), (4, "sentence made up: .* too little memory for its 5")]
 )
 def test_too_little_memory(monkeypatch, capsys, room, message):
-    def walk_or_fail(network, inventory, tokens, standing, walk=slots.walk):
+    def walk_or_fail(network, inventory, tokens, fronts, walk=slots.walk):
         if tokens.words > room:
             raise torch.OutOfMemoryError("too much")
-        return walk(network, inventory, tokens, standing)
+        return walk(network, inventory, tokens, fronts)
 
     parser, sentences = model(dtype=torch.double), [words(length) for length in (5, 9, 2, 4)]
     whole = parse(parser, sentences)
