@@ -45,8 +45,9 @@ def write_table(table: TableConfig, done: dict[Job, Row], folder: Path) -> Path:
 def _about(table: TableConfig, rows: Rows) -> list[Part]:
     runs = [run for own in rows.values() for run in own]
     machines = sorted({run["machine"]["cpu"] if run["device"] == "cpu" else run["device"] for run in runs})
-    commits = sorted({run["commit"] or "unknown" for run in runs})
-    together = f"{table.together} at the same time" if table.together > 1 else "one after the other"
+    commits = sorted({(run["commit"] or "unknown")[:10] for run in runs})
+    most = max((run.get("together", table.together) for run in runs), default=table.together)
+    together = f"up to {most} at the same time" if most > 1 else "one after the other"
     common = "".join(f"`{key}: {value}` and " for key, value in table.set.items())
     text = (
         f"Every row is `{table.base}` with {common}some settings changed; {len(runs)} runs, {together}, "

@@ -114,7 +114,7 @@ def run_missing(jobs: Sequence[Job], folder: Path, together: int) -> Iterator[Jo
                         failed.append(_why(job, folder, process.returncode))
                         say(failed[-1])
                         continue
-                    _keep(job, folder)
+                    _keep(job, folder, together)
                     yield job
         finally:
             _stop(list(running))
@@ -157,13 +157,14 @@ def _why(job: Job, folder: Path, code: int) -> str:
     return f"{job.name}, seed {job.seed}: failed: {killed}{last} (all of it: {log})"
 
 
-def _keep(job: Job, folder: Path) -> None:
+def _keep(job: Job, folder: Path, together: int) -> None:
     """Add its row to the file, which has it whole or not at all."""
     run = folder / RUNS / job.folder_name
     curve = [json.loads(line) for line in (run / METRICS).read_text(encoding="utf-8").splitlines()]
     row = {
         "name": job.name,
         "seed": job.seed,
+        "together": together,
         "config": job.config.model_dump(mode="json"),
         **read_result(run),
         "curve": [{key: epoch[key] for key in ("seconds", "dev_las", "loss")} for epoch in curve],

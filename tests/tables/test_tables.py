@@ -67,7 +67,7 @@ def test_a_table_is_run_once_and_what_is_added_later_alone(table, tmp_path, caps
         "| large, no warm-up |",
         "test LAS beside small",
         "to dev LAS 50",
-        "3 runs",
+        "3 runs, up to 2 at the same time",
     ):
         assert expected in report
     assert "Not yet whole" not in report
@@ -75,12 +75,14 @@ def test_a_table_is_run_once_and_what_is_added_later_alone(table, tmp_path, caps
         assert (folder / "plots" / f"{plot}.svg").read_text().startswith("<svg")
 
     before = (folder / "rows.jsonl").read_bytes()
-    table.write_text(table.read_text() + "  tiny: {set: {training.batch_size: 1}}\n")
+    more = table.read_text().replace("together: 2", "together: 1")
+    table.write_text(more + "  tiny: {set: {training.batch_size: 1}}\n")
     capsys.readouterr()
     assert made(table, folder) == 0
     assert (folder / "rows.jsonl").read_bytes().startswith(before)
     assert capsys.readouterr().out.count("running in") == 1
-    assert len(rows(folder)) == 4
+    assert [row["together"] for row in rows(folder)] == [2, 2, 2, 1]
+    assert "4 runs, up to 2 at the same time" in (folder / "report.md").read_text()
 
 
 def test_another_base_config_is_another_run(table, config_file):
