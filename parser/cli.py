@@ -181,11 +181,11 @@ def _train(options: argparse.Namespace) -> None:
     test = None
     if config.treebank.test:
         test = read_treebank(data_path(config.treebank.test), config.treebank.roots)
-    began = time.monotonic()
     scores = train(config, run, device, options.resume)
     test_scores = evaluate(Model.load(run / BEST_MODEL, device), test) if test else None
-    write_result(run, scores, test_scores, device)
-    print(f"\nbest model: {run / BEST_MODEL}, trained in {time.monotonic() - began:.0f} s on {device}")
+    result = write_result(run, scores, test_scores, device)
+    took = f"epoch {result['best_epoch']} of {result['epochs']}, {result['seconds']:.0f} s in all on {device}"
+    print(f"\nbest model: {run / BEST_MODEL}, {took}")
     print(f"dev   UAS {scores.uas:.2f}  LAS {scores.las:.2f}")
     if test_scores:
         print(f"test  UAS {test_scores.uas:.2f}  LAS {test_scores.las:.2f}")

@@ -16,11 +16,11 @@ from parser.training.folder import METRICS
 RESULT = "result.json"
 
 
-def write_result(run: Path, dev: Scores, test: Scores | None, device: torch.device) -> None:
-    """dev: of the best model; test: of the same, if there is such a treebank."""
+def write_result(run: Path, dev: Scores, test: Scores | None, device: torch.device) -> dict[str, Any]:
+    """Returns what is written. dev: of the best model; test: of the same, if there is such a treebank."""
     epochs = [json.loads(line) for line in (run / METRICS).read_text(encoding="utf-8").splitlines()]
     best = max(epochs, key=lambda epoch: epoch["dev_las"])
-    result = {
+    result: dict[str, Any] = {
         "epochs": len(epochs),
         "best_epoch": best["epoch"],
         "seconds": sum(epoch["seconds"] for epoch in epochs),
@@ -30,6 +30,7 @@ def write_result(run: Path, dev: Scores, test: Scores | None, device: torch.devi
         **stamp(),
     }
     replace_file(run / RESULT, (json.dumps(result, indent=2) + "\n").encode())
+    return result
 
 
 def read_result(run: Path) -> dict[str, Any]:
