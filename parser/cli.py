@@ -25,6 +25,7 @@ from parser.files import whole_file
 from parser.machine import choose_device, peak_memory, tune_process
 from parser.parsing.model import Model
 from parser.parsing.slots import SLOTS, parse_stream
+from parser.stamp import stamp
 from parser.training.interruption import StoppedError
 from parser.training.loop import BEST_MODEL, train
 from parser.training.result import write_result
@@ -181,11 +182,13 @@ def _train(options: argparse.Namespace) -> None:
     test = None
     if config.treebank.test:
         test = read_treebank(data_path(config.treebank.test), config.treebank.roots)
+    began = stamp()
     scores = train(config, run, device, options.resume)
     test_scores = evaluate(Model.load(run / BEST_MODEL, device), test) if test else None
-    result = write_result(run, scores, test_scores, device)
-    took = f"epoch {result['best_epoch']} of {result['epochs']}, {result['seconds']:.0f} s in all on {device}"
-    print(f"\nbest model: {run / BEST_MODEL}, {took}")
+    result = write_result(run, scores, test_scores, device, began)
+    epochs = f"epoch {result['best_epoch']} of {result['epochs']}"
+    took = f"{result['seconds']:.0f} s of training and dev on {device}"
+    print(f"\nbest model: {run / BEST_MODEL}, {epochs}, {took}")
     print(f"dev   UAS {scores.uas:.2f}  LAS {scores.las:.2f}")
     if test_scores:
         print(f"test  UAS {test_scores.uas:.2f}  LAS {test_scores.las:.2f}")

@@ -22,8 +22,9 @@ from parser.networks.lstm_operations import Grain, LSTMTemplates, lstm_templates
 from parser.treebank.batches import cut_by_words
 
 DIRECTIONS = ("", "_reverse")
-PADDED_TOGETHER = 100_000
-"""Frames, padding included, that the library's LSTM reads at a time."""
+FRAMES_TOGETHER = 100_000
+"""Frames that the library's LSTM reads at a time, counted as if all sequences were as long as the longest:
+what it keeps of them is bounded."""
 
 
 def bilstm(inputs: int, hidden: int, layers: int, dropout: float = 0.0) -> nn.LSTM:
@@ -138,17 +139,29 @@ def _chains(lengths: Tensor) -> tuple[Forest, Forest]:
 
 def over_sequences_by_library(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
     """As `over_sequences`, by the library's LSTM; some sequences after the others, if many or long."""
-    order, found = torch.arange(len(lengths)), []
-    sequences = inputs.split(list(lengths))
-    for rows in cut_by_words(order, list(lengths), PADDED_TOGETHER):
-        own = sequences[int(rows[0]) : int(rows[-1]) + 1]
-        packed = nn.utils.rnn.pack_sequence(own, enforce_sorted=False)
-        states, _ = nn.utils.rnn.pad_packed_sequence(lstm(packed)[0], batch_first=True)
-        is_frame = torch.arange(states.shape[1]) < torch.tensor([len(one) for one in own])[:, None]
+    all_lengths, found = torch.tensor(lengths), []
+    groups = cut_by_words(torch.arange(len(lengths)), list(lengths), FRAMES_TOGETHER)
+    own_inputs = inputs.split([int(all_lengths[rows].sum()) for rows in groups])
+    for rows, own in zip(groups, own_inputs, strict=True):
         # Found on the host: a mask on the device would make it wait.
-        places = to_device(is_frame.flatten().nonzero().squeeze(1), states.device)
-        found.append(states.flatten(0, 1).index_select(0, places))
+        order, running = _packing(all_lengths[rows])
+        places, back = (to_device(which, inputs.device) for which in (order, order.argsort()))
+        packed = nn.utils.rnn.PackedSequence(own.index_select(0, places), running)
+        found.append(lstm(packed)[0].data.index_select(0, back))
     return torch.cat(found)
+
+
+def _packing(lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """How `PackedSequence` wants the frames of sequences that lie one after the other.
+
+    [frames] The first frames of all, the longest sequence's ahead, then the second frames, ...; and [steps]
+    how many there are of each.
+    """
+    longest_first = lengths.argsort(descending=True, stable=True)
+    start = (lengths.cumsum(0) - lengths)[longest_first]
+    step = torch.arange(int(lengths.max()))[:, None]
+    exists = step < lengths[longest_first]  # [steps, sequences]
+    return (start + step)[exists], exists.sum(1)
 
 
 def ends(lengths: Sequence[int]) -> tuple[Tensor, Tensor]:

@@ -44,17 +44,22 @@ class ComposingStepper:
         self._history = torch.where(which[:, None], self._history_start, self._history)
         self._vectors = torch.where(which[:, None], vectors, self._vectors)
         self._states = torch.where(which[:, None], states, self._states)
+        self._read_stack()
+
+    def _read_stack(self) -> None:
+        """Once after each change: scores and the next transition look at the same two rows."""
+        self._top_state, self._top = self._split(self.stack.top())
+        _, self._below = self._split(self.stack.previous(1))
 
     def scores(self) -> Tensor:
         """[batch, transitions]"""
         network = self._network
-        buffer = network.read(network.from_buffer, stack_lstm.output(network.buffer, self._states))
-        state, top = self._split(self.stack.top())
+        shown = network.read(network.from_buffer, stack_lstm.output(network.buffer, self._states))
         if network.from_words:
-            _, below = self._split(self.stack.previous(1))
-            below = torch.where(self.stack.pointer[:, None] == 1, top, below)  # ROOT alone
-            buffer = buffer + network.show_words(top, below, self._vectors)
-        return network.score_states(state, buffer, self._history)
+            is_root = self.stack.pointer[:, None] == 1  # with nothing below
+            below = torch.where(is_root, self._top, self._below)
+            shown = shown + network.show_words(self._top, below, self._vectors)
+        return network.score_states(self._top_state, shown, self._history)
 
     def advance(
         self, transitions: Tensor, actions: Tensor, vectors: Tensor, states: Tensor, beneath: Tensor
@@ -66,8 +71,9 @@ class ComposingStepper:
         """
         network, inventory = self._network, self._inventory
         kind = inventory.kind[transitions]
-        top, below = (self._split(self.stack.previous(depth))[1] for depth in (0, 1))
-        words = torch.stack([top, below, self._vectors])  # [places, batch, token], in the order of `Place`
+        words = torch.stack(
+            [self._top, self._below, self._vectors]
+        )  # [places, batch, token], in the order of `Place`
         composed = self._compose(
             _at(words, inventory.head[kind]), _at(words, inventory.dependent[kind]), transitions
         )
@@ -84,6 +90,7 @@ class ComposingStepper:
         self._vectors = torch.where(takes, vectors, torch.where(into_buffer, composed, self._vectors))
         self._states = torch.where(takes, states, torch.where(into_buffer, replaced, self._states))
         self._history = stack_lstm.advance(network.history, actions, self._history)
+        self._read_stack()
 
     def _split(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """States and vectors of rows of the stacks."""

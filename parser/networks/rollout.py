@@ -57,7 +57,7 @@ class _Explorer:
 
     def choose(self, legal: Tensor) -> Tensor:
         """[batch] The next transitions; legal: [batch, kinds]."""
-        seen = self._parsers.look(self._standing())
+        seen = self._parsers.seen_from(self._standing())
         if self._taken is not None:
             self._parsers.advance(self._taken, self._parsers.actions(self._taken), seen)
         allowed = self._inventory.with_labels(legal)

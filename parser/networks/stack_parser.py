@@ -119,11 +119,11 @@ class StackParser(nn.Module):
         buffer = flatten([self.buffer(table[group])[0] for group in buffer_tokens])  # [rows, hidden]
         return self.read(self.from_buffer, buffer)
 
-    def score_states(self, stack: Tensor, buffer: Tensor, history: Tensor) -> Tensor:
-        """[batch, transitions] stack, history: [batch, state], as `stack_lstm.advance` gives them; buffer:
-        [batch, hidden], of `read_buffer` for the fronts."""
+    def score_states(self, stack: Tensor, shown: Tensor, history: Tensor) -> Tensor:
+        """[batch, transitions] stack, history: [batch, state], as `stack_lstm.advance` gives them; shown:
+        [batch, hidden], what `read_buffer` gives for the fronts, with what words show if they do."""
         top, last = stack_lstm.output(self.stack, stack), stack_lstm.output(self.history, history)
-        return self.score(self.read(self.from_stack, top) + buffer + self.read(self.from_history, last))
+        return self.score(self.read(self.from_stack, top) + shown + self.read(self.from_history, last))
 
     def score(self, joined: Tensor) -> Tensor:
         """[..., transitions] from the sum [..., hidden] of what stack, buffer and history show."""

@@ -34,9 +34,9 @@ class Stepper:
         self.stack.write(0, which.long(), self._root_row.expand(len(which), -1))
         self._history = torch.where(which[:, None], self._history_start, self._history)
 
-    def scores(self, buffer: Tensor) -> Tensor:
-        """[batch, transitions] buffer: [batch, hidden], of `StackParser.read_buffer` for the fronts."""
-        return self._network.score_states(self.stack.top(), buffer, self._history)
+    def scores(self, shown: Tensor) -> Tensor:
+        """[batch, transitions] shown: see `StackParser.score_states`."""
+        return self._network.score_states(self.stack.top(), shown, self._history)
 
     def advance(self, transitions: Tensor, actions: Tensor, words: Tensor) -> None:
         """Take the transitions [batch].

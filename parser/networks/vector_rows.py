@@ -54,28 +54,47 @@ class VectorRows:
     def _buffer(self) -> tuple[Forest, Tensor]:
         """Nodes of all words and ends by sentence, then of what replaces them; and their vectors' rows."""
         lengths = self._tokens.lengths
-        fronts = Ragged(torch.empty(self._tokens.words + len(lengths)), lengths + 1)
-        sentence, front = fronts.row_of_element(), fronts.place_in_row() + 1
-        depth = lengths[sentence] + 1 - front
-        parent = torch.where(depth > 0, torch.arange(len(front)) + 1, -1)
+        sentence, place = front_places(lengths)
+        depth = lengths[sentence] - place
+        parent = torch.where(depth > 0, torch.arange(len(place)) + 1, -1)
         of_composed = self._composed.row_of_element()
         replaced = self._composed.values[:, 4]
         replaces = replaced > 0
-        beside = (fronts.offsets[of_composed] + replaced - 1)[replaces]
+        beside = self._front(of_composed, replaced)[replaces]
         forest = Forest.of(torch.cat([parent, parent[beside]]), torch.cat([depth, depth[beside]]))
         composed_rows = self._tokens.words + 2 + self._position
-        return forest, torch.cat([self.row(front, sentence), composed_rows[replaces]])
+        return forest, torch.cat([front_rows(self._tokens), composed_rows[replaces]])
+
+    def _front(self, sentence: Tensor, front: Tensor) -> Tensor:
+        """[n] Which of all fronts, in the order of `front_places`; front: [n], from 1 on."""
+        return self._tokens.numbers.offsets[sentence] + sentence + front - 1
 
     def buffer_node(self, front: Tensor, vector: Tensor, sentence: Tensor) -> Tensor:
         """[n] Of the fronts [n] of sentences [n], which the vectors [n] stand for."""
         lengths = self._tokens.lengths
         words_and_ends = self._tokens.words + len(lengths)
         replaces = (self._composed.values[:, 4] > 0).long()
-        node = self._tokens.numbers.offsets[sentence] + sentence + front - 1
+        node = self._front(sentence, front)
         is_composed = vector > lengths[sentence] + 1
         number = self._number(vector, sentence)[is_composed]
         node[is_composed] = words_and_ends + (replaces.cumsum(0) - 1)[number]
         return node
+
+
+def front_places(lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """[words + sentences] The sentence of every front, and its place there from 0 on.
+
+    The last front of each sentence is that of the empty buffer. lengths: [sentences], on the host.
+    """
+    fronts = Ragged(torch.empty(int(lengths.sum()) + len(lengths)), lengths + 1)
+    return fronts.row_of_element(), fronts.place_in_row()
+
+
+def front_rows(tokens: Tokens) -> Tensor:
+    """[words + sentences] Rows of the table of vectors for every front, in the order of `front_places`."""
+    sentence, place = front_places(tokens.lengths)
+    is_word = place < tokens.lengths[sentence]
+    return torch.where(is_word, tokens.numbers.offsets[sentence] + place, tokens.words + 1)
 
 
 def buffer_tokens(lengths: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Parsers that go through sentences of which only the words are known, a transition at a time.
+"""Parsers that go through sentences a transition at a time, in parsing, in exploring and to be compared with.
 
 All that does not depend on the transitions is computed before the first. Who walks says where each parser
 stands, by rows.
@@ -12,20 +12,21 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from parser.batching.transfer import to_device
 from parser.networks import stack_lstm
 from parser.networks.batch import Batch
 from parser.networks.composing_stepper import ComposingStepper
 from parser.networks.stack_parser import SHOWN, StackParser
 from parser.networks.stepper import Stepper
-from parser.networks.vector_rows import buffer_tokens
+from parser.networks.vector_rows import buffer_tokens, front_places, front_rows
 from parser.transitions.inventory import Inventory
 from parser.transitions.state import State
 from parser.treebank.batches import cut_by_words
-from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 
 ENCODED_TOGETHER = 2_000
-"""Words, padding included, whose buffers are encoded at a time."""
+"""Words, padding included, whose buffers are encoded at a time: what is kept of each frame of a group is some
+kilobytes, and a stream of sentences is read ten thousands of words at a time."""
 
 
 class Standing(NamedTuple):
@@ -56,7 +57,7 @@ class Walk(Protocol):
     def reserve(self, depth: int) -> None:
         """Make room for stacks of `depth` vectors."""
 
-    def look(self, standing: Standing) -> Seen:
+    def seen_from(self, standing: Standing) -> Seen:
         """What parsers that stand there see, of all that was computed before the first transition."""
 
     def actions(self, transitions: Tensor) -> Tensor:
@@ -95,7 +96,7 @@ def walk_along(network: StackParser, inventory: Inventory, batch: Batch) -> Tens
     own.reserve(len(batch.forest.levels))
     # Looked up before the steps: a look-up's backward pass fills a tensor as large as what it looks into.
     actions = own.actions(transitions[:-1]).unbind()
-    first_seen, *seen_after = zip(*(part.unbind() for part in own.look(standing)), strict=True)
+    first_seen, *seen_after = zip(*(part.unbind() for part in own.seen_from(standing)), strict=True)
     scores = [own.scores(first_seen)]
     for taken, action, seen in zip(transitions[:-1], actions, seen_after, strict=True):
         own.advance(taken, action, seen)
@@ -120,11 +121,13 @@ class PlainWalk:
             self._tops, self._belows, fronts_shown = network.read(network.from_words, table).chunk(
                 SHOWN, dim=1
             )
-            self._buffer = self._buffer + fronts_shown.index_select(0, front_rows(tokens).to(table.device))
+            self._buffer = self._buffer + fronts_shown.index_select(
+                0, to_device(front_rows(tokens), table.device)
+            )
         self._stepper = Stepper(network, inventory, len(fronts))
         self.reserve = self._stepper.stack.reserve
 
-    def look(self, standing: Standing) -> Seen:
+    def seen_from(self, standing: Standing) -> Seen:
         shown = _rows(self._buffer, standing.front)
         if self._tops is not None and self._belows is not None:
             shown = shown + _rows(self._tops, standing.top) + _rows(self._belows, standing.below)
@@ -150,7 +153,9 @@ class ComposingWalk:
         self, network: StackParser, inventory: Inventory, table: Tensor, tokens: Tokens, fronts: Tensor
     ):
         self._actions = stack_lstm.project(network.history, network.actions.weight)
-        self._vectors = table.index_select(0, front_rows(tokens).to(table.device))  # [W + sentences, token]
+        self._vectors = table.index_select(
+            0, to_device(front_rows(tokens), table.device)
+        )  # [W + sentences, token]
         states = [
             by_front(_states(network, own[rows]), lengths) for own, rows, lengths in _chunks(table, tokens)
         ]
@@ -158,7 +163,7 @@ class ComposingWalk:
         self._stepper = ComposingStepper(network, inventory, self._vectors[fronts], self._states[fronts])
         self.reserve = self._stepper.stack.reserve
 
-    def look(self, standing: Standing) -> Seen:
+    def seen_from(self, standing: Standing) -> Seen:
         fronts = standing.front
         # An empty buffer's front has nothing beneath it, and is never replaced.
         beneath = (fronts + 1).clamp(max=len(self._states) - 1)
@@ -184,33 +189,23 @@ def _rows(table: Tensor, rows: Tensor) -> Tensor:
 
 
 def _chunks(table: Tensor, tokens: Tokens) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Sentence by sentence some: their table, rows of it [frames, sentences], lengths [sentences]."""
-    device = table.device
+    """Sentence by sentence some: their table, rows of it [frames, sentences] and, on the host, lengths."""
     root_and_end = torch.tensor([len(table) - 2, len(table) - 1])
     for rows in cut_by_words(torch.arange(len(tokens)), tokens.lengths.tolist(), ENCODED_TOGETHER):
-        own = torch.cat([tokens.numbers.elements(rows), root_and_end]).to(device)
-        lengths = tokens.lengths[rows].to(device)
-        yield table[own], buffer_tokens(lengths), lengths
-
-
-def front_rows(tokens: Tokens) -> Tensor:
-    """[words + sentences] Rows of the table of vectors for every front of each sentence."""
-    fronts = Ragged(torch.empty(tokens.words + len(tokens)), tokens.lengths + 1)
-    sentence, place = fronts.row_of_element(), fronts.place_in_row()
-    is_word = place < tokens.lengths[sentence]
-    return torch.where(is_word, tokens.numbers.offsets[sentence] + place, tokens.words + 1)
+        own, lengths = torch.cat([tokens.numbers.elements(rows), root_and_end]), tokens.lengths[rows]
+        own, frames = (to_device(which, table.device) for which in (own, buffer_tokens(lengths)))
+        yield table.index_select(0, own), frames, lengths
 
 
 def by_front(frames: Tensor, lengths: Tensor) -> Tensor:
     """[words + sentences, ...] For every front of each sentence from its first word on.
 
-    frames: [frames * sentences, ...], from the buffers' ends; lengths: [sentences].
+    frames: [frames * sentences, ...], from the buffers' ends; lengths: [sentences], on the host.
     """
-    fronts = lengths + 1
-    sentence = torch.arange(len(lengths), device=lengths.device).repeat_interleave(fronts)
+    sentence, place = front_places(lengths)
     # The frames run from the buffer's end: counted down, they are the fronts from the first word on.
-    frame = fronts.cumsum(0)[sentence] - 1 - torch.arange(len(sentence), device=lengths.device)
-    return frames[frame * len(lengths) + sentence]
+    frame = lengths[sentence] - place
+    return frames.index_select(0, to_device(frame * len(lengths) + sentence, frames.device))
 
 
 def _states(network: StackParser, inputs: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from parser.networks import stack_lstm
 from parser.networks.naive_stepper import NaiveStepper
 from parser.networks.one_by_one import SingleParser
 from parser.networks.vector_rows import buffer_tokens
+from parser.networks.walk import Standing, walk
 from parser.parsing.model import Model
 from parser.parsing.slots import best_transitions, legal_scores
 from parser.transitions.state import State
@@ -17,7 +18,8 @@ from parser.treebank.tokens import Tokens
 def parse_one(model: Model, tokens: Tokens) -> State:
     """The final state of one sentence, parsed a transition at a time."""
     network, inventory = model.network, model.inventory
-    assert network.is_plain
+    if not network.is_plain:
+        return _walk_alone(model, tokens)
     table = network.tokens(tokens)  # [words + 2, token]
     words = stack_lstm.project(network.stack, table)  # [words + 2, 4 * hidden]
     length = tokens.lengths.to(model.device)
@@ -28,6 +30,23 @@ def parse_one(model: Model, tokens: Tokens) -> State:
         best = best_transitions(inventory, state, scores)
         top = inventory.apply(state, best)
         single.advance(int(best), words[top - 1 if top else length])
+    return state
+
+
+def _walk_alone(model: Model, tokens: Tokens) -> State:
+    """As `parse_one`, for any network."""
+    inventory, length = model.inventory, tokens.lengths.to(model.device)
+    state, sentence = State.initial(length), torch.zeros_like(length)
+    standing = Standing.of(state, sentence, tokens.words)
+    alone = walk(model.network, inventory, tokens, standing.front)
+    alone.reserve(tokens.words + 1)
+    seen = alone.seen_from(standing)
+    while not inventory.system.finished(state):
+        scores = legal_scores(inventory, state, alone.scores(seen))
+        best = best_transitions(inventory, state, scores)
+        inventory.apply(state, best)
+        seen = alone.seen_from(Standing.of(state, sentence, tokens.words))
+        alone.advance(best, alone.actions(best), seen)
     return state
 
 

@@ -133,7 +133,7 @@ def parse_tokens(model: Model, tokens: Tokens, slots: int, probabilities: Tensor
         parsers.reserve(deepest + STEPS_BETWEEN_LOOKS)
         for _ in range(STEPS_BETWEEN_LOOKS // STEPS_BETWEEN_REFILLS):
             begins = queue.refill()
-            seen = parsers.look(queue.standing())
+            seen = parsers.seen_from(queue.standing())
             parsers.restart(begins, seen)
             for _ in range(STEPS_BETWEEN_REFILLS):
                 scores = legal_scores(inventory, queue.state, parsers.scores(seen))
@@ -141,7 +141,7 @@ def parse_tokens(model: Model, tokens: Tokens, slots: int, probabilities: Tensor
                 if probabilities is not None:
                     _note_probabilities(inventory, queue.state, scores, best, probabilities)
                 inventory.apply(queue.state, best)
-                seen = parsers.look(queue.standing())
+                seen = parsers.seen_from(queue.standing())
                 parsers.advance(best, parsers.actions(best), seen)
 
 

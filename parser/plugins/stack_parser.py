@@ -171,12 +171,12 @@ class StackParserPlugin:
             with phase("data"):
                 tokens = self._examples.tokens.select(together)
             with phase("forward"):
-                if method == NO_BATCHING and model.network.is_plain:
+                if method == NO_BATCHING:
                     state = parse_one(model, tokens.to(device))
                 elif method == "step-naive":
                     state = parse_batch(model, tokens.to(device))
                 else:
-                    state = parse_tokens(model, tokens, min(self._setup.batch_size, len(together)))
+                    state = parse_tokens(model, tokens, self._setup.batch_size)
             with phase("data"):
                 found.append(torch.stack([state.heads[:-1], state.labels[:-1]]).cpu())
         return torch.cat(found, dim=1)

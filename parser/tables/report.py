@@ -45,20 +45,26 @@ def write_table(table: TableConfig, done: dict[Job, Row], folder: Path) -> Path:
 def _about(table: TableConfig, rows: Rows) -> list[Part]:
     runs = [run for own in rows.values() for run in own]
     machines = sorted({run["machine"]["cpu"] if run["device"] == "cpu" else run["device"] for run in runs})
-    commits = sorted({(run["commit"] or "unknown")[:10] for run in runs})
-    most = max((run.get("together", table.together) for run in runs), default=table.together)
-    together = f"up to {most} at the same time" if most > 1 else "one after the other"
+    commits = sorted({run["commit"] or "unknown" for run in runs})
     common = "".join(f"`{key}: {value}` and " for key, value in table.set.items())
     text = (
-        f"Every row is `{table.base}` with {common}some settings changed; {len(runs)} runs, {together}, "
-        f"on {', '.join(machines) or 'no machine yet'}; commits {', '.join(commits)}. Scores are "
-        "those of the epoch with the best dev LAS; of several seeds the mean, and in brackets the lowest and "
-        "the highest. Minutes are of training and of looking at dev."
+        f"Every row is `{table.base}` with {common}some settings changed; {len(runs)} runs{_together(runs)} "
+        f"on {', '.join(machines) or 'no machine yet'}; commits {', '.join(commits)}. Scores are those of "
+        "the epoch with the best dev LAS; of several seeds the mean, and in brackets the lowest and the "
+        "highest. Minutes are of training and of looking at dev."
     )
     missing = [
         name for name in table.rows if len(rows.get(name, [])) < (table.rows[name].seeds or table.seeds)
     ]
     return [text, *([f"Not yet whole: {', '.join(missing)}."] if missing else [])]
+
+
+def _together(runs: Sequence[Row]) -> str:
+    """How many there were at a time, as far as they know."""
+    most = max((run["together"] for run in runs if "together" in run), default=None)
+    if most is None:
+        return ""
+    return f", up to {most} at the same time," if most > 1 else ", one after the other,"
 
 
 def _table(table: TableConfig, rows: Rows) -> Table:
@@ -148,6 +154,7 @@ def _over(plot: PlotSettings, rows: Rows) -> str:
 
 
 def _over_time(table: TableConfig, rows: Rows) -> str:
+    """Of each row the first seed."""
     figure, axes = _figure()
     for number, (name, own) in enumerate(rows.items()):
         minutes, las = zip(*_progress(own[0]), strict=True)
@@ -157,7 +164,7 @@ def _over_time(table: TableConfig, rows: Rows) -> str:
     if table.target is not None:
         axes.axhline(table.target, color="0.5", linewidth=1)
     axes.set_xlabel("minutes")
-    axes.set_ylabel("dev LAS")
+    axes.set_ylabel("dev LAS, seed 1")
     axes.legend(fontsize=7)
     return svg(figure)
 

@@ -22,7 +22,7 @@ class MovingAverage(Generic[Network]):
     def __init__(self, network: Network, keep: float):
         self._followed, self._keep, self._updates = network, keep, 0
         frozen = {id(weight): weight for weight in network.parameters() if not weight.requires_grad}
-        self.network = copy.deepcopy(network, dict(frozen))
+        self.network = copy.deepcopy(network, frozen)
         for part in self.network.modules():
             if isinstance(part, nn.RNNBase):
                 part.flatten_parameters()  # cuDNN wants a layer's weights together

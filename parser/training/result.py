@@ -10,14 +10,19 @@ import torch
 
 from parser.evaluation.scores import Scores
 from parser.files import replace_file
-from parser.stamp import stamp
 from parser.training.folder import METRICS
 
 RESULT = "result.json"
 
 
-def write_result(run: Path, dev: Scores, test: Scores | None, device: torch.device) -> dict[str, Any]:
-    """Returns what is written. dev: of the best model; test: of the same, if there is such a treebank."""
+def write_result(
+    run: Path, dev: Scores, test: Scores | None, device: torch.device, stamp: dict[str, Any]
+) -> dict[str, Any]:
+    """Returns what is written.
+
+    dev: of the best model; test: of the same, if there is such a treebank; stamp: `parser.stamp.stamp()`,
+    made when the run began or last went on.
+    """
     epochs = [json.loads(line) for line in (run / METRICS).read_text(encoding="utf-8").splitlines()]
     best = max(epochs, key=lambda epoch: epoch["dev_las"])
     result: dict[str, Any] = {
@@ -27,7 +32,7 @@ def write_result(run: Path, dev: Scores, test: Scores | None, device: torch.devi
         "dev": dev.as_dict(),
         "test": test and test.as_dict(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
-        **stamp(),
+        **stamp,
     }
     replace_file(run / RESULT, (json.dumps(result, indent=2) + "\n").encode())
     return result

@@ -48,6 +48,19 @@ def test_replay_step_and_plain_python_agree(system, layers):
     assert_equal([*results, loss_and_gradients(parser, plain_loss(parser, of, prepared))])
 
 
+@pytest.mark.parametrize("composition", [False, True])
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_each_tree_alone(system, composition):
+    """Some have a single transition, or a single word."""
+    of = inventory(system, composition=composition)
+    parser, prepared = network(of, layers=2, rich=composition), examples(of, SOME_TREES, rich=composition)
+    for row in range(len(prepared)):
+        batch = prepared.batch(torch.tensor([row]))
+        first, *others = (run(batch) for run in every_way(parser, of))
+        for scores in others:
+            torch.testing.assert_close(scores, first, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("rich", [False, True], ids=["words and tags", "characters, features, sentences"])
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("layers", [1, 2])

@@ -185,6 +185,7 @@ def test_what_the_table_says(tmp_path, table):
         }
     report = write_table(settings, done, tmp_path).read_text()
     assert "| small | 40.00 | 40.00 | 40.00 | 40.00 |  | 2 | 2 | 1.0 | never |" in report
+    assert "3 runs on a cpu" in report  # how many at a time they do not say
     line = "| large, no warm-up | 65.00 (60.00, 70.00) | 65.00 (60.00, 70.00) |"
     assert line in report
     assert "| +25.00 | 2 | 2 | 1.0 | 1.0 |" in report
