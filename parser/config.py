@@ -154,9 +154,10 @@ class TrainingSettings(Settings):
     average: float | None = Field(None, gt=0, lt=1)
     """The model is the moving average of the weights, of which each step keeps so much, as 0.999."""
     unknown_probability: float = Field(0.5, ge=0, le=1)
-    """How often a word that training has only once is taken for an unknown one."""
+    """How often a word that training has only once is taken for an unknown one; so for lemmas."""
     word_dropout: float = Field(0.0, ge=0)
-    """A word that training has n times is taken for an unknown one with probability this / (this + n)."""
+    """A word that training has n times is taken for an unknown one with probability this / (this + n); so for
+    lemmas."""
     tag_dropout: float = Field(0.0, ge=0, le=1)
     """How often a UPOS or an XPOS is."""
     feature_dropout: float = Field(0.0, ge=0, le=1)
@@ -191,6 +192,8 @@ class Config(Settings):
             yield "parser.network.train_pretrained", "there are no parser.network.pretrained vectors"
         if both := set(network.learns_tags) & set(network.tag_sizes):
             yield "parser.network.learns_tags", f"{', '.join(both)} is read: there is nothing to learn"
+        if training.tag_dropout and not {"upos", "xpos"} & set(network.tag_sizes):
+            yield "training.tag_dropout", "parser.network.tag_sizes has neither upos nor xpos"
         if training.feature_dropout and "feats" not in network.tag_sizes:
             yield "training.feature_dropout", "parser.network.tag_sizes has no feats"
 

@@ -115,6 +115,7 @@ def test_every_config_that_ships_is_read():
         (["parser.network.learns_tags=[upos]"], "upos is read: there is nothing to learn"),
         (["parser.network.train_pretrained=true"], "there are no parser.network.pretrained vectors"),
         (["training.feature_dropout=0.1"], "tag_sizes has no feats"),
+        (["training.tag_dropout=0.1", "parser.network.tag_sizes={lemma: 5}"], "neither upos nor xpos"),
     ],
 )
 def test_settings_that_contradict_each_other(config_file, changes, message):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from parser.config import Config, data_path
 from parser.console import say
@@ -30,6 +31,7 @@ from parser.training.schedule import Schedule, peak_learning_rate
 BEST_MODEL, BAD_BATCH, CACHE = "model", "bad-batch.conllu", "cache"
 SECONDS_BETWEEN_CHECKPOINTS = 600
 """Within an epoch; there is one at the end of each, too."""
+WHAT_MAY_HELP = "A lower training.learning_rate.peak or training.clip may help; the best model so far is kept"
 
 
 def train(config: Config, run: Path, device: torch.device, resume: bool = False) -> Scores:
@@ -116,7 +118,7 @@ class _Run:
         self._keep_best()  # a kill may have come after the checkpoint
         while not progress.finished:
             self._finish_epoch(request)
-            self._look_at_dev()
+            self._end_epoch()
             self._save(request)
 
     def _finish_epoch(self, request: StopRequest) -> None:
@@ -128,43 +130,53 @@ class _Run:
                     self._save(request)
                     saved = time.monotonic()
         except NotANumberError as error:
-            path = self.folder / BAD_BATCH
-            all_trees = data.training_trees(self.config)
-            trees = [all_trees[row] for row in error.rows.tolist()]
-            path.write_text("".join(line for tree in trees for line in tree.lines), encoding="utf-8")
-            raise ValueError(
-                f"{error}; its sentences are in {path}. A lower training.learning_rate.peak or training.clip "
-                "may help; the best model so far is kept"
-            ) from None
+            path = self._write_sentences(error.rows)
+            raise ValueError(f"{error}; its sentences are in {path}. {WHAT_MAY_HELP}") from None
 
-    def _look_at_dev(self) -> None:
-        progress, settings = self.training.progress, self.config.training
+    def _write_sentences(self, rows: Tensor) -> Path:
+        """Of a batch; rows: of the training trees."""
+        trees = data.training_trees(self.config)
+        path = self.folder / BAD_BATCH
+        lines = (line for row in rows.tolist() for line in trees[row].lines)
+        path.write_text("".join(lines), encoding="utf-8")
+        return path
+
+    def _end_epoch(self) -> None:
+        progress = self.training.progress
+        metrics, scores = self._look_at_dev()
+        self.training.schedule.after_epoch(progress.epoch, metrics["dev_loss"])
+        progress.metrics_size = self.record.write(progress.epoch, metrics)
+        self._tell_of_exploring(metrics["sentences_per_second"])
+        improved = scores.las > progress.best.las or not progress.best_epoch
+        if improved:
+            progress.best, progress.best_epoch = scores, progress.epoch
+        say(_epoch_line(progress.epoch, metrics) + ("  best so far" if improved else ""))
+        progress.finished = self._is_enough()
+        progress.epoch, progress.batches, progress.seconds = progress.epoch + 1, 0, 0.0
+
+    def _look_at_dev(self) -> tuple[dict[str, float], Scores]:
+        """The epoch's metrics, dev's among them, and all scores of dev."""
+        progress = self.training.progress
         began = time.monotonic()
-        metrics = epoch_metrics(self.training, settings, self.loaded.train)
+        metrics = epoch_metrics(self.training, self.config.training, self.loaded.train)
         model = self._result()
         dev_loss = mean_loss(model, self.loaded.dev)
         if len(self.loaded.dev) and not math.isfinite(dev_loss):
-            raise ValueError(
-                f"epoch {progress.epoch}: the dev loss is not a finite number; a lower "
-                "training.learning_rate.peak or training.clip may help. The best model so far is kept"
-            )
+            message = f"epoch {progress.epoch}: the dev loss is not a finite number. {WHAT_MAY_HELP}"
+            raise ValueError(message)
         scores = evaluate(model, self.loaded.dev_sentences)
-        self.training.schedule.after_epoch(progress.epoch, dev_loss)
         seconds = progress.seconds + time.monotonic() - began
         of_dev = {"dev_loss": dev_loss, "dev_las": scores.las, "dev_uas": scores.uas, "seconds": seconds}
-        progress.metrics_size = self.record.write(progress.epoch, {**metrics, **of_dev})
-        improved = scores.las > progress.best.las or not progress.best_epoch
-        self._tell_of_exploring(metrics["sentences_per_second"])
-        line = _epoch_line(progress.epoch, metrics, dev_loss, scores)
-        say(line + ("  best so far" if improved else ""))
-        if improved:
-            progress.best, progress.best_epoch = scores, progress.epoch
+        return {**metrics, **of_dev}, scores
+
+    def _is_enough(self) -> bool:
+        """Whether the epoch that has just ended is the last."""
+        progress, settings = self.training.progress, self.config.training
         in_vain = progress.epoch - progress.best_epoch
         if settings.stop_after and in_vain >= settings.stop_after:
             say(f"no better dev LAS in {settings.stop_after} epochs: stopping")
-            progress.finished = True
-        progress.finished = progress.finished or progress.epoch == settings.epochs
-        progress.epoch, progress.batches, progress.seconds = progress.epoch + 1, 0, 0.0
+            return True
+        return progress.epoch == settings.epochs
 
     def _tell_of_exploring(self, speed: float) -> None:
         """After the first epoch with it. speed: the epoch's, in sentences/s."""
@@ -200,8 +212,9 @@ def _place(progress: Progress) -> str:
     return f"in epoch {progress.epoch}, {progress.batches} batches of it done"
 
 
-def _epoch_line(epoch: int, metrics: dict[str, float], dev_loss: float, scores: Scores) -> str:
+def _epoch_line(epoch: int, metrics: dict[str, float]) -> str:
     return (
-        f"epoch {epoch:3}  loss {metrics['loss']:.4f}  dev loss {dev_loss:.4f}  UAS {scores.uas:.2f}  "
-        f"LAS {scores.las:.2f}  {metrics['sentences_per_second']:,.0f} sentences/s"
+        f"epoch {epoch:3}  loss {metrics['loss']:.4f}  dev loss {metrics['dev_loss']:.4f}  "
+        f"UAS {metrics['dev_uas']:.2f}  LAS {metrics['dev_las']:.2f}  "
+        f"{metrics['sentences_per_second']:,.0f} sentences/s"
     )
