@@ -24,9 +24,9 @@ from parser.transitions.state import State
 from parser.treebank.batches import cut_by_words
 from parser.treebank.tokens import Tokens
 
-ENCODED_TOGETHER = 2_000
-"""Words, padding included, whose buffers are encoded at a time: what is kept of each frame of a group is some
-kilobytes, and a stream of sentences is read ten thousands of words at a time."""
+ENCODED_TOGETHER = {"cpu": 2_000, "cuda": 20_000}
+"""Words, padding included, whose buffers are encoded at a time. On a CPU more bring only more memory; on a
+GPU each group costs launches, for every frame of its longest sentence if the parser composes."""
 
 
 class Standing(NamedTuple):
@@ -190,8 +190,8 @@ def _rows(table: Tensor, rows: Tensor) -> Tensor:
 
 def _chunks(table: Tensor, tokens: Tokens) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Sentence by sentence some: their table, rows of it [frames, sentences] and, on the host, lengths."""
-    root_and_end = torch.tensor([len(table) - 2, len(table) - 1])
-    for rows in cut_by_words(torch.arange(len(tokens)), tokens.lengths.tolist(), ENCODED_TOGETHER):
+    root_and_end, most = torch.tensor([len(table) - 2, len(table) - 1]), ENCODED_TOGETHER[table.device.type]
+    for rows in cut_by_words(torch.arange(len(tokens)), tokens.lengths.tolist(), most):
         own, lengths = torch.cat([tokens.numbers.elements(rows), root_and_end]), tokens.lengths[rows]
         own, frames = (to_device(which, table.device) for which in (own, buffer_tokens(lengths)))
         yield table.index_select(0, own), frames, lengths

@@ -20,18 +20,18 @@ class MovingAverage(Generic[Network]):
     """
 
     def __init__(self, network: Network, keep: float):
-        self._followed, self._keep, self._updates = network, keep, 0
+        self._keep, self._updates = keep, 0
         frozen = {id(weight): weight for weight in network.parameters() if not weight.requires_grad}
         self.network = copy.deepcopy(network, frozen)
         for part in self.network.modules():
             if isinstance(part, nn.RNNBase):
                 part.flatten_parameters()  # cuDNN wants a layer's weights together
+        self._mine, self._theirs = (list(_trained(each).values()) for each in (self.network, network))
 
     @torch.no_grad()
     def update(self) -> None:
         kept = min(self._keep, self._updates / (9 + self._updates))
-        mine, theirs = _trained(self.network), _trained(self._followed)
-        torch._foreach_lerp_(list(mine.values()), list(theirs.values()), 1 - kept)
+        torch._foreach_lerp_(self._mine, self._theirs, 1 - kept)
         self._updates += 1
 
     def state(self) -> dict[str, Tensor]:
