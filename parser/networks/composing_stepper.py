@@ -71,9 +71,8 @@ class ComposingStepper:
         """
         network, inventory = self._network, self._inventory
         kind = inventory.kind[transitions]
-        words = torch.stack(
-            [self._top, self._below, self._vectors]
-        )  # [places, batch, token], in the order of `Place`
+        # [places, batch, token], in the order of `Place`
+        words = torch.stack([self._top, self._below, self._vectors])
         composed = self._compose(
             _at(words, inventory.head[kind]), _at(words, inventory.dependent[kind]), transitions
         )
