@@ -32,7 +32,7 @@ def explored(
     device = network.tokens.root.device
     heads, labels = (Ragged(column, gold.lengths) for column in gold.values.unbind(1))
     oracle = DynamicOracle(inventory, heads, labels, device)
-    state = State.initial(gold.lengths.to(device))
+    state = State.initial(gold.lengths, device=device)
     explorer = _Explorer(network, inventory, tokens, state, settings.sharpness)
 
     def choose(state: State, legal: Tensor) -> tuple[Tensor, Tensor]:

@@ -22,9 +22,9 @@ def parse_one(model: Model, tokens: Tokens) -> State:
         return _walk_alone(model, tokens)
     table = network.tokens(tokens)  # [words + 2, token]
     words = stack_lstm.project(network.stack, table)  # [words + 2, 4 * hidden]
-    length = tokens.lengths.to(model.device)
+    state, single = State.initial(tokens.lengths, device=model.device), SingleParser(network, inventory)
+    length = state.length
     buffer = network.read_buffer(table, [buffer_tokens(length)])  # [words + 1, hidden]
-    state, single = State.initial(length), SingleParser(network, inventory)
     while not inventory.system.finished(state):
         scores = legal_scores(inventory, state, single.scores(buffer[length + 1 - state.front]))
         best = best_transitions(inventory, state, scores)
@@ -35,8 +35,8 @@ def parse_one(model: Model, tokens: Tokens) -> State:
 
 def _walk_alone(model: Model, tokens: Tokens) -> State:
     """As `parse_one`, for any network."""
-    inventory, length = model.inventory, tokens.lengths.to(model.device)
-    state, sentence = State.initial(length), torch.zeros_like(length)
+    inventory, state = model.inventory, State.initial(tokens.lengths, device=model.device)
+    sentence = torch.zeros_like(state.length)
     standing = Standing.of(state, sentence, tokens.words)
     alone = walk(model.network, inventory, tokens, standing.front)
     alone.reserve(tokens.words + 1)
@@ -55,9 +55,9 @@ def parse_batch(model: Model, tokens: Tokens) -> State:
     network, inventory = model.network, model.inventory
     assert network.is_plain
     table = network.tokens(tokens)  # [words + 2, token]
-    lengths = tokens.lengths.to(model.device)
-    state = State.initial(lengths)
-    stepper = NaiveStepper(network, inventory, table, buffer_tokens(lengths), int(lengths.max()) + 1)
+    state = State.initial(tokens.lengths, device=model.device)
+    lengths, capacity = state.length, int(tokens.lengths.max()) + 1
+    stepper = NaiveStepper(network, inventory, table, buffer_tokens(lengths), capacity)
     while not inventory.system.finished(state).all():
         scores = legal_scores(inventory, state, stepper.scores(lengths + 1 - state.front))
         best = best_transitions(inventory, state, scores)

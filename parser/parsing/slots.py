@@ -123,8 +123,7 @@ def parse_tokens(model: Model, tokens: Tokens, slots: int, probabilities: Tensor
     """
     inventory = model.inventory
     most_slots = max(1, MOST_FRAMES // (int(tokens.lengths.max()) + 1))
-    lengths = tokens.lengths.to(model.device)
-    queue = _Queue(lengths, min(slots, len(tokens), most_slots), inventory.system)
+    queue = _Queue(tokens.lengths, min(slots, len(tokens), most_slots), inventory.system, model.device)
     parsers = walk(model.network, inventory, tokens.to(model.device), queue.standing().front)
     while True:
         deepest, done = queue.look()
@@ -170,14 +169,15 @@ def _note_probabilities(
 class _Queue:
     """Which sentence each slot has, and the parser states of the slots."""
 
-    def __init__(self, lengths: Tensor, slots: int, system: TransitionSystem):
-        """lengths: [sentences], in words."""
+    def __init__(self, lengths: Tensor, slots: int, system: TransitionSystem, device: torch.device):
+        """lengths: [sentences], in words, on the host."""
+        self.state = State.initial(lengths, slots, device)
+        lengths = lengths.to(device)
         self.slots, self._system, self._lengths = slots, system, lengths
         self._first_words = lengths.cumsum(0) - lengths
         self._sentences = torch.arange(slots, device=lengths.device)  # [slots]
         self._started = torch.tensor(slots, device=lengths.device)
         self._root_row = lengths.sum()
-        self.state = State.initial(lengths, slots)
 
     def look(self) -> tuple[int, bool]:
         """The greatest depth of a stack and whether all is done; the host waits for the device here."""

@@ -36,13 +36,16 @@ class State:
     """[words + 1] Label of the arc to every word."""
 
     @classmethod
-    def initial(cls, lengths: Tensor, batch: int | None = None) -> State:
+    def initial(
+        cls, lengths: Tensor, batch: int | None = None, device: torch.device | str | None = None
+    ) -> State:
         """ROOT on the stacks, all words in the buffers.
 
-        lengths: [sentences], on the device to use. The first `batch` sentences, all unless said, have states;
-        the flat tensors have room for every sentence.
+        lengths: [sentences], on the host, so that nothing waits for the device. The first `batch` sentences,
+        all unless said, have states; the flat tensors have room for every sentence.
         """
         total, longest = int(lengths.sum()), int(lengths.max())
+        lengths = lengths.to(device)
         started = lengths[:batch]
         return cls(
             stack=lengths.new_zeros(len(started), longest + 1),
