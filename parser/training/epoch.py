@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
 from parser.batching.padding import group_size
-from parser.config import TrainingSettings
+from parser.config import ExplorationSettings, TrainingSettings
 from parser.machine import give_memory_back
 from parser.networks.examples import Examples
 from parser.networks.loss import transition_loss
 from parser.parsing.model import Model
 from parser.training import data
-from parser.training.checkpoint import Training
+from parser.training.checkpoint import Progress, Training
 from parser.training.gradients import gradients
+from parser.training.pieces import in_pieces
 from parser.treebank.batches import length_buckets, padding_share
 
 STEPS_BETWEEN_TRIMS = 50
@@ -36,23 +37,40 @@ class NotANumberError(ValueError):
         self.rows = rows
 
 
+class Watch:
+    """Over the numbers of the last batches, which are left on the device until somebody looks."""
+
+    def __init__(self, progress: Progress, batches: list[Tensor]):
+        self._progress, self._batches = progress, batches
+        self._numbers: list[Tensor] = []
+
+    def add(self, loss: Tensor, norm: Tensor) -> None:
+        """Those of the batch that is done."""
+        self._numbers.append(loss + norm)
+
+    def look(self) -> None:
+        """Raises NotANumberError. The host waits for the device here."""
+        numbers, self._numbers = torch.stack(self._numbers).tolist() if self._numbers else [], []
+        for batch, number in enumerate(numbers, self._progress.batches - len(numbers)):
+            if not math.isfinite(number):
+                raise NotANumberError(self._progress.epoch, batch + 1, self._batches[batch])
+
+
 def train_epoch(
     model: Model, loaded: data.TrainingData, settings: TrainingSettings, training: Training
-) -> Iterator[Callable[[], None]]:
+) -> Iterator[Watch]:
     """Train on, to the end of the epoch in which `training` is; yields after each batch.
 
-    Raises NotANumberError, not at once but at a later batch; what is yielded looks and raises it before.
+    Raises NotANumberError, not at once but at a later batch, unless what is yielded looks before.
     """
     progress, schedule = training.progress, training.schedule
     batches = epoch_batches(loaded.train, settings, progress.epoch)
+    exploration = _exploration(settings, progress.epoch)
     model.network.train()
-    exploration = settings.exploration
-    if exploration and progress.epoch < exploration.from_epoch:
-        exploration = None
     seen = sum(map(len, batches[: progress.batches]))
     if not progress.batches:
         training.totals.zero_()
-    look = _Look(training, batches)
+    watch = Watch(progress, batches)
     with _bar(progress.epoch, len(loaded.train), seen) as bar:
         for rows in batches[progress.batches :]:
             began = time.monotonic()
@@ -62,17 +80,23 @@ def train_epoch(
             training.totals.add_(torch.stack([loss, torch.full_like(loss, steps), norm]))
             progress.batches += 1
             seen += len(rows)
-            look.add(loss, norm)
+            watch.add(loss, norm)
             if progress.batches % STEPS_BETWEEN_TRIMS == 0:
                 give_memory_back()
             bar.update(len(rows))
             if progress.batches % STEPS_BETWEEN_LOOKS == 0 or progress.batches == len(batches):
-                look.look()
+                watch.look()
                 bar.set_postfix(
                     loss=f"{mean_of(training):.3f}", best_LAS=f"{progress.best.las:.2f}", refresh=False
                 )
             progress.seconds += time.monotonic() - began
-            yield look.look
+            yield watch
+
+
+def _exploration(settings: TrainingSettings, epoch: int) -> ExplorationSettings | None:
+    """That of the epoch, if there is any."""
+    exploration = settings.exploration
+    return exploration if exploration and epoch >= exploration.from_epoch else None
 
 
 def _bar(epoch: int, sentences: int, seen: int) -> tqdm:
@@ -84,24 +108,6 @@ def _bar(epoch: int, sentences: int, seen: int) -> tqdm:
         leave=False,
         disable=None,
     )
-
-
-class _Look:
-    """Numbers of the batches since the last look at them, which were left on the device."""
-
-    def __init__(self, training: Training, batches: list[Tensor]):
-        self._progress, self._batches = training.progress, batches
-        self._numbers: list[Tensor] = []
-
-    def add(self, loss: Tensor, norm: Tensor) -> None:
-        self._numbers.append(loss + norm)
-
-    def look(self) -> None:
-        """Raises NotANumberError."""
-        numbers, self._numbers = torch.stack(self._numbers).tolist() if self._numbers else [], []
-        for batch, number in enumerate(numbers, self._progress.batches - len(numbers)):
-            if not math.isfinite(number):
-                raise NotANumberError(self._progress.epoch, batch + 1, self._batches[batch])
 
 
 def mean_of(training: Training) -> float:
@@ -148,10 +154,18 @@ def mean_loss(model: Model, examples: Examples) -> float:
     model.network.eval()
     if not len(examples):
         return float("nan")
-    totals = torch.zeros(2, device=model.device)
-    for rows in examples.tokens.lengths.argsort().split(DEV_BATCH):
-        batch = examples.batch(rows, group_size(model.device)).to(model.device)
-        loss = transition_loss(model.network.replay(batch), batch, model.inventory)
-        totals += torch.stack([loss, torch.full_like(loss, len(batch.transitions))])
-    loss, steps = totals.tolist()
+    lengths = examples.tokens.lengths
+
+    def summed(pieces: Sequence[Tensor]) -> Tensor:
+        return torch.stack([_loss_and_steps(model, examples, piece) for piece in pieces]).sum(0)  # [2]
+
+    by_batch = [in_pieces(summed, rows, lengths) for rows in lengths.argsort().split(DEV_BATCH)]
+    loss, steps = torch.stack(by_batch).sum(0).tolist()
     return loss / steps
+
+
+def _loss_and_steps(model: Model, examples: Examples, rows: Tensor) -> Tensor:
+    """[2] Of the sentences `rows`."""
+    batch = examples.batch(rows, group_size(model.device)).to(model.device)
+    loss = transition_loss(model.network.replay(batch), batch, model.inventory)
+    return torch.stack([loss, torch.full_like(loss, len(batch.transitions))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -9,13 +10,13 @@ from torch import Tensor, nn
 
 from parser.batching.padding import group_size
 from parser.config import ExplorationSettings
-from parser.console import say
 from parser.networks.batch import Batch
 from parser.networks.examples import Examples
 from parser.networks.loss import transition_loss
 from parser.networks.rollout import explored
 from parser.parsing.model import Model
 from parser.training.data import TrainingData
+from parser.training.pieces import in_pieces
 
 
 def gradients(
@@ -28,23 +29,16 @@ def gradients(
     """
     if exploration and torch.rand(()) >= exploration.probability:
         exploration = None
-    pieces = 1
-    while True:
-        try:
-            model.network.zero_grad()
-            losses, steps = zip(
-                *(_piece_gradients(model, loaded, piece, exploration) for piece in rows.tensor_split(pieces)),
-                strict=True,
-            )
-            _divide_gradients(model.network, sum(steps))
-            return torch.stack(losses).sum(), sum(steps)
-        except torch.OutOfMemoryError:
-            if pieces == len(rows):
-                words = int(loaded.train.tokens.lengths[rows].max())
-                message = f"the device has too little memory for a sentence of {words:,} words"
-                raise ValueError(message) from None
-        pieces = min(2 * pieces, len(rows))
-        say(f"out of memory: a batch of {len(rows)} sentences is computed in {pieces} pieces")
+
+    def summed(pieces: Sequence[Tensor]) -> tuple[Tensor, int]:
+        model.network.zero_grad()
+        found = [_piece_gradients(model, loaded, piece, exploration) for piece in pieces]
+        losses, steps = zip(*found, strict=True)
+        return torch.stack(losses).sum(), sum(steps)
+
+    loss, steps = in_pieces(summed, rows, loaded.train.tokens.lengths)
+    _divide_gradients(model.network, steps)
+    return loss, steps
 
 
 def _piece_gradients(

@@ -124,9 +124,9 @@ class _Run:
     def _finish_epoch(self, request: StopRequest) -> None:
         saved = time.monotonic()
         try:
-            for look in train_epoch(self.model, self.loaded, self.config.training, self.training):
+            for watch in train_epoch(self.model, self.loaded, self.config.training, self.training):
                 if request.signal or time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
-                    look()
+                    watch.look()
                     self._save(request)
                     saved = time.monotonic()
         except NotANumberError as error:
@@ -137,8 +137,9 @@ class _Run:
         """Of a batch; rows: of the training trees."""
         trees = data.training_trees(self.config)
         path = self.folder / BAD_BATCH
-        lines = (line for row in rows.tolist() for line in trees[row].lines)
-        path.write_text("".join(lines), encoding="utf-8")
+        # The last sentence of a file may have no blank line behind it.
+        texts = ("".join(trees[row].lines).rstrip() for row in rows.tolist())
+        path.write_text("".join(f"{text}\n\n" for text in texts), encoding="utf-8")
         return path
 
     def _end_epoch(self) -> None:
@@ -201,9 +202,10 @@ class _Run:
             self._result().save(self.folder / BEST_MODEL, about)
 
     def _result(self) -> Model:
-        """The model as it would be used."""
+        """The model as it would be used: without dropout."""
         average = self.training.average
-        return replace(self.model, network=average.network) if average else self.model
+        network = average.network if average else self.model.network
+        return replace(self.model, network=network.eval())
 
 
 def _place(progress: Progress) -> str:
