@@ -1,7 +1,8 @@
-"""Ctrl-C and SIGTERM while training: a step is finished and saved before the run ends."""
+"""Ctrl-C, SIGTERM and a terminal that closes while training: a step is finished and saved before the end."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -9,7 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+OUTPUTS = (1, 2)
+"""Standard output and standard error."""
 
 
 class StoppedError(Exception):
@@ -25,13 +28,21 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self._terminals = [output for output in OUTPUTS if os.isatty(output)]
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            self._leave_terminals()
         if self.signal is not None:
             raise KeyboardInterrupt
         self.signal = number
         with suppress(OSError):  # the terminal may be gone
             print("\nstopping when this is saved; once more to stop at once", file=sys.stderr)
+
+    def _leave_terminals(self) -> None:
+        """They are closed: to write there, a progress bar say, would be an error, and nothing be saved."""
+        for output in self._terminals:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), output)
 
 
 @contextmanager
@@ -41,7 +52,12 @@ def stop_request() -> Iterator[StopRequest]:
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
-    before = {number: signal.signal(number, request._remember) for number in SIGNALS}
+    before = {
+        number: signal.signal(number, request._remember)
+        for number in SIGNALS
+        # `nohup` has a closed terminal ignored, and means it.
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
+    }
     try:
         yield request
     finally:

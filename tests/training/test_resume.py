@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import random
 import signal
 import subprocess
@@ -17,8 +18,9 @@ from parser.config_file import read_config
 from parser.networks.stack_parser import StackParser
 from parser.parsing.model import Model
 from parser.training import data, loop
-from parser.training.interruption import StoppedError
+from parser.training.interruption import StoppedError, stop_request
 from parser.training.loop import train
+from parser.treebank.conllu import read_treebank
 
 CPU = torch.device("cpu")
 RICH = [
@@ -173,6 +175,31 @@ def test_ctrl_c_says_how_to_go_on(config_file, tmp_path):
     assert "Traceback" not in errors
 
 
+def test_a_run_whose_terminal_closes_is_saved(config_file, tmp_path):
+    run = tmp_path / "run"
+    arguments = [sys.executable, "-m", "parser", *command(config_file, run)]
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([*arguments, "--set", "training.epochs=5000"], stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    printed = b""
+    while b"epoch   2" not in printed:
+        printed += os.read(ours, 1 << 16)
+    os.close(ours)
+    process.send_signal(signal.SIGHUP)
+    # Not -SIGHUP: it ended by itself, after it had saved.
+    assert process.wait(timeout=60) == 128 + signal.SIGHUP
+
+
+def test_nohup_is_heeded():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_request() as request:
+            signal.raise_signal(signal.SIGHUP)
+            assert request.signal is None
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_other_treebanks_are_refused(config_file, tmp_path, capsys):
     assert main(command(config_file, tmp_path / "run", "--set", "training.epochs=1")) == 0
     with (tmp_path / "tiny.conllu").open("a") as file:
@@ -209,6 +236,19 @@ def test_a_loss_that_is_no_number_names_its_batch(config_file, tmp_path, monkeyp
     assert 0 < (run / "bad-batch.conllu").read_text().count("sent_id") <= 4
 
 
+def test_what_is_written_of_a_bad_batch_is_a_treebank(config_file, tmp_path, monkeypatch):
+    """Though its sentences are in another order, and the file's last has no line end."""
+    treebank, run = tmp_path / "tiny.conllu", tmp_path / "run"
+    treebank.write_text(treebank.read_text().rstrip())
+    monkeypatch.setattr(
+        StackParser, "replay_words", lambda *_, replay=StackParser.replay_words: replay(*_) / 0
+    )
+    assert main(command(config_file, run, "--set", "training.batch_size=100")) == 2
+    bad, all_of_it = (read_treebank(str(path)) for path in (run / "bad-batch.conllu", treebank))
+    assert {sentence.forms for sentence in bad} == {sentence.forms for sentence in all_of_it}
+    assert len(bad) == len(all_of_it)
+
+
 def test_a_dev_loss_that_is_no_number_ends_the_run(config_file, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(loop, "mean_loss", lambda *_: float("nan"))
     assert main(command(config_file, tmp_path / "run")) == 2
@@ -243,7 +283,9 @@ def test_too_little_memory_for_a_batch(config_file, tmp_path, monkeypatch, capsy
     def replay_or_fail(network, table, batch, replay=StackParser.replay_words):
         assert not any(graph() for graph in held)  # what failed before must be gone
         scores = replay(network, table, batch)
-        if network.training and batch.sentences > 1:
+        if batch.sentences > 1 and not network.training:
+            raise torch.OutOfMemoryError("too much")
+        if batch.sentences > 1:
             held.append(weakref.ref(batch))
             scores.register_hook(too_much)
         return scores
@@ -260,4 +302,5 @@ def test_too_little_memory_for_a_batch(config_file, tmp_path, monkeypatch, capsy
     assert not any(graph() for graph in held)
     for one, other in zip(whole, pieces, strict=True):
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-4)
+        assert one["dev_loss"] == pytest.approx(other["dev_loss"], rel=1e-4)
         assert one["gradient_norm"] == pytest.approx(other["gradient_norm"], rel=1e-3)
