@@ -16,16 +16,17 @@ class MovingAverage(Generic[Network]):
     """A copy that follows a network: each update keeps so much of it.
 
     The first updates keep less, so that the weights that training began with are soon forgotten. Weights
-    that are not trained are the network's own.
+    that are not trained are the network's own, but for those of recurrent layers: cuDNN wants all weights of
+    such a layer together, and so twice.
     """
 
     def __init__(self, network: Network, keep: float):
         self._keep, self._updates = keep, 0
-        frozen = {id(weight): weight for weight in network.parameters() if not weight.requires_grad}
-        self.network = copy.deepcopy(network, frozen)
-        for part in self.network.modules():
-            if isinstance(part, nn.RNNBase):
-                part.flatten_parameters()  # cuDNN wants a layer's weights together
+        recurrent = {weight for layer in _recurrent(network) for weight in layer.parameters()}
+        shared = {weight for weight in network.parameters() if not weight.requires_grad} - recurrent
+        self.network = copy.deepcopy(network, {id(weight): weight for weight in shared})
+        for layer in _recurrent(self.network):
+            layer.flatten_parameters()
         self._mine, self._theirs = (list(_trained(each).values()) for each in (self.network, network))
 
     @torch.no_grad()
@@ -43,6 +44,10 @@ class MovingAverage(Generic[Network]):
         with torch.no_grad():
             for name, weight in _trained(self.network).items():
                 weight.copy_(state[name])
+
+
+def _recurrent(network: nn.Module) -> list[nn.RNNBase]:
+    return [part for part in network.modules() if isinstance(part, nn.RNNBase)]
 
 
 def _trained(network: nn.Module) -> dict[str, Tensor]:

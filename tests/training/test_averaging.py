@@ -37,6 +37,15 @@ def test_the_network_itself_is_left_alone_and_frozen_weights_are_shared():
     assert torch.equal(average.network.weight, before)  # the first update keeps nothing
 
 
+def test_recurrent_layers_share_nothing():
+    """Else, on a GPU, to lay the one's weights together would tear the other's apart."""
+    network = torch.nn.LSTM(3, 2, bidirectional=True)
+    network.bias_hh_l0.requires_grad_(False)
+    average = MovingAverage(network, 0.9)
+    theirs = {weight.untyped_storage().data_ptr() for weight in network.parameters()}
+    assert not theirs & {weight.untyped_storage().data_ptr() for weight in average.network.parameters()}
+
+
 def test_an_average_goes_on_where_it_was():
     network = torch.nn.Linear(3, 2)
     one, other = MovingAverage(network, 0.99), MovingAverage(network, 0.99)
