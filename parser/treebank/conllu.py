@@ -42,6 +42,8 @@ SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(.*\S)")
 Roots = Literal["refuse", "attach-to-first"]
 ARC_PROBABILITY = "ArcProbability"
 ENHANCED_ARC = re.compile(r"[0-9.]+:")
+UNSPECIFIED = "dep"
+"""A label of Universal and of Stanford Dependencies."""
 
 
 @contextmanager
@@ -126,14 +128,18 @@ def parse_block(block: Block, tree: bool, roots: Roots = "refuse") -> Sentence |
         for (place, row), token in zip(placed_rows, tokens, strict=True)
         if is_word(token)
     ]
+    heads, labels = _one_root(
+        [token["head"] if tree else NO_HEAD for *_, token in words],
+        [columns[LABEL] if tree else "_" for _, columns, _ in words],
+    )
     return Sentence(
         forms=tuple(columns[FORM] for _, columns, _ in words),
         upos=tuple(columns[UPOS] for _, columns, _ in words),
         xpos=tuple(columns[XPOS] for _, columns, _ in words),
         lemmas=tuple(columns[LEMMA] for _, columns, _ in words),
         feats=tuple(columns[FEATS] for _, columns, _ in words),
-        heads=_one_root([token["head"] if tree else NO_HEAD for *_, token in words]),
-        labels=tuple(columns[LABEL] if tree else "_" for _, columns, _ in words),
+        heads=heads,
+        labels=labels,
         identifier=block.identifier,
         line=block.line,
         lines=block.lines,
@@ -156,12 +162,14 @@ def _with_cause(fault: Fault, block: Block) -> Fault:
     return fault
 
 
-def _one_root(heads: Sequence[int]) -> tuple[int, ...]:
-    """The heads, those of all roots but the first changed to that."""
-    if heads.count(0) < 2:
-        return tuple(heads)
-    first = heads.index(0)
-    return tuple(first + 1 if head == 0 and place != first else head for place, head in enumerate(heads))
+def _one_root(heads: list[int], labels: list[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Heads and labels, all roots but the first below that: there they can not be called `root`."""
+    roots = [place for place, head in enumerate(heads) if head == 0]
+    for place in roots[1:]:
+        heads[place] = roots[0] + 1
+        if labels[place].lower() == "root":
+            labels[place] = UNSPECIFIED
+    return tuple(heads), tuple(labels)
 
 
 def parse_rows(rows: Sequence[Row], tree: bool) -> conllu.TokenList:
@@ -202,7 +210,8 @@ def stream_sentences(path: str, tree: bool = True, roots: Roots = "refuse") -> I
 def read_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:
     """Read all trees of a file. Raises TreebankError with every fault of the file, FileNotFoundError.
 
-    roots: what to do where a tree has several; "attach-to-first" puts the others below the first.
+    roots: what to do where a tree has several; "attach-to-first" puts the others below the first, those
+    labelled `root` as `dep`.
     """
     sentences = list(stream_sentences(path, roots=roots))
     if not sentences:

@@ -37,7 +37,7 @@ def _read_text(path: str) -> tuple[list[str], Tensor]:
         for line_number, line in enumerate(file, 1):
             if message := undecoded(line):
                 raise ValueError(f"{path}:{line_number}: {message}")
-            word, *values = line.rstrip().split(" ")
+            word, values = _word_and_values(line, size)
             if line_number == 1 and len(values) == 1:
                 continue  # the header of word2vec and fastText: number of words, size
             size = size or len(values)
@@ -55,6 +55,25 @@ def _read_text(path: str) -> tuple[list[str], Tensor]:
     if not words:
         raise ValueError(f"{path}: the file holds no word vector")
     return list(words), torch.tensor(numbers).view(len(words), size)
+
+
+def _word_and_values(line: str, size: int) -> tuple[str, list[str]]:
+    """What a line says; size: how many numbers are expected, 0 if that is not known.
+
+    Some words of GloVe's larger files have blanks, as ". . .". A number is no end of such a word.
+    """
+    word, *values = line.rstrip().split(" ")
+    while size and len(values) > size and not _is_number(values[0]):
+        word = f"{word} {values.pop(0)}"
+    return word, values
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _read_binary(path: str) -> tuple[list[str], Tensor]:

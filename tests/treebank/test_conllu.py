@@ -171,7 +171,7 @@ def test_other_roots_go_below_the_first(tmp_path):
         read_treebank(path)
     (sentence,) = read_treebank(path, "attach-to-first")
     assert sentence.heads == (2, 0, 4, 2)
-    assert sentence.labels == ("x", "root", "x", "root")
+    assert sentence.labels == ("x", "root", "x", "dep")
 
 
 def test_a_stream_ends_with_all_faults_of_the_file(tmp_path):

@@ -16,6 +16,14 @@ def test_reads_text_vectors_with_and_without_header(tmp_path, header):
     torch.testing.assert_close(vectors, torch.tensor([[1, 2, 3], [-1, 0.5, 0.01]]))
 
 
+def test_words_with_blanks(tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("the 1 2\n. . . 3 4\nat name@domain.com 5 6\n. 7 8\n", encoding="utf-8")
+    words, vectors = read_vectors(str(path))
+    assert words == ["the", ". . .", "at name@domain.com", "."]
+    torch.testing.assert_close(vectors, torch.arange(1.0, 9.0).view(4, 2))
+
+
 def test_reads_gzip(tmp_path):
     path = tmp_path / "vectors.txt.gz"
     with gzip.open(path, "wt", encoding="utf-8") as file:
@@ -27,6 +35,7 @@ def test_reads_gzip(tmp_path):
     ("content", "message"),
     [
         ("a 1 2\nb 1\n", ":2: 1 numbers instead of 2"),
+        ("a 1 2\nb 1 2 3\n", ":2: 3 numbers instead of 2"),
         ("a 1 x\n", ":1: could not convert"),
         ("a 1 2\nb nan 1\n", ":2: a number that is not finite"),
         ("", "no word vector"),
