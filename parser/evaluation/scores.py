@@ -4,43 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from parser.treebank.projectivity import crossing
 from parser.treebank.sentence import Sentence
 
-CONTENT_LABELS = frozenset(
-    [
-        *(
-            "acl",
-            "advcl",
-            "advmod",
-            "amod",
-            "appos",
-            "ccomp",
-            "compound",
-            "conj",
-            "csubj",
-            "dep",
-            "discourse",
-        ),
-        *(
-            "dislocated",
-            "expl",
-            "fixed",
-            "flat",
-            "goeswith",
-            "iobj",
-            "list",
-            "nmod",
-            "nsubj",
-            "nummod",
-            "obj",
-        ),
-        *("obl", "orphan", "parataxis", "reparandum", "root", "vocative", "xcomp"),
-    ]
-)
+# fmt: off
+CONTENT_LABELS = frozenset([
+    "acl", "advcl", "advmod", "amod", "appos", "ccomp", "compound", "conj", "csubj", "dep", "discourse",
+    "dislocated", "expl", "fixed", "flat", "goeswith", "iobj", "list", "nmod", "nsubj", "nummod", "obj",
+    "obl", "orphan", "parataxis", "reparandum", "root", "vocative", "xcomp",
+])
+# fmt: on
 """Labels of content words, for CLAS, as the shared task's scorer lists them."""
 PUNCTUATION_TAGS = frozenset(["PUNCT", "``", "''", ":", ",", "."])
 """The UPOS of UD, and the five tags of the Penn Treebank; XPOS is looked at where there is no UPOS."""
@@ -101,6 +77,9 @@ class Scores:
             exact = exact and right
         self.sentences += 1
         self.exact_sentences += exact
+
+    def __add__(self, other: Scores) -> Scores:
+        return Scores(*(getattr(self, own.name) + getattr(other, own.name) for own in fields(Scores)))
 
     @property
     def uas(self) -> float:

@@ -54,8 +54,8 @@ def compare(
     # Drawn anew, differences scatter around the observed one as it does around the true one.
     as_large = (np.abs(differences - observed) >= abs(observed)).sum()
     return Comparison(
-        score(gold, first, punctuation),
-        score(gold, second, punctuation),
+        sum(by_sentence[0], Scores()),
+        sum(by_sentence[1], Scores()),
         (float(low), float(high)),
         (float(as_large) + 1) / (RESAMPLES + 1),
     )
