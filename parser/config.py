@@ -24,7 +24,7 @@ class TreebankSettings(Settings):
     """Scored once, at the end, with the best model."""
     roots: Literal["refuse", "attach-to-first"] = "refuse"
     """A tree with several words below ROOT, as treebanks of the CoNLL-X time have them: an error, or all but
-    the first of these words are put below the first."""
+    the first of these words are put below the first, labelled `dep` in the place of `root`."""
     non_projective: Literal["lift", "drop"] = "lift"
     """Training trees with crossing arcs: made projective, with marks by which parsed trees get them back
     (Nivre & Nilsson 2005), or left out."""
@@ -118,7 +118,7 @@ class LearningRateSettings(Settings):
     """It is multiplied by this after more than `patience` epochs without a better dev loss."""
     patience: int = Field(0, ge=0)
     smallest: float = Field(1e-5, ge=0)
-    """It does not sink below."""
+    """It is not lowered below, unless it falls linearly."""
 
 
 class ExplorationSettings(Settings):
@@ -148,13 +148,14 @@ class TrainingSettings(Settings):
     betas: tuple[Average, Average] = Field((0.9, 0.999), strict=False)
     """Adam's averages of the gradient and of its square."""
     l2: float = Field(1e-6, ge=0)
-    """Added to the gradients, times the weights."""
+    """Added to the gradients, times the weights; not for pretrained vectors."""
     clip: float = Field(5.0, gt=0)
     """Largest norm of the gradients."""
     average: float | None = Field(None, gt=0, lt=1)
     """The model is the moving average of the weights, of which each step keeps so much, as 0.999."""
     unknown_probability: float = Field(0.5, ge=0, le=1)
-    """How often a word that training has only once is taken for an unknown one; so for lemmas."""
+    """How often a word that training has only once is taken for an unknown one, unless the next says more
+    often; so for lemmas."""
     word_dropout: float = Field(0.0, ge=0)
     """A word that training has n times is taken for an unknown one with probability this / (this + n); so for
     lemmas."""
@@ -192,6 +193,8 @@ class Config(Settings):
             yield "parser.network.train_pretrained", "there are no parser.network.pretrained vectors"
         if both := set(network.learns_tags) & set(network.tag_sizes):
             yield "parser.network.learns_tags", f"{', '.join(both)} is read: there is nothing to learn"
+        if len(set(network.learns_tags)) < len(network.learns_tags):
+            yield "parser.network.learns_tags", "names the same column twice"
         if training.tag_dropout and not {"upos", "xpos"} & set(network.tag_sizes):
             yield "training.tag_dropout", "parser.network.tag_sizes has neither upos nor xpos"
         if training.feature_dropout and "feats" not in network.tag_sizes:

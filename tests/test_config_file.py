@@ -113,6 +113,7 @@ def test_every_config_that_ships_is_read():
         (["training.exploration={from_epoch: 99}"], "is after the last epoch"),
         (["training.batch_unit=words", "training.learning_rate.peak=paper"], "write a number"),
         (["parser.network.learns_tags=[upos]"], "upos is read: there is nothing to learn"),
+        (["parser.network.learns_tags=[xpos, xpos]"], "names the same column twice"),
         (["parser.network.train_pretrained=true"], "there are no parser.network.pretrained vectors"),
         (["training.feature_dropout=0.1"], "tag_sizes has no feats"),
         (["training.tag_dropout=0.1", "parser.network.tag_sizes={lemma: 5}"], "neither upos nor xpos"),

@@ -16,13 +16,7 @@ from parser.tables.settings import PlotSettings, TableConfig
 
 def make_table(path: Path, folder: Path) -> None:
     """Run what is missing; the table is written again after each run. Raises ValueError, StoppedError."""
-    table = read_settings(path, TableConfig)
-    jobs = jobs_of(table)
-    if table.baseline is not None and table.baseline not in table.rows:
-        known = ", ".join(table.rows)
-        raise ValueError(f"{path}: baseline: there is no row {table.baseline!r}; the rows are {known}")
-    if table.plot:
-        _check_plot(table.plot, jobs, path)
+    table, jobs = read_table(path)
     folder.mkdir(parents=True, exist_ok=True)
     otherwise = f"{folder}: another process makes a table there; choose another folder with --run"
     with locked(folder / "lock", otherwise):
@@ -35,8 +29,23 @@ def make_table(path: Path, folder: Path) -> None:
         print(f"table: {write_table(table, rows_of(jobs, folder), folder)}")
 
 
+def read_table(path: Path) -> tuple[TableConfig, list[Job]]:
+    """A table and all its runs. Raises ValueError for what can not be made, FileNotFoundError."""
+    table = read_settings(path, TableConfig)
+    jobs = jobs_of(table)
+    if table.baseline is not None and table.baseline not in table.rows:
+        known = ", ".join(table.rows)
+        raise ValueError(f"{path}: baseline: there is no row {table.baseline!r}; the rows are {known}")
+    if table.plot:
+        _check_plot(table.plot, jobs, path)
+    return table, jobs
+
+
 def _check_plot(plot: PlotSettings, jobs: Sequence[Job], path: Path) -> None:
-    """Raises ValueError for keys that no config has, and for an axis without numbers."""
+    """Raises ValueError for keys that no config has, for an axis without numbers and rows without scores."""
+    for job in jobs:
+        if not job.config.treebank.test:
+            raise ValueError(f"{path}: plot: test LAS is drawn, and {job.name!r} has no treebank.test")
     for name, key in (("x", plot.x), ("lines", plot.lines)):
         for job in jobs:
             values = flat(job.config.model_dump())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -29,9 +28,9 @@ def write_table(table: TableConfig, done: dict[Job, Row], folder: Path) -> Path:
     for job, row in done.items():
         rows[job.name].append(row)
     rows = {name: own for name, own in rows.items() if own}
-    parts: list[Part] = [Heading(1, table.title), *_about(table, rows), _table(table, rows)]
+    parts: list[Part] = [Heading(1, table.title), *_introduction(table, rows), _table(table, rows)]
     if table.plot:
-        parts.append(Picture("test-las", _over(table.plot, rows)))
+        parts.append(Picture("test-las", _over_setting(table.plot, rows)))
     parts.append(Picture("time", _over_time(table, rows)))
     (folder / PLOTS).mkdir(parents=True, exist_ok=True)
     for part in parts:
@@ -42,7 +41,7 @@ def write_table(table: TableConfig, done: dict[Job, Row], folder: Path) -> Path:
     return folder / MARKDOWN
 
 
-def _about(table: TableConfig, rows: Rows) -> list[Part]:
+def _introduction(table: TableConfig, rows: Rows) -> list[Part]:
     runs = [run for own in rows.values() for run in own]
     machines = sorted({run["machine"]["cpu"] if run["device"] == "cpu" else run["device"] for run in runs})
     commits = sorted({run["commit"] or "unknown" for run in runs})
@@ -60,10 +59,10 @@ def _about(table: TableConfig, rows: Rows) -> list[Part]:
 
 
 def _together(runs: Sequence[Row]) -> str:
-    """How many there were at a time, as far as they know."""
-    most = max((run["together"] for run in runs if "together" in run), default=None)
-    if most is None:
+    """How many there were at a time, if all know it."""
+    if not runs or not all("together" in run for run in runs):
         return ""
+    most = max(run["together"] for run in runs)
     return f", up to {most} at the same time," if most > 1 else ", one after the other,"
 
 
@@ -76,9 +75,9 @@ def _table(table: TableConfig, rows: Rows) -> Table:
     }
     if table.baseline in rows:
         base = rows[table.baseline]
-        columns[f"test LAS beside {table.baseline}"] = lambda own: _beside(own, base)
-    if any(run["test"] and run["test"]["crossing_arcs"] for own in rows.values() for run in own):
-        columns["crossing arcs"] = lambda own: _score(own, "test", "crossing_recall")
+        columns[f"test LAS beside {table.baseline}"] = lambda own: _difference(own, base)
+    if any(map(_crossing_found, rows.values())):
+        columns["crossing arcs found"] = _crossing_found
     columns |= {
         "best epoch": lambda own: _range([run["best_epoch"] for run in own], "{:.0f}"),
         "epochs": lambda own: _range([run["epochs"] for run in own], "{:.0f}"),
@@ -91,8 +90,8 @@ def _table(table: TableConfig, rows: Rows) -> Table:
     return Table(["", *columns], lines)
 
 
-def _score(runs: Sequence[Row], split: str, measure: str) -> str:
-    return _range([run[split][measure] for run in runs if run[split]], "{:.2f}")
+def _score(runs: Sequence[Row], split: str, measure: str, form: str = "{:.2f}") -> str:
+    return _range([run[split][measure] for run in runs if run[split]], form)
 
 
 def _range(values: Sequence[float], form: str) -> str:
@@ -104,7 +103,14 @@ def _range(values: Sequence[float], form: str) -> str:
     return mean if low == high else f"{mean} ({low}, {high})"
 
 
-def _beside(runs: Sequence[Row], base: Sequence[Row]) -> str:
+def _crossing_found(runs: Sequence[Row]) -> str:
+    """Of the non-projective arcs of test those that have the right head."""
+    every = max((run["test"]["crossing_arcs"] for run in runs if run["test"]), default=0)
+    return f"{_score(runs, 'test', 'crossing_recall', '{:.0f}')} % of {every}" if every else ""
+
+
+def _difference(runs: Sequence[Row], base: Sequence[Row]) -> str:
+    """In test LAS, of the means."""
     mine, theirs = ([run["test"]["las"] for run in own if run["test"]] for own in (runs, base))
     if runs is base or not mine or not theirs:
         return ""
@@ -128,12 +134,12 @@ def _progress(run: Row) -> list[tuple[float, float]]:
     return [(time, epoch["dev_las"]) for time, epoch in zip(minutes, run["curve"], strict=True)]
 
 
-def _over(plot: PlotSettings, rows: Rows) -> str:
+def _over_setting(plot: PlotSettings, rows: Rows) -> str:
     figure, axes = _figure()
-    lines: dict[Any, dict[float, list[float]]] = {}
+    lines: dict[str, dict[float, list[float]]] = {}
     for run in (run for own in rows.values() for run in own if run["test"]):
         values = flat(run["config"])
-        x, line = values[plot.x], values[plot.lines]
+        x, line = values[plot.x], str(values[plot.lines])
         lines.setdefault(line, {}).setdefault(x, []).append(run["test"]["las"])
     for number, (line, points) in enumerate(lines.items()):
         places = sorted(points)
@@ -154,7 +160,7 @@ def _over(plot: PlotSettings, rows: Rows) -> str:
 
 
 def _over_time(table: TableConfig, rows: Rows) -> str:
-    """Of each row the first seed."""
+    """Of each row the lowest seed that is done."""
     figure, axes = _figure()
     for number, (name, own) in enumerate(rows.items()):
         minutes, las = zip(*_progress(own[0]), strict=True)
@@ -164,7 +170,7 @@ def _over_time(table: TableConfig, rows: Rows) -> str:
     if table.target is not None:
         axes.axhline(table.target, color="0.5", linewidth=1)
     axes.set_xlabel("minutes")
-    axes.set_ylabel("dev LAS, seed 1")
+    axes.set_ylabel("dev LAS, one seed")
     axes.legend(fontsize=7)
     return svg(figure)
 

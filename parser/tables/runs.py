@@ -42,7 +42,7 @@ class Job:
 
     @property
     def folder_name(self) -> str:
-        """Another for every other config, so that no run goes on with what another began."""
+        """Another for every config that says other things: no run goes on with what another began."""
         readable = re.sub(r"[^\w.]+", "-", self.name).strip("-")
         told = json.dumps(self.config.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
         return f"{readable}-seed-{self.seed}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"

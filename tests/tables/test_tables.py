@@ -13,6 +13,7 @@ import pytest
 
 from parser.cli import main
 from parser.config_file import read_settings
+from parser.tables.commands import read_table
 from parser.tables.report import write_table
 from parser.tables.runs import jobs_of, rows_of, run_missing
 from parser.tables.settings import TableConfig
@@ -136,6 +137,10 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(table, tmp_path, capsys):
         ),
         (("x: training.batch_size", "x: parser.system"), "is 'arc-hybrid', no number above 0"),
         (("training.batch_size: 2", "training.seed: 2"), "say with `seeds` how many"),
+        (
+            ("training.batch_size: 2}", "training.batch_size: 2, treebank.test: null}"),
+            "plot: test LAS is drawn, and 'small' has no treebank.test",
+        ),
         (("title:", "titel:"), "titel: unknown key; did you mean title?"),
     ],
 )
@@ -162,38 +167,48 @@ def test_a_base_that_changes_meanwhile_changes_nothing(table, config_file, tmp_p
 
 
 def test_an_error_leaves_no_run_behind(table, tmp_path):
+    endless = "training.batch_size: 2, training.epochs: 5000}"
+    table.write_text(table.read_text().replace("training.batch_size: 2}", endless))
     jobs = jobs_of(read_settings(table, TableConfig))
     running = run_missing(jobs, tmp_path, together=2)
-    next(running)
+    assert next(running).name != "small"  # which is still running
     running.close()
-    for run in (path for path in (tmp_path / "runs").iterdir() if path.is_dir()):
+    runs = [path for path in (tmp_path / "runs").iterdir() if path.is_dir()]
+    assert any(run.name.startswith("small") for run in runs)
+    for run in runs:
         with (run / "lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody trains there
 
 
-def test_what_the_table_says(tmp_path, table):
+@pytest.mark.parametrize("lines", ["learning_rate.warmup_epochs", "betas"])
+def test_what_the_table_says(tmp_path, table, lines):
     """Of two seeds the mean and both ends; the time to the target, and never."""
+    before = "lines: training.learning_rate.warmup_epochs"
+    table.write_text(table.read_text().replace(before, f"lines: training.{lines}"))
     settings = read_settings(table, TableConfig)
     done = {}
     for job, las in zip(jobs_of(settings), (40.0, 60.0, 70.0), strict=True):
-        scores = {"uas": las, "las": las, "crossing_arcs": 0, "crossing_recall": 0.0}
+        arcs = 0 if job.name == "small" else 8
+        scores = {"uas": las, "las": las, "crossing_arcs": arcs, "crossing_recall": las / 2}
         curve = [{"seconds": 30.0, "dev_las": value, "loss": 1.0} for value in (10.0, las)]
         done[job] = {
-            **{"dev": scores, "test": scores, "curve": curve, "config": job.config.model_dump()},
+            **{"dev": scores, "test": scores, "curve": curve, "config": job.config.model_dump(mode="json")},
             **{"seconds": 60.0, "epochs": 2, "best_epoch": 2, "commit": "c", "device": "cpu"},
             "machine": {"cpu": "a cpu"},
         }
     report = write_table(settings, done, tmp_path).read_text()
-    assert "| small | 40.00 | 40.00 | 40.00 | 40.00 |  | 2 | 2 | 1.0 | never |" in report
+    assert "| small | 40.00 | 40.00 | 40.00 | 40.00 |  |  | 2 | 2 | 1.0 | never |" in report
     assert "3 runs on a cpu" in report  # how many at a time they do not say
     line = "| large, no warm-up | 65.00 (60.00, 70.00) | 65.00 (60.00, 70.00) |"
     assert line in report
-    assert "| +25.00 | 2 | 2 | 1.0 | 1.0 |" in report
+    assert "| +25.00 | 32 (30, 35) % of 8 | 2 | 2 | 1.0 | 1.0 |" in report
 
 
 def test_the_tables_that_come_with_the_project_are_valid():
-    for path in Path("configs/tables").glob("*.yaml"):
-        assert jobs_of(read_settings(path, TableConfig))
+    paths = list(Path("configs/tables").glob("*.yaml"))
+    assert {"parts", "treebanks", "batch-size"} <= {path.stem for path in paths}
+    for path in paths:
+        assert read_table(path)
 
 
 def test_a_file_of_other_rows_is_refused(tmp_path):
