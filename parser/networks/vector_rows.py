@@ -20,7 +20,7 @@ class VectorRows:
 
     def __init__(self, tokens: Tokens, composed: Ragged):
         self._tokens, self._composed = tokens, composed
-        self._level = composed.values[:, 3]
+        self._head, self._dependent, self._transition, self._level, self._replaced = composed.values.unbind(1)
         self._order = self._level.argsort(stable=True)
         self._position = self._order.argsort()
 
@@ -39,13 +39,12 @@ class VectorRows:
 
     def compositions(self) -> Compositions:
         sentence = self._composed.row_of_element()
-        head, dependent, transition, _, _ = self._composed.values.unbind(1)
         ends = torch.bincount(self._level).cumsum(0).tolist() if len(self._level) else []
         forest, vectors = self._buffer()
         return Compositions(
-            head=self.row(head, sentence)[self._order],
-            dependent=self.row(dependent, sentence)[self._order],
-            transition=transition[self._order],
+            head=self.row(self._head, sentence)[self._order],
+            dependent=self.row(self._dependent, sentence)[self._order],
+            transition=self._transition[self._order],
             levels=tuple(map(slice, [0, *ends], ends)),
             buffer=forest,
             buffer_vectors=vectors[forest.order],
@@ -58,9 +57,8 @@ class VectorRows:
         depth = lengths[sentence] - place
         parent = torch.where(depth > 0, torch.arange(len(place)) + 1, -1)
         of_composed = self._composed.row_of_element()
-        replaced = self._composed.values[:, 4]
-        replaces = replaced > 0
-        beside = self._front(of_composed, replaced)[replaces]
+        replaces = self._replaced > 0
+        beside = self._front(of_composed, self._replaced)[replaces]
         forest = Forest.of(torch.cat([parent, parent[beside]]), torch.cat([depth, depth[beside]]))
         composed_rows = self._tokens.words + 2 + self._position
         return forest, torch.cat([front_rows(self._tokens), composed_rows[replaces]])
@@ -73,7 +71,7 @@ class VectorRows:
         """[n] Of the fronts [n] of sentences [n], which the vectors [n] stand for."""
         lengths = self._tokens.lengths
         words_and_ends = self._tokens.words + len(lengths)
-        replaces = (self._composed.values[:, 4] > 0).long()
+        replaces = (self._replaced > 0).long()
         node = self._front(sentence, front)
         is_composed = vector > lengths[sentence] + 1
         number = self._number(vector, sentence)[is_composed]

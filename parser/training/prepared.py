@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from safetensors.torch import load, save
@@ -26,8 +26,8 @@ from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 from parser.treebank.vocabulary import Vocabulary
 
-KNOWN = ("gold", "steps", "legal", "right", "nodes", "composed")
-"""Fields of examples, in their order."""
+KNOWN = [field.name for field in fields(Examples) if field.name not in ("inventory", "tokens")]
+"""What examples know of trajectories."""
 STRINGS = "strings-"
 VECTORS = "vectors"
 HASH_SIZE = hashlib.sha256().digest_size
@@ -98,7 +98,8 @@ def _examples(inventory: Inventory, name: str, tensors: dict[str, Tensor]) -> Ex
         if end.startswith(f"{name}.")
     }
     strings = {int(part[len(STRINGS) :]): parts[part] for part in parts if part.startswith(STRINGS)}
-    return Examples(inventory, Tokens(parts["tokens"], strings), *(parts[known] for known in KNOWN))
+    tokens = Tokens(parts["tokens"], strings)
+    return Examples(inventory, tokens, **{known: parts[known] for known in KNOWN})
 
 
 def place_of(config: Config, folder: Path) -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from parser.batching.transfer import to_device
 from parser.transitions.inventory import NOT_RIGHT, UNKNOWN_LABEL, Inventory
 from parser.transitions.state import State
 from parser.transitions.system import Gold
@@ -65,8 +66,9 @@ class DynamicOracle:
             raise ValueError(f"{inventory.system.name} has no dynamic oracle: explore with another system")
         self._inventory, self._costs = inventory, inventory.system.costs
         gold = gold_trees(heads)
-        self._gold = Gold(*(part.to(device) for part in (gold.heads, gold.last_dependent, gold.by_sentence)))
-        self._labels = torch.cat([labels.values, labels.values.new_zeros(1)]).to(device)
+        parts = (gold.heads, gold.last_dependent, gold.by_sentence)
+        self._gold = Gold(*(to_device(part, device) for part in parts))
+        self._labels = to_device(torch.cat([labels.values, labels.values.new_zeros(1)]), device)
 
     def right(self, state: State, legal: Tensor) -> Tensor:
         """[batch, kinds] Where a transition costs least its dependent's gold label; else NOT_RIGHT.

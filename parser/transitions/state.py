@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from parser.batching.transfer import to_device
 from parser.treebank.sentence import NO_HEAD
 
 
@@ -36,16 +37,14 @@ class State:
     """[words + 1] Label of the arc to every word."""
 
     @classmethod
-    def initial(
-        cls, lengths: Tensor, batch: int | None = None, device: torch.device | str | None = None
-    ) -> State:
+    def initial(cls, lengths: Tensor, batch: int | None = None, device: torch.device | None = None) -> State:
         """ROOT on the stacks, all words in the buffers.
 
         lengths: [sentences], on the host, so that nothing waits for the device. The first `batch` sentences,
         all unless said, have states; the flat tensors have room for every sentence.
         """
         total, longest = int(lengths.sum()), int(lengths.max())
-        lengths = lengths.to(device)
+        lengths = to_device(lengths, device or lengths.device)
         started = lengths[:batch]
         return cls(
             stack=lengths.new_zeros(len(started), longest + 1),
