@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from parser.batching.transfer import to_device
 from parser.networks.loss import ILLEGAL_SCORE
 from parser.networks.walk import Standing, walk
 from parser.parsing.model import Model
@@ -172,7 +173,7 @@ class _Queue:
     def __init__(self, lengths: Tensor, slots: int, system: TransitionSystem, device: torch.device):
         """lengths: [sentences], in words, on the host."""
         self.state = State.initial(lengths, slots, device)
-        lengths = lengths.to(device)
+        lengths = to_device(lengths, device)
         self.slots, self._system, self._lengths = slots, system, lengths
         self._first_words = lengths.cumsum(0) - lengths
         self._sentences = torch.arange(slots, device=lengths.device)  # [slots]

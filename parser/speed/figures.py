@@ -119,7 +119,7 @@ def _draw_speed(axes: Axes, comparison: Comparison) -> bool:
 
 
 def draw_line(
-    axes: Axes, number: int, label: str, sizes: Sequence[int], estimates: Sequence[Estimate]
+    axes: Axes, number: int, label: str, sizes: Sequence[float], estimates: Sequence[Estimate]
 ) -> None:
     """number: the method's, so that it looks alike in every picture."""
     values, low, high = zip(*estimates, strict=True)

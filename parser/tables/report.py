@@ -12,12 +12,14 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from parser.config_file import flat
 from parser.speed.document import PLOTS, Heading, Part, Picture, Table, as_html, as_markdown
-from parser.speed.figures import HEIGHT, PLAIN, WIDTH, look_of, svg
+from parser.speed.figures import HEIGHT, PLAIN, WIDTH, draw_line, look_of, svg
+from parser.speed.statistics import Estimate
 from parser.tables.runs import Job, Row
 from parser.tables.settings import PlotSettings, TableConfig
 
 MARKDOWN, HTML = "report.md", "report.html"
 MINUTE = 60.0
+COMMIT_DIGITS = 7
 Rows = dict[str, list[Row]]
 """Each row's runs, one for each seed, by the row's name."""
 
@@ -25,8 +27,8 @@ Rows = dict[str, list[Row]]
 def write_table(table: TableConfig, done: dict[Job, Row], folder: Path) -> Path:
     """Write report.md, plots/ and report.html for what is done so far; returns the first's path."""
     rows: Rows = {name: [] for name in table.rows}
-    for job, row in done.items():
-        rows[job.name].append(row)
+    for job, row in done.items():  # older rows lack settings that came since
+        rows[job.name].append({**row, "config": job.config.model_dump(mode="json")})
     rows = {name: own for name, own in rows.items() if own}
     parts: list[Part] = [Heading(1, table.title), *_introduction(table, rows), _table(table, rows)]
     if table.plot:
@@ -44,13 +46,12 @@ def write_table(table: TableConfig, done: dict[Job, Row], folder: Path) -> Path:
 def _introduction(table: TableConfig, rows: Rows) -> list[Part]:
     runs = [run for own in rows.values() for run in own]
     machines = sorted({run["machine"]["cpu"] if run["device"] == "cpu" else run["device"] for run in runs})
-    commits = sorted({run["commit"] or "unknown" for run in runs})
     common = "".join(f"`{key}: {value}` and " for key, value in table.set.items())
     text = (
         f"Every row is `{table.base}` with {common}some settings changed; {len(runs)} runs{_together(runs)} "
-        f"on {', '.join(machines) or 'no machine yet'}; commits {', '.join(commits)}. Scores are those of "
-        "the epoch with the best dev LAS; of several seeds the mean, and in brackets the lowest and the "
-        "highest. Minutes are of training and of looking at dev."
+        f"on {', '.join(machines) or 'no machine yet'}. Scores are those of the epoch with the best dev LAS; "
+        "of several seeds the mean, and in brackets the lowest and the highest. Minutes are of training and "
+        "of looking at dev."
     )
     missing = [
         name for name in table.rows if len(rows.get(name, [])) < (table.rows[name].seeds or table.seeds)
@@ -86,6 +87,7 @@ def _table(table: TableConfig, rows: Rows) -> Table:
     if table.target is not None:
         target = table.target
         columns[f"to dev LAS {target:g}"] = lambda own: _time_to(own, target)
+    columns["commit"] = lambda own: ", ".join(dict.fromkeys(_commit(run) for run in own))
     lines = [[name, *(cell(own) for cell in columns.values())] for name, own in rows.items()]
     return Table(["", *columns], lines)
 
@@ -107,6 +109,10 @@ def _crossing_found(runs: Sequence[Row]) -> str:
     """Of the non-projective arcs of test those that have the right head."""
     every = max((run["test"]["crossing_arcs"] for run in runs if run["test"]), default=0)
     return f"{_score(runs, 'test', 'crossing_recall', '{:.0f}')} % of {every}" if every else ""
+
+
+def _commit(run: Row) -> str:
+    return (run["commit"] or "unknown")[:COMMIT_DIGITS]
 
 
 def _difference(runs: Sequence[Row], base: Sequence[Row]) -> str:
@@ -143,11 +149,10 @@ def _over_setting(plot: PlotSettings, rows: Rows) -> str:
         lines.setdefault(line, {}).setdefault(x, []).append(run["test"]["las"])
     for number, (line, points) in enumerate(lines.items()):
         places = sorted(points)
-        means = [sum(points[x]) / len(points[x]) for x in places]
-        below = [mean - min(points[x]) for mean, x in zip(means, places, strict=True)]
-        above = [max(points[x]) - mean for mean, x in zip(means, places, strict=True)]
+        scores = [points[x] for x in places]
         name = f"{plot.lines.rsplit('.', 1)[-1]} {line}".replace("_", " ")
-        axes.errorbar(places, means, [below, above], label=name, markersize=5, capsize=2, **look_of(number))
+        means = [Estimate(sum(own) / len(own), min(own), max(own)) for own in scores]
+        draw_line(axes, number, name, places, means)
     every = sorted({x for points in lines.values() for x in points})
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_locator(FixedLocator(every))

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The last may come more than once from one terminal: from the shell, and from the system after it."""
 OUTPUTS = (1, 2)
 """Standard output and standard error."""
 
@@ -33,14 +34,16 @@ class StopRequest:
     def _remember(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
             self._leave_terminals()
-        if self.signal is not None:
+            if self.signal is not None:
+                return
+        elif self.signal not in (None, signal.SIGHUP):
             raise KeyboardInterrupt
         self.signal = number
         with suppress(OSError):  # the terminal may be gone
             print("\nstopping when this is saved; once more to stop at once", file=sys.stderr)
 
     def _leave_terminals(self) -> None:
-        """They are closed: to write there, a progress bar say, would be an error, and nothing be saved."""
+        """They are closed: to write there would be an error, and nothing be saved."""
         for output in self._terminals:
             os.dup2(os.open(os.devnull, os.O_WRONLY), output)
 

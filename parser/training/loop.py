@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from dataclasses import dataclass, replace
@@ -24,7 +23,6 @@ from parser.training.checkpoint import Progress, Training, load_checkpoint, save
 from parser.training.epoch import NotANumberError, epoch_metrics, mean_loss, train_epoch
 from parser.training.folder import CHECKPOINT, claimed, refuse_other_config, write_config
 from parser.training.interruption import StoppedError, StopRequest, stop_request
-from parser.training.prepared import hash_of
 from parser.training.record import Record
 from parser.training.schedule import Schedule, peak_learning_rate
 
@@ -47,7 +45,7 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
     began = time.monotonic()
     model, loaded = data.load(config, device, run.parent / CACHE)
     _tell_of(loaded, config, time.monotonic() - began)
-    training = _fresh(model, config)
+    training = _fresh(model, loaded, config)
     with claimed(run, resume) as moved, stop_request() as request:
         if moved:
             say(f"{run} held a run already: it is now {moved}")
@@ -73,14 +71,12 @@ def _tell_of(loaded: data.TrainingData, config: Config, seconds: float) -> None:
     )
 
 
-def _fresh(model: Model, config: Config) -> Training:
+def _fresh(model: Model, loaded: data.TrainingData, config: Config) -> Training:
     settings = config.training
     optimizer = torch.optim.Adam(_weights(model.network, settings.l2), betas=settings.betas, fused=True)
     schedule = Schedule(optimizer, settings.learning_rate, peak_learning_rate(settings), settings.epochs)
-    treebanks = hash_of([data_path(config.treebank.train), data_path(config.treebank.dev)])
-    vocabulary = hashlib.sha256(model.vocabulary.as_json().encode()).hexdigest()
     totals = torch.zeros(3, device=model.device)
-    progress = Progress(f"{treebanks}-{vocabulary}")
+    progress = Progress(loaded.prepared.digest())
     average = MovingAverage(model.network, settings.average) if settings.average else None
     return Training(model.network, average, optimizer, schedule, totals, progress)
 
@@ -130,17 +126,18 @@ class _Run:
                     self._save(request)
                     saved = time.monotonic()
         except NotANumberError as error:
-            path = self._write_sentences(error.rows)
-            raise ValueError(f"{error}; its sentences are in {path}. {WHAT_MAY_HELP}") from None
+            raise ValueError(f"{error}{self._write_sentences(error.rows)}. {WHAT_MAY_HELP}") from None
 
-    def _write_sentences(self, rows: Tensor) -> Path:
-        """Of a batch; rows: of the training trees."""
+    def _write_sentences(self, rows: Tensor) -> str:
+        """Says where the sentences of a batch are; rows: of the training trees."""
+        if not Path(data_path(self.config.treebank.train)).is_file():
+            return ""  # a pipe has its contents only once
         trees = data.training_trees(self.config)
         path = self.folder / BAD_BATCH
         # The last sentence of a file may have no blank line behind it.
         texts = ("".join(trees[row].lines).rstrip() for row in rows.tolist())
         path.write_text("".join(f"{text}\n\n" for text in texts), encoding="utf-8")
-        return path
+        return f"; its sentences are in {path}"
 
     def _end_epoch(self) -> None:
         progress = self.training.progress

@@ -45,6 +45,15 @@ class Prepared:
     crossing: int
     """Non-projective trees in the training treebank."""
 
+    def digest(self) -> str:
+        """A hash of what is read: all strings, and sentences and trees as they number them."""
+        found = hashlib.sha256(self.vocabulary.as_json().encode())
+        for examples in (self.train, self.dev):
+            for ragged in (examples.tokens.numbers, *examples.tokens.parts.values(), examples.gold):
+                for tensor in (ragged.values, ragged.lengths):
+                    found.update(tensor.numpy().tobytes())
+        return found.hexdigest()
+
 
 def save_prepared(prepared: Prepared, path: Path) -> None:
     """A full disk is told, but is no error."""

@@ -42,6 +42,8 @@ SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(.*\S)")
 Roots = Literal["refuse", "attach-to-first"]
 ARC_PROBABILITY = "ArcProbability"
 ENHANCED_ARC = re.compile(r"[0-9.]+:")
+PROJECTIVE_HEAD = re.compile(r"[0-9]+")
+"""CoNLL-X's in the place of DEPS; PDEPREL stands in the place of MISC then."""
 UNSPECIFIED = "dep"
 """A label of Universal and of Stanford Dependencies."""
 
@@ -128,18 +130,17 @@ def parse_block(block: Block, tree: bool, roots: Roots = "refuse") -> Sentence |
         for (place, row), token in zip(placed_rows, tokens, strict=True)
         if is_word(token)
     ]
-    heads, labels = _one_root(
-        [token["head"] if tree else NO_HEAD for *_, token in words],
-        [columns[LABEL] if tree else "_" for _, columns, _ in words],
-    )
+    heads = [token["head"] if tree else NO_HEAD for *_, token in words]
+    labels = [columns[LABEL] if tree else "_" for _, columns, _ in words]
+    heads, labels = _attached_to_first(heads, labels)
     return Sentence(
         forms=tuple(columns[FORM] for _, columns, _ in words),
         upos=tuple(columns[UPOS] for _, columns, _ in words),
         xpos=tuple(columns[XPOS] for _, columns, _ in words),
         lemmas=tuple(columns[LEMMA] for _, columns, _ in words),
         feats=tuple(columns[FEATS] for _, columns, _ in words),
-        heads=heads,
-        labels=labels,
+        heads=tuple(heads),
+        labels=tuple(labels),
         identifier=block.identifier,
         line=block.line,
         lines=block.lines,
@@ -162,14 +163,16 @@ def _with_cause(fault: Fault, block: Block) -> Fault:
     return fault
 
 
-def _one_root(heads: list[int], labels: list[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Heads and labels, all roots but the first below that: there they can not be called `root`."""
-    roots = [place for place, head in enumerate(heads) if head == 0]
-    for place in roots[1:]:
-        heads[place] = roots[0] + 1
-        if labels[place].lower() == "root":
-            labels[place] = UNSPECIFIED
-    return tuple(heads), tuple(labels)
+def _attached_to_first(heads: Sequence[int], labels: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Heads and labels with all roots but the first below that, where they can not be called `root`."""
+    found = []
+    first = heads.index(0) + 1 if 0 in heads else 0
+    for word, (head, label) in enumerate(zip(heads, labels, strict=True), 1):
+        if head == 0 and word != first:
+            found.append((first, UNSPECIFIED if label.lower() == "root" else label))
+        else:
+            found.append((head, label))
+    return [head for head, _ in found], [label for _, label in found]
 
 
 def parse_rows(rows: Sequence[Row], tree: bool) -> conllu.TokenList:
@@ -220,12 +223,18 @@ def read_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:
 
 
 def with_probabilities(sentence: Sentence, probabilities: Sequence[float]) -> Sentence:
-    """The sentence with `ArcProbability=...` in MISC, in the place of what stood there under that name."""
+    """The sentence with `ArcProbability=...` in MISC, in the place of what stood there under that name.
+
+    Raises ValueError for a sentence of CoNLL-X with PDEPREL in that column.
+    """
     lines = list(sentence.lines)
     for place, probability in zip(sentence.word_lines, probabilities, strict=True):
         content = lines[place].rstrip("\r\n")
         line_end = lines[place][len(content) :]
         columns = content.split("\t")
+        if PROJECTIVE_HEAD.fullmatch(columns[DEPS]):
+            message = "has the PHEAD and PDEPREL of CoNLL-X: there is no column for probabilities"
+            raise ValueError(f"line {sentence.line + place}: sentence {sentence.identifier} {message}")
         others = [
             part
             for part in columns[MISC].split("|")

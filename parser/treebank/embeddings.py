@@ -54,7 +54,8 @@ def _read_text(path: str) -> tuple[list[str], Tensor]:
                 raise ValueError(f"{path}:{line_number}: a number that is not finite")
     if not words:
         raise ValueError(f"{path}: the file holds no word vector")
-    return list(words), torch.tensor(numbers).view(len(words), size)
+    # `torch.tensor` would make an object of every number first.
+    return list(words), torch.frombuffer(numbers, dtype=torch.float32).view(len(words), size)
 
 
 def _word_and_values(line: str, size: int) -> tuple[str, list[str]]:

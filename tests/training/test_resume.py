@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import weakref
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -190,6 +191,27 @@ def test_a_run_whose_terminal_closes_is_saved(config_file, tmp_path):
     assert process.wait(timeout=60) == 128 + signal.SIGHUP
 
 
+@pytest.mark.parametrize(
+    ("before", "last", "at_once"),
+    [
+        (["SIGINT"], "SIGINT", True),
+        (["SIGTERM"], "SIGINT", True),
+        (["SIGHUP", "SIGTERM"], "SIGTERM", True),
+        # One terminal closes, and both the shell and the system say so.
+        (["SIGHUP"], "SIGHUP", False),
+        (["SIGHUP"], "SIGTERM", False),
+        (["SIGTERM"], "SIGHUP", False),
+    ],
+)
+def test_who_asks_twice_is_in_a_hurry_but_for_terminals(before, last, at_once):
+    with stop_request() as request:
+        for name in before:
+            signal.raise_signal(signal.Signals[name])
+        with pytest.raises(KeyboardInterrupt) if at_once else nullcontext():
+            signal.raise_signal(signal.Signals[last])
+        assert request.signal is not None
+
+
 def test_nohup_is_heeded():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -234,6 +256,18 @@ def test_a_loss_that_is_no_number_names_its_batch(config_file, tmp_path, monkeyp
     assert "epoch 1, batch 2: the loss or its gradient is not a finite number" in told
     assert str(run / "bad-batch.conllu") in told
     assert 0 < (run / "bad-batch.conllu").read_text().count("sent_id") <= 4
+
+
+def test_a_treebank_may_be_a_pipe(config_file, tmp_path):
+    """It is read once."""
+    pipe, treebank = tmp_path / "pipe", tmp_path / "tiny.conllu"
+    os.mkfifo(pipe)
+    writer = subprocess.Popen(["cp", str(treebank), str(pipe)])
+    config = read_config(config_file, [f"treebank.train={pipe}", "training.epochs=1"])
+    piped = train(config, tmp_path / "piped", CPU)
+    assert writer.wait(timeout=60) == 0
+    config = read_config(config_file, ["training.epochs=1"])
+    assert train(config, tmp_path / "read", CPU) == piped
 
 
 def test_what_is_written_of_a_bad_batch_is_a_treebank(config_file, tmp_path, monkeypatch):

@@ -115,6 +115,8 @@ def test_probabilities_go_to_misc_once(tmp_path):
 def test_keeps_the_projective_heads_of_conll_x(tmp_path):
     text = "1\ta\ta\tN\tNN\t_\t0\tROOT\t0\tROOT\n\n"
     (sentence,) = read_treebank(write(tmp_path, text))
+    with pytest.raises(ValueError, match="line 1: sentence #1 has the PHEAD and PDEPREL of CoNLL-X"):
+        with_probabilities(sentence, [0.5])
     assert with_tree(sentence, [0], ["dep"]) == "1\ta\ta\tN\tNN\t_\t0\tdep\t0\tROOT\n\n"
 
 
