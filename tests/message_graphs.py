@@ -6,9 +6,9 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
+from checked_nodes import check_all
 from torch import Tensor, nn
 
-from parser.batching.messages.checked import check_all
 from parser.batching.messages.controller import Controller, Entry, Instance
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
 from parser.batching.messages.transforms import Loss, Parameterised, Transform

@@ -22,7 +22,7 @@ from parser.config import Settings, data_path
 from parser.networks.lstm_operations import Grain
 from parser.networks.tagger import RecordedTagger, Tagger, TaggerSizes
 from parser.plugins import Mode, Setup, Work
-from parser.plugins.support.training import ByTorch, Forward, InGraph, Training, cut, missing
+from parser.plugins.support.training import ByTorch, Forward, InGraph, Training, cut, longest_first, missing
 from parser.treebank.tagged_text import TaggedSentence, TaggedWord, TagVocabulary, read_tagged_text
 
 CHECKED = 6
@@ -88,14 +88,14 @@ class BiLSTMTagger:
         """The longest sentences of a batch first, so that those still running are its first ones."""
         shuffled = list(self._sentences)
         random.Random(self._setup.seed).shuffle(shuffled)
-        return [_longest_first(batch) for batch in cut(shuffled, self._setup.batch_size)]
+        return [longest_first(batch) for batch in cut(shuffled, self._setup.batch_size)]
 
     def run(self, batch: Sequence[TaggedSentence]) -> None:
         self._training.step(batch)
 
     def check(self) -> Tensor:
         batches = cut(self._sentences[:CHECKED], self._setup.batch_size)
-        return self._training.loss_and_gradients([_longest_first(batch) for batch in batches])
+        return self._training.loss_and_gradients([longest_first(batch) for batch in batches])
 
     def work(self, batch: Sequence[TaggedSentence]) -> Work:
         return Work(
@@ -154,10 +154,6 @@ def operations(sizes: TaggerSizes, sentence: TaggedSentence) -> float:
     for spelling in sentence.spellings.values():
         products += bilstm(len(spelling), sizes.character_size, sizes.word_size // 2)
     return 2.0 * products
-
-
-def _longest_first(batch: Sequence[TaggedSentence]) -> list[TaggedSentence]:
-    return sorted(batch, key=lambda sentence: -len(sentence.words))
 
 
 PLUGIN = BiLSTMTagger

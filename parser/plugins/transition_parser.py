@@ -28,7 +28,7 @@ from parser.networks.feature_parser import (
 )
 from parser.networks.lstm_operations import Grain
 from parser.plugins import Mode, Setup, Work
-from parser.plugins.support.training import ByTorch, Forward, Training, cut, missing
+from parser.plugins.support.training import ByTorch, Forward, Training, cut, longest_first, missing
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import Sentence
@@ -77,14 +77,14 @@ class TransitionParser:
         """The longest sentences of a batch first, so that those still running are its first ones."""
         shuffled = list(self._sentences)
         random.Random(self._setup.seed).shuffle(shuffled)
-        return [_longest_first(batch) for batch in cut(shuffled, self._setup.batch_size)]
+        return [longest_first(batch) for batch in cut(shuffled, self._setup.batch_size)]
 
     def run(self, batch: Sequence[FeatureSentence]) -> None:
         self._training.step(batch)
 
     def check(self) -> Tensor:
         batches = cut(self._sentences[:CHECKED], self._setup.batch_size)
-        return self._training.loss_and_gradients([_longest_first(batch) for batch in batches])
+        return self._training.loss_and_gradients([longest_first(batch) for batch in batches])
 
     def work(self, batch: Sequence[FeatureSentence]) -> Work:
         return Work(
@@ -153,10 +153,6 @@ def operations(sizes: FeatureParserSizes, words: int) -> float:
     products = bilstm(sizes.word_size + sizes.tag_size) + (sizes.layers - 1) * bilstm(2 * sizes.hidden_size)
     products += 2 * words * sizes.middle_size * (FEATURES * 2 * sizes.hidden_size + 4 + 2 * sizes.labels)
     return 2.0 * products
-
-
-def _longest_first(batch: Sequence[FeatureSentence]) -> list[FeatureSentence]:
-    return sorted(batch, key=lambda sentence: -len(sentence.words))
 
 
 PLUGIN = TransitionParser

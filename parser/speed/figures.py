@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from parser.plugins import PHASES
-from parser.speed.findings import Comparison, Gains, gains_of_parts, parallel_shares, speed_ups
+from parser.speed.findings import Comparison, Gains, gains_of_parts, marked, parallel_shares, speed_ups
 from parser.speed.rows import Row
 from parser.speed.statistics import Estimate
 
@@ -92,7 +92,7 @@ def _draw_speed_up(axes: Axes, comparison: Comparison) -> bool:
     for number, (method, rows) in enumerate(comparison.by_method().items()):
         curve = speed_ups(rows)
         if shares := parallel_shares(rows):  # there are two sizes at least
-            label = f"{method}: {100 * shares[0].value:.1f} % parallel"
+            label = f"{method}: " + marked(f"{100 * shares[0].value:.1f} % parallel", rows)
             draw_line(axes, number, label, list(curve), list(curve.values()))
             sizes |= curve.keys()
     if not sizes:

@@ -67,6 +67,11 @@ def ratio(first: Row, second: Row) -> Estimate:
     return ratio_of(turn_speeds(first), turn_speeds(second), first["sitting"] == second["sitting"])
 
 
+def marked(text: str, rows: Sequence[Row]) -> str:
+    """What is said of some rows, in brackets if they were not measured in turns."""
+    return text if len({row["sitting"] for row in rows}) == 1 else f"({text})"
+
+
 def speed_ups(rows: Sequence[Row]) -> dict[int, Estimate]:
     """Of one method, over its own batches of 1, for each batch size; empty if those are missing."""
     if not rows or rows[0]["batch_size"] != 1:

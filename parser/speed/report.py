@@ -11,7 +11,16 @@ from parser.plugins import PHASES
 from parser.speed.asynchrony import asynchrony_parts
 from parser.speed.document import PLOTS, Heading, Part, Picture, Table, as_html, as_markdown
 from parser.speed.figures import figures
-from parser.speed.findings import STEP, Comparison, comparisons, gains_of_parts, parallel_shares, ratio
+from parser.speed.findings import (
+    PAPER_SIZE,
+    STEP,
+    Comparison,
+    comparisons,
+    gains_of_parts,
+    marked,
+    parallel_shares,
+    ratio,
+)
 from parser.speed.learning_report import learning_parts
 from parser.speed.rows import OK, Row
 from parser.speed.run import CONFIG
@@ -44,8 +53,10 @@ LEGEND = (
     "of the LSTMs' rows that nobody reads; blank where it is not counted, as in slots. Calls: operators "
     "in a step; blank where other threads make them. Memory: the most that the process held while it was "
     "measured, data and program included. First run: the check against no batching, with what is compiled "
-    "or captured only once. A speed-up in "
-    "brackets is over cells that were not measured in turns with these."
+    "or captured only once. What is in brackets, speed-ups, ratios, parallel shares, compares cells that "
+    "were not measured in turns: the machine may have changed between them. A cell ends when its interval "
+    "is tight, so that intervals are a little narrower than 95 %. Messages do not tell their updates from "
+    "the rest: their MFU includes them."
 )
 
 
@@ -153,8 +164,7 @@ def _gain(row: Row, smallest: Row) -> str:
     """The speed-up over the method's batches of 1."""
     if smallest["batch_size"] != 1:
         return ""
-    gain = f"{ratio(row, smallest).value:.2f}"
-    return gain if row["sitting"] == smallest["sitting"] else f"({gain})"
+    return marked(f"{ratio(row, smallest).value:.2f}", [row, smallest])
 
 
 def _against_each_other(comparison: Comparison) -> Table:
@@ -164,10 +174,8 @@ def _against_each_other(comparison: Comparison) -> Table:
     lines = []
     for second, first in combinations(methods, 2):
         cells = [{row["batch_size"]: row for row in methods[method]} for method in (first, second)]
-        ratios = [
-            str(ratio(cells[0][size], cells[1][size])) if size in cells[0].keys() & cells[1].keys() else ""
-            for size in sizes
-        ]
+        pairs = [[own[size] for own in cells if size in own] for size in sizes]
+        ratios = [marked(str(ratio(*pair)), pair) if len(pair) == 2 else "" for pair in pairs]
         if any(ratios):
             lines.append([f"{first} / {second}", *ratios])
     return Table(("sentences/s, at batch", *map(str, sizes)), lines)
@@ -225,8 +233,10 @@ def _shares(comparison: Comparison) -> Table:
         if shares := parallel_shares(rows):
             fitted, at_paper_size = shares
             interval = f"{100 * fitted.low:.2f} to {100 * fitted.high:.2f} %"
-            paper = "" if at_paper_size is None else f"{100 * at_paper_size:.2f} %"
-            lines.append([method, f"{100 * fitted.value:.2f} %", interval, paper])
+            at_64 = [row for row in rows if row["batch_size"] in (1, PAPER_SIZE)]
+            paper = "" if at_paper_size is None else marked(f"{100 * at_paper_size:.2f} %", at_64)
+            fit = [marked(text, rows) for text in (f"{100 * fitted.value:.2f} %", interval)]
+            lines.append([method, *fit, paper])
     return Table(
         ("method", "parallel share (Amdahl), all sizes", "95 % interval", "from 64 over 1 alone"), lines
     )

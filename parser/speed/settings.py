@@ -59,7 +59,7 @@ class SpeedConfig(Settings):
     seconds: Seconds = 20.0
     """A cell is measured for so long, its warming up not counted, unless its interval is tight before."""
     precision: float = Field(0.02, gt=0)
-    """The interval is tight when its ends are so near to the median, as a share of it."""
+    """The interval is tight when half its width is such a share of the median."""
     turn: Seconds = 1.0
     """About so long each cell is measured before it is the next one's turn."""
     warmup: Seconds = 2.0

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from checked_nodes import check_all
 
-from parser.batching.messages.checked import check_all
 from parser.batching.messages.graph import MessageGraph
 from parser.batching.messages.threads import run
 from parser.batching.messages.transforms import Updates

@@ -2,7 +2,7 @@ from parser.speed.asynchrony import asynchrony_parts
 from parser.speed.document import Heading, Picture, Table
 
 
-def row(method, speed, experiment="lists", status="ok", threads=1, update_after=1):
+def row(method, speed, experiment="lists", status="ok", threads=1, update_after=1, sitting="one"):
     return {
         "status": status,
         "plugin": "reading",
@@ -13,6 +13,10 @@ def row(method, speed, experiment="lists", status="ok", threads=1, update_after=
         "settings": {"update_after": update_after, "size": 3},
         "sentences_per_second": speed,
         "interval": [speed - 1, speed + 1],
+        "sitting": sitting,
+        "turns": [1, 1],
+        "sentences": [8, 8],
+        "seconds": [8 / speed, 8 / speed],
     }
 
 
@@ -39,7 +43,7 @@ def test_speeds_are_beside_each_other_by_what_is_on_its_way():
         "largest over 1",
     )
     assert table.rows == [
-        ["lists at 8", "40.0", "", "100.0", "2.50"],
+        ["lists at 8", "40.0", "", "100.0", "2.50 [2.50, 2.50]"],
         ["lists, dense at 8", "", "20.0", "", ""],
         ["replicas at 8", "", "", "120.0", ""],
     ]
@@ -49,13 +53,13 @@ def test_speeds_are_beside_each_other_by_how_often_is_updated():
     rows = [
         row("active-4", 40.0, threads=2),
         row("active-16", 30.0, threads=2),
-        row("active-4", 60.0, experiment="seldom", threads=2, update_after=8),
+        row("active-4", 60.0, experiment="seldom", threads=2, update_after=8, sitting="two"),
     ]
     *_, heading, picture, table = asynchrony_parts(rows)
     assert heading == Heading(2, "reading, update frequency")
     assert picture.name == "reading-update-frequency"
     assert table.columns == ("examples/s", "update after 1", "update after 8", "largest over 1")
-    assert table.rows == [["lists, active-4 at 8, 2 workers", "40.0", "60.0", "1.50"]]
+    assert table.rows == [["lists, active-4 at 8, 2 workers", "40.0", "60.0", "(1.50 [1.50, 1.50])"]]
 
 
 def test_where_there_are_no_messages_there_is_nothing():

@@ -20,7 +20,10 @@ CELL = Cell("toy", "toy", "train", "cpu", 1, "good", 8, 1, "{}")
 @pytest.mark.parametrize(
     ("results", "expected", "difference"),
     [
-        ([1.0, 100.0], [1.0, 100.01], None),  # rounding is a share of the largest
+        ([1.0, 100.0], [1.0, 100.01], None),  # rounding is a share of each
+        ([1.01, 100.0], [1.0, 100.0], "result 0 is 1.01, but 1 without batching"),
+        ([1e-6, 100.0], [0.0, 100.0], None),  # beside the largest that is nothing
+        ([1e-5, 100.0], [0.0, 100.0], "result 0 is 1e-05, but 0 without batching"),
         ([1.0, 100.0], [1.0, 100.1], "result 1 is 100, but 100.1 without batching"),
         ([1.0], [1.0, 2.0], "1 results, but 2"),
         (None, [1.0], "0 results, but 1"),

@@ -7,16 +7,20 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+WEIGHTS_SEED = 1
+
 
 def fingerprints(parameters: Iterable[Tensor]) -> Tensor:
     """[2 * parameters] Norms of the positive and of the negative part of each gradient, elements weighted.
 
-    So that a wrong sign shows, or wrong places. No gradient counts as zero.
+    So that wrong signs show, or wrong places: the weights are numbers drawn once, so that rows that are all
+    one place off have another norm. No gradient counts as zero.
     """
     found = [torch.zeros(0)]
     for parameter in parameters:
         gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
         flat = (gradient.to_dense() if gradient.is_sparse else gradient).flatten()
-        flat = flat * torch.linspace(0.5, 1.5, len(flat), dtype=flat.dtype, device=flat.device)
+        drawn = torch.rand(len(flat), generator=torch.Generator().manual_seed(WEIGHTS_SEED))
+        flat = flat * (0.5 + drawn).to(flat)
         found.append(torch.stack([flat.clamp(min=0).norm(), flat.clamp(max=0).norm()]).cpu())
     return torch.cat(found)

@@ -31,6 +31,11 @@ def cut(examples: Sequence[Any], size: int) -> list[list[Any]]:
     return [list(examples[start : start + size]) for start in range(0, len(examples), size)]
 
 
+def longest_first(batch: Sequence[Any]) -> list[Any]:
+    """batch: of what has `words`."""
+    return sorted(batch, key=lambda sentence: -len(sentence.words))
+
+
 MOST_NODES = 200_000
 """Patterns of more are forgotten and found anew: these take some 50 MB."""
 

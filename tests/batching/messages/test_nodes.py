@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from checked_nodes import Checked
 from torch import Tensor, nn
 
-from parser.batching.messages.checked import Checked
 from parser.batching.messages.grouping import Concatenate, Group, Split, Ungroup
 from parser.batching.messages.message import Message, Send, State
 from parser.batching.messages.routing import Broadcast, ChangeState, Condition, FlatMap, Join, Nowhere

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from checked_nodes import check_all
 from message_graphs import SGD, examples, instances, layers_in_a_row, two_layers
 from torch import Tensor, nn
 
-from parser.batching.messages.checked import check_all
 from parser.batching.messages.controller import Controller, Entry, Instance, Report
 from parser.batching.messages.graph import CONTROLLER, MessageGraph, Port
 from parser.batching.messages.message import Message, State
