@@ -34,12 +34,18 @@ def choose_device(name: str) -> torch.device:
 
 
 def tune_process() -> None:
-    """Let this process keep memory and kernels that it will need again. Call it before there are tensors.
+    """Let this process keep memory and kernels that it will need again, and take denormal numbers for zero.
+
+    Call it before there are tensors.
 
     glibc gives large blocks back to the system at once and gets new ones page by page, zeroed: 60,000 page
     faults in a training step of 256 sentences, a quarter of its time. oneDNN keeps 1,024 kernels, one for
     each shape; an epoch has several thousand, and building them anew took a seventh of it.
+
+    With numbers next to 0 a CPU is many times slower. L2 takes the weights of units that have died there:
+    after 17 epochs of one parser a step took 1.5 times as long. Errors over hundreds of frames vanish there.
     """
+    torch.set_flush_denormal(True)
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "4096")
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -25,8 +26,11 @@ def device() -> torch.device:
 
 
 @pytest.fixture(autouse=True)
-def _seeded() -> None:
+def _seeded() -> Iterator[None]:
+    """What commands change of the process does not pass from test to test, either."""
     torch.manual_seed(1)
+    yield
+    torch.set_flush_denormal(False)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import sys
 from importlib.metadata import version
 
 import pytest
+import torch
 
 from parser.cli import main
 
@@ -16,6 +17,13 @@ def run(config_file, tmp_path):
     """The folder of a finished run."""
     assert main(["train", str(config_file), "--run", str(tmp_path / "run")]) == 0
     return tmp_path / "run"
+
+
+def test_commands_take_numbers_next_to_0_for_0():
+    smallest = torch.tensor([torch.finfo(torch.float32).smallest_normal])
+    assert smallest / 2 > 0
+    assert main(["plugins"]) == 0
+    assert smallest / 2 == 0
 
 
 def test_train_evaluate_and_parse(config_file, tmp_path, capsys):

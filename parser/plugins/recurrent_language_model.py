@@ -120,8 +120,6 @@ class RecurrentLanguageModel:
         return next(filter(None, (missing(data_path(path)) for path in settings.data)), None)
 
     def prepare(self, setup: Setup) -> None:
-        # Errors vanish over hundreds of frames, and with numbers next to 0 a CPU is many times slower.
-        torch.set_flush_denormal(True)
         self._setup, settings = setup, setup.settings
         words = (
             read_words([data_path(path) for path in settings.data])
