@@ -15,8 +15,10 @@ hypothesis.settings.register_profile("shared machine", deadline=None, max_exampl
 hypothesis.settings.load_profile("shared machine")
 # Tensors here are small, and on a busy machine two threads that wait for each other are far slower than one.
 torch.set_num_threads(1)
-# A shell starts what runs in its background without Ctrl-C; the tests are to run there, too.
+# What a shell starts in its background ignores Ctrl-C, and what `nohup` starts ignores closed terminals; the
+# tests are to run there, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture

@@ -187,8 +187,11 @@ def test_a_run_whose_terminal_closes_is_saved(config_file, tmp_path):
         printed += os.read(ours, 1 << 16)
     os.close(ours)
     process.send_signal(signal.SIGHUP)
-    # Not -SIGHUP: it ended by itself, after it had saved.
-    assert process.wait(timeout=60) == 128 + signal.SIGHUP
+    try:
+        # Not -SIGHUP: it ended by itself, after it had saved.
+        assert process.wait(timeout=60) == 128 + signal.SIGHUP
+    finally:
+        process.kill()
 
 
 @pytest.mark.parametrize(
