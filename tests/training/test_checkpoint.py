@@ -15,8 +15,8 @@ def read(path):
 def test_what_is_loaded_is_saved_again(config_file, tmp_path, device):
     config = read_config(config_file, ["training.epochs=3", "parser.network.dropout=0.2"])
     loop.train(config, tmp_path / "run", device)
-    model, _ = data.load(config, device)
-    training = loop._fresh(model, config)
+    model, loaded = data.load(config, device)
+    training = loop._fresh(model, loaded, config)
     path = tmp_path / "run" / "checkpoint.safetensors"
     load_checkpoint(path, training)
     assert (training.progress.epoch, training.progress.finished) == (4, True)
