@@ -28,7 +28,4 @@ def in_pieces(compute: Callable[[Sequence[Tensor]], Result], rows: Tensor, lengt
                 message = f"the device has too little memory for a sentence of {words:,} words"
                 raise ValueError(message) from None
         pieces = min(2 * pieces, len(rows))
-        say(
-            f"out of memory: a batch of {len(rows)} sentences is computed in {pieces} pieces; a lower "
-            "training.most_words saves the attempts"
-        )
+        say(f"out of memory: a batch of {len(rows)} sentences is computed in {pieces} pieces")

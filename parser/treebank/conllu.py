@@ -132,7 +132,8 @@ def parse_block(block: Block, tree: bool, roots: Roots = "refuse") -> Sentence |
     ]
     heads = [token["head"] if tree else NO_HEAD for *_, token in words]
     labels = [columns[LABEL] if tree else "_" for _, columns, _ in words]
-    heads, labels = _attached_to_first(heads, labels)
+    if heads.count(0) > 1:
+        heads, labels = _attached_to_first(heads, labels)
     return Sentence(
         forms=tuple(columns[FORM] for _, columns, _ in words),
         upos=tuple(columns[UPOS] for _, columns, _ in words),
@@ -166,7 +167,7 @@ def _with_cause(fault: Fault, block: Block) -> Fault:
 def _attached_to_first(heads: Sequence[int], labels: Sequence[str]) -> tuple[list[int], list[str]]:
     """Heads and labels with all roots but the first below that, where they can not be called `root`."""
     found = []
-    first = heads.index(0) + 1 if 0 in heads else 0
+    first = heads.index(0) + 1
     for word, (head, label) in enumerate(zip(heads, labels, strict=True), 1):
         if head == 0 and word != first:
             found.append((first, UNSPECIFIED if label.lower() == "root" else label))
