@@ -4,10 +4,11 @@ import os
 
 import pytest
 import torch
+from safetensors.torch import load
 
 from parser.config_file import read_config
-from parser.training import data
-from parser.training.prepared import _parts, hash_of
+from parser.training import data, prepared
+from parser.training.prepared import _parts, hash_of, load_prepared
 
 CPU = torch.device("cpu")
 VECTORS = "dogs 1 2\ncats 3 4\n"
@@ -89,6 +90,24 @@ def test_a_cache_that_can_not_be_written_is_no_error(config_file, tmp_path, caps
     (tmp_path / "cache").write_text("in the way")
     data.load(read_config(config_file), CPU, tmp_path / "cache")
     assert "the next start will read the treebanks again" in capsys.readouterr().out
+
+
+def test_the_parts_of_columns_come_back_in_any_order(config_file, tmp_path, monkeypatch):
+    """As from safetensors; what a run goes on with is known by its digest."""
+    changes = ["parser.network.tag_sizes={feats: 4}", "parser.network.characters={size: 4, filters: 4}"]
+    config = read_config(config_file, changes)
+    first = data.load(config, CPU, tmp_path / "cache")[1].prepared
+    assert len(first.train.tokens.parts) == 2
+    [path] = (tmp_path / "cache").iterdir()
+    digests = {first.digest()}
+    for backwards in (False, True):
+
+        def load_in_order(content, backwards=backwards):
+            return dict(sorted(load(content).items(), reverse=backwards))
+
+        monkeypatch.setattr(prepared, "load", load_in_order)
+        digests.add(load_prepared(config, path).digest())
+    assert len(digests) == 1
 
 
 def test_a_hash_tells_files_apart(tmp_path):
