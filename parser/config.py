@@ -9,10 +9,17 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Average = Annotated[float, Field(ge=0, lt=1)]
+Size = Annotated[int, Field(gt=0, le=65_536)]
+"""Of a vector or a layer."""
+Layers = Annotated[int, Field(gt=0, le=100)]
+Count = Annotated[int, Field(gt=0, le=1_000_000_000)]
+Threads = Annotated[int, Field(gt=0, le=1024)]
 
 
 class Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
 
 
 class TreebankSettings(Settings):
@@ -30,17 +37,17 @@ class TreebankSettings(Settings):
     (Nivre & Nilsson 2005), or left out."""
 
 
-Size = Annotated[int, Field(gt=0)]
+Width = Annotated[int, Field(gt=0, le=100)]
 
 
 class CharacterSettings(Settings):
     """A convolution over the characters of a form."""
 
-    size: int = Field(32, gt=0)
+    size: Size = 32
     """Of a character's embedding."""
-    filters: int = Field(50, gt=0)
+    filters: Size = 50
     """For each width; the vector of a form has so many numbers for each."""
-    widths: tuple[Size, ...] = Field((2, 3, 4), strict=False, min_length=1)
+    widths: tuple[Width, ...] = Field((2, 3, 4), strict=False, min_length=1, max_length=20)
     """Of the filters, in characters."""
     dropout: float = Field(0.0, ge=0, lt=1)
     """On the characters' embeddings."""
@@ -49,15 +56,15 @@ class CharacterSettings(Settings):
 class SentenceSettings(Settings):
     """A bidirectional LSTM over the sentence, before stack and buffer (Kiperwasser & Goldberg 2016)."""
 
-    hidden_size: int = Field(200, gt=0)
+    hidden_size: Size = 200
     """Each way."""
-    layers: int = Field(2, gt=0, le=100)
+    layers: Layers = 2
 
 
 class NetworkSettings(Settings):
     """The defaults are those of Ding & Koehn 2019, section 5."""
 
-    word_size: int = Field(32, gt=0)
+    word_size: Size = 32
     """Of the trained embedding of a word form."""
     fold_case: bool = False
     """Whether forms that differ in case alone share it; characters and pretrained vectors see the case."""
@@ -74,7 +81,7 @@ class NetworkSettings(Settings):
     learns_tags: tuple[Literal["upos", "xpos"], ...] = Field((), strict=False)
     """Columns that the parser does not read, but learns to tell from the words' vectors while it learns to
     parse (as Zhang & Weiss 2016 and others have it); to parse it needs no tags then."""
-    token_size: int = Field(60, gt=0)
+    token_size: Size = 60
     """Of the vector that stands for a word, its parts joined."""
     sentence: SentenceSettings | None = None
     """Whether the words' vectors are read by a bidirectional LSTM first."""
@@ -83,11 +90,11 @@ class NetworkSettings(Settings):
     shows_words: bool = False
     """Whether the scores see the vectors of the two words on top of the stack and of the buffer's front
     themselves, as in Kiperwasser & Goldberg 2016, and not only the LSTMs over these."""
-    hidden_size: int = Field(200, gt=0)
+    hidden_size: Size = 200
     """Of the LSTMs of stack, buffer and history, and of the layer that joins them."""
-    layers: int = Field(2, gt=0, le=100)
+    layers: Layers = 2
     """Of each LSTM."""
-    action_size: int = Field(48, gt=0)
+    action_size: Size = 48
     """Of the embedding of a transition in the history."""
     dropout: float = Field(0.0, ge=0, lt=1)
     """On word vectors, between the layers of the LSTMs and on what the scores are computed from."""
@@ -104,19 +111,22 @@ class ParserSettings(Settings):
     network: NetworkSettings = NetworkSettings()
 
 
+Rate = Annotated[float, Field(gt=0)]
+
+
 class LearningRateSettings(Settings):
-    start: float = Field(5e-4, gt=0)
+    start: Rate = 5e-4
     """At the first step."""
-    peak: float | Literal["paper"] = "paper"
+    peak: Rate | Literal["paper"] = "paper"
     """After warming up; the paper's is min(start x batch size, 0.02)."""
-    warmup_epochs: int = Field(5, ge=0)
+    warmup_epochs: int = Field(5, ge=0, le=1_000_000_000)
     """It grows linearly over so many epochs."""
     then: Literal["plateau", "linear"] = "plateau"
     """After that it is lowered where the dev loss stops sinking, as the next three say, or falls linearly, to
     nothing at the end of the last epoch."""
     factor: float = Field(0.5, gt=0, lt=1)
     """It is multiplied by this after more than `patience` epochs without a better dev loss."""
-    patience: int = Field(0, ge=0)
+    patience: int = Field(0, ge=0, le=1_000_000_000)
     smallest: float = Field(1e-5, ge=0)
     """It is not lowered below, unless it falls linearly."""
 
@@ -125,7 +135,7 @@ class ExplorationSettings(Settings):
     """Training goes where the parser itself would go, and learns what is right there (Ballesteros et al.
     2016)."""
 
-    from_epoch: int = Field(2, gt=0)
+    from_epoch: Count = 2
     """Before that it goes where the gold trees are built."""
     probability: float = Field(0.5, gt=0, le=1)
     """Of a batch to go where the parser does; the others go where the gold trees are built."""
@@ -135,13 +145,13 @@ class ExplorationSettings(Settings):
 
 
 class TrainingSettings(Settings):
-    seed: int = 1
+    seed: int = Field(1, ge=-(2**63), lt=2**63)
     """Of the weights, the shuffling, the dropout. The same seed gives the same model on the same machine."""
-    epochs: int = Field(30, gt=0)
-    batch_size: int = Field(64, gt=0)
+    epochs: Count = 30
+    batch_size: Count = 64
     """In sentences or in words, see `batch_unit`."""
     batch_unit: Literal["sentences", "words"] = "sentences"
-    most_words: int = Field(20_000, gt=0)
+    most_words: Count = 20_000
     """A batch that has more, padding included, is cut, so that memory is bounded; a longer sentence is a
     batch of its own."""
     learning_rate: LearningRateSettings = LearningRateSettings()
@@ -149,8 +159,8 @@ class TrainingSettings(Settings):
     """Adam's averages of the gradient and of its square."""
     l2: float = Field(1e-6, ge=0)
     """Added to the gradients, times the weights; not for pretrained vectors."""
-    clip: float = Field(5.0, gt=0)
-    """Largest norm of the gradients."""
+    clip: float = Field(5.0, gt=0, allow_inf_nan=True)
+    """Largest norm of the gradients; .inf for any."""
     average: float | None = Field(None, gt=0, lt=1)
     """The model is the moving average of the weights, of which each step keeps so much, as 0.999."""
     unknown_probability: float = Field(0.5, ge=0, le=1)
@@ -165,7 +175,7 @@ class TrainingSettings(Settings):
     """How often a feature of FEATS is."""
     exploration: ExplorationSettings | None = None
     """Whether it explores; not with arc-standard, of which no dynamic oracle is known."""
-    stop_after: int | None = Field(None, gt=0)
+    stop_after: Count | None = None
     """End when so many epochs have brought no better dev LAS."""
 
 
@@ -175,7 +185,7 @@ class Config(Settings):
     training: TrainingSettings = TrainingSettings()
     device: str = "auto"
     """cpu, cuda, cuda:1, ...; auto takes CUDA where there is one."""
-    threads: int = Field(1, gt=0)
+    threads: Threads = 1
     """CPU threads. The products are small: a second thread brings a third at best, and on a machine that is
     busy with other things the two wait for each other most of the time."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
@@ -12,7 +11,9 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from parser.bounded_yaml import BoundedLoader, load, read_text
 from parser.config import Config
+from parser.quoting import quoted, shortened
 
 KeyPath = tuple[str, ...]
 AnyConfig = TypeVar("AnyConfig", bound=BaseModel)
@@ -20,15 +21,6 @@ AnyConfig = TypeVar("AnyConfig", bound=BaseModel)
 
 class ConfigError(ValueError):
     """A config that can not be used; says where and why."""
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML 1.1, but 1e-3 is a number, as everybody expects."""
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+"), list("-+0123456789")
-)
 
 
 def read_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -83,22 +75,38 @@ class ConfigFile:
 def _read(path: Path) -> tuple[dict[str, Any], dict[KeyPath, str]]:
     """What a file says, and where. Raises ConfigError."""
     try:
-        text = path.read_text(encoding="utf-8")
-        node = yaml.compose(text, Loader=_Loader)
-        content = yaml.load(text, Loader=_Loader)
+        loader = BoundedLoader(_text(path))
+        node = loader.get_single_node()
+        if not isinstance(node, yaml.MappingNode):
+            raise ConfigError(f"{path}:1: a config has keys and values, as in configs/")
+        places = _places(node, path)  # before the values are made, which changes the nodes
+        return loader.construct_document(node), places
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        raise ConfigError(f"{path}:{mark.line + 1 if mark else 1}: not YAML: {error.problem}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        line = mark.line + 1 if mark else 1
+        raise ConfigError(f"{path}:{line}: not YAML: {shortened(str(error.problem))}") from None
+    except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not YAML in UTF-8: {error}") from None
-    if not isinstance(node, yaml.MappingNode):
-        raise ConfigError(f"{path}:1: a config has keys and values, as in configs/")
+
+
+def _text(path: Path) -> str:
+    """Raises ConfigError, FileNotFoundError."""
+    try:
+        return read_text(path)
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not YAML in UTF-8: {error}") from None
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _places(node: yaml.MappingNode, path: Path) -> dict[KeyPath, str]:
+    """Where each key stands. Raises ConfigError for one that is there twice."""
     places: dict[KeyPath, str] = {}
     for key_path, line in _key_lines(node):
         if key_path in places:
             raise ConfigError(f"{path}:{line}: {'.'.join(key_path)} stands here for the second time")
         places[key_path] = f"{path}:{line}"
-    return content, places
+    return places
 
 
 def _key_lines(node: yaml.Node, above: KeyPath = ()) -> Iterator[tuple[KeyPath, int]]:
@@ -122,9 +130,9 @@ def _override(content: dict[str, Any], override: str, places: dict[KeyPath, str]
         if not isinstance(section, dict):
             raise ConfigError(f"--set {override}: {key} is a value, not a section")
     try:
-        section[key_path[-1]] = yaml.load(value, Loader=_Loader)
+        section[key_path[-1]] = load(value)
     except yaml.YAMLError:
-        raise ConfigError(f"--set {override}: {value!r} is not YAML") from None
+        raise ConfigError(f"--set {override}: {quoted(value)} is not YAML") from None
     for depth in range(1, len(key_path)):
         places.setdefault(key_path[:depth], f"--set {override}")
     places[key_path] = f"--set {override}"
@@ -148,7 +156,7 @@ def _message(
     message = f"{place}: {name}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
     if detail["type"] == "missing":
         return message
-    message += f", not {detail['input']!r}"
+    message += f", not {shortened(repr(detail['input']))}"
     if detail["type"] in ("model_type", "dict_type"):
         message += "; write {} for its defaults, or its keys"
     elif isinstance(detail["input"], bool):

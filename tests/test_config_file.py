@@ -1,9 +1,12 @@
+import math
 from pathlib import Path
 
 import pytest
 
 from parser.config import ParserSettings, TrainingSettings, data_path
-from parser.config_file import ConfigError, read_config
+from parser.config_file import ConfigError, read_config, read_settings
+from parser.speed.settings import SpeedConfig
+from parser.tables.settings import TableConfig
 
 GOOD = "treebank:\n  train: a\n  dev: b\n"
 
@@ -60,10 +63,55 @@ BAD = {
 }
 
 
+def laughs(first, more):
+    """Each line of nine aliases stands for nine times as much as the line before it."""
+    return GOOD + first + "".join(more.format(n=n, many=", ".join(9 * [f"*a{n - 1}"])) for n in range(1, 30))
+
+
+BAD |= {
+    "lists that stand for a billion": (laughs("a0: &a0 [1]\n", "a{n}: &a{n} [{many}]\n"), "more than 50,000"),
+    "sections that stand for a billion": (
+        laughs("a0: &a0 {x: 1}\n", "a{n}: &a{n} {{y: [{many}]}}\n"),
+        "more than 50,000",
+    ),
+    "merged sections": (laughs("a0: &a0 {x: 1}\n", "a{n}: &a{n} {{<<: [{many}]}}\n"), "more than 50,000"),
+    "an alias of itself": (GOOD + "parser: &a [*a]\n", ":4: not YAML: an alias within what it stands for"),
+    "sections of themselves": (GOOD + "parser: &a {system: *a}\n", ":4: not YAML: an alias within"),
+    "brackets": (GOOD + "parser: " + 3000 * "[", ":4: not YAML: more than 50 sections and lists"),
+    "a long file": (GOOD + "#" * 300_000, "some.yaml: longer than 262,144 characters"),
+    "a long number": (
+        GOOD + "training: {seed: " + "1" * 5000 + "}",
+        ":4: not YAML: a number of more than 100",
+    ),
+    "a number in sixties": (GOOD + "training: {seed: " + "1:1" * 5000 + "}", "a number of more than 100"),
+    "an impossible date": (GOOD + "device: 2001-99-99\n", ":4: not YAML: month must be in 1..12"),
+    "a long value": (GOOD + "device: [" + "x, " * 5000 + "]", r"not \['x', 'x', .*…$"),
+    "an endless learning rate": (GOOD + "training: {learning_rate: {peak: .inf}}\n", "finite number"),
+    "a learning rate below 0": (GOOD + "training: {learning_rate: {peak: -1.0}}\n", "greater than 0"),
+    "a learning rate that is none": (GOOD + "training: {learning_rate: {start: .nan}}\n", "finite number"),
+    "a large layer": (GOOD + "parser: {network: {hidden_size: 100000000}}\n", "less than or equal to 65536"),
+    "a large seed": (GOOD + f"training: {{seed: {10**30}}}\n", "less than 9223372036854775808"),
+    "many widths": (
+        GOOD + f"parser: {{network: {{characters: {{widths: [{'3, ' * 100}]}}}}}}\n",
+        "at most 20 items",
+    ),
+}
+
+
 @pytest.mark.parametrize(("text", "message"), BAD.values(), ids=BAD.keys())
 def test_says_what_is_wrong_and_where(tmp_path, text, message):
     with pytest.raises(ConfigError, match=message):
         read(tmp_path, text)
+
+
+@pytest.mark.parametrize("override", ["parser=&a [*a]", "parser=" + 3000 * "[", "training.seed=2001-99-99"])
+def test_overrides_that_are_no_values(tmp_path, override):
+    with pytest.raises(ConfigError, match=r"is not YAML"):
+        read(tmp_path, GOOD, [override])
+
+
+def test_gradients_may_have_any_norm(tmp_path):
+    assert read(tmp_path, GOOD, ["training.clip=.inf"]).training.clip == math.inf
 
 
 def test_overrides(tmp_path):
@@ -104,6 +152,11 @@ def test_every_config_that_ships_is_read():
     assert len(paths) >= 3
     for path in paths:
         read_config(path)
+
+
+@pytest.mark.parametrize("path", sorted(Path("configs").glob("*/*.yaml")), ids=str)
+def test_every_config_of_tables_and_speed_is_read(path):
+    read_settings(path, TableConfig if path.parent.name == "tables" else SpeedConfig)
 
 
 @pytest.mark.parametrize(

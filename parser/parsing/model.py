@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from parser import bounded_yaml
 from parser.config import ParserSettings
 from parser.files import replace_file
 from parser.networks.stack_parser import StackParser
+from parser.quoting import shortened
 from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import TransitionSystem
@@ -27,6 +28,7 @@ SETTINGS, VOCABULARY, WEIGHTS, SCORES = "config.yaml", "vocabulary.json", "weigh
 VECTORS = f"tokens.embeddings.{PRETRAINED}.weight"
 FORMAT = 1
 """Of the folder; a program that could not read it gets another number."""
+FAULTS_SHOWN = 10
 BROKEN = (
     SafetensorError,
     ValueError,
@@ -101,14 +103,13 @@ class Model:
 
     @classmethod
     def _read(cls, folder: Path, device: torch.device) -> Model:
-        content = yaml.safe_load((folder / SETTINGS).read_text(encoding="utf-8"))
+        content = bounded_yaml.load(bounded_yaml.read_text(folder / SETTINGS))
         form = content.pop("format", FORMAT)
         if not isinstance(form, int) or form > FORMAT:
             raise ValueError(f"made by a newer program (format {form}, this one reads {FORMAT}): update it")
         settings = _settings(content)
-        vocabulary = Vocabulary.from_json((folder / VOCABULARY).read_text(encoding="utf-8"))
+        vocabulary = _vocabulary(folder / VOCABULARY)
         _refuse_other_columns(settings, vocabulary)
-        _refuse_bad_labels(vocabulary.labels.strings)
         _refuse_other_sizes(settings, vocabulary, folder / WEIGHTS)
         weights = load_file(folder / WEIGHTS)
         for name, weight in weights.items():
@@ -127,12 +128,31 @@ def system_of(settings: ParserSettings) -> TransitionSystem:
 
 
 def _settings(content: Any) -> ParserSettings:
-    """Raises ValueError, which does not repeat what was found: that may be endless."""
+    """Raises ValueError."""
     try:
         return ParserSettings.model_validate(content)
     except ValidationError as error:
-        details = error.errors(include_input=False, include_url=False)
-    raise ValueError("; ".join(f"{'.'.join(map(str, d['loc']))}: {d['msg']}" for d in details))
+        raise ValueError(f"{SETTINGS}: {_faults(error)}") from None
+
+
+def _vocabulary(path: Path) -> Vocabulary:
+    """Raises ValueError."""
+    try:
+        return Vocabulary.from_json(path.read_text(encoding="utf-8"))
+    except ValidationError as error:
+        raise ValueError(f"{VOCABULARY}: {_faults(error)}") from None
+    except ValueError as error:
+        raise ValueError(f"{VOCABULARY}: {error}") from None
+
+
+def _faults(error: ValidationError) -> str:
+    """The first of them, without what was found: that may be endless."""
+    details = error.errors(include_input=False, include_url=False)
+    told = [
+        f"{shortened('.'.join(map(str, d['loc'])))}: {shortened(d['msg'])}" for d in details[:FAULTS_SHOWN]
+    ]
+    more = len(details) - FAULTS_SHOWN
+    return "; ".join([*told, *([f"and {more:,} more"] if more > 0 else [])])
 
 
 def _refuse_other_columns(settings: ParserSettings, vocabulary: Vocabulary) -> None:
@@ -140,20 +160,6 @@ def _refuse_other_columns(settings: ParserSettings, vocabulary: Vocabulary) -> N
     found, wanted = [name for name in vocabulary.columns if name != PRETRAINED], settings.network.columns
     if found != wanted:
         raise ValueError(f"{VOCABULARY}: holds the columns {', '.join(found)}, not {', '.join(wanted)}")
-
-
-def _refuse_bad_labels(labels: Sequence[str]) -> None:
-    """Raises ValueError for labels that would break the file into which they are written."""
-    for label in labels:
-        if not label or "\t" in label or "\n" in label or not _is_unicode(label):
-            raise ValueError(f"{VOCABULARY}: the label {label!r} can not stand in a treebank")
-    if len(set(labels)) < len(labels):
-        raise ValueError(f"{VOCABULARY}: a label is there twice")
-
-
-def _is_unicode(text: str) -> bool:
-    """Whether it can be written: JSON can hold halves of characters."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _refuse_other_sizes(settings: ParserSettings, vocabulary: Vocabulary, weights: Path) -> None:

@@ -6,14 +6,13 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from parser.config import Settings
+from parser.config import Count, Settings, Threads
 from parser.plugins import Mode
 
-Size = Annotated[int, Field(gt=0)]
 Seconds = Annotated[float, Field(gt=0)]
 # Told apart before they are read, so that only what was meant is said to be wrong; "<...>" is not a key.
 Sizes = Annotated[
-    Annotated[list[Size], Tag("<list>")] | Annotated[dict[str, list[Size]], Tag("<by method>")],
+    Annotated[list[Count], Tag("<list>")] | Annotated[dict[str, list[Count]], Tag("<by method>")],
     Discriminator(lambda sizes: "<by method>" if isinstance(sizes, dict) else "<list>"),
 ]
 
@@ -39,10 +38,10 @@ class Learning(Settings):
     plugin: str
     settings: dict[str, Any] = Field({})
     methods: list[str] | None = None
-    batch_size: Size = 1
+    batch_size: Count = 1
     target: float
     """The score, as the plugin has it."""
-    epochs: Size = 20
+    epochs: Count = 20
     """To train for, also beyond the target."""
 
 
@@ -53,9 +52,9 @@ class SpeedConfig(Settings):
     """How long the training of some takes until it is good. Not in turns: one after the other."""
     devices: list[str] = Field(["auto"], min_length=1)
     """cpu, cuda, ...; auto takes CUDA where there is one."""
-    threads: list[Size] = Field([1], min_length=1)
+    threads: list[Threads] = Field([1], min_length=1)
     """Of the CPU, for torch, or as many workers for messages. Learning has the most of these."""
-    seed: int = 1
+    seed: int = Field(1, ge=-(2**63), lt=2**63)
     seconds: Seconds = 20.0
     """A cell is measured for so long, its warming up not counted, unless its interval is tight before."""
     precision: float = Field(0.02, gt=0)
@@ -64,7 +63,7 @@ class SpeedConfig(Settings):
     """About so long each cell is measured before it is the next one's turn."""
     warmup: Seconds = 2.0
     """Each cell runs for so long, and once at least, before it is measured."""
-    together: Size = 16
+    together: Count = 16
     """So many processes wait for their turns at the same time, or as many as a batch size has methods; memory
     limits it."""
     timeout: Seconds = 900.0

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from parser.config import Settings
+from parser.config import Count, Settings
 
-Count = Annotated[int, Field(gt=0)]
+Seeds = Annotated[int, Field(gt=0, le=1000)]
 
 
 class RowSettings(Settings):
@@ -16,7 +16,7 @@ class RowSettings(Settings):
 
     set: dict[str, Any] = Field({})
     """As `--set` of `train` has it: training.batch_size: 8."""
-    seeds: Count | None = None
+    seeds: Seeds | None = None
     """So many runs, with the seeds from 1 on; as many as the table says unless said."""
 
 
@@ -34,7 +34,7 @@ class TableConfig(Settings):
     set: dict[str, Any] = Field({})
     """What is changed for all rows."""
     rows: dict[str, RowSettings] = Field(min_length=1)
-    seeds: Count = 1
+    seeds: Seeds = 1
     together: Count = 2
     """Runs at the same time, each with the threads that its config asks for."""
     baseline: str | None = None

@@ -15,7 +15,7 @@ from parser.training.prepared import Prepared, load_prepared, place_of, save_pre
 from parser.transitions.inventory import Inventory
 from parser.treebank.conllu import read_treebank
 from parser.treebank.embeddings import read_vectors
-from parser.treebank.lifting import lifted, refuse_marks
+from parser.treebank.lifting import lifted
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import Vocabulary
@@ -65,7 +65,6 @@ def training_trees(config: Config) -> list[Sentence]:
 def _prepare(config: Config, dev_sentences: list[Sentence]) -> Prepared:
     path, lifts = config.treebank.train, config.treebank.non_projective == "lift"
     sentences = read_treebank(data_path(path), config.treebank.roots)
-    refuse_marks(sentences, path)
     trees = _projective(sentences, lifts)
     if not trees:
         raise ValueError(f"{path}: no projective tree to learn from")

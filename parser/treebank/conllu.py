@@ -6,14 +6,12 @@ passed. Files are written from the remembered lines, so that nothing is lost tha
 
 from __future__ import annotations
 
-import gzip
 import re
 import sys
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Literal, TextIO
+from functools import cached_property
+from typing import Literal
 
 import conllu
 
@@ -36,9 +34,11 @@ from parser.treebank.faults import (
     undecoded,
 )
 from parser.treebank.sentence import NO_HEAD, Sentence
+from parser.treebank.text_files import UnboundedError, bounded_lines, open_text
 
 BYTE_ORDER_MARK = "\ufeff"
-SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(.*\S)")
+LARGEST_BLOCK = 1 << 26
+"""Bytes of memory for the lines of a sentence: those of one of 50,000 words take a tenth of it."""
 Roots = Literal["refuse", "attach-to-first"]
 ARC_PROBABILITY = "ArcProbability"
 ENHANCED_ARC = re.compile(r"[0-9.]+:")
@@ -46,30 +46,6 @@ PROJECTIVE_HEAD = re.compile(r"[0-9]+")
 """CoNLL-X's in the place of DEPS; PDEPREL stands in the place of MISC then."""
 UNSPECIFIED = "dep"
 """A label of Universal and of Stanford Dependencies."""
-
-
-@contextmanager
-def open_text(path: str) -> Iterator[TextIO]:
-    """Open a file, a `.gz` file or "-", standard input; bytes that are not UTF-8 become surrogates.
-
-    Raises ValueError for a broken `.gz` file.
-    """
-    # newline="\n": lines end at \n alone, and a \r before it is kept for the output.
-    how = {"mode": "rt", "encoding": "utf-8", "errors": "surrogateescape", "newline": "\n"}
-    if path == "-":
-        if sys.stdin is None:
-            raise ValueError("standard input is closed")
-        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")  # type: ignore[union-attr]
-        yield sys.stdin
-    elif path.endswith(".gz"):
-        try:
-            with gzip.open(path, **how) as file:  # type: ignore[call-overload]
-                yield file
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise ValueError(f"{path}: not a whole gzip file: {error}") from None
-    else:
-        with open(path, **how) as file:  # type: ignore[call-overload]
-            yield file
 
 
 @dataclass(frozen=True)
@@ -80,23 +56,32 @@ class Block:
     lines: tuple[str, ...]
     ordinal: int
 
-    @property
+    @cached_property
     def identifier(self) -> str:
         for line in self.lines:
-            if match := SENTENCE_ID.match(line):
-                return match[1]
+            if line.startswith("#"):
+                key, _, value = line[1:].partition("=")
+                if key.strip() == "sent_id" and value.strip():
+                    return value.strip()
         return f"#{self.ordinal}"
 
 
 def blocks(lines: Iterable[str]) -> Iterator[Block]:
-    """Cut a file into sentences. The blocks' lines, joined, are the file."""
+    """Cut a file into sentences. The blocks' lines, joined, are the file.
+
+    Raises UnboundedError at a block larger than `LARGEST_BLOCK`.
+    """
     block: list[str] = []
-    first_line, ordinal, has_content, ended = 1, 1, False, False
+    first_line, ordinal, size, has_content, ended = 1, 1, 0, False, False
     for number, line in enumerate(lines, 1):
         blank = not line.lstrip(BYTE_ORDER_MARK).strip()
         if ended and not blank:
             yield Block(first_line, tuple(block), ordinal)
-            block, first_line, ordinal, ended = [], number, ordinal + 1, False
+            block, first_line, ordinal, size, ended = [], number, ordinal + 1, 0, False
+        size += sys.getsizeof(line)
+        if size > LARGEST_BLOCK:
+            message = f"sentence #{ordinal} takes more than {LARGEST_BLOCK >> 20} MiB: no blank line ends it"
+            raise UnboundedError(first_line, message)
         block.append(line)
         has_content = has_content or not blank
         ended = blank and has_content
@@ -201,12 +186,15 @@ def stream_sentences(path: str, tree: bool = True, roots: Roots = "refuse") -> I
     """
     faults: list[Fault] = []
     with open_text(path) as file:
-        for block in blocks(file):
-            parsed = parse_block(block, tree, roots)
-            if not isinstance(parsed, Sentence):
-                faults.extend(parsed)
-            elif not faults:
-                yield parsed
+        try:
+            for block in blocks(bounded_lines(file)):
+                parsed = parse_block(block, tree, roots)
+                if not isinstance(parsed, Sentence):
+                    faults.extend(parsed)
+                elif not faults:
+                    yield parsed
+        except UnboundedError as error:
+            faults.append(Fault(error.line, "-", f"{error}; nothing is read behind it"))
     if faults:
         raise TreebankError(path, faults)
 

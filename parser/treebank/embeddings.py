@@ -12,12 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from parser.treebank.conllu import open_text
+from parser.quoting import quoted, shortened
 from parser.treebank.faults import undecoded
+from parser.treebank.text_files import UnboundedError, bounded_lines, open_text
 
 BINARY = (".bin", ".bin.gz")
 LONGEST_WORD = 10_000
 """Bytes; what is longer shows that a file is not what it is taken for."""
+LARGEST_SIZE = 100_000
+"""Numbers of a vector; the same."""
+MOST_DIGITS = 12
+"""Of a number in a header."""
 
 
 def read_vectors(path: str) -> tuple[list[str], Tensor]:
@@ -32,41 +37,53 @@ def read_vectors(path: str) -> tuple[list[str], Tensor]:
 def _read_text(path: str) -> tuple[list[str], Tensor]:
     words: dict[str, None] = {}
     numbers = array("f")
-    size = 0
+    size = line_number = 0
     with open_text(path) as file:
-        for line_number, line in enumerate(file, 1):
-            if message := undecoded(line):
-                raise ValueError(f"{path}:{line_number}: {message}")
-            word, values = _word_and_values(line, size)
-            if line_number == 1 and len(values) == 1:
-                continue  # the header of word2vec and fastText: number of words, size
-            size = size or len(values)
-            if len(values) != size or not size:
-                raise ValueError(f"{path}:{line_number}: {len(values)} numbers instead of {size}")
-            if word in words:
-                continue
-            words[word] = None
-            try:
-                numbers.extend(map(float, values))
-            except ValueError as error:
-                raise ValueError(f"{path}:{line_number}: {error}") from None
-            if not all(map(math.isfinite, numbers[-size:])):
-                raise ValueError(f"{path}:{line_number}: a number that is not finite")
+        try:
+            for line_number, line in enumerate(bounded_lines(file), 1):
+                word, values = _word_and_values(line, size)
+                if line_number == 1 and len(values) == 1:
+                    continue  # the header of word2vec and fastText: number of words, size
+                size = size or len(values)
+                if len(values) != size or not size:
+                    raise ValueError(f"{len(values)} numbers instead of {size}")
+                if word not in words:
+                    words[word] = None
+                    numbers.extend(_numbers(values))
+        except UnboundedError as error:
+            raise ValueError(f"{path}:{error.line}: {error}") from None
+        except ValueError as error:
+            raise ValueError(f"{path}:{line_number}: {error}") from None
     if not words:
         raise ValueError(f"{path}: the file holds no word vector")
     # `torch.tensor` would make an object of every number first.
     return list(words), torch.frombuffer(numbers, dtype=torch.float32).view(len(words), size)
 
 
+def _numbers(values: list[str]) -> list[float]:
+    """Raises ValueError if one is no finite number."""
+    try:
+        numbers = list(map(float, values))
+    except ValueError as error:
+        raise ValueError(shortened(str(error))) from None
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError("a number that is not finite")
+    return numbers
+
+
 def _word_and_values(line: str, size: int) -> tuple[str, list[str]]:
     """What a line says; size: how many numbers are expected, 0 if that is not known.
 
-    Some words of GloVe's larger files have blanks, as ". . .". A number is no end of such a word.
+    Some words of GloVe's larger files have blanks, as ". . .". A number is no end of such a word. Raises
+    ValueError for what is not UTF-8.
     """
-    word, *values = line.rstrip().split(" ")
-    while size and len(values) > size and not _is_number(values[0]):
-        word = f"{word} {values.pop(0)}"
-    return word, values
+    if message := undecoded(line):
+        raise ValueError(message)
+    parts = line.rstrip().split(" ")
+    of_word = 1
+    while size and len(parts) - of_word > size and not _is_number(parts[of_word]):
+        of_word += 1
+    return " ".join(parts[:of_word]), parts[of_word:]
 
 
 def _is_number(text: str) -> bool:
@@ -91,7 +108,9 @@ def _read_binary(path: str) -> tuple[list[str], Tensor]:
                     raise ValueError(f"{path}: ends in word {number} of {count}")
                 vector = np.frombuffer(content, "<f4")
                 if not np.isfinite(vector).all():
-                    raise ValueError(f"{path}: word {number}, {word!r}, has a number that is not finite")
+                    raise ValueError(
+                        f"{path}: word {number}, {quoted(word)}, has a number that is not finite"
+                    )
                 if word not in words:
                     words[word] = None
                     vectors.append(vector)
@@ -105,9 +124,14 @@ def _read_binary(path: str) -> tuple[list[str], Tensor]:
 
 def _header(path: str, file: BinaryIO | gzip.GzipFile) -> tuple[int, int]:
     parts = file.readline(LONGEST_WORD).split()
-    if len(parts) != 2 or not all(part.isdigit() for part in parts) or int(parts[1]) == 0:
+    if len(parts) != 2 or not all(part.isdigit() and len(part) <= MOST_DIGITS for part in parts):
         raise ValueError(f"{path}: does not begin with the number of words and the size of their vectors")
-    return int(parts[0]), int(parts[1])
+    count, size = map(int, parts)
+    if not 0 < size <= LARGEST_SIZE:
+        raise ValueError(
+            f"{path}: its header says that a vector has {size:,} numbers; 1 to {LARGEST_SIZE:,} are read"
+        )
+    return count, size
 
 
 def _word(path: str, file: BinaryIO | gzip.GzipFile, number: int) -> str:

@@ -6,9 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from parser.quoting import quoted, shortened
+from parser.treebank.labels import label_fault
+
 COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, LABEL, DEPS, MISC = range(10)
 SHOWN_FAULTS = 50
+SHOWN_WORDS = 10
+"""Of a fault that concerns many."""
 
 WORD_ID = re.compile(r"[1-9][0-9]{0,8}")
 RANGE_ID = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
@@ -40,7 +45,13 @@ class TreebankError(ValueError):
 
 
 def _printable(identifier: str) -> str:
-    return identifier if identifier.isprintable() else repr(identifier)
+    return shortened(identifier) if identifier.isprintable() else quoted(identifier)
+
+
+def _listed(words: Sequence[int]) -> str:
+    """Their numbers, the first of many."""
+    shown = ", ".join(map(str, words[:SHOWN_WORDS]))
+    return shown if len(words) <= SHOWN_WORDS else f"{shown}, … ({len(words):,} words)"
 
 
 @dataclass(frozen=True)
@@ -80,7 +91,7 @@ def row_faults(row: Row, sentence: str) -> Iterator[Fault]:
             yield fault(f"{name} is empty; write _ for nothing")
     identifier = row.columns[ID]
     if not any(pattern.fullmatch(identifier) for pattern in (WORD_ID, RANGE_ID, EMPTY_ID)):
-        yield fault(f"ID {identifier!r} is none of 1, 1-2 or 1.1")
+        yield fault(f"ID {quoted(identifier)} is none of 1, 1-2 or 1.1")
 
 
 def order_faults(rows: Sequence[Row], sentence: str) -> Iterator[Fault]:
@@ -106,34 +117,33 @@ def order_faults(rows: Sequence[Row], sentence: str) -> Iterator[Fault]:
 
 
 def tree_faults(words: Sequence[Row], sentence: str, several_roots: bool) -> Iterator[Fault]:
-    """Whether HEAD and DEPREL make one tree; with one root, unless there may be `several_roots`."""
+    """Whether HEAD and DEPREL of one word or more make one tree; with one root, unless `several_roots`."""
     heads = []
     for row in words:
         head, number = row.columns[HEAD], int(row.columns[ID])
         if not HEAD_NUMBER.fullmatch(head):
-            yield Fault(row.line, sentence, f"HEAD {head!r} is not the number of a word")
+            yield Fault(row.line, sentence, f"HEAD {quoted(head)} is not the number of a word")
         elif int(head) > len(words):
             yield Fault(row.line, sentence, f"HEAD {head} is beyond the last word, {len(words)}")
         elif int(head) == number:
             yield Fault(row.line, sentence, f"word {number} is its own head")
         else:
             heads.append(int(head))
-        if row.columns[LABEL] == "_":
-            yield Fault(row.line, sentence, "DEPREL is missing")
+        if message := label_fault(row.columns[LABEL]):
+            yield Fault(row.line, sentence, message)
     if len(heads) < len(words):
         return
     roots = [number for number, head in enumerate(heads, 1) if head == 0]
     if not roots:
         yield Fault(words[0].line, sentence, "no word has HEAD 0: the tree has no root")
     if len(roots) > 1 and not several_roots:
-        numbers = ", ".join(map(str, roots[:10]))
         message = (
-            f"{len(roots)} words have HEAD 0 ({numbers}): one root is allowed; roots: attach-to-first puts "
-            "the others below the first"
+            f"{len(roots)} words have HEAD 0 ({_listed(roots)}): one root is allowed; roots: attach-to-first "
+            "puts the others below the first"
         )
         yield Fault(words[roots[1] - 1].line, sentence, message)
     for cycle in cycles(heads):
-        message = f"the heads of the words {', '.join(map(str, cycle))} form a cycle"
+        message = f"the heads of the words {_listed(cycle)} form a cycle"
         yield Fault(words[cycle[0] - 1].line, sentence, message)
 
 
@@ -163,6 +173,8 @@ def sentence_faults(
         return faults
     faults.extend(order_faults(rows, sentence))
     words = [row for row in rows if WORD_ID.fullmatch(row.columns[ID])]
+    if not faults and not words:
+        faults.append(Fault(rows[0].line, sentence, "empty nodes without words"))
     if not faults and tree:
         faults.extend(tree_faults(words, sentence, several_roots))
     return faults

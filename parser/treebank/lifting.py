@@ -5,23 +5,12 @@ The head scheme: a lifted word's label names, after the mark, the label of the w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
+from parser.treebank.labels import MARK
 from parser.treebank.projectivity import children_of, crossing
 from parser.treebank.sentence import Sentence
-
-MARK = "↑"
-
-
-def refuse_marks(sentences: Iterable[Sentence], path: str) -> None:
-    """Raises ValueError if labels hold the mark already. path: of their file."""
-    for sentence in sentences:
-        if any(MARK in label for label in sentence.labels):
-            raise ValueError(
-                f"{path}:{sentence.line}: sentence {sentence.identifier}: a label holds {MARK}, which marks "
-                "lifted words here; rename it"
-            )
 
 
 def lifted(sentence: Sentence) -> Sentence:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from itertools import chain
 
 import torch
+from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
+from parser.treebank.labels import lifted_label_fault
 from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import Sentence
 from parser.treebank.tokens import Tokens
@@ -143,13 +145,39 @@ class Vocabulary:
 
     @classmethod
     def from_json(cls, text: str) -> Vocabulary:
-        content = json.loads(text)
+        """Raises ValueError for what is not a vocabulary, or would write trees that can not be read."""
+        content = _Content.model_validate_json(text)
         columns = {
-            name: Lexicon(strings, fold_case=name in content.get("folded", [PRETRAINED]))
-            for name, strings in content["columns"].items()
+            name: Lexicon(strings, fold_case=name in content.folded)
+            for name, strings in content.columns.items()
         }
-        labels = Lexicon(content["labels"])
-        return cls(columns, labels, frozenset(content["root_labels"]), frozenset(content["word_labels"]))
+        labels = Lexicon(content.labels)
+        _refuse_bad_labels(labels)
+        for numbers in (content.root_labels, content.word_labels):
+            if not numbers or not all(0 < number < len(labels) for number in numbers):
+                raise ValueError("root_labels and word_labels must be numbers of labels, from 1 on")
+        return cls(columns, labels, frozenset(content.root_labels), frozenset(content.word_labels))
+
+
+class _Content(BaseModel):
+    """What `Vocabulary.as_json` writes."""
+
+    model_config = ConfigDict(strict=True)
+
+    columns: dict[str, list[str]]
+    folded: list[str] = [PRETRAINED]
+    labels: list[str]
+    root_labels: list[int]
+    word_labels: list[int]
+
+
+def _refuse_bad_labels(labels: Lexicon) -> None:
+    """Raises ValueError for a label that can not stand in a treebank, or stands there twice."""
+    for label in labels.strings:
+        if message := lifted_label_fault(label):
+            raise ValueError(message)
+    if len(set(labels.strings)) < len(labels.strings):
+        raise ValueError("a label is there twice")
 
 
 def _in_parts(column: str, strings: Iterable[str]) -> Iterable[str]:

@@ -3,15 +3,18 @@ import json
 import pytest
 import torch
 import yaml
-from plain import sentence
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from plain import sentence as made_up
 
 from parser.config import NetworkSettings, ParserSettings
 from parser.parsing.model import Model
-from parser.parsing.slots import parse
-from parser.treebank.vocabulary import Vocabulary
+from parser.parsing.slots import parse, parse_stream
+from parser.treebank.conllu import read_treebank, stream_sentences, with_tree
+from parser.treebank.vocabulary import Lexicon, Vocabulary
 
 CPU = torch.device("cpu")
-TRAIN = [sentence((2, 0, 2)), sentence((0, 1))]
+TRAIN = [made_up((2, 0, 2)), made_up((0, 1))]
 
 
 @pytest.mark.parametrize("pretrained", [[], ["word0", "other"]])
@@ -28,7 +31,7 @@ def test_a_saved_model_parses_as_before_without_any_other_file(tmp_path, pretrai
     assert loaded.settings == settings
     for name, weight in model.network.state_dict().items():
         assert torch.equal(loaded.network.state_dict()[name], weight), name
-    sentences = [sentence((0, 1, 1, 2, 3)), sentence((2, 0))]
+    sentences = [made_up((0, 1, 1, 2, 3)), made_up((2, 0))]
     assert parse(loaded, sentences) == parse(model, sentences)
     assert json.loads((tmp_path / "scores.json").read_text())["dev"]["las"] == 12.5
 
@@ -55,9 +58,9 @@ def test_says_when_a_models_files_are_broken(tmp_path, name, content):
         Model.load(tmp_path, CPU)
 
 
-def vocabulary_with(labels):
-    columns = {"form": [], "upos": []}
-    return json.dumps({"columns": columns, "labels": labels, "root_labels": [1], "word_labels": [2]})
+def vocabulary_with(labels, root_labels=(1,), word_labels=(2,)):
+    numbers = {"root_labels": root_labels, "word_labels": word_labels}
+    return json.dumps({"columns": {"form": [], "upos": []}, "labels": labels, **numbers})
 
 
 def saved(folder):
@@ -76,9 +79,9 @@ def test_a_newer_programs_model_is_told(tmp_path):
 
 def test_sizes_that_do_not_fit_are_told_by_name(tmp_path):
     settings, _ = saved(tmp_path)
-    network = {**settings["network"], "hidden_size": 10**6, "layers": 3}
+    network = {**settings["network"], "hidden_size": 60_000, "layers": 3}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({**settings, "network": network}))
-    with pytest.raises(ValueError, match=r"stack\.weight_hh_l2 is missing, not \(4000000, 1000000\)"):
+    with pytest.raises(ValueError, match=r"stack\.weight_hh_l2 is missing, not \(240000, 60000\)"):
         Model.load(tmp_path, CPU)
 
 
@@ -93,6 +96,8 @@ def test_sizes_that_do_not_fit_are_told_by_name(tmp_path):
             "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [{9 * f'*a{n - 1},'}]\n" for n in range(1, 30)),
         ),
         ("config.yaml", "network: {layers: 1000000000}"),
+        ("config.yaml", f"network: {{characters: {{widths: [{'3, ' * 199_999}]}}}}"),
+        ("config.yaml", "a: 1" + 400_000 * " "),
         ("config.yaml", "network: {hidden_size: 1" + 40 * "0" + "}"),
         ("vocabulary.json", "[" * 100_000),
         ("vocabulary.json", '{"columns": {"form": 3}, "labels": [], "root_labels": [], "word_labels": []}'),
@@ -105,7 +110,15 @@ def test_sizes_that_do_not_fit_are_told_by_name(tmp_path):
         ("vocabulary.json", vocabulary_with(["root", "a\tb"])),
         ("vocabulary.json", vocabulary_with(["root", "a\n1\tx"])),
         ("vocabulary.json", vocabulary_with(["root", "root"])),
-        ("vocabulary.json", vocabulary_with(["root", "\ud800"])),
+        *[
+            ("vocabulary.json", vocabulary_with(["root", label]))
+            for label in ("\ud800", "", "_", "↑", "↑x", "x↑", "x↑_", "x↑y↑z", "a\rb", "a\0", "a\u2028b")
+        ],
+        *[
+            ("vocabulary.json", vocabulary_with(["root", "x"], numbers, [2]))
+            for numbers in ([0], [-1], [3], [], [True], [1.0])
+        ],
+        ("vocabulary.json", vocabulary_with(["root", "x"], [1], [-1])),
         ("weights.safetensors", b"\xff" * 8 + b"{}"),
         ("weights.safetensors", b"\x80\x04cos\nsystem\n"),
     ],
@@ -120,6 +133,51 @@ def test_a_strangers_folder_does_no_harm(tmp_path, name, content):
     with pytest.raises(ValueError, match="broken or not of one model"):
         Model.load(tmp_path, CPU)
     assert not trap.exists()
+
+
+USUAL_LABELS = st.sampled_from(["root", "a", "b", "a↑b", "b↑a", "a b"])
+ODD_LABELS = st.one_of(
+    st.sampled_from(["", "_", "↑", "a↑", "↑b", "a↑b↑a", "a\r", "\u2028"]), st.text(max_size=3)
+)
+
+
+@given(
+    st.lists(USUAL_LABELS, min_size=1, unique=True),
+    st.one_of(st.just([]), st.just([]), st.lists(ODD_LABELS, max_size=1)),
+    st.data(),
+    st.integers(0, 1000),
+)
+def test_what_is_loaded_writes_trees_that_can_be_read(tmp_path_factory, usual, odd, data, seed):
+    """Whatever a stranger's vocabulary says."""
+    labels = usual + odd
+    numbers = st.sets(st.integers(0 if seed % 4 == 0 else 1, len(labels)), min_size=1)
+    vocabulary = Vocabulary(
+        columns={"form": Lexicon([]), "upos": Lexicon([])},
+        labels=Lexicon(labels),
+        root_labels=frozenset(data.draw(numbers)),
+        word_labels=frozenset(data.draw(numbers)),
+    )
+    content = vocabulary.as_json().encode("utf-8", "surrogatepass")
+    assume(accepted(content))
+    folder = tmp_path_factory.mktemp("strange")
+    torch.manual_seed(seed)
+    Model.build(ParserSettings(network=NetworkSettings(hidden_size=4, layers=1)), vocabulary, CPU).save(
+        folder, {}
+    )
+    (folder / "vocabulary.json").write_bytes(content)
+    path = folder / "parsed.conllu"
+    path.write_text("".join(f"{number}\ta\t_\tX\t_\t_\t_\t_\t_\t_\n" for number in range(1, 9)) + "\n")
+    [(sentence, tree)] = parse_stream(Model.load(folder, CPU), stream_sentences(str(path), tree=False))
+    path.write_text(with_tree(sentence, tree.heads, tree.labels), encoding="utf-8")
+    assert len(read_treebank(str(path))[0]) == 8
+
+
+def accepted(content):
+    try:
+        Vocabulary.from_json(content.decode())
+    except ValueError:
+        return False
+    return True
 
 
 def test_weights_that_are_no_numbers_are_refused(tmp_path):

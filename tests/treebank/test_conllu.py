@@ -4,8 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.treebank.conllu import open_text, read_treebank, stream_sentences, with_probabilities, with_tree
+from parser.treebank.conllu import (
+    LARGEST_BLOCK,
+    read_treebank,
+    stream_sentences,
+    with_probabilities,
+    with_tree,
+)
 from parser.treebank.faults import SHOWN_FAULTS, TreebankError
+from parser.treebank.text_files import LONGEST_LINE, open_text
 
 RICH = (
     "# newdoc\n"
@@ -153,6 +160,16 @@ FAULTS = {
     "empty node out of place": (row() + row("2.1", "_", "_"), "empty node 2.1 where 1.1 is due"),
     "not UTF-8": (row(form="ä\udcff"), "byte 0xff, number 5 of the line, is not UTF-8"),
     "comment not UTF-8": ("# \udce4\n" + row(), ":1: .*byte 0xe4, number 3 of the line"),
+    "no words": ("0.1\tx\t_\tX\t_\t_\t_\t_\t_\t_\n", ":1: .*empty nodes without words"),
+    "label with the mark of lifting": (row(label="a↑b"), "'a↑b' holds ↑, which marks lifted words"),
+    "label with a line separator": (row(label="a\u2028b"), r"'a\\u2028b' holds a character that can not be"),
+    "label with a carriage return": (row(label="a\rb"), "can not be printed"),
+    "long label": (row(label="x" * 500 + "\0"), f"DEPREL '{60 * 'x'}…' holds"),
+    "long id": (row("9" * 500), f"ID '{60 * '9'}…' is none"),
+    "long cycle": (
+        row() + "".join(row(str(n), str(n + 1 if n < 30 else 2), "x") for n in range(2, 31)),
+        r"words 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … \(29 words\) form a cycle",
+    ),
     "comments alone": ("# only\n\n", "comments without words"),
     "empty file": ("", ":1: .*the file holds no sentence"),
     "cut in a line": (row() + "2\tb\t_", "3 columns instead of 10; the file ends in this line"),
@@ -165,6 +182,37 @@ def test_says_what_is_wrong(tmp_path, text, message):
     with pytest.raises(TreebankError, match=message) as error:
         read_treebank(path)
     assert str(error.value).startswith(path + ":")
+
+
+def test_what_follows_a_block_of_empty_nodes_is_looked_through(tmp_path):
+    path = write(tmp_path, "0.1\tx\t_\tX\t_\t_\t_\t_\t_\t_\n\n" + row(head="7"))
+    for tree, lines in ((True, [1, 3]), (False, [1])):
+        with pytest.raises(TreebankError) as error:
+            list(stream_sentences(path, tree))
+        assert [fault.line for fault in error.value.faults] == lines
+
+
+@pytest.mark.parametrize("comment", ["# sent_id" + " " * 200_000, "# sent_id =" + " " * 200_000])
+def test_a_comment_of_many_blanks(tmp_path, comment):
+    """In a moment, and not in minutes."""
+    (sentence,) = read_treebank(write(tmp_path, f"{comment}\n#sent_id=a b \n{row()}"))
+    assert sentence.identifier == "a b"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"x" * (LONGEST_LINE + 1), ":5: .*the line is longer than 1,048,576 characters"),
+        (b"# a comment\n" * (LARGEST_BLOCK // 60), ":5: .*sentence #3 takes more than 64 MiB"),
+        (b"\n" * (LARGEST_BLOCK // 50), ":3: .*sentence #2 takes more than 64 MiB"),
+    ],
+)
+def test_what_has_no_end_is_refused(tmp_path, content, message):
+    path = tmp_path / "endless.conllu.gz"
+    path.write_bytes(gzip.compress(f"{row(head='x')}\n{row()}\n".encode() + content, 1))
+    with pytest.raises(TreebankError, match=message) as error:
+        read_treebank(str(path))
+    assert len(error.value.faults) == 2  # that of the first sentence, too
 
 
 def test_other_roots_go_below_the_first(tmp_path):

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from parser.treebank.embeddings import read_vectors
+from parser.treebank.text_files import LONGEST_LINE
 
 
 @pytest.mark.parametrize("header", ["", "2 3\n"])
@@ -39,6 +40,9 @@ def test_reads_gzip(tmp_path):
         ("a 1 x\n", ":1: could not convert"),
         ("a 1 2\nb nan 1\n", ":2: a number that is not finite"),
         ("", "no word vector"),
+        ("a 1 2\nb " + "x" * 500 + " 1\n", f":2: could not convert string to float: '{'x' * 24}…$"),
+        ("a 1\nb" + " b" * 400_000 + "\n", ":2: could not convert"),
+        ("a 1\n" + "b" * (LONGEST_LINE + 1), ":2: the line is longer than"),
     ],
 )
 def test_says_where_a_file_is_wrong(tmp_path, content, message):
@@ -77,6 +81,8 @@ def test_binary_files_of_word2vec(tmp_path, name, between):
         (b"0 5\n", "holds no word vector"),
         (b"1 1\ndog " + struct.pack("<f", float("inf")), "word 1, 'dog', has a number that is not finite"),
         (b"", "does not begin"),
+        (b"1 999999999999\n", "says that a vector has 999,999,999,999 numbers"),
+        (b"1 " + b"9" * 5000 + b"\n", "does not begin"),
     ],
 )
 def test_broken_binary_files(tmp_path, content, message):

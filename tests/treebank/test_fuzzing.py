@@ -7,8 +7,9 @@ import os
 import random
 from pathlib import Path
 
-from parser.treebank.conllu import open_text, read_treebank, stream_sentences, with_tree
+from parser.treebank.conllu import read_treebank, stream_sentences, with_tree
 from parser.treebank.faults import TreebankError
+from parser.treebank.text_files import open_text
 
 FILES = int(os.environ.get("PARSER_FUZZ", "300"))
 JUNK = [

@@ -4,7 +4,8 @@ import pytest
 from plain import all_trees, is_projective
 
 from parser.treebank.conllu import read_treebank
-from parser.treebank.lifting import MARK, lift, lifted, refuse_marks, restored
+from parser.treebank.labels import MARK
+from parser.treebank.lifting import lift, lifted, restored
 
 
 def names(count):
@@ -50,13 +51,6 @@ def test_words_nearer_to_the_root_move_first():
     # 2 goes below 4 first, so that 3, which looks below 4, finds it there.
     heads, labels = (0, 1, 4, 1), ("root", f"y{MARK}w", f"x{MARK}y", "w")
     assert restored(heads, labels) == ((0, 4, 2, 1), ("root", "y", "x", "w"))
-
-
-def test_labels_that_hold_the_mark_are_refused(tmp_path):
-    path = tmp_path / "marked.conllu"
-    path.write_text(f"# sent_id = s7\n1\ta\t_\tX\t_\t_\t0\troot{MARK}x\t_\t_\n\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=f"marked.conllu:1: sentence s7: a label holds {MARK}"):
-        refuse_marks(read_treebank(str(path)), str(path))
 
 
 @pytest.mark.parametrize(

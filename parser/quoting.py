@@ -1,0 +1,16 @@
+"""Quoting in messages what stands in a file, however long or strange it is."""
+
+from __future__ import annotations
+
+LONGEST_QUOTE = 60
+"""Characters."""
+
+
+def quoted(text: str) -> str:
+    """In quotes, cut where it is long, with escapes for what can not be printed."""
+    return repr(shortened(text))
+
+
+def shortened(text: str) -> str:
+    """Cut where it is long."""
+    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}…"
