@@ -26,7 +26,7 @@ from parser.machine import choose_device, peak_memory, tune_process
 from parser.parsing.model import Model
 from parser.parsing.slots import SLOTS, parse_stream
 from parser.stamp import stamp
-from parser.training.interruption import StoppedError
+from parser.training.interruption import StoppedError, broken_off
 from parser.training.loop import BEST_MODEL, train
 from parser.training.result import write_result
 from parser.treebank.conllu import Roots, read_treebank, stream_sentences, with_probabilities, with_tree
@@ -218,7 +218,7 @@ def _parse(options: argparse.Namespace) -> None:
     model = Model.load(options.model, choose_device(options.device))
     sentences = words = 0
     began = time.monotonic()
-    with _open_output(options.output, options.input) as output:
+    with broken_off(), _open_output(options.output, options.input) as output:
         sentences_read = stream_sentences(options.input, tree=False)
         for sentence, tree in parse_stream(
             model, sentences_read, options.slots, probabilities=options.scores

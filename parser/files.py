@@ -24,8 +24,8 @@ def whole_file(path: str) -> Iterator[TextIO]:
         return
     target = Path(path).resolve()  # a link stays a link
     handle, unfinished = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    os.close(handle)
     try:
+        os.close(handle)
         with _open(unfinished, path) as file:
             yield file
         os.chmod(unfinished, _mode(target))
@@ -37,13 +37,14 @@ def whole_file(path: str) -> Iterator[TextIO]:
 def replace_file(path: Path, content: bytes) -> None:
     """The file has its old content until it has the new one whole, whatever happens.
 
-    For one writer at a time; what a killed one leaves behind, the next overwrites. Raises OSError with the
-    file's name.
+    For one writer at a time; what a killed one leaves behind, the next removes, be it a link. Raises OSError
+    with the file's name.
     """
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         try:
-            with unfinished.open("wb") as file:
+            unfinished.unlink(missing_ok=True)
+            with unfinished.open("xb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())

@@ -28,8 +28,9 @@ def device() -> torch.device:
 
 
 @pytest.fixture(autouse=True)
-def _seeded() -> Iterator[None]:
-    """What commands change of the process does not pass from test to test, either."""
+def _alone(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a test, or a command in it, changes of the process or caches does not pass to the next."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("caches")))
     torch.manual_seed(1)
     yield
     torch.set_flush_denormal(False)

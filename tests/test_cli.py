@@ -2,9 +2,12 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 import torch
@@ -70,6 +73,32 @@ def test_parse_reads_standard_input_and_writes_standard_output(run, tmp_path):
     command = [sys.executable, "-m", "parser", "parse", str(run / "model"), "-"]
     done = subprocess.run(command, input=text, capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (0, text), done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_parsing_that_is_broken_off_leaves_nothing(run, tmp_path, number):
+    out = tmp_path / "out"
+    out.mkdir()
+    command = [sys.executable, "-m", "parser", "parse", str(run / "model"), "-", "-o", str(out / "parsed")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        while process.poll() is None and not any(out.iterdir()):
+            time.sleep(0.05)
+        process.send_signal(number)
+        assert process.wait() == 128 + number
+        assert process.stderr.read() == b"interrupted\n"
+    assert list(out.iterdir()) == []
+
+
+@pytest.mark.parametrize("where", [".", "mine"])
+def test_a_run_leaves_its_folder_alone_in_the_working_directory(config_file, tmp_path, monkeypatch, where):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert main(["train", str(config_file), "--run", where, "--set", "training.epochs=1"]) == 0
+    left = {path.name for path in Path(where).iterdir()}
+    files = {"config.yaml", "checkpoint.safetensors", "lock", "metrics.jsonl", "model", "result.json"}
+    assert left == {*files, "tensorboard"}
+    assert where == "." or os.listdir(".") == [where]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "tiny.conllu", "tiny.yaml"]
 
 
 def test_check_describes_treebanks(capsys):

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from parser.files import whole_file
+from parser.files import replace_file, whole_file
 
 
 def test_a_file_takes_its_name_when_it_is_whole(tmp_path):
@@ -53,6 +53,16 @@ def test_follows_links(tmp_path):
         file.write("new")
     assert link.is_symlink()
     assert target.read_text() == "new"
+
+
+def test_a_link_under_the_temporary_name_is_not_followed(tmp_path):
+    other = tmp_path / "other"
+    other.write_text("theirs")
+    (tmp_path / ".out.unfinished").symlink_to(other)
+    replace_file(tmp_path / "out", b"mine")
+    assert (tmp_path / "out").read_bytes() == b"mine"
+    assert other.read_text() == "theirs"
+    assert sorted(os.listdir(tmp_path)) == ["other", "out"]
 
 
 def test_writes_into_pipes(tmp_path):

@@ -36,10 +36,10 @@ def find(name: str) -> type[Plugin]:
         raise ValueError(f"no plugin is called {name!r}; installed are {', '.join(plugins)}")
     try:
         plugin = plugins[name].load()
-    except Exception as error:  # whatever a stranger's module does at import
+    except (Exception, SystemExit) as error:  # whatever a stranger's module does at import
         raise ValueError(
             f"plugin {name!r} ({plugins[name].value}) can not be imported: {type(error).__name__}: {error}"
-        ) from error
+        ) from None
     if getattr(plugin, "name", name) != name:
         raise ValueError(f"{plugins[name].value} calls itself {plugin.name!r}, but is announced as {name!r}")
     return plugin

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a terminal that closes while training: a step is finished and saved before the end."""
+"""Ctrl-C, SIGTERM and a terminal that closes: training saves before the end, other work is broken off."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -52,17 +52,36 @@ class StopRequest:
 def stop_request() -> Iterator[StopRequest]:
     """Signals are remembered within; a second one interrupts. Python lets only its main thread do that."""
     request = StopRequest()
-    if threading.current_thread() is not threading.main_thread():
+    with _handled_by(request._remember):
         yield request
+
+
+@contextmanager
+def broken_off() -> Iterator[None]:
+    """A signal raises StoppedError within, once, so that unfinished files are removed."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        for each in SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        raise StoppedError("interrupted", number)
+
+    with _handled_by(stop):
+        yield
+
+
+@contextmanager
+def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
         return
     before = {
-        number: signal.signal(number, request._remember)
+        number: signal.signal(number, handler)
         for number in SIGNALS
         # `nohup` has a closed terminal ignored, and means it.
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
     }
     try:
-        yield request
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)

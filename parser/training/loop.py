@@ -23,13 +23,13 @@ from parser.training.checkpoint import Progress, Training, load_checkpoint, save
 from parser.training.epoch import NotANumberError, epoch_metrics, mean_loss, train_epoch
 from parser.training.folder import CHECKPOINT, claimed, refuse_other_config, write_config
 from parser.training.interruption import StoppedError, StopRequest, stop_request
+from parser.training.prepared import cache_folder
 from parser.training.record import Record
 from parser.training.schedule import Schedule, peak_learning_rate
 
-BEST_MODEL, BAD_BATCH, CACHE = "model", "bad-batch.conllu", "cache"
+BEST_MODEL, BAD_BATCH = "model", "bad-batch.conllu"
 SECONDS_BETWEEN_CHECKPOINTS = 600
 """Within an epoch; there is one at the end of each, too."""
-WHAT_MAY_HELP = "A lower training.learning_rate.peak or training.clip may help; the best model so far is kept"
 
 
 def train(config: Config, run: Path, device: torch.device, resume: bool = False) -> Scores:
@@ -43,7 +43,7 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
         refuse_other_config(run, config)
     torch.manual_seed(config.training.seed)
     began = time.monotonic()
-    model, loaded = data.load(config, device, run.parent / CACHE)
+    model, loaded = data.load(config, device, cache_folder())
     _tell_of(loaded, config, time.monotonic() - began)
     training = _fresh(model, loaded, config)
     with claimed(run, resume) as moved, stop_request() as request:
@@ -126,7 +126,11 @@ class _Run:
                     self._save(request)
                     saved = time.monotonic()
         except NotANumberError as error:
-            raise ValueError(f"{error}{self._write_sentences(error.rows)}. {WHAT_MAY_HELP}") from None
+            raise ValueError(f"{error}{self._write_sentences(error.rows)}. {self._what_may_help()}") from None
+
+    def _what_may_help(self) -> str:
+        kept = "; the best model so far is kept" if self.training.progress.best_epoch else ""
+        return f"A lower training.learning_rate.peak or training.clip may help{kept}"
 
     def _write_sentences(self, rows: Tensor) -> str:
         """Says where the sentences of a batch are; rows: of the training trees."""
@@ -160,7 +164,7 @@ class _Run:
         model = self._result()
         dev_loss = mean_loss(model, self.loaded.dev)
         if len(self.loaded.dev) and not math.isfinite(dev_loss):
-            message = f"epoch {progress.epoch}: the dev loss is not a finite number. {WHAT_MAY_HELP}"
+            message = f"epoch {progress.epoch}: the dev loss is not a finite number. {self._what_may_help()}"
             raise ValueError(message)
         scores = evaluate(model, self.loaded.dev_sentences)
         seconds = progress.seconds + time.monotonic() - began

@@ -28,6 +28,9 @@ from parser.treebank.vocabulary import Vocabulary
 
 KNOWN = [field.name for field in fields(Examples) if field.name not in ("inventory", "tokens")]
 """What examples know of trajectories."""
+PROGRAM, SUFFIX = "stack-parser", ".prepared"
+KEPT = 20
+"""The last so many; EWT takes 50 MB."""
 STRINGS = "strings-"
 VECTORS = "vectors"
 HASH_SIZE = hashlib.sha256().digest_size
@@ -72,6 +75,9 @@ def save_prepared(prepared: Prepared, path: Path) -> None:
         own = path.with_name(f".{os.getpid()}-{path.name}")  # others may prepare the same
         replace_file(own, hashlib.sha256(content).digest() + content)
         own.replace(path)
+        by_age = sorted(path.parent.glob(f"*{SUFFIX}"), key=lambda kept: kept.stat().st_mtime)
+        for old in by_age[:-KEPT]:
+            old.unlink(missing_ok=True)
     except OSError as error:
         say(f"{path.parent}: {error.strerror}; the next start will read the treebanks again")
 
@@ -113,6 +119,19 @@ def _examples(inventory: Inventory, name: str, tensors: dict[str, Tensor]) -> Ex
     return Examples(inventory, tokens, **{known: parts[known] for known in KNOWN})
 
 
+def cache_folder() -> Path | None:
+    """Where caches of programs belong: `stack-parser` below XDG_CACHE_HOME, ~/.cache unless it is set.
+
+    None for a user without a home.
+    """
+    if folder := os.environ.get("XDG_CACHE_HOME"):
+        return Path(folder).absolute() / PROGRAM
+    try:
+        return Path.home() / ".cache" / PROGRAM
+    except RuntimeError:
+        return None
+
+
 def place_of(config: Config, folder: Path) -> Path | None:
     """Where what a config asks for is kept: by the contents of all that is read, and of this program.
 
@@ -134,7 +153,7 @@ def place_of(config: Config, folder: Path) -> Path | None:
         network.fold_case,
         hash_of([*source, *paths]),
     ]
-    return folder / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}.prepared"
+    return folder / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}{SUFFIX}"
 
 
 def hash_of(paths: list[str]) -> str:

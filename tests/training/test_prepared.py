@@ -110,6 +110,16 @@ def test_the_parts_of_columns_come_back_in_any_order(config_file, tmp_path, monk
     assert len(digests) == 1
 
 
+def test_only_the_last_that_were_kept_stay(config_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(prepared, "KEPT", 2)
+    for system in ("arc-eager", "arc-standard", "arc-hybrid"):
+        first = {path.name for path in tmp_path.glob("cache/*")}
+        data.load(read_config(config_file, [f"parser.system={system}"]), CPU, tmp_path / "cache")
+    last = {path.name for path in tmp_path.glob("cache/*")}
+    assert len(first) == len(last) == 2
+    assert len(first & last) == 1
+
+
 def test_a_hash_tells_files_apart(tmp_path):
     for name, content in (("a", "12"), ("b", "3"), ("c", "1"), ("d", "23")):
         (tmp_path / name).write_text(content)

@@ -21,6 +21,7 @@ from parser.parsing.model import Model
 from parser.training import data, loop
 from parser.training.interruption import StoppedError, stop_request
 from parser.training.loop import train
+from parser.training.prepared import cache_folder
 from parser.treebank.conllu import read_treebank
 
 CPU = torch.device("cpu")
@@ -100,7 +101,7 @@ def test_a_kill_between_any_two_files(config_file, tmp_path, monkeypatch, moment
             raise KillError
 
     monkeypatch.setattr(os, "replace", replace_and_die)
-    data.load(config, CPU, tmp_path / "cache")
+    data.load(config, CPU, cache_folder())
     replaced = 0
     train(config, tmp_path / "whole", CPU)
     files = replaced
@@ -257,6 +258,7 @@ def test_a_loss_that_is_no_number_names_its_batch(config_file, tmp_path, monkeyp
         assert main(command(config_file, run)) == 2
     told = capsys.readouterr().err
     assert "epoch 1, batch 2: the loss or its gradient is not a finite number" in told
+    assert told.endswith("training.clip may help\n")  # there is no best model yet
     assert str(run / "bad-batch.conllu") in told
     assert 0 < (run / "bad-batch.conllu").read_text().count("sent_id") <= 4
 
@@ -286,11 +288,15 @@ def test_what_is_written_of_a_bad_batch_is_a_treebank(config_file, tmp_path, mon
     assert len(bad) == len(all_of_it)
 
 
-def test_a_dev_loss_that_is_no_number_ends_the_run(config_file, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(loop, "mean_loss", lambda *_: float("nan"))
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_a_dev_loss_that_is_no_number_ends_the_run(config_file, tmp_path, monkeypatch, capsys, epoch):
+    losses = iter([0.5, float("nan")][-epoch:])
+    monkeypatch.setattr(loop, "mean_loss", lambda *_: next(losses))
     assert main(command(config_file, tmp_path / "run")) == 2
-    assert "epoch 1: the dev loss is not a finite number" in capsys.readouterr().err
-    assert not (tmp_path / "run" / "model").exists()
+    told = capsys.readouterr().err
+    assert f"epoch {epoch}: the dev loss is not a finite number" in told
+    assert ("the best model so far is kept" in told) == (epoch == 2)
+    assert (tmp_path / "run" / "model").exists() == (epoch == 2)
 
 
 def test_a_full_disk_leaves_the_last_checkpoint_and_model(config_file, tmp_path, monkeypatch, capsys):
