@@ -7,7 +7,8 @@ import os
 import platform
 import resource
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,6 +62,33 @@ def give_memory_back() -> None:
     """
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)
+
+
+@contextmanager
+def one_memory_error() -> Iterator[None]:
+    """Raises torch.OutOfMemoryError wherever memory is too small, also on the host."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if is_of_memory(error) and not isinstance(error, torch.OutOfMemoryError):
+            raise torch.OutOfMemoryError(str(error)) from None
+        raise
+
+
+def is_of_memory(error: Exception) -> bool:
+    """Whether it says that memory is too small: on a CPU torch has a RuntimeError for that."""
+    of_cpu = isinstance(error, RuntimeError) and "allocate memory" in str(error)
+    return of_cpu or isinstance(error, (MemoryError, torch.OutOfMemoryError))
+
+
+def device_memory(device: torch.device) -> int:
+    """Bytes that it has, for all programs together; of the host, what this process may have of them."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    with suppress(OSError, ValueError):  # a container's; "max" for none
+        limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    return min(limits)
 
 
 class Memory(NamedTuple):

@@ -15,6 +15,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from parser.batching.transfer import to_device
+from parser.machine import one_memory_error
 from parser.networks.loss import ILLEGAL_SCORE
 from parser.networks.walk import Standing, walk
 from parser.parsing.model import Model
@@ -83,7 +84,8 @@ def parse(
     if not sentences:
         return []
     try:
-        return _parse_together(model, sentences, slots, probabilities)
+        with one_memory_error():
+            return _parse_together(model, sentences, slots, probabilities)
     except torch.OutOfMemoryError:
         if len(sentences) == 1:
             name, words = sentences[0].identifier, len(sentences[0])

@@ -12,9 +12,7 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any
 
-import torch
-
-from parser.machine import tune_process
+from parser.machine import is_of_memory, tune_process
 
 
 class RemoteError(Exception):
@@ -100,8 +98,7 @@ def _serve(connection: Connection, make: Callable[..., object], arguments: tuple
 
 
 def _status(error: Exception) -> str:
-    allocation_failed = isinstance(error, RuntimeError) and "t allocate memory" in str(error)
-    if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)) or allocation_failed:
+    if is_of_memory(error):
         return "out of memory"
     first_line = str(error).partition("\n")[0]
     return f"error: {type(error).__name__}: {first_line}"

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from parser.console import say
+from parser.machine import one_memory_error
 
 Result = TypeVar("Result")
 
@@ -21,7 +22,8 @@ def in_pieces(compute: Callable[[Sequence[Tensor]], Result], rows: Tensor, lengt
     pieces = 1
     while True:
         try:
-            return compute(rows.tensor_split(pieces))
+            with one_memory_error():
+                return compute(rows.tensor_split(pieces))
         except torch.OutOfMemoryError:
             if pieces == len(rows):
                 words = int(lengths[rows].max())

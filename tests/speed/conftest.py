@@ -13,6 +13,7 @@ toy = toys:Toy
 liar = toys:Liar
 packed_gru = packed_gru:PackedGRU
 unimportable = toys_that_are_not_there:Toy
+leaving = leaves_when_imported:Toy
 """
 
 
@@ -26,5 +27,6 @@ def toys(tmp_path, monkeypatch):
     (information / "entry_points.txt").write_text(ENTRY_POINTS)
     shutil.copy(HERE / "toys.py", folder)
     shutil.copy(EXAMPLE, folder)
+    (folder / "leaves_when_imported.py").write_text("import sys\n\nsys.exit('not today')\n")
     monkeypatch.syspath_prepend(str(folder))  # the processes of the cells get it too
     return folder

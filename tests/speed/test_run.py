@@ -224,6 +224,7 @@ def running_in_group(group):
             "no plugin is called 'unheard'; installed are bilstm_char_tagger, bilstm_tagger, ",
         ),
         ("experiments.toy.plugin=unimportable", "can not be imported: ModuleNotFoundError"),
+        ("experiments.toy.plugin=leaving", "can not be imported: SystemExit: not today"),
         ("experiments.toy.methods=[leap]", "toy has no 'leap', but none, good"),
         ("experiments.toy.settings={colour: red}", "experiments.toy.settings.colour: unknown key; known are"),
         ("experiments.toy.batch_sizes.good=[0]", "experiments.toy.batch_sizes.good: input should be greater"),
@@ -252,3 +253,4 @@ def test_plugins_are_listed(toys, capsys):
     )
     assert "packed_gru              an example" in printed
     assert "'unimportable' (toys_that_are_not_there:Toy) can not be imported" in printed
+    assert "'leaving' (leaves_when_imported:Toy) can not be imported: SystemExit: not today" in printed

@@ -1,0 +1,61 @@
+"""Networks that are too large for memory."""
+
+import pytest
+import torch
+
+from parser.cli import main
+from parser.config_file import read_config
+from parser.machine import one_memory_error
+from parser.training import data, size
+
+CPU = torch.device("cpu")
+HUGE = 1 << 60  # bytes, which no machine has
+
+
+@pytest.mark.parametrize(
+    ("changes", "blamed"),
+    [
+        (["hidden_size=65536"], "hidden_size"),
+        (["hidden_size=65536", "layers=100"], "hidden_size"),
+        (["token_size=65000", "word_size=65000"], "token_size"),
+        (["word_size=65536", "characters={size: 65536, filters: 65536, widths: [2, 3, 100]}"], "characters"),
+        (["sentence={hidden_size: 60000, layers: 10}"], "sentence.hidden_size"),
+    ],
+)
+def test_the_setting_that_makes_it_large_is_named(config_file, tmp_path, capsys, changes, blamed):
+    settings = [argument for change in changes for argument in ("--set", f"parser.network.{change}")]
+    assert main(["train", str(config_file), "--run", str(tmp_path / "run"), *settings]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"parser.network.{blamed}")
+    assert "GiB to train, and there are" in told
+    assert not (tmp_path / "run").exists()
+
+
+def test_looking_draws_no_numbers(config_file):
+    """So that a seed gives the same weights as without."""
+    config = read_config(config_file)
+    _, loaded = data.load(config, CPU)
+    before = torch.get_rng_state()
+    size.refuse_too_large(config.parser, loaded.prepared.vocabulary, 0, CPU)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_what_does_not_fit_while_training_is_no_traceback(config_file, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(size, "device_memory", lambda _: HUGE)
+    changes = ["--set", "parser.network.hidden_size=65536", "--set", "parser.network.layers=100"]
+    assert main(["train", str(config_file), "--run", str(tmp_path / "run"), *changes]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("out of memory: ")
+    assert "training.batch_size" in told
+
+
+@pytest.mark.parametrize("ask", [lambda: torch.empty(HUGE), lambda: bytearray(HUGE)])
+def test_memory_errors_are_one(ask):
+    with pytest.raises(torch.OutOfMemoryError), one_memory_error():
+        ask()
+
+
+def test_other_errors_stay():
+    with pytest.raises(RuntimeError, match="size") as error, one_memory_error():
+        torch.zeros(2) @ torch.zeros(3)
+    assert not isinstance(error.value, torch.OutOfMemoryError)
