@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO, get_args
@@ -22,7 +22,7 @@ from parser.evaluation.evaluate import evaluate
 from parser.evaluation.report import compared, report
 from parser.evaluation.significance import compare
 from parser.files import whole_file
-from parser.machine import choose_device, peak_memory, tune_process
+from parser.machine import choose_device, one_memory_error, peak_memory, tune_process
 from parser.parsing.model import Model
 from parser.parsing.slots import SLOTS, parse_stream
 from parser.stamp import stamp
@@ -30,10 +30,15 @@ from parser.training.interruption import StoppedError, broken_off
 from parser.training.loop import BEST_MODEL, train
 from parser.training.result import write_result
 from parser.treebank.conllu import Roots, read_treebank, stream_sentences, with_probabilities, with_tree
+from parser.treebank.sentence import Sentence
 
 DONE, USER_ERROR, INTERRUPTED = 0, 2, 130
 SIGNALLED = 128
 """Plus a signal's number: what a shell makes of a process that it ended."""
+WHAT_NEEDS_LESS = (
+    "training needs less with a lower training.batch_size, training.most_words, or sizes in parser.network; "
+    "parsing with a lower --slots"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,7 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _arguments().parse_args(arguments)
     tune_process()
     try:
-        options.command(options)
+        with one_memory_error():
+            options.command(options)
+    except torch.OutOfMemoryError as error:
+        print(f"out of memory: {error}\n{WHAT_NEEDS_LESS}", file=sys.stderr)
+        return USER_ERROR
     except (ValueError, OSError) as error:
         if isinstance(error, BrokenPipeError) and options.command is not _train:
             # Whoever read our output has seen enough; nothing more may be written at exit.
@@ -198,7 +207,7 @@ def _train(options: argparse.Namespace) -> None:
 def _evaluate(options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads)
     model = Model.load(options.model, choose_device(options.device))
-    gold = read_treebank(options.treebank, options.roots)
+    gold = list(_watched(model, read_treebank(options.treebank, options.roots), options.treebank))
     scores = evaluate(model, gold, options.slots, punctuation=not options.no_punct)
     print(json.dumps(scores.as_dict()) if options.json else report(scores))
 
@@ -207,7 +216,10 @@ def _compare(options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads)
     gold = read_treebank(options.treebank, options.roots)
     device = choose_device(options.device)
-    models = Model.load(options.first, device), Model.load(options.model, device)
+    folders = options.first, options.model
+    models = [Model.load(folder, device) for folder in folders]
+    for folder, model in zip(folders, models, strict=True):
+        gold = list(_watched(model, gold, f"{folder}: {options.treebank}"))
     first, second = ([tree for _, tree in parse_stream(model, gold, options.slots)] for model in models)
     comparison = compare(gold, first, second, punctuation=not options.no_punct)
     print(compared(comparison, str(options.first), str(options.model)))
@@ -219,7 +231,7 @@ def _parse(options: argparse.Namespace) -> None:
     sentences = words = 0
     began = time.monotonic()
     with broken_off(), _open_output(options.output, options.input) as output:
-        sentences_read = stream_sentences(options.input, tree=False)
+        sentences_read = _watched(model, stream_sentences(options.input, tree=False), options.input)
         for sentence, tree in parse_stream(
             model, sentences_read, options.slots, probabilities=options.scores
         ):
@@ -234,6 +246,11 @@ def _parse(options: argparse.Namespace) -> None:
         f"{sentences:,} sentences, {words:,} words in {seconds:.1f} s: {speed:,.0f} sentences/s",
         file=sys.stderr,
     )
+
+
+def _watched(model: Model, sentences: Iterable[Sentence], about: str) -> Iterator[Sentence]:
+    """The sentences; standard error says where they lack what the model reads. about: whose they are."""
+    return model.watch().over(sentences, lambda text: print(f"warning: {about}: {text}", file=sys.stderr))
 
 
 @contextmanager

@@ -100,9 +100,14 @@ class NetworkSettings(Settings):
     """On word vectors, between the layers of the LSTMs and on what the scores are computed from."""
 
     @property
+    def read_columns(self) -> list[str]:
+        """Those of a file that the parser reads."""
+        return ["form", *self.tag_sizes]
+
+    @property
     def columns(self) -> list[str]:
         """Those of a treebank that matter: what is read, in the order of the input, then what is learnt."""
-        return ["form", *self.tag_sizes, *(["characters"] if self.characters else []), *self.learns_tags]
+        return [*self.read_columns, *(["characters"] if self.characters else []), *self.learns_tags]
 
 
 class ParserSettings(Settings):

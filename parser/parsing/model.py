@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from parser import bounded_yaml
 from parser.config import ParserSettings
 from parser.files import replace_file
 from parser.networks.stack_parser import StackParser
+from parser.parsing.input_columns import InputWatch, Shares, as_json, from_json
 from parser.quoting import shortened
 from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
@@ -25,6 +27,7 @@ from parser.transitions.system import TransitionSystem
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary
 
 SETTINGS, VOCABULARY, WEIGHTS, SCORES = "config.yaml", "vocabulary.json", "weights.safetensors", "scores.json"
+COLUMN_SHARES = "columns.json"
 VECTORS = f"tokens.embeddings.{PRETRAINED}.weight"
 FORMAT = 1
 """Of the folder; a program that could not read it gets another number."""
@@ -51,6 +54,8 @@ class Model:
     vocabulary: Vocabulary
     inventory: Inventory
     network: StackParser
+    dev_shares: Mapping[str, Shares] = field(default_factory=dict)
+    """Of blank and unknown values of the dev treebank, by column; older models have none."""
 
     @classmethod
     def build(
@@ -70,6 +75,10 @@ class Model:
     def device(self) -> torch.device:
         return self.network.tokens.root.device
 
+    def watch(self) -> InputWatch:
+        """Over what is parsed."""
+        return InputWatch(self.vocabulary, self.settings.network.read_columns, self.dev_shares)
+
     def save(self, folder: Path, scores: dict[str, Any]) -> None:
         """Write the folder's files, each whole or not at all.
 
@@ -82,6 +91,7 @@ class Model:
             (SETTINGS, settings.encode()),
             (VOCABULARY, self.vocabulary.as_json().encode()),
             (WEIGHTS, save(weights)),
+            (COLUMN_SHARES, as_json(self.dev_shares).encode()),
             (SCORES, (json.dumps(scores, indent=2) + "\n").encode()),
         ):
             replace_file(folder / name, content)
@@ -116,7 +126,7 @@ class Model:
             if not weight.isfinite().all():
                 raise ValueError(f"{name} holds what is no finite number")
         vectors = weights[VECTORS][1:] if PRETRAINED in vocabulary.columns else None
-        model = cls.build(settings, vocabulary, device, vectors)
+        model = replace(cls.build(settings, vocabulary, device, vectors), dev_shares=_shares(folder))
         model.network.load_state_dict(weights)
         model.network.eval()
         return model
@@ -143,6 +153,15 @@ def _vocabulary(path: Path) -> Vocabulary:
         raise ValueError(f"{VOCABULARY}: {_faults(error)}") from None
     except ValueError as error:
         raise ValueError(f"{VOCABULARY}: {error}") from None
+
+
+def _shares(folder: Path) -> dict[str, Shares]:
+    """Raises ValueError."""
+    path = folder / COLUMN_SHARES
+    try:
+        return from_json(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except ValidationError as error:
+        raise ValueError(f"{COLUMN_SHARES}: {_faults(error)}") from None
 
 
 def _faults(error: ValidationError) -> str:

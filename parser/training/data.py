@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 from parser.config import Config, data_path
 from parser.networks.examples import Examples
+from parser.parsing.input_columns import shares_of
 from parser.parsing.model import Model, system_of
 from parser.training.forgetting import Forgetting
 from parser.training.prepared import Prepared, load_prepared, place_of, save_prepared
+from parser.training.size import refuse_too_large
 from parser.transitions.inventory import Inventory
 from parser.treebank.conllu import read_treebank
 from parser.treebank.embeddings import read_vectors
@@ -40,7 +42,7 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
     """Read the treebanks and build a fresh model for them.
 
     cache: folder in which what was prepared before is looked for, and kept. Raises TreebankError,
-    FileNotFoundError, and ValueError when no training tree is projective.
+    FileNotFoundError, and ValueError when no training tree is projective or the network is too large.
     """
     kept = place_of(config, cache) if cache else None
     dev_sentences = read_treebank(data_path(config.treebank.dev), config.treebank.roots)
@@ -49,7 +51,12 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
         prepared = _prepare(config, dev_sentences)
         if kept:
             save_prepared(prepared, kept)
-    model = Model.build(config.parser, prepared.vocabulary, device, prepared.vectors)
+    vector_size = 0 if prepared.vectors is None else prepared.vectors.shape[1]
+    refuse_too_large(config.parser, prepared.vocabulary, vector_size, device)
+    model = replace(
+        Model.build(config.parser, prepared.vocabulary, device, prepared.vectors),
+        dev_shares=shares_of(prepared.vocabulary, config.parser.network.read_columns, dev_sentences),
+    )
     forgetting = Forgetting(
         prepared.vocabulary, prepared.train.tokens, config.training, device, config.parser.network.learns_tags
     )

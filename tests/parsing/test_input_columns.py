@@ -1,0 +1,129 @@
+"""Inputs without what a model reads."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from parser.cli import main
+from parser.parsing import input_columns
+from parser.parsing.input_columns import InputWatch, Shares, as_json, from_json, shares_of
+from parser.treebank.conllu import read_treebank
+from parser.treebank.vocabulary import Vocabulary
+
+QUICKSTART = Path("data/quickstart")
+COLUMNS = ("form", "lemma", "upos", "xpos", "feats")
+
+
+def warnings(watch, sentences):
+    told = []
+    assert list(watch.over(sentences, told.append)) == sentences
+    return told
+
+
+@pytest.fixture(scope="module")
+def quickstart():
+    train, dev, test = (
+        read_treebank(str(QUICKSTART / f"{part}.conllu")) for part in ("train", "dev", "test")
+    )
+    vocabulary = Vocabulary.build(train, COLUMNS)
+    return vocabulary, shares_of(vocabulary, COLUMNS, dev), dev, test
+
+
+def blank(sentences, *columns):
+    return [replace(s, **{column: ("_",) * len(s) for column in columns}) for s in sentences]
+
+
+def test_shares_of_a_treebank(quickstart):
+    vocabulary, dev_shares, dev, _ = quickstart
+    assert dev_shares["upos"] == Shares(blank=0.0, unknown=0.0)
+    words = sum(map(len, dev))
+    feats = [value for sentence in dev for value in sentence.feats]
+    assert dev_shares["feats"].blank == feats.count("_") / words
+    known = vocabulary.columns["form"].strings
+    assert dev_shares["form"].unknown == sum(form not in known for s in dev for form in s.forms) / words
+    assert from_json(as_json(dev_shares)) == dev_shares
+
+
+def test_dev_and_test_are_as_they_should_be(quickstart):
+    vocabulary, dev_shares, dev, test = quickstart
+    for sentences in (dev, test, dev[:1], test[:3], []):
+        assert warnings(InputWatch(vocabulary, COLUMNS, dev_shares), sentences) == []
+
+
+def test_blank_columns_are_told_once(quickstart, monkeypatch):
+    monkeypatch.setattr(input_columns, "WORDS_BETWEEN_LOOKS", 50)
+    vocabulary, dev_shares, _, test = quickstart
+    without = blank(test, "lemmas", "upos", "xpos", "feats")
+    told = warnings(InputWatch(vocabulary, COLUMNS, dev_shares), without)
+    assert [message.split()[0] for message in told] == ["LEMMA", "UPOS", "XPOS", "FEATS"]
+    assert told[1].startswith("UPOS is blank for 100% of the words (in dev 0%), and this model reads it")
+    assert warnings(InputWatch(vocabulary, ["form"], dev_shares), without) == []  # it reads none of them
+    assert len(warnings(InputWatch(vocabulary, COLUMNS, dev_shares), without[:1])) == 3  # not FEATS
+
+
+def test_columns_that_go_blank_later_are_told(quickstart, monkeypatch):
+    monkeypatch.setattr(input_columns, "WORDS_BETWEEN_LOOKS", 50)
+    vocabulary, dev_shares, _, test = quickstart
+    told = []
+    some = InputWatch(vocabulary, COLUMNS, dev_shares).over(test + 3 * blank(test, "upos"), told.append)
+    for _ in test:
+        next(some)
+    assert not told
+    list(some)
+    assert len(told) == 1
+
+
+def test_values_of_another_kind(quickstart):
+    vocabulary, dev_shares, _, test = quickstart
+    other = [replace(s, xpos=tuple(f"T-{tag}" for tag in s.xpos)) for s in test]
+    [told] = warnings(InputWatch(vocabulary, COLUMNS, dev_shares), other)
+    assert told.startswith("XPOS: training never saw 100% of the values (in dev 0%)")
+
+
+def test_a_model_of_before_knows_blanks_alone(quickstart):
+    vocabulary, _, _, test = quickstart
+    other = [replace(s, xpos=tuple(f"T-{tag}" for tag in s.xpos)) for s in blank(test, "upos")]
+    [told] = [text for text in warnings(InputWatch(vocabulary, COLUMNS, {}), other) if "FEATS" not in text]
+    assert told.startswith("UPOS is blank for 100% of the words, and")
+
+
+def test_commands_warn(config_file, tmp_path, capsys):
+    run, treebank = tmp_path / "run", tmp_path / "tiny.conllu"
+    model = str(run / "model")
+    assert main(["train", str(config_file), "--run", str(run)]) == 0
+    without, text = tmp_path / "without.conllu", treebank.read_text()
+    for tag in ("NOUN", "VERB", "PUNCT"):
+        text = text.replace(f"\t{tag}\t", "\t_\t")
+    without.write_text(text)
+    capsys.readouterr()
+    commands = (["parse", model], ["evaluate", model], ["compare", model, model])
+    for command in commands:
+        assert main([*command, str(treebank)]) == 0
+        assert "warning" not in capsys.readouterr().err
+        assert main([*command, str(without)]) == 0
+        told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+        assert len(told) == (2 if command[0] == "compare" else 1)
+        assert all(f"{without}: UPOS is blank for 100% of the words (in dev 0%)" in line for line in told)
+    (run / "model" / "columns.json").unlink()
+    assert main(["evaluate", model, str(without)]) == 0
+    assert "UPOS is blank for 100% of the words, and" in capsys.readouterr().err
+    (run / "model" / "columns.json").write_text('{"upos": {"blank": 7, "unknown": 0}}')
+    assert main(["evaluate", model, str(without)]) == 2
+    assert "columns.json: upos.blank" in capsys.readouterr().err
+
+
+@pytest.mark.real_data
+def test_no_treebank_warns_of_its_own_dev_and_test(treebanks):
+    folders = [path for path in sorted(treebanks.iterdir()) if list(path.glob("*-ud-train.conllu"))]
+    assert folders
+    for folder in folders:
+        train, dev, test = (
+            read_treebank(str(next(folder.glob(f"*-ud-{part}.conllu")))) for part in ("train", "dev", "test")
+        )
+        vocabulary = Vocabulary.build(train, COLUMNS)
+        dev_shares = shares_of(vocabulary, COLUMNS, dev)
+        for sentences in (dev, test):
+            assert warnings(InputWatch(vocabulary, COLUMNS, dev_shares), sentences) == [], folder
+        without = blank(test, "lemmas", "upos", "xpos", "feats")
+        assert warnings(InputWatch(vocabulary, COLUMNS, dev_shares), without), folder
