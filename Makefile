@@ -5,6 +5,7 @@
 # make table CONFIG=configs/tables/….yaml       trains many parsers and writes a table
 # make plots RUN=runs/speed/quick               draws them again
 # make test                                     runs the tests
+# make release-check                            builds the wheel and uses it in an empty environment
 # PYTHON=python3 uses an interpreter that has everything, and installs nothing.
 
 ifdef PYTHON
@@ -18,7 +19,7 @@ CONFIG ?= configs/quickstart.yaml
 IN ?= -
 OUT ?= -
 
-.PHONY: setup train evaluate parse table speed plots test test-slow fuzz data test-gpu check
+.PHONY: setup train evaluate parse table speed plots test test-slow fuzz data test-gpu release-check check
 
 setup: $(READY)
 
@@ -68,6 +69,10 @@ test-gpu: $(READY)
 # A treebank of Universal Dependencies into data/ud/.
 data: $(READY)
 	$(PYTHON) scripts/download_treebank.py "$(TREEBANK)" $(ARGUMENTS)
+
+# The wheel in an empty environment, far from the source: it trains, evaluates and parses.
+release-check: $(READY)
+	$(PYTHON) scripts/check_release.py
 
 check: $(READY)
 	$(PYTHON) -m ruff check .

@@ -82,7 +82,7 @@ def shares_of(
 
 
 class InputWatch:
-    """Over the columns of sentences that pass: warns, once of each, where they are not what the model knows."""
+    """Over the columns of sentences that pass: warns, once of each, if they are not what the model knows."""
 
     def __init__(self, vocabulary: Vocabulary, columns: Iterable[str], dev: Mapping[str, Shares]):
         """columns: those that the network reads; dev: the shares in the dev treebank, or nothing."""

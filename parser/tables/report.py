@@ -14,6 +14,7 @@ from parser.config_file import flat
 from parser.speed.document import PLOTS, Heading, Part, Picture, Table, as_html, as_markdown
 from parser.speed.figures import HEIGHT, PLAIN, WIDTH, draw_line, look_of, svg
 from parser.speed.statistics import Estimate
+from parser.tables.differences import difference
 from parser.tables.runs import Job, Row
 from parser.tables.settings import PlotSettings, TableConfig
 
@@ -28,7 +29,7 @@ def write_table(table: TableConfig, done: dict[Job, Row], folder: Path) -> Path:
     """Write report.md, plots/ and report.html for what is done so far; returns the first's path."""
     rows: Rows = {name: [] for name in table.rows}
     for job, row in done.items():  # older rows lack settings that came since
-        rows[job.name].append({**row, "config": job.config.model_dump(mode="json")})
+        rows[job.name].append({**row, "seed": job.seed, "config": job.config.model_dump(mode="json")})
     rows = {name: own for name, own in rows.items() if own}
     parts: list[Part] = [Heading(1, table.title), *_introduction(table, rows), _table(table, rows)]
     if table.plot:
@@ -50,8 +51,9 @@ def _introduction(table: TableConfig, rows: Rows) -> list[Part]:
     text = (
         f"Every row is `{table.base}` with {common}some settings changed; {len(runs)} runs{_together(runs)} "
         f"on {', '.join(machines) or 'no machine yet'}. Scores are those of the epoch with the best dev LAS; "
-        "of several seeds the mean, and in brackets the lowest and the highest. Minutes are of training and "
-        "of looking at dev."
+        "of several seeds the mean, and in brackets the lowest and the highest. Differences are of equal "
+        "seeds: their mean, its 95 % interval and their number; one seed says nothing about chance. Minutes "
+        "are of training and of looking at dev."
     )
     missing = [
         name for name in table.rows if len(rows.get(name, [])) < (table.rows[name].seeds or table.seeds)
@@ -116,11 +118,9 @@ def _commit(run: Row) -> str:
 
 
 def _difference(runs: Sequence[Row], base: Sequence[Row]) -> str:
-    """In test LAS, of the means."""
-    mine, theirs = ([run["test"]["las"] for run in own if run["test"]] for own in (runs, base))
-    if runs is base or not mine or not theirs:
-        return ""
-    return f"{sum(mine) / len(mine) - sum(theirs) / len(theirs):+.2f}"
+    """In test LAS."""
+    ours, theirs = ({run["seed"]: run["test"]["las"] for run in own if run["test"]} for own in (runs, base))
+    return difference(ours, theirs) if runs is not base and ours and theirs else ""
 
 
 def _time_to(runs: Sequence[Row], target: float) -> str:

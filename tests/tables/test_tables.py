@@ -201,7 +201,7 @@ def test_what_the_table_says(tmp_path, table, lines):
     assert "3 runs on a cpu" in report  # how many at a time they do not say
     line = "| large, no warm-up | 65.00 (60.00, 70.00) | 65.00 (60.00, 70.00) |"
     assert line in report
-    assert "| +25.00 | 32 (30, 35) % of 8 | 2 | 2 | 1.0 | 1.0 | c |" in report
+    assert "| +20.00, one seed | 32 (30, 35) % of 8 | 2 | 2 | 1.0 | 1.0 | c |" in report
 
 
 def test_the_tables_that_come_with_the_project_are_valid():
