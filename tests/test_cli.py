@@ -5,12 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import torch
+from programs import running, wait_until
 
 from parser.cli import main
 
@@ -80,9 +80,8 @@ def test_parsing_that_is_broken_off_leaves_nothing(run, tmp_path, number):
     out = tmp_path / "out"
     out.mkdir()
     command = [sys.executable, "-m", "parser", "parse", str(run / "model"), "-", "-o", str(out / "parsed")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        while process.poll() is None and not any(out.iterdir()):
-            time.sleep(0.05)
+    with running(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        wait_until(lambda: any(out.iterdir()), process)
         process.send_signal(number)
         assert process.wait() == 128 + number
         assert process.stderr.read() == b"interrupted\n"
@@ -223,6 +222,7 @@ def test_runs_live_under_their_configs_name(monkeypatch, config_file, tmp_path):
         "tensorboard",
     ]
     assert sorted(os.listdir(tmp_path / "runs" / "tiny" / "model")) == [
+        "columns.json",
         "config.yaml",
         "scores.json",
         "vocabulary.json",

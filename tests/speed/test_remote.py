@@ -43,7 +43,7 @@ class NeverMade:
 
 @pytest.fixture
 def thing():
-    with Remote(Thing, 1, timeout=60) as remote:
+    with Remote(Thing, 1, timeout=600) as remote:
         yield remote
 
 
@@ -80,7 +80,7 @@ def test_a_process_that_dies(thing):
 
 
 def test_no_answer_in_time():
-    with Remote(Thing, 1, timeout=30) as remote:
+    with Remote(Thing, 1, timeout=600) as remote:
         remote.call("add", 1)  # it is up
         remote._timeout = 0.2
         assert status_of(lambda: remote.call("sleep")).status == "timeout"
@@ -88,7 +88,7 @@ def test_no_answer_in_time():
 
 
 def test_an_object_that_can_not_be_made():
-    with Remote(NeverMade, timeout=60) as remote:
+    with Remote(NeverMade, timeout=600) as remote:
         assert status_of(lambda: remote.call("add", 1)).status == "error: OSError: not today"
 
 
@@ -108,7 +108,7 @@ def test_a_ctrl_c_while_a_process_starts_is_for_the_parent_and_is_not_lost(monke
 
     monkeypatch.setattr(SpawnProcess, "start", interrupt_and_start)
     with pytest.raises(KeyboardInterrupt):
-        Remote(Thing, 1, timeout=60)
+        Remote(Thing, 1, timeout=600)
     [process] = started
     os.kill(process.pid, signal.SIGINT)
     process.join(1)

@@ -7,10 +7,9 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
+from programs import is_running, running, wait_until
 
 from parser.cli import main
 
@@ -161,13 +160,12 @@ def test_a_run_that_was_killed_goes_on(config, tmp_path):
     command = [sys.executable, "-m", "parser", "speed", str(config), "--run", str(run)]
     command += ["--only", "method=good|none", "--set", "together=1"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while not (run / "rows.jsonl").exists() or not rows(run):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    with running(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        wait_until(lambda: (run / "rows.jsonl").exists() and bool(rows(run)), process)
+        process.kill()
+        process.wait()
+        while is_running(process.pid):  # its cells end when they find that it is gone
+            time.sleep(0.05)
     measured = {(row["mode"], row["method"], row["batch_size"]) for row in rows(run)}
     assert measured
     prepared(tmp_path)
@@ -191,29 +189,14 @@ def test_an_interrupted_run_ends_its_processes(config, tmp_path):
         "seconds=100",
     ]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
-    process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-    )
-    deadline = time.monotonic() + 120
-    while not (tmp_path / "counts").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert b"Traceback" not in errors
-    deadline = time.monotonic() + 20
-    while running_in_group(process.pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not running_in_group(process.pid)
-
-
-def running_in_group(group):
-    """Processes of a group, those not counted that are dead and wait to be buried."""
-    stats = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended meanwhile
-            stats.append(path.read_text().rpartition(")")[2].split())
-    return [stat for stat in stats if int(stat[2]) == group and stat[0] != "Z"]
+    with running(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        wait_until((tmp_path / "counts").exists, process)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate()
+        assert process.returncode == 130
+        assert b"Traceback" not in errors
+        while is_running(process.pid):
+            time.sleep(0.05)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ def test_phases_add_up_only_while_the_clock_is_on(device):
 def test_a_phase_inside_of_another_takes_its_time_from_it(device):
     clock = PhaseClock(device)
     clock.on = True
+    began = time.perf_counter()
     for _ in range(2):
         with clock("forward"):
             time.sleep(0.01)
@@ -32,4 +33,5 @@ def test_a_phase_inside_of_another_takes_its_time_from_it(device):
                 with clock("cells"):
                     time.sleep(0.05)
     assert clock.seconds["cells"] >= 0.3
-    assert 0.02 <= clock.seconds["forward"] < 0.15
+    assert clock.seconds["forward"] >= 0.02
+    assert sum(clock.seconds.values()) <= time.perf_counter() - began

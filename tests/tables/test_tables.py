@@ -2,14 +2,13 @@
 
 import fcntl
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from programs import running, wait_until
 
 from parser.cli import main
 from parser.config_file import read_settings
@@ -98,14 +97,13 @@ def test_a_table_that_is_stopped_goes_on(table, tmp_path):
     long = "training.batch_size: 2, training.epochs: 60}"
     table.write_text(table.read_text().replace("training.batch_size: 2}", long))
     command = [sys.executable, "-m", "parser", "table", str(table), "--run", str(folder)]
-    stopped = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    metrics = None
-    while not (metrics and metrics.stat().st_size):
-        assert stopped.poll() is None
-        metrics = next(iter(folder.glob("runs/small*/metrics.jsonl")), None)
-        time.sleep(0.05)
-    os.kill(stopped.pid, signal.SIGTERM)
-    printed, _ = stopped.communicate(timeout=60)
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as stopped:
+        wait_until(
+            lambda: any(path.stat().st_size for path in folder.glob("runs/small*/metrics.jsonl")), stopped
+        )
+        stopped.terminate()
+        printed, _ = stopped.communicate()
+    [metrics] = folder.glob(small)
     assert stopped.returncode == 128 + signal.SIGTERM, printed
     assert "go on with the same command" in printed
     assert 0 < len(metrics.read_text().splitlines()) < 60

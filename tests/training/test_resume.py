@@ -13,6 +13,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from programs import running, wait_until
 
 from parser.cli import main
 from parser.config_file import read_config
@@ -52,21 +53,15 @@ def killed_until_done(arguments, kills, longest):
     """Start again and again; returns how often it was killed before it came to its end."""
     killed, draw = 0, random.Random(1)
     while True:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "parser", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        try:
-            printed, _ = process.communicate(timeout=draw.uniform(0, longest) if killed < kills else 300)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            killed += 1
-        else:
-            assert process.returncode == 0, printed
-            return killed
+        program = [sys.executable, "-m", "parser", *arguments]
+        with running(program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            try:
+                printed, _ = process.communicate(timeout=draw.uniform(0, longest) if killed < kills else None)
+            except subprocess.TimeoutExpired:
+                killed += 1
+            else:
+                assert process.returncode == 0, printed
+                return killed
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.slow)])
@@ -162,16 +157,11 @@ def test_a_run_that_is_stopped_at_any_batch_goes_on(config_file, tmp_path, monke
 
 def test_ctrl_c_says_how_to_go_on(config_file, tmp_path):
     arguments = [sys.executable, "-m", "parser", *command(config_file, tmp_path / "run")]
-    process = subprocess.Popen(
-        [*arguments, "--set", "training.epochs=5000"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    while not (tmp_path / "run" / "checkpoint.safetensors").exists():
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    arguments += ["--set", "training.epochs=5000"]
+    with running(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_until((tmp_path / "run" / "checkpoint.safetensors").exists, process)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate()
     assert process.returncode == 130
     assert "everything is saved, go on with --resume" in errors
     assert "Traceback" not in errors
@@ -179,20 +169,17 @@ def test_ctrl_c_says_how_to_go_on(config_file, tmp_path):
 
 def test_a_run_whose_terminal_closes_is_saved(config_file, tmp_path):
     run = tmp_path / "run"
-    arguments = [sys.executable, "-m", "parser", *command(config_file, run)]
+    arguments = [sys.executable, "-m", "parser", *command(config_file, run, "--set", "training.epochs=5000")]
     ours, theirs = pty.openpty()
-    process = subprocess.Popen([*arguments, "--set", "training.epochs=5000"], stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    printed = b""
-    while b"epoch   2" not in printed:
-        printed += os.read(ours, 1 << 16)
-    os.close(ours)
-    process.send_signal(signal.SIGHUP)
-    try:
+    with running(arguments, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        printed = b""
+        while b"epoch   2" not in printed:
+            printed += os.read(ours, 1 << 16)
+        os.close(ours)
+        process.send_signal(signal.SIGHUP)
         # Not -SIGHUP: it ended by itself, after it had saved.
-        assert process.wait(timeout=60) == 128 + signal.SIGHUP
-    finally:
-        process.kill()
+        assert process.wait() == 128 + signal.SIGHUP
 
 
 @pytest.mark.parametrize(
@@ -267,10 +254,10 @@ def test_a_treebank_may_be_a_pipe(config_file, tmp_path):
     """It is read once."""
     pipe, treebank = tmp_path / "pipe", tmp_path / "tiny.conllu"
     os.mkfifo(pipe)
-    writer = subprocess.Popen(["cp", str(treebank), str(pipe)])
     config = read_config(config_file, [f"treebank.train={pipe}", "training.epochs=1"])
-    piped = train(config, tmp_path / "piped", CPU)
-    assert writer.wait(timeout=60) == 0
+    with running(["cp", str(treebank), str(pipe)]) as writer:
+        piped = train(config, tmp_path / "piped", CPU)
+        assert writer.wait() == 0
     config = read_config(config_file, ["training.epochs=1"])
     assert train(config, tmp_path / "read", CPU) == piped
 

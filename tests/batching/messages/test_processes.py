@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -64,6 +65,9 @@ def raise_in_the_middle(rank: int, folder: Path) -> None:
 
 def take_time(rank: int, folder: Path) -> None:
     """Longer than the group's timeout, and several runs one right after the other, in three processes."""
+    (folder / f"{rank}.ready").touch()
+    while len(list(folder.glob("*.ready"))) < 3:  # to start may take longer, too, but that is another matter
+        time.sleep(0.05)
     begin(rank, folder, size=3, timeout=3)
     graph = layers_in_a_row(*two_layers())
     graph.worker["second"] = graph.worker["loss"] = 2
@@ -96,25 +100,30 @@ def fail(rank: int, folder: Path) -> None:
             os._exit(3)
 
 
-def started(target, folder: Path, size: int = 2) -> list[SpawnProcess]:
+@contextmanager
+def started(target, folder: Path, size: int = 2) -> Iterator[list[SpawnProcess]]:
+    """Nothing of them is left behind."""
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=target, args=(rank, folder)) for rank in range(size)]
-    for process in processes:
-        process.start()
-    return processes
+    try:
+        for process in processes:
+            process.start()
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
 
 
-def joined(processes: list[SpawnProcess], seconds: float) -> list[int | None]:
-    deadline = time.monotonic() + seconds
-    for process in processes:
-        process.join(max(0, deadline - time.monotonic()))
-        process.kill()
-    return [process.exitcode for process in processes]
+def exit_codes(target, folder: Path, size: int = 2) -> list[int | None]:
+    with started(target, folder, size) as processes:
+        for process in processes:
+            process.join()
+        return [process.exitcode for process in processes]
 
 
 def test_two_processes_do_what_two_threads_do(tmp_path):
-    processes = started(train, tmp_path)
-    assert joined(processes, 60) == [0, 0]
+    assert exit_codes(train, tmp_path) == [0, 0]
     (losses, weights), (no_losses, same_weights) = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))
     assert no_losses == []
     layers = two_layers()
@@ -128,18 +137,20 @@ def test_two_processes_do_what_two_threads_do(tmp_path):
 
 
 def test_a_process_that_dies_ends_the_run_and_is_named(tmp_path):
-    processes = started(fail, tmp_path)
-    deadline = time.monotonic() + 60
-    while len(list(tmp_path.glob("*.ready"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(0.5)
-    os.kill(processes[1].pid, signal.SIGKILL)
-    assert joined(processes, 30)[0] == 3
+    with started(fail, tmp_path) as (first, second):
+        while len(list(tmp_path.glob("*.ready"))) < 2:
+            assert first.is_alive()
+            assert second.is_alive()
+            time.sleep(0.05)
+        time.sleep(0.5)
+        second.kill()
+        first.join()
+        assert first.exitcode == 3
     assert "the process of worker 1 is lost" in (tmp_path / "error").read_text()
 
 
 def test_a_node_that_fails_ends_the_run_everywhere_and_is_named(tmp_path):
-    assert joined(started(raise_in_the_middle, tmp_path, size=3), 60) == [0, 0, 0]
+    assert exit_codes(raise_in_the_middle, tmp_path, size=3) == [0, 0, 0]
     errors = {path.stem: path.read_text() for path in tmp_path.glob("*.error")}
     assert sorted(errors) == ["0", "1", "2"]
     assert errors["2"].startswith("loss, worker 2, State(instance=3, position=()): IndexError")
@@ -147,7 +158,7 @@ def test_a_node_that_fails_ends_the_run_everywhere_and_is_named(tmp_path):
 
 
 def test_silence_is_no_death_and_runs_follow_each_other(tmp_path):
-    assert joined(started(take_time, tmp_path, size=3), 60) == [0, 0, 0]
+    assert exit_codes(take_time, tmp_path, size=3) == [0, 0, 0]
     assert len(list(tmp_path.glob("*.done"))) == 3
 
 

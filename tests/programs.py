@@ -1,0 +1,40 @@
+"""Programs that tests start: they are waited for as long as they run, and nothing of them is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+
+@contextmanager
+def running(command: Sequence[str], **how: Any) -> Iterator[subprocess.Popen]:
+    """A program in a process group of its own, all of which ends with the block."""
+    with subprocess.Popen(command, start_new_session=True, **how) as process:
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen) -> None:
+    """However busy the machine is; fails if the program ends before."""
+    while not condition():
+        assert process.poll() is None, f"it ended with {process.returncode}"
+        time.sleep(0.05)
+
+
+def is_running(group: int) -> bool:
+    """Whether a process of the group is, those not counted that are dead and wait to be buried."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            stat = path.read_text().rpartition(")")[2].split()
+            if int(stat[2]) == group and stat[0] != "Z":
+                return True
+    return False
