@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import TextIO, get_args
 
 import torch
+from tqdm import tqdm
 
 from parser import __version__
 from parser.check import describe
 from parser.config import data_path
 from parser.config_file import read_config
+from parser.console import LONG_WORK
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.report import compared, report
 from parser.evaluation.significance import compare
@@ -232,9 +234,9 @@ def _parse(options: argparse.Namespace) -> None:
     began = time.monotonic()
     with broken_off(), _open_output(options.output, options.input) as output:
         sentences_read = _watched(model, stream_sentences(options.input, tree=False), options.input)
-        for sentence, tree in parse_stream(
-            model, sentences_read, options.slots, probabilities=options.scores
-        ):
+        parsed = parse_stream(model, sentences_read, options.slots, probabilities=options.scores)
+        hidden = {"disable": True} if options.output == "-" else {}
+        for sentence, tree in tqdm(parsed, desc="parsing", unit=" sentences", **{**LONG_WORK, **hidden}):
             if tree.probabilities:
                 sentence = with_probabilities(sentence, tree.probabilities)
             output.write(with_tree(sentence, tree.heads, tree.labels))

@@ -5,8 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from typing import Any
 
 from tqdm import tqdm
+
+LONG_WORK: dict[str, Any] = {"delay": 2, "leave": False, "disable": None}
+"""Of a bar for what takes a moment as a rule: it is shown in a terminal alone, and after some seconds."""
 
 
 def say(text: str) -> None:

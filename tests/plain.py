@@ -42,6 +42,49 @@ def is_projective(heads: Sequence[int]) -> bool:
     )
 
 
+def crossing(heads: Sequence[int]) -> list[int]:
+    """By the definition: the dependents of arcs that pass over a word that is not below the head."""
+    return [
+        dependent
+        for dependent, head in enumerate(heads, 1)
+        if not all(
+            dominates(heads, head, between)
+            for between in range(min(head, dependent) + 1, max(head, dependent))
+        )
+    ]
+
+
+def lifted_heads(heads: Sequence[int]) -> tuple[int, ...]:
+    """The shortest crossing arc goes up until there is none, the leftmost of equally short ones first."""
+    found = list(heads)
+    while dependents := crossing(found):
+        dependent = min(dependents, key=lambda word: abs(found[word - 1] - word))
+        found[dependent - 1] = found[found[dependent - 1] - 1]
+    return tuple(found)
+
+
+def level_by_level(heads: Sequence[int], top: int) -> list[int]:
+    """All words below `top`, the nearest first, from left to right."""
+    order = [top]
+    for word in order:
+        order += [dependent for dependent, head in enumerate(heads, 1) if head == word]
+    return order[1:]
+
+
+def restored_heads(heads: Sequence[int], labels: Sequence[str], wanted: Sequence[str]) -> tuple[int, ...]:
+    """Words go below the label that they want, the nearest to the root first; see `lifting.restored`."""
+    found = list(heads)
+    waiting = {word for word, label in enumerate(wanted, 1) if label and found[word - 1]}
+    while waiting:
+        word = next(word for word in level_by_level(found, 0) if word in waiting)
+        waiting.remove(word)
+        head = found[word - 1]
+        below = [other for other in level_by_level(found, head) if not dominates(found, word, other)]
+        fitting = [other for other in below if labels[other - 1] == wanted[word - 1]]
+        found[word - 1] = fitting[0] if fitting else head
+    return tuple(found)
+
+
 def all_trees(length: int) -> Iterator[tuple[int, ...]]:
     """Every tree over so many words in which one word hangs on ROOT."""
     for heads in itertools.product(range(length + 1), repeat=length):

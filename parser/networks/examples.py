@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from parser.batching.forest import Forest, StackForest
 from parser.batching.levels import heights
 from parser.batching.padding import Padding
+from parser.console import LONG_WORK
 from parser.networks.batch import Batch
 from parser.networks.vector_rows import VectorRows
 from parser.transitions.inventory import Inventory
@@ -18,12 +20,15 @@ from parser.transitions.oracle import oracle_trajectory
 from parser.transitions.system import Place
 from parser.transitions.trajectory import Trajectory
 from parser.transitions.vectors import Vectors, vectors
+from parser.treebank.batches import cut_by_words
 from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import Sentence
 from parser.treebank.tokens import Tokens
 from parser.treebank.vocabulary import Vocabulary
 
 PREPARED_TOGETHER = 512
+PREPARED_WORDS = 100_000
+"""Padding included: so a long sentence does not fill the memory with the padding of others."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +67,11 @@ class Examples:
             return cls(inventory, tokens, gold, *[nothing] * 5)
         by_length = heads.lengths.argsort()
         found = []
-        for rows in by_length.split(PREPARED_TOGETHER):
-            trajectory = oracle_trajectory(inventory, heads.select(rows), labels.select(rows))
-            found.append(_flatten(inventory, trajectory, heads.lengths[rows]))
+        with tqdm(total=len(heads.values), desc="trajectories", unit="word", **LONG_WORK) as bar:
+            for rows in _cut(by_length, heads.lengths):
+                trajectory = oracle_trajectory(inventory, heads.select(rows), labels.select(rows))
+                found.append(_flatten(inventory, trajectory, heads.lengths[rows]))
+                bar.update(int(heads.lengths[rows].sum()))
         place = by_length.argsort()
         joined = (Ragged.join(parts).select(place) for parts in zip(*found, strict=True))
         return cls(inventory, tokens, gold, *joined)
@@ -128,6 +135,12 @@ class Examples:
             buffer_row=buffer_row,
             compositions=compositions,
         )
+
+
+def _cut(order: Tensor, lengths: Tensor) -> Iterator[Tensor]:
+    """The sentences [sentences] in this order, some at a time; lengths: of all of them."""
+    for rows in order.split(PREPARED_TOGETHER):
+        yield from cut_by_words(rows, lengths[rows].tolist(), PREPARED_WORDS)
 
 
 def _buffer_tokens(tokens: Tokens, buffers: Padding) -> tuple[Tensor, ...]:

@@ -20,13 +20,14 @@ from parser.training import data
 from parser.training.checkpoint import Progress, Training
 from parser.training.gradients import gradients
 from parser.training.pieces import in_pieces
-from parser.treebank.batches import length_buckets, padding_share
+from parser.treebank.batches import cut_by_words, length_buckets, padding_share
 
 STEPS_BETWEEN_TRIMS = 50
 """So often memory that is kept unused goes back: it grows by half a GiB in an epoch of EWT otherwise."""
 STEPS_BETWEEN_LOOKS = 20
 """The host looks at the device's numbers, and waits for them, only so often."""
-DEV_BATCH = 64
+DEV_BATCH, DEV_WORDS = 64, 20_000
+"""Sentences that are looked at together, and with padding their words at most."""
 
 
 class NotANumberError(ValueError):
@@ -159,7 +160,13 @@ def mean_loss(model: Model, examples: Examples) -> float:
     def summed(pieces: Sequence[Tensor]) -> Tensor:
         return torch.stack([_loss_and_steps(model, examples, piece) for piece in pieces]).sum(0)  # [2]
 
-    by_batch = [in_pieces(summed, rows, lengths) for rows in lengths.argsort().split(DEV_BATCH)]
+    by_length = lengths.argsort()
+    batches = [
+        batch
+        for rows in by_length.split(DEV_BATCH)
+        for batch in cut_by_words(rows, lengths[rows].tolist(), DEV_WORDS)
+    ]
+    by_batch = [in_pieces(summed, rows, lengths) for rows in batches]
     loss, steps = torch.stack(by_batch).sum(0).tolist()
     return loss / steps
 

@@ -14,7 +14,9 @@ from functools import cached_property
 from typing import Literal
 
 import conllu
+from tqdm import tqdm
 
+from parser.console import LONG_WORK
 from parser.treebank.faults import (
     DEPS,
     FEATS,
@@ -205,7 +207,10 @@ def read_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:
     roots: what to do where a tree has several; "attach-to-first" puts the others below the first, those
     labelled `root` as `dep`.
     """
-    sentences = list(stream_sentences(path, roots=roots))
+    reading = tqdm(
+        stream_sentences(path, roots=roots), desc=f"reading {path}", unit=" sentences", **LONG_WORK
+    )
+    sentences = list(reading)
     if not sentences:
         raise TreebankError(path, [Fault(1, "-", "the file holds no sentence")])
     return sentences

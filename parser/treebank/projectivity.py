@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 
 def is_projective(heads: Sequence[int]) -> bool:
@@ -35,14 +35,28 @@ def crossing(heads: Sequence[int]) -> list[int]:
     if is_projective(heads):
         return []
     first, last = _spans_in_depth_first_order(heads)
-    return [
-        dependent
-        for dependent, head in enumerate(heads, 1)
-        if any(
-            not first[head] <= first[word] <= last[head]
-            for word in range(min(head, dependent) + 1, max(head, dependent))
-        )
-    ]
+    lowest, highest = _Extremes(first, min), _Extremes(first, max)
+    found = []
+    for dependent, head in enumerate(heads, 1):
+        start, end = min(head, dependent) + 1, max(head, dependent)
+        if start < end and (lowest.of(start, end) < first[head] or highest.of(start, end) > last[head]):
+            found.append(dependent)
+    return found
+
+
+class _Extremes:
+    """The least, or the greatest, of any slice of some numbers: tables know those of 1, 2, 4, ... numbers."""
+
+    def __init__(self, numbers: Sequence[int], choose: Callable[[int, int], int]):
+        self._choose, self._tables = choose, [list(numbers)]
+        while (width := 1 << len(self._tables)) <= len(numbers):
+            table = self._tables[-1]
+            self._tables.append(list(map(choose, table, table[width // 2 :])))
+
+    def of(self, start: int, end: int) -> int:
+        """Of those from start to before end; there is one at least."""
+        level = (end - start).bit_length() - 1
+        return self._choose(self._tables[level][start], self._tables[level][end - (1 << level)])
 
 
 def children_of(heads: Sequence[int]) -> list[list[int]]:

@@ -98,12 +98,11 @@ def test_a_table_that_is_stopped_goes_on(table, tmp_path):
     table.write_text(table.read_text().replace("training.batch_size: 2}", long))
     command = [sys.executable, "-m", "parser", "table", str(table), "--run", str(folder)]
     with running(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as stopped:
-        wait_until(
-            lambda: any(path.stat().st_size for path in folder.glob("runs/small*/metrics.jsonl")), stopped
-        )
+        metrics = "runs/small*/metrics.jsonl"
+        wait_until(lambda: any(path.stat().st_size for path in folder.glob(metrics)), stopped)
         stopped.terminate()
         printed, _ = stopped.communicate()
-    [metrics] = folder.glob(small)
+    [metrics] = folder.glob(metrics)
     assert stopped.returncode == 128 + signal.SIGTERM, printed
     assert "go on with the same command" in printed
     assert 0 < len(metrics.read_text().splitlines()) < 60

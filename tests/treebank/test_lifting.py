@@ -1,11 +1,15 @@
 """Lifting and restoring, on all small trees, on a known example, and on treebanks."""
 
+import plain
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from plain import all_trees, is_projective
 
 from parser.treebank.conllu import read_treebank
 from parser.treebank.labels import MARK
 from parser.treebank.lifting import lift, lifted, restored
+from parser.treebank.projectivity import crossing
 
 
 def names(count):
@@ -29,6 +33,37 @@ def test_the_shortest_crossing_arc_goes_up_until_none_crosses():
     crossing = (5, 1, 0, 5, 3, 3)  # "Z" depends on "jedna", and "je" lies between
     assert lift(heads, labels) == (heads, labels)
     assert lift(crossing, labels) == (heads, (f"AuxP{MARK}Sb", *labels[1:]))
+
+
+@st.composite
+def trees(draw, longest=12):
+    """With one root, crossing arcs among them, and any depth."""
+    length = draw(st.integers(1, longest))
+    order = draw(st.permutations(range(1, length + 1)))
+    heads = [0] * length
+    for place, word in enumerate(order[1:], 1):
+        heads[word - 1] = order[draw(st.integers(max(0, place - draw(st.integers(1, place))), place - 1))]
+    return tuple(heads)
+
+
+@settings(max_examples=400)
+@given(trees())
+def test_lifting_is_what_its_definition_says(heads):
+    assert crossing(heads) == plain.crossing(heads)
+    found, labels = lift(heads, ["x"] * len(heads))
+    assert found == plain.lifted_heads(heads)
+    assert [MARK in label for label in labels] == [now != was for now, was in zip(found, heads, strict=True)]
+
+
+@settings(max_examples=400)
+@given(trees(), st.data())
+def test_restoring_is_what_its_definition_says(heads, data):
+    """Whatever the marks say."""
+    length = len(heads)
+    labels = data.draw(st.lists(st.sampled_from("ab"), min_size=length, max_size=length))
+    wanted = data.draw(st.lists(st.sampled_from(["", "a", "b", "c"]), min_size=length, max_size=length))
+    marked = [label + MARK + want if want else label for label, want in zip(labels, wanted, strict=True)]
+    assert restored(heads, marked) == (plain.restored_heads(heads, labels, wanted), tuple(labels))
 
 
 def test_a_word_is_not_moved_below_itself():
