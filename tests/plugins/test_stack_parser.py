@@ -57,6 +57,28 @@ def test_every_method_gives_the_cpus_results_on_the_device(mode, device):
         )
 
 
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_a_training_step_clips_the_gradients_of_the_mean_loss(scale):
+    plugin = prepared()
+    network, inventory = plugin._model.network, plugin._model.inventory
+    with torch.no_grad():
+        network.scores.weight *= scale  # so that some gradients are above the limit
+    rows = plugin.batches()[0]
+    batch = plugin._examples.batch(rows)
+    loss = transition_loss(network.replay(batch), batch, inventory) / len(batch.transitions)
+    expected = torch.autograd.grad(loss, list(network.parameters()))
+    norm = torch.cat([gradient.flatten() for gradient in expected]).norm()
+    assert (norm > 5) == (scale > 1)
+    before = [weight.detach().clone() for weight in network.parameters()]
+    plugin.run(rows)
+    for weight, gradient, was in zip(network.parameters(), expected, before, strict=True):
+        clipped = gradient * min(1.0, 5 / float(norm))
+        torch.testing.assert_close(weight.grad, clipped, rtol=1e-3, atol=1e-6)
+        first_step = plugin._optimizer.param_groups[0]["lr"] * clipped / (clipped.abs() + 1e-8)
+        moved = clipped.abs() > 1e-5
+        torch.testing.assert_close((was - weight.detach())[moved], first_step[moved], rtol=1e-2, atol=1e-6)
+
+
 def test_a_missing_treebank_is_a_reason_to_skip():
     setup = Setup(
         SmallSettings(treebank="no/such"),

@@ -1,0 +1,107 @@
+"""Training steps against plain torch, and what decides which model is kept and when training ends."""
+
+import copy
+import json
+
+import pytest
+import torch
+
+from parser.config_file import read_config
+from parser.evaluation.scores import Scores
+from parser.networks.loss import transition_loss
+from parser.parsing.model import Model
+from parser.training import data, loop
+from parser.training.epoch import epoch_batches, train_epoch
+
+CPU = torch.device("cpu")
+RATE, L2, CLIP, KEEP = 0.01, 0.03, 0.23, 0.8
+CHANGES = [
+    f"training.learning_rate={{start: {RATE}, peak: {RATE}, warmup_epochs: 1}}",
+    f"training.l2={L2}",
+    f"training.clip={CLIP}",
+    f"training.average={KEEP}",
+    "training.betas=[0.8, 0.95]",
+    "training.unknown_probability=0.0",
+    "training.batch_size=3",
+]
+
+
+def plain_adam(network, batches, inventory):
+    """The weights after each step by the formulas of Kingma & Ba (2015), and their average at the end."""
+    weights = list(network.parameters())
+    first, second, average = ([torch.zeros_like(weight) for weight in weights] for _ in range(3))
+    norms = []
+    for step, batch in enumerate(batches, 1):
+        loss = transition_loss(network.replay(batch), batch, inventory) / len(batch.transitions)
+        gradients = torch.autograd.grad(loss, weights)
+        norms.append(torch.cat([gradient.flatten() for gradient in gradients]).norm().item())
+        kept = min(KEEP, (step - 1) / (9 + step - 1))
+        for weight, gradient, m, v, mean in zip(weights, gradients, first, second, average, strict=True):
+            gradient = gradient * min(1.0, CLIP / (norms[-1] + 1e-6)) + L2 * weight.detach()
+            m.copy_(0.8 * m + 0.2 * gradient)
+            v.copy_(0.95 * v + 0.05 * gradient**2)
+            change = RATE * (m / (1 - 0.8**step)) / ((v / (1 - 0.95**step)).sqrt() + 1e-8)
+            weight.data -= change
+            mean.copy_(kept * mean + (1 - kept) * weight.detach())
+    return weights, average, norms
+
+
+def test_steps_are_those_of_adam(config_file):
+    config = read_config(config_file, CHANGES)
+    model, loaded = data.load(config, CPU)
+    model.network.double()
+    network = copy.deepcopy(model.network)
+    batches = [loaded.train.batch(rows) for rows in epoch_batches(loaded.train, config.training, 1)]
+    weights, average, norms = plain_adam(network, batches, model.inventory)
+    assert min(norms) < CLIP < max(norms)  # some are clipped, some are not
+
+    training = loop._fresh(model, loaded, config)
+    for _ in train_epoch(model, loaded, config.training, training):
+        pass
+    for trained_network, expected in ((training.network, weights), (training.average.network, average)):
+        for mine, plain in zip(trained_network.parameters(), expected, strict=True):
+            torch.testing.assert_close(mine.detach(), plain.detach(), rtol=1e-5, atol=1e-7)
+    assert float(training.totals[2]) == pytest.approx(sum(norms), rel=1e-5)
+
+
+def scripted(monkeypatch, las, uas=None):
+    """Dev scores, an epoch each."""
+    scores = iter(
+        Scores(words=100, right_heads=heads, right_arcs=arcs)
+        for arcs, heads in zip(las, uas or [100] * len(las), strict=True)
+    )
+    monkeypatch.setattr(loop, "evaluate", lambda *_: next(scores))
+
+
+def trained(config_file, run, *changes):
+    """The epochs that were trained."""
+    loop.train(read_config(config_file, changes), run, CPU)
+    return [json.loads(line)["epoch"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("average", [False, True])
+def test_the_model_with_the_best_las_is_kept(config_file, tmp_path, monkeypatch, average):
+    """The first of equally good ones; not the one with the best UAS, nor the last one."""
+    scripted(monkeypatch, las=[50, 55, 54, 55, 53], uas=[60, 58, 70, 59, 59])
+    changes = ["training.average=0.5"] if average else []
+    saved = {}
+
+    def save(model, folder, about, save=Model.save):
+        saved[about["epoch"]] = copy.deepcopy(model.network.state_dict())
+        save(model, folder, about)
+
+    monkeypatch.setattr(Model, "save", save)
+    assert trained(config_file, tmp_path / "run", "training.epochs=5", *changes) == [1, 2, 3, 4, 5]
+    assert json.loads((tmp_path / "run" / "model" / "scores.json").read_text())["epoch"] == 2
+    kept = Model.load(tmp_path / "run" / "model", CPU).network.state_dict()
+    assert all(torch.equal(weight, saved[2][name]) for name, weight in kept.items())
+
+
+@pytest.mark.parametrize(
+    ("stop_after", "epochs"), [(1, 2), (2, 3), (3, 7), (4, 8), (None, 8)], ids=lambda value: str(value)
+)
+def test_training_ends_after_so_many_epochs_in_vain(config_file, tmp_path, monkeypatch, stop_after, epochs):
+    scripted(monkeypatch, las=[50, 49, 50, 51, 50, 51, 51, 52])
+    changes = [] if stop_after is None else [f"training.stop_after={stop_after}"]
+    last = trained(config_file, tmp_path / "run", "training.epochs=8", *changes)[-1]
+    assert last == epochs
