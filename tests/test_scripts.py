@@ -48,3 +48,14 @@ def test_levels_of_a_treebank():
     found = script("measure_levels").counted("data/quickstart/dev.conllu")
     assert found["sentences"] == "300"
     assert found["levels"].startswith("median ")
+
+
+def test_rows_of_learned_programs(tmp_path):
+    learn = script("learn_programs")
+    found = {"count": learn.Accuracy(1, 4), "exist": learn.Accuracy(1, 1)}
+    of_run = {"method": "levels", "epoch": 2, "epochs": 4, "seconds": 1.5}
+    learn.keep(tmp_path / "rows.jsonl", of_run, accuracy=found, majority=found)
+    (row,) = map(json.loads, (tmp_path / "rows.jsonl").read_text().splitlines())
+    assert row["accuracy"] == row["majority"] == {"count": 25.0, "exist": 100.0, "all": 40.0}
+    assert of_run.items() <= row.items()
+    assert row["machine"]["cpu"]
