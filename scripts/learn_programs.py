@@ -4,12 +4,13 @@ Beside it, what the most frequent answer of each kind reaches; every batching me
 learned is lessons, some of an image's questions with all that can be asked on the way to their answers;
 what is scored is the questions of the file.
 
-python scripts/learn_programs.py data/clevr --methods levels none --epochs 60
+python scripts/learn_programs.py data/clevr --methods levels none --epochs 60 --rows rows.jsonl
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import time
 from collections import Counter, defaultdict
@@ -35,6 +36,7 @@ from parser.plugins.program_executor import (
 )
 from parser.plugins.support.training import cut
 from parser.speed.stopwatch import synchronise
+from parser.stamp import stamp
 
 METHODS = ProgramExecutorPlugin.methods["train"]
 IMAGES = 8
@@ -83,8 +85,9 @@ def rate(epoch: int, epochs: int) -> float:
     return RATE * min(1.0, FALLING * (epochs + 1 - epoch) / (epochs + FALLING))
 
 
-def learn(plugin: ProgramExecutorPlugin, lessons: Lessons, numbers: range, epochs: int, method: str) -> None:
-    """numbers: of these epochs, of so many as there will be."""
+def learn(plugin: ProgramExecutorPlugin, lessons: Lessons, numbers: range, epochs: int, method: str) -> float:
+    """Seconds. numbers: of these epochs, of so many as there will be."""
+    took = 0.0
     for epoch in numbers:
         batches = lessons.epoch(epoch)
         plugin.training.change_rate(rate(epoch, epochs))
@@ -94,7 +97,9 @@ def learn(plugin: ProgramExecutorPlugin, lessons: Lessons, numbers: range, epoch
         synchronise(plugin.setup.device)
         seconds = time.perf_counter() - began  # without making the lessons
         speed = sum(len(example.answers) for batch in batches for example in batch) / seconds
+        took += seconds
         print(f"{method:>8}  epoch {epoch:3}  {seconds:6.1f} s  {speed:,.0f} answers/s", flush=True)
+    return took
 
 
 def accuracy(validation: ProgramExecutorPlugin) -> dict[str, Accuracy]:
@@ -145,19 +150,37 @@ def _file(folder: Path, part: str, what: str) -> str:
     raise ValueError(f"{folder}: no CLEVR_{part}_{what}*.json")
 
 
-def compare(folder: Path, methods: Sequence[str], epochs: int, validate_every: int) -> None:
-    """Raises ValueError for files that are missing or broken."""
+def keep(path: Path, of_run: Mapping[str, Any], **found: Mapping[str, Accuracy]) -> None:
+    """Add a line of JSON to a file of rows. found: of each kind of question, the percentages are kept."""
+    scores = {
+        name: {kind: 100 * own.right / own.questions for kind, own in {**kinds, "all": total(kinds)}.items()}
+        for name, kinds in found.items()
+    }
+    with path.open("a", encoding="utf-8") as file:
+        print(json.dumps({**of_run, **scores, "sizes": SIZES, **stamp()}), file=file)
+
+
+def compare(
+    folder: Path, methods: Sequence[str], epochs: int, validate_every: int, rows: Path | None = None
+) -> None:
+    """rows: a file to which a line is added for each validation. Raises ValueError for files that are missing
+    or broken."""
     validation = prepared(folder, "val", LEVELS, SIZES)
     scenes = read_scenes(Path(data_path(_file(folder, "train", "scenes"))))
     for method in methods:
         plugin = prepared(folder, "train", method, SIZES)
         lessons = Lessons(plugin.questions, scenes)
         guessed = majority(plugin.questions, validation.questions)
+        seconds = 0.0
         for first in range(1, epochs + 1, validate_every):
             numbers = range(first, min(first + validate_every, epochs + 1))
-            learn(plugin, lessons, numbers, epochs, method)
+            seconds += learn(plugin, lessons, numbers, epochs, method)
             validation.executor.load_state_dict(plugin.executor.state_dict())
-            table(accuracy(validation), guessed)
+            found = accuracy(validation)
+            table(found, guessed)
+            if rows:
+                of_run = {"method": method, "epoch": numbers[-1], "epochs": epochs, "seconds": seconds}
+                keep(rows, of_run, accuracy=found, majority=guessed)
 
 
 def _positive(text: str) -> int:
@@ -174,11 +197,12 @@ def main() -> None:
     arguments.add_argument("--methods", nargs="+", choices=METHODS, default=["levels", "none"])
     arguments.add_argument("--epochs", type=_positive, default=60, help="of a lesson for each image")
     arguments.add_argument("--validate-every", type=_positive, default=10, help="epochs")
+    arguments.add_argument("--rows", type=Path, help="to which a line is added for each validation")
     given = arguments.parse_args()
     torch.set_num_threads(1)
     tune_process()
     try:
-        compare(given.folder, given.methods, given.epochs, given.validate_every)
+        compare(given.folder, given.methods, given.epochs, given.validate_every, given.rows)
     except ValueError as error:
         arguments.error(str(error))
 

@@ -77,7 +77,7 @@ def write_report(rows: Sequence[Row], learned: Sequence[Row], folder: Path) -> P
 
 
 def _parts(rows: Sequence[Row], folder: Path) -> list[Part]:
-    parts: list[Part] = [Heading(1, f"Speed: {folder.name}"), *_circumstances(rows, folder), LEGEND]
+    parts: list[Part] = [Heading(1, f"Speed: {folder.name}"), *_circumstances(rows), LEGEND]
     for comparison in comparisons(rows):
         parts.append(Heading(2, comparison.title))
         parts += [Picture(f"{comparison.name}-{kind}", svg) for kind, svg in figures(comparison).items()]
@@ -94,7 +94,7 @@ def _parts(rows: Sequence[Row], folder: Path) -> list[Part]:
     return parts
 
 
-def _circumstances(rows: Sequence[Row], folder: Path) -> list[Part]:
+def _circumstances(rows: Sequence[Row]) -> list[Part]:
     """Where, when, with what, and how to do it again."""
     machines = {_machine(row) for row in rows}
     dates = sorted(row["date"][:10] for row in rows)
@@ -109,14 +109,17 @@ def _circumstances(rows: Sequence[Row], folder: Path) -> list[Part]:
         ["commit", ", ".join(commits)],
         ["seed", ", ".join(sorted({str(row["seed"]) for row in rows}))],
         ["matrix products", _ceilings(ceilings)],
-        ["to repeat", "; ".join(_commands(rows, folder))],
+        ["to repeat", "; ".join(_commands(rows))],
     ]
     return [Table(("", ""), facts)]
 
 
-def _commands(rows: Sequence[Row], folder: Path) -> list[str]:
-    """With which the run can be done again; several, if several parts of its config were asked for."""
-    command = f"stack-parser speed {shlex.quote(str(folder / CONFIG))} --run ANOTHER_FOLDER"
+def _commands(rows: Sequence[Row]) -> list[str]:
+    """With which the run can be done again; several, if several parts of its config were asked for.
+
+    They name no folder, for the report's may be moved or copied.
+    """
+    command = f"stack-parser speed THIS_FOLDER/{CONFIG} --run ANOTHER_FOLDER"
     parts = dict.fromkeys(row.get("only", "") for row in rows)
     return [f"{command} --only {shlex.quote(part)}" if part else command for part in parts]
 

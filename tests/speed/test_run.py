@@ -112,7 +112,8 @@ def test_rows_of_one_folder_are_measured_alike(config, tmp_path, capsys):
     command = ["speed", str(config), "--run", str(run), "--only", "method=good,mode=train"]
     assert main(command) == 0
     before = (run / "config.yaml").read_text()
-    assert f"--run ANOTHER_FOLDER --only {command[-1]}" in (run / "report.md").read_text()
+    again = f"stack-parser speed THIS_FOLDER/config.yaml --run ANOTHER_FOLDER --only {command[-1]}"
+    assert again in (run / "report.md").read_text()
     assert main([*command, "--set", "seconds=0.2"]) == 2
     assert "was measured with seconds: 0.1, not 0.2" in capsys.readouterr().err
     assert (run / "config.yaml").read_text() == before

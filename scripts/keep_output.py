@@ -1,0 +1,54 @@
+"""Run a command, and keep what it prints with the machine and the commit, as a line of a file of rows.
+
+python scripts/keep_output.py rows.jsonl stack-parser check '${PARSER_DATA}/ud/my-train.conllu'
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from parser.config import data_path
+from parser.stamp import stamp
+
+PROGRAMS = {"stack-parser": [sys.executable, "-m", "parser"], "python": [sys.executable]}
+"""Both are those of this interpreter."""
+DATA = "${PARSER_DATA}"
+
+
+def run(command: Sequence[str]) -> str:
+    """What it prints, errors included. Raises CalledProcessError.
+
+    command: ${PARSER_DATA} stands for the data folder, and does so in what is returned.
+    """
+    program, *arguments = command
+    called = [*PROGRAMS.get(program, [program]), *map(data_path, arguments)]
+    done = subprocess.run(called, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
+    return done.stdout.replace(data_path(DATA), DATA)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("rows", type=Path, help="to which a line is added")
+    arguments.add_argument("command", nargs=argparse.REMAINDER)
+    given = arguments.parse_args()
+    if not given.command:
+        arguments.error("a command is missing")
+    began = time.monotonic()
+    printed = run(given.command)
+    print(printed, end="")
+    seconds = round(time.monotonic() - began, 2)
+    row = {"command": given.command, "printed": printed.splitlines(), "seconds": seconds, **stamp()}
+    with given.rows.open("a", encoding="utf-8") as file:
+        print(json.dumps(row, ensure_ascii=False), file=file)
+
+
+if __name__ == "__main__":
+    main()

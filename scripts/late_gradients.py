@@ -1,0 +1,97 @@
+"""Plain training of the digits' network with gradients that are late, each by the same number of updates.
+
+The gradient of batch t is computed from the weights as they are then, and applied LATE updates later. The
+network, images and settings are those of the experiment `mnist` of configs/speed/messages.yaml.
+
+python scripts/late_gradients.py --late 0 3 15 --epochs 6 --seeds 3 --rows rows.jsonl
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import deque
+from itertools import product
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from parser.datasets.mnist import CLASSES
+from parser.machine import tune_process
+from parser.networks.digit_classifier import DigitClassifier
+from parser.plugins.mnist_mlp import MnistSettings, load
+from parser.stamp import stamp
+
+IMAGES = "${PARSER_DATA}/mnist/t10k-images-idx3-ubyte.gz"
+LABELS = "${PARSER_DATA}/mnist/t10k-labels-idx1-ubyte.gz"
+HELD_OUT, BATCH = 2000, 100
+
+
+class LateUpdates:
+    """Steps of an optimizer, each with gradients that are `late` updates old; the first have none."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, late: int):
+        self._optimizer, self._late = optimizer, late
+        self._weights: list[Tensor] = [
+            weight for group in optimizer.param_groups for weight in group["params"]
+        ]
+        self._waiting: deque[list[Tensor | None]] = deque()
+
+    def step(self, loss: Tensor) -> None:
+        """Takes the gradients of a loss, and uses those that are due."""
+        self._optimizer.zero_grad()
+        loss.backward()
+        self._waiting.append([weight.grad for weight in self._weights])
+        if len(self._waiting) > self._late:
+            for weight, gradient in zip(self._weights, self._waiting.popleft(), strict=True):
+                weight.grad = gradient
+            self._optimizer.step()
+
+
+def learn(settings: MnistSettings, late: int, epochs: int, seed: int) -> list[float]:
+    """The share of the images held out that is read right, after each epoch."""
+    images, labels = load(settings, seed)
+    end = len(images) - settings.held_out
+    torch.manual_seed(seed)
+    widths = [images.shape[1], *[settings.hidden_size] * len(settings.tiles), CLASSES]
+    network = DigitClassifier(widths, settings.tiles)
+    updates = LateUpdates(settings.optimizer(network.parameters()), late)
+    scores = []
+    for epoch in range(1, epochs + 1):
+        order = torch.randperm(end, generator=torch.Generator().manual_seed(1000 * seed + epoch))
+        for own in order.split(BATCH):
+            updates.step(network.losses((images[own], labels[own])).loss)
+        with torch.no_grad():
+            held_out = network.losses((images[end:], labels[end:]))
+        scores.append(held_out.right / held_out.examples)
+    return scores
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("--late", type=int, nargs="+", default=[0, 3, 15], help="updates")
+    arguments.add_argument("--rates", type=float, nargs="+", default=[5e-4], help="of learning")
+    arguments.add_argument("--epochs", type=int, default=6)
+    arguments.add_argument("--seeds", type=int, default=1, help="so many, from 1 on")
+    arguments.add_argument("--rows", type=Path, help="to which a line is added for each")
+    given = arguments.parse_args()
+    torch.set_num_threads(1)
+    tune_process()
+    for late, rate, seed in product(given.late, given.rates, range(1, given.seeds + 1)):
+        settings = MnistSettings(
+            images=IMAGES, labels=LABELS, held_out=HELD_OUT, learning_rate=rate, momentum=0.0
+        )
+        scores = learn(settings, late, given.epochs, seed)
+        shown = " ".join(f"{100 * score:.1f}" for score in scores)
+        print(f"{late:2} late, rate {rate:g}, seed {seed}: {shown} %", flush=True)
+        if given.rows:
+            row = {"late": late, "seed": seed, "scores": scores, "settings": settings.model_dump(), **stamp()}
+            with given.rows.open("a", encoding="utf-8") as file:
+                print(json.dumps(row), file=file)
+
+
+if __name__ == "__main__":
+    main()
