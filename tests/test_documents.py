@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from statistics import mean
 
 import pytest
 
@@ -59,6 +60,29 @@ def test_single_runs_are_of_the_configs_they_are_named_after():
     for run in rows("accuracy-2026-11-22/english-ewt/rows.jsonl"):
         config = read_config(ROOT / "configs" / f"{run['name']}.yaml")
         assert Config.model_validate_json(json.dumps(run["config"])) == config
+
+
+PARTS = {
+    "XPOS and FEATS": "XPOS and FEATS",
+    "LSTM over the sentence": "LSTM over the sentence",
+    "composition (3)": "composition",
+    "exploration (3)": "exploration",
+    "words shown to the scores": "words shown",
+    "lemmas": "lemmas",
+    "characters": "characters",
+    "averaged weights": "averaged weights",
+}
+
+
+@pytest.mark.parametrize(("label", "name"), PARTS.items())
+def test_what_a_part_gives_is_told_of_equal_seeds(label, name):
+    text = (ROOT / "docs/measurements/README.md").read_text(encoding="utf-8")
+    line = next(line for line in text.splitlines() if line.startswith(f"| {label} |"))
+    runs = {(run["name"], run["seed"]): run for run in rows("accuracy-2026-11-22/parts/rows.jsonl")}
+    seeds = [seed for own, seed in runs if own == name]
+    for split, column in (("dev", 3), ("test", 5)):
+        gained = mean(runs[name, seed][split]["las"] - runs["plain", seed][split]["las"] for seed in seeds)
+        assert line.split("|")[column].strip(" *") == f"{gained:+.2f}"
 
 
 def test_late_gradients_are_told_as_they_are_kept():
