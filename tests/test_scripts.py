@@ -59,3 +59,43 @@ def test_rows_of_learned_programs(tmp_path):
     assert row["accuracy"] == row["majority"] == {"count": 25.0, "exist": 100.0, "all": 40.0}
     assert of_run.items() <= row.items()
     assert row["machine"]["cpu"]
+
+
+def test_commits_are_compared_turn_by_turn(monkeypatch, capsys, tmp_path):
+    compare = script("compare_commits")
+    old, new = (compare.Side(tmp_path / name, "config", "only") for name in ("old", "new"))
+    asked = []
+
+    def measured(side, seconds):
+        asked.append(side)
+        drift = 1 + (len(asked) - 1) // 2  # the machine gets faster from turn to turn
+        return {"cell": drift * (10.0 if side is old else 9.0), "other": drift * 10.0}
+
+    monkeypatch.setattr(compare, "measured", measured)
+    compare.compare((old, new), turns=6, seconds=1.0)
+    assert asked[:4] == [old, new, new, old]
+    *_, cell, other = capsys.readouterr().out.splitlines()
+    assert cell == "cell: new / old = 0.90 [0.90, 0.90] of 6 turns: slower"
+    assert other.endswith("of 6 turns: no slower")
+
+
+def test_no_slower_means_that_the_interval_reaches_a_bound():
+    compare = script("compare_commits")
+    assert compare.verdict("x", [0.9, 0.91, 0.92] * 4).endswith("of 12 turns: slower")
+    assert compare.verdict("x", [0.93, 0.96, 0.99] * 4).endswith("no slower")
+
+
+def test_only_equal_cells_are_compared():
+    compare = script("compare_commits")
+    assert compare.paired({"a": 2.0, "b": 4.0}, {"b": 6.0, "a": 1.0}) == {"a": 0.5, "b": 1.5}
+    assert compare.paired({"its old name": 2.0}, {"name": 3.0}) == {"name": 1.5}
+    with pytest.raises(SystemExit, match="not the same cells"):
+        compare.paired({"a": 2.0}, {"a": 1.0, "b": 1.0})
+
+
+def test_speeds_of_a_run(tmp_path):
+    row = {"experiment": "e", "plugin": "p", "mode": "train", "device": "cpu", "threads": 1, "method": "m"}
+    row |= {"batch_size": 4, "status": "ok", "sentences_per_second": 2.5}
+    path = tmp_path / "rows.jsonl"
+    path.write_text(f"{json.dumps(row)}\n{json.dumps({**row, 'status': 'skipped: why'})}\n")
+    assert script("compare_commits").speeds(path) == {"e, train, cpu, 1, m, 4": 2.5}

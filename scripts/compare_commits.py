@@ -1,0 +1,127 @@
+"""Is one commit slower than another? Cells of `stack-parser speed`, old and new in alternating turns.
+
+Each commit has a work tree of its own, with its own config, and each turn is a run of its own. It prints ratios
+of speeds, new over old, paired turn by turn, with 95 % intervals; "no slower" means that the interval reaches 0.97.
+
+python scripts/compare_commits.py OLD NEW --config configs/speed/quick.yaml --only method=replay,batch_size=64
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from parser.speed.cells import KEYS
+from parser.speed.rows import OK
+from parser.speed.statistics import median_of
+
+ROOT = Path(__file__).resolve().parents[1]
+NO_SLOWER = 0.97
+Speeds = dict[str, float]
+"""Sentences per second of each cell, by its name."""
+
+
+class Side(NamedTuple):
+    """One of the two commits."""
+
+    tree: Path
+    config: str
+    only: str
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("old")
+    arguments.add_argument("new")
+    arguments.add_argument("--config", required=True, help="of `stack-parser speed`, as each commit has it")
+    arguments.add_argument("--only", default="", help="as `stack-parser speed` takes it")
+    arguments.add_argument("--old-config", help="where the old commit's has another name")
+    arguments.add_argument("--old-only", help="where the old commit's cells have other names")
+    arguments.add_argument("--turns", type=int, default=8)
+    arguments.add_argument("--seconds", type=float, default=4.0, help="of measuring a cell in a turn")
+    given = arguments.parse_args()
+    with tempfile.TemporaryDirectory(prefix="compare-commits-") as name:
+        folder = Path(name)
+        with work_tree(given.old, folder / "old") as old, work_tree(given.new, folder / "new") as new:
+            sides = (
+                Side(old, given.old_config or given.config, given.old_only or given.only),
+                Side(new, given.config, given.only),
+            )
+            compare(sides, given.turns, given.seconds)
+
+
+@contextmanager
+def work_tree(commit: str, folder: Path) -> Iterator[Path]:
+    git = ["git", "-C", str(ROOT), "worktree"]
+    subprocess.run([*git, "add", "--quiet", "--detach", str(folder), commit], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run([*git, "remove", "--force", str(folder)], check=True)
+
+
+def compare(sides: Sequence[Side], turns: int, seconds: float) -> None:
+    """Print each turn's ratios, and what all of them say."""
+    old, new = sides
+    ratios: dict[str, list[float]] = {}
+    for turn in range(1, turns + 1):
+        # Who goes first changes, so that neither always follows the other.
+        first, second = (old, new) if turn % 2 else (new, old)
+        found = {first: measured(first, seconds)}
+        found[second] = measured(second, seconds)
+        for name, ratio in paired(found[old], found[new]).items():
+            ratios.setdefault(name, []).append(ratio)
+            print(f"turn {turn}: {name}: {ratio:.3f}", flush=True)
+    for name, own in ratios.items():
+        print(verdict(name, own))
+
+
+def measured(side: Side, seconds: float) -> Speeds:
+    """Of a run of its own. Raises SystemExit if it fails."""
+    run = side.tree.parent / f"run-{side.tree.name}"
+    shutil.rmtree(run, ignore_errors=True)
+    command = [sys.executable, "-m", "parser", "speed", side.config, "--run", str(run), "--only", side.only]
+    command += ["--set", f"seconds={seconds}", "--set", "precision=1e-9"]
+    done = subprocess.run(command, cwd=side.tree, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{side.tree.name}: {' '.join(command)}\n{done.stdout}{done.stderr}")
+    return speeds(run / "rows.jsonl")
+
+
+def speeds(rows: Path) -> Speeds:
+    found = [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines()]
+    return {
+        ", ".join(str(row[key]) for key in KEYS if key != "plugin"): row["sentences_per_second"]
+        for row in found
+        if row["status"] == OK
+    }
+
+
+def paired(old: Speeds, new: Speeds) -> dict[str, float]:
+    """New over old. Where the names of single cells differ, there must be one of each."""
+    if old.keys().isdisjoint(new) and len(old) == len(new) == 1:
+        [(name, speed)], [before] = new.items(), old.values()
+        return {name: speed / before}
+    if old.keys() != new.keys() or not new:
+        sys.exit(f"not the same cells: {sorted(old)} and {sorted(new)}")
+    return {name: new[name] / old[name] for name in new}
+
+
+def verdict(name: str, ratios: Sequence[float]) -> str:
+    estimate = median_of(ratios)
+    judged = "no slower" if estimate.high >= NO_SLOWER else "slower"
+    return f"{name}: new / old = {estimate} of {len(ratios)} turns: {judged}"
+
+
+if __name__ == "__main__":
+    main()
