@@ -1,7 +1,8 @@
 """Is one commit slower than another? Cells of `stack-parser speed`, old and new in alternating turns.
 
-Each commit has a work tree of its own, with its own config, and each turn is a run of its own. It prints ratios
-of speeds, new over old, paired turn by turn, with 95 % intervals; "no slower" means that the interval reaches 0.97.
+Each commit has a work tree of its own, with its own config, and each turn is a run of its own. It prints
+ratios of speeds, new over old, paired turn by turn, with 95 % intervals; "no slower" means that the interval
+reaches 0.97.
 
 python scripts/compare_commits.py OLD NEW --config configs/speed/quick.yaml --only method=replay,batch_size=64
 """
