@@ -17,10 +17,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from parser.datasets.mnist import CLASSES
+from parser.benchmarks.digits.mnist import CLASSES
+from parser.benchmarks.digits.mnist_mlp_plugin import MnistSettings, load
+from parser.benchmarks.digits.network import DigitClassifier
 from parser.machine import tune_process
-from parser.networks.digit_classifier import DigitClassifier
-from parser.plugins.mnist_mlp import MnistSettings, load
 from parser.stamp import stamp
 
 IMAGES = "${PARSER_DATA}/mnist/t10k-images-idx3-ubyte.gz"

@@ -16,16 +16,16 @@ import torch
 from torch import nn
 
 from parser.batching.operations.graph import METHODS, Graph
+from parser.batching.operations.lstm import Grain
 from parser.batching.operations.patterns import Patterns
 from parser.batching.operations.writer import Value
-from parser.networks.lstm_operations import Grain
-from parser.networks.tables import optimizers
-from parser.networks.tagger import RecordedTagger, Tagger
-from parser.networks.tree_lstm import RecordedTreeLSTM, TreeLSTM
-from parser.plugins.bilstm_tagger import BiLSTMTaggerSettings, sizes_of
-from parser.plugins.tree_lstm import TreeLSTMSettings, prepare_tree
-from parser.treebank.labelled_trees import read_labelled_trees
-from parser.treebank.tagged_text import TagVocabulary, numbered, read_tagged_text
+from parser.benchmarks.embedding_tables import optimizers
+from parser.benchmarks.tagged_text import TagVocabulary, numbered, read_tagged_text
+from parser.benchmarks.taggers.bilstm_tagger_plugin import BiLSTMTaggerSettings, sizes_of
+from parser.benchmarks.taggers.network import RecordedTagger, Tagger
+from parser.benchmarks.tree_lstm.labelled_trees import read_labelled_trees
+from parser.benchmarks.tree_lstm.network import RecordedTreeLSTM, TreeLSTM
+from parser.benchmarks.tree_lstm.tree_lstm_plugin import TreeLSTMSettings, prepare_tree
 
 BATCH = 64
 LEARNING_RATE = 1e-3

@@ -21,20 +21,20 @@ from typing import Any, NamedTuple
 
 import torch
 
-from parser.config import data_path
-from parser.datasets.clevr.lessons import make_lesson
-from parser.datasets.clevr.programs import Question
-from parser.datasets.clevr.scenes import Scene, read_scenes
-from parser.machine import choose_device, tune_process
-from parser.networks.program_executor import LEVELS
-from parser.plugins import Mode, Setup
-from parser.plugins.program_executor import (
+from parser.benchmarks.operation_training import cut
+from parser.benchmarks.programs.clevr.lessons import make_lesson
+from parser.benchmarks.programs.clevr.programs import Question
+from parser.benchmarks.programs.clevr.scenes import Scene, read_scenes
+from parser.benchmarks.programs.network import LEVELS
+from parser.benchmarks.programs.program_executor_plugin import (
     Example,
     ProgramExecutorPlugin,
     ProgramExecutorSettings,
     prepare_lesson,
 )
-from parser.plugins.support.training import cut
+from parser.config import data_path
+from parser.machine import choose_device, tune_process
+from parser.plugins import Mode, Setup
 from parser.speed.stopwatch import synchronise
 from parser.stamp import stamp
 

@@ -20,12 +20,17 @@ import torch
 from numpy.typing import NDArray
 
 from parser.batching.operations.operation import Batch, Operation
+from parser.benchmarks.operation_training import cut
+from parser.benchmarks.programs.image_blocks import operation_of
+from parser.benchmarks.programs.network import LABELLINGS, ProgramCalls, ProgramExecutor, number_calls
+from parser.benchmarks.programs.program_executor_plugin import (
+    ProgramExecutorSettings,
+    load,
+    prepare_question,
+    sizes_of,
+)
 from parser.config_file import read_settings
 from parser.machine import tune_process
-from parser.networks.image_blocks import operation_of
-from parser.networks.program_executor import LABELLINGS, ProgramCalls, ProgramExecutor, number_calls
-from parser.plugins.program_executor import ProgramExecutorSettings, load, prepare_question, sizes_of
-from parser.plugins.support.training import cut
 from parser.speed.settings import SpeedConfig
 
 IMAGES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)

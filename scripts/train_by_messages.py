@@ -26,10 +26,10 @@ from parser.batching.messages.processes import Processes
 from parser.batching.messages.transforms import Parameterised, mean
 from parser.batching.messages.weights import parameterised
 from parser.batching.messages.worker import Span
+from parser.benchmarks.message_training import ACTIVE, MessageTraining, Ran
 from parser.config_file import read_settings
 from parser.machine import tune_process
 from parser.plugins import Setup
-from parser.plugins.support.messages import ACTIVE, MessageTraining, Ran
 from parser.speed.cells import validated
 from parser.speed.discovery import find
 from parser.speed.gantt import gantt

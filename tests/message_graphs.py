@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from parser.batching.messages.controller import Controller, Entry, Instance
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
-from parser.batching.messages.transforms import Loss, Parameterised, Transform
-from parser.networks.digit_classifier import losses_of
+from parser.batching.messages.transforms import Loss, Parameterised, Transform, losses_of
 
 SGD = partial(torch.optim.SGD, lr=0.02)
 

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from parser.batching.forest import Forest
+from parser.batching.forest_lstm import forest_lstm
+from parser.batching.lstm_cell import lstm_cell
 from parser.batching.product import linear
 from parser.networks.dropout import dropout
-from parser.networks.forest_lstm import forest_lstm
-from parser.networks.lstm_cell import lstm_cell
 
 
 def state_size(lstm: nn.LSTM) -> int:

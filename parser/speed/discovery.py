@@ -1,23 +1,24 @@
-"""Find the plugins: the modules of `parser.plugins`, but its packages, and what other packages announce."""
+"""Find the plugins: each NAME_plugin.py in a folder of `parser.benchmarks`, and what packages announce."""
 
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
 
-import parser.plugins
+import parser.benchmarks
 from parser.plugins import Plugin
 
-GROUP = "stack_parser.plugins"
+GROUP, SUFFIX = "stack_parser.plugins", "_plugin"
 
 
 def installed() -> dict[str, EntryPoint]:
     """Where each plugin is, by name; nothing is imported. Raises ValueError if two share a name."""
     plugins: dict[str, EntryPoint] = {}
     own = [
-        EntryPoint(module.name, f"parser.plugins.{module.name}:PLUGIN", GROUP)
-        for module in pkgutil.iter_modules(parser.plugins.__path__)
-        if not module.ispkg
+        EntryPoint(module.name.rpartition(".")[2].removesuffix(SUFFIX), f"{module.name}:PLUGIN", GROUP)
+        for module in _modules_in_folders()
+        if module.name.endswith(SUFFIX)
     ]
     for entry in [*own, *entry_points(group=GROUP)]:
         if entry.name in plugins:
@@ -43,3 +44,12 @@ def find(name: str) -> type[Plugin]:
     if getattr(plugin, "name", name) != name:
         raise ValueError(f"{plugins[name].value} calls itself {plugin.name!r}, but is announced as {name!r}")
     return plugin
+
+
+def _modules_in_folders() -> Iterator[pkgutil.ModuleInfo]:
+    """Those of the benchmarks' folders, by their whole names; nothing is imported."""
+    name = parser.benchmarks.__name__
+    for folder in pkgutil.iter_modules(parser.benchmarks.__path__, f"{name}."):
+        if folder.ispkg:
+            path = [f"{parent}/{folder.name.rpartition('.')[2]}" for parent in parser.benchmarks.__path__]
+            yield from pkgutil.iter_modules(path, f"{folder.name}.")

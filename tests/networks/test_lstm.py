@@ -5,11 +5,11 @@ import torch
 from torch import nn
 
 from parser.batching import activations
+from parser.batching import lstm_cell as cells
 from parser.batching.forest import Forest
-from parser.networks import lstm_cell as cells
+from parser.batching.forest_lstm import forest_lstm
+from parser.batching.lstm_cell import lstm_cell
 from parser.networks import stack_lstm
-from parser.networks.forest_lstm import forest_lstm
-from parser.networks.lstm_cell import lstm_cell
 
 
 @pytest.fixture(autouse=True, params=["slow tanh", "fast tanh"])

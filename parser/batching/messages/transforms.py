@@ -185,6 +185,12 @@ class Losses(NamedTuple):
     examples: int
 
 
+def losses_of(scores: Tensor, labels: Tensor) -> Losses:
+    """scores: [examples, classes]; labels: [examples]"""
+    right = int((scores.argmax(1) == labels).sum())
+    return Losses(nn.functional.cross_entropy(scores, labels, reduction="sum"), right, len(labels))
+
+
 class Loss(Node):
     """Compares what the network says (input 0) with what is right (input 1), and sends the gradients back.
 

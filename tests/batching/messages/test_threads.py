@@ -14,9 +14,8 @@ from parser.batching.messages.graph import CONTROLLER, MessageGraph, Port
 from parser.batching.messages.message import Message, State
 from parser.batching.messages.routing import Broadcast, ChangeState, Condition, Join
 from parser.batching.messages.threads import run
-from parser.batching.messages.transforms import Loss, Parameterised
+from parser.batching.messages.transforms import Loss, Parameterised, losses_of
 from parser.batching.messages.worker import Delivery, Mailbox, NodeError, Stop, Worker
-from parser.networks.digit_classifier import losses_of
 
 
 @pytest.mark.parametrize("update_after", [1, 3])

@@ -1,0 +1,1 @@
+"""Linear layers on images of digits (Gaunt et al. 2017)."""

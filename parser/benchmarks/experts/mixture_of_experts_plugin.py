@@ -1,0 +1,209 @@
+"""A sparsely gated layer of experts (Suarez & Zhu 2017): who is called is known only when the gate has run.
+
+The paper's figure caption has experts of 256-256-(number of experts), its code 256-256-256, as here. Inputs
+and targets are random: what is measured is one layer. With one expert chosen, the gate learns nothing.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from parser.batching.groups import why_not_grouped
+from parser.benchmarks.experts.network import METHODS, Around, Experts, ExpertSizes
+from parser.benchmarks.gradient_fingerprints import fingerprints
+from parser.config import Settings
+from parser.plugins import CELLS, CELLS_BACKWARD, Mode, Setup, Work
+
+CHECKED = 24
+"""Examples on which the methods must agree."""
+MEMORY = Path("/proc/meminfo")
+
+
+class MixtureOfExpertsSettings(Settings):
+    experts: int = Field(10, gt=0)
+    chosen: int = Field(1, gt=0)
+    """Experts that each example gets."""
+    input_size: int = Field(256, gt=0)
+    hidden_size: int = Field(256, gt=0)
+    output_size: int = Field(256, gt=0)
+    examples: int = Field(64, gt=0)
+    """Made anew for an epoch of at least one batch: if that is larger, these are as many as it holds."""
+    learning_rate: float = Field(0.1, gt=0)
+
+    @model_validator(mode="after")
+    def _enough_experts(self) -> MixtureOfExpertsSettings:
+        if self.chosen > self.experts:
+            raise ValueError(f"chosen: {self.chosen} are more than the {self.experts} experts")
+        return self
+
+    def sizes(self) -> ExpertSizes:
+        return ExpertSizes(self.experts, self.chosen, self.input_size, self.hidden_size, self.output_size)
+
+
+class Examples(NamedTuple):
+    inputs: Tensor
+    """[batch, inputs]"""
+    targets: Tensor
+    """[batch, outputs]"""
+
+
+class MixtureOfExperts:
+    name = "mixture_of_experts"
+    paper = "Suarez & Zhu 2017, Figure 3"
+    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": METHODS, "infer": METHODS}
+    Settings = MixtureOfExpertsSettings
+
+    def skip(self, setup: Setup) -> str | None:
+        if setup.method == "grouped" and (reason := missing_product(setup)):
+            return reason
+        needed, free = needed_memory(setup), free_memory(setup.device)
+        if free is not None and needed > free:
+            return f"{needed / 1e9:.1f} GB of weights and gradients, but {free / 1e9:.1f} GB of memory"
+        return None
+
+    def prepare(self, setup: Setup) -> None:
+        self._setup = setup
+        settings: MixtureOfExpertsSettings = setup.settings
+        torch.manual_seed(setup.seed)
+        self._network = Experts(settings.sizes()).to(setup.device)
+        self._optimizer = torch.optim.SGD(self._network.parameters(), lr=settings.learning_rate)
+        self._checked = self._make_examples(CHECKED)
+        self._examples = self._make_examples(max(settings.examples, setup.batch_size))
+        self._around = Around(partial(setup.phase, CELLS), partial(setup.phase, CELLS_BACKWARD))
+
+    def batches(self) -> list[Examples]:
+        return self._cut(self._examples)
+
+    def run(self, batch: Examples) -> None:
+        if self._setup.mode == "train":
+            self._train(batch)
+        else:
+            with torch.inference_mode():
+                self._outputs(batch)
+
+    def check(self) -> Tensor:
+        batches = self._cut(self._checked)
+        if self._setup.mode == "train":
+            return self._loss_and_gradients(batches)
+        with torch.inference_mode():
+            return torch.cat([self._errors(batch) for batch in batches])
+
+    def work(self, batch: Examples) -> Work:
+        with torch.inference_mode():
+            calls = self._network.route(batch.inputs, self._setup.method).calls
+        examples = len(batch.inputs)
+        training = self._setup.mode == "train"
+        return Work(
+            sentences=examples,
+            tokens=examples,
+            operations=examples * operations(self._network.sizes, training),
+            padding=0.0,
+            counts={"calls of experts": len(calls)},
+        )
+
+    def _train(self, batch: Examples) -> None:
+        phase = self._setup.phase
+        loss = self._loss(batch) / len(batch.inputs)
+        with phase("backward"):
+            self._optimizer.zero_grad()
+            loss.backward()
+        with phase("update"):
+            self._optimizer.step()
+
+    def _loss(self, batch: Examples) -> Tensor:
+        """Sum of the examples' mean squared errors."""
+        outputs = self._outputs(batch)
+        with self._setup.phase("forward"):
+            return F.mse_loss(outputs, batch.targets, reduction="sum") / outputs.shape[1]
+
+    def _errors(self, batch: Examples) -> Tensor:
+        """[batch] Mean squared error of each: of outputs, some are next to 0 and nothing but rounding."""
+        return (self._outputs(batch) - batch.targets).square().mean(1)
+
+    def _outputs(self, batch: Examples) -> Tensor:
+        """[batch, outputs]"""
+        phase = self._setup.phase
+        with phase("scheduling"):
+            routing = self._network.route(batch.inputs, self._setup.method)
+        with phase("forward"):
+            return self._network(batch.inputs, routing, self._around)
+
+    def _loss_and_gradients(self, batches: list[Examples]) -> Tensor:
+        """[1 + 2 * weights] The loss, and its gradients' fingerprints."""
+        self._optimizer.zero_grad()
+        losses = []
+        for batch in batches:
+            loss = self._loss(batch)
+            loss.backward()
+            losses.append(loss.detach())
+        loss = torch.stack(losses).sum().cpu()
+        results = torch.cat([loss[None], fingerprints(self._network.parameters())])
+        self._optimizer.zero_grad()
+        return results
+
+    def _make_examples(self, number: int) -> Examples:
+        """The same for every method."""
+        sizes = self._network.sizes
+        generator = torch.Generator().manual_seed(self._setup.seed)
+        widths = (sizes.inputs, sizes.outputs)
+        made = (torch.randn(number, width, generator=generator) for width in widths)
+        return Examples(*(rows.to(self._setup.device) for rows in made))
+
+    def _cut(self, examples: Examples) -> list[Examples]:
+        parts = (rows.split(self._setup.batch_size) for rows in examples)
+        return [Examples(*both) for both in zip(*parts, strict=True)]
+
+
+def operations(sizes: ExpertSizes, training: bool) -> float:
+    """Floating-point operations of the products for one example."""
+    gate = sizes.inputs * sizes.experts
+    first = sizes.chosen * sizes.inputs * sizes.hidden
+    second = sizes.chosen * sizes.hidden * sizes.outputs
+    if training:
+        # The backward pass has a product for the weights and one for what is below them. The inputs need no
+        # gradient, nor does a gate that has but one expert to give shares to.
+        gate *= 2 if sizes.chosen > 1 else 1
+        first *= 2
+        second *= 3
+    return 2.0 * (gate + first + second)
+
+
+def missing_product(setup: Setup) -> str | None:
+    """Why one of the layers has no grouped product, or None."""
+    settings: MixtureOfExpertsSettings = setup.settings
+    widths = (settings.input_size, settings.hidden_size, settings.output_size)
+    reasons = (why_not_grouped(setup.device, torch.float32, *layer) for layer in pairwise(widths))
+    return next(filter(None, reasons), None)
+
+
+def needed_memory(setup: Setup) -> int:
+    """Bytes of the experts' weights and, in training, of the gradients of those that one batch can choose."""
+    settings: MixtureOfExpertsSettings = setup.settings
+    first = (settings.input_size + 1) * settings.hidden_size
+    second = (settings.hidden_size + 1) * settings.output_size
+    stored = settings.experts
+    if setup.mode == "train":
+        stored += min(settings.experts, setup.batch_size * settings.chosen)
+    return 4 * stored * (first + second)
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Bytes; None where nobody says."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    with suppress(OSError, StopIteration):
+        lines = MEMORY.read_text(encoding="ascii").splitlines()
+        return 1024 * int(next(line.split()[1] for line in lines if line.startswith("MemAvailable")))
+    return None
+
+
+PLUGIN = MixtureOfExperts

@@ -1,0 +1,186 @@
+"""The greedy parser over BiLSTM features (Kiperwasser & Goldberg 2016), with exploration.
+
+A state is scored from the BiLSTM's vectors of the words that it shows. Each step has a hinge loss, see
+`decisions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from parser.batching.operations.graph import Graph
+from parser.batching.operations.lstm import Grain, written
+from parser.batching.operations.operation import Batch, Gradients, Operation
+from parser.batching.operations.parameterised import Lookup
+from parser.batching.operations.template import Template
+from parser.batching.operations.writer import Index, Value, Writer
+from parser.batching.product import linear
+from parser.batching.transfer import to_device
+from parser.benchmarks.embedding_tables import sparse_table
+from parser.benchmarks.feature_parser.decisions import KINDS, MARGIN, Decisions, FeatureSentence
+from parser.benchmarks.feature_parser.hybrid_states import NOTHING, SHOWN
+from parser.benchmarks.recorded_bilstm import RecordedBiLSTM, flat
+from parser.networks.bilstm import bilstm, over_sequences, over_sequences_by_library
+
+FEATURES = 3 * SHOWN
+Phase = Callable[[str], AbstractContextManager[object]]
+
+
+@dataclass(frozen=True)
+class FeatureParserSizes:
+    words: int
+    tags: int
+    labels: int
+    word_size: int = 100
+    tag_size: int = 25
+    hidden_size: int = 100
+    """Of each BiLSTM layer, each way."""
+    layers: int = 2
+    middle_size: int = 100
+    explore: float = 0.1
+
+
+class FeatureParser(nn.Module):
+    """Scores are those of the three kinds of transitions, then what each labelled transition has besides.
+
+    Labelled transitions are Shift, then Left and then Right with each label.
+    """
+
+    def __init__(self, sizes: FeatureParserSizes):
+        super().__init__()
+        self.sizes = sizes
+        self.words = sparse_table(sizes.words, sizes.word_size)
+        self.tags = nn.Parameter(0.1 * torch.randn(sizes.tags, sizes.tag_size))
+        self.reader = bilstm(sizes.word_size + sizes.tag_size, sizes.hidden_size, sizes.layers)
+        self.nothing = nn.Parameter(torch.zeros(1, 2 * sizes.hidden_size))
+        self.middle = nn.Linear(FEATURES * 2 * sizes.hidden_size, sizes.middle_size)
+        self.scores = nn.Linear(sizes.middle_size, KINDS + 1 + 2 * sizes.labels)
+
+    def loss(self, sentences: Sequence[FeatureSentence], library: bool) -> Tensor:
+        """Sum over all steps, batched by hand; library: by the library's LSTM instead of ours."""
+        device = self.words.weight.device
+        run = over_sequences_by_library if library else over_sequences
+        words = flat([sentence.words for sentence in sentences], device)
+        tags = flat([sentence.tags for sentence in sentences], device)
+        inputs = torch.cat([self.words(words), self.tags[tags]], dim=1)
+        vectors = run(self.reader, inputs, [len(sentence.words) for sentence in sentences])
+        table = torch.cat([vectors, self.nothing])  # [words + 1, 2 * hidden]
+        losses = [self.nothing.new_zeros(())]
+        decisions = Decisions(sentences, self.sizes.labels, self.sizes.explore)
+        starts = np.cumsum([0, *(len(sentence.words) for sentence in sentences)])
+        for rows, shown in decisions:
+            places = np.where(shown == NOTHING, len(vectors), starts[rows, None] + shown)
+            features = table[to_device(torch.from_numpy(places), device)].flatten(1)
+            middle = torch.tanh(linear(features, self.middle.weight, self.middle.bias))
+            scores = linear(middle, self.scores.weight, self.scores.bias)
+            chosen = decisions.take(scores.detach().cpu().double().numpy())
+            pairs = to_device(torch.from_numpy(chosen.pairs), device)
+            losses.append(hinge(scores[chosen.places], pairs).sum())
+        return torch.stack(losses).sum()
+
+
+def hinge(scores: Tensor, pairs: Tensor) -> Tensor:
+    """[rows] MARGIN + the wrong transition's score - the right one's.
+
+    scores: [rows, KINDS + labelled transitions]; pairs: [rows], as in `Chosen`.
+    """
+    right, wrong = _columns(pairs, scores.shape[1])
+    return MARGIN + scores.gather(1, wrong).sum(1) - scores.gather(1, right).sum(1)
+
+
+def _columns(pairs: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """[rows, 2] each: the columns that the right and the wrong transition's scores are the sums of."""
+    transitions = width - KINDS
+    labels = (transitions - 1) // 2
+
+    def columns(transition: Tensor) -> Tensor:
+        return torch.stack([(transition + labels - 1) // labels, transition + KINDS], dim=1)
+
+    return columns(pairs // transitions), columns(pairs % transitions)
+
+
+class Hinge(Operation):
+    """`hinge` in a graph; its index is the pair."""
+
+    outputs = (1,)
+    has_index = True
+
+    def __init__(self, width: int):
+        self.width = width
+
+    def signature(self) -> Hashable:
+        return type(self), self.width
+
+    def forward(self, batch: Batch) -> None:
+        assert batch.index is not None
+        batch.outputs[0].copy_(hinge(batch.inputs[0], batch.index)[:, None])
+
+    def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
+        assert batch.index is not None
+        right, wrong = _columns(batch.index, self.width)
+        gradient = torch.zeros_like(batch.inputs[0])
+        both = gradients[0].expand(-1, 2)
+        return Gradients((gradient.scatter_add_(1, wrong, both).scatter_add_(1, right, -both),))
+
+
+class RecordedFeatureParser:
+    """In a graph: sentence by sentence, then step by step, for what is scored depends on the steps before."""
+
+    def __init__(self, network: FeatureParser, grain: Grain):
+        sizes = network.sizes
+        self._sizes = sizes
+
+        def embed(writer: Writer, word: Index, tag: Index) -> Value:
+            of_word = writer.lookup(network.words.weight, word, sparse=True)
+            return writer.concatenate([of_word, writer.lookup(network.tags, tag)])
+
+        def score(writer: Writer, *features: Value) -> Value:
+            middle = writer.tanh(writer.linear(network.middle.weight, *features, bias=network.middle.bias))
+            return writer.linear(network.scores.weight, middle, bias=network.scores.bias)
+
+        self._embed = Template.trace(embed, (), indices=2)
+        self._reader = RecordedBiLSTM(network.reader, grain)
+        self._join = Template.trace(lambda writer, *ways: writer.concatenate(ways), (sizes.hidden_size,) * 2)
+        self._nothing = Template.of(Lookup(network.nothing))
+        self._score = written(grain, score, (2 * sizes.hidden_size,) * FEATURES)
+        width = KINDS + 1 + 2 * sizes.labels
+        self._hinge = Template.of(Hinge(width), (width,))
+
+    def losses(self, graph: Graph, sentences: Sequence[FeatureSentence], phase: Phase) -> list[Value]:
+        """Of all steps that have one, computed but for the last. Runs the graph at each step.
+
+        phase: is told of the parts of this, as a plugin's `run` tells.
+        """
+        with phase("graph"):
+            nothing = graph.apply(self._nothing, (), (0,))[0]
+            vectors = [[*self._vectors(graph, sentence), nothing] for sentence in sentences]
+        decisions = Decisions(sentences, self._sizes.labels, self._sizes.explore)
+        losses: list[Value] = []
+        for rows, shown in decisions:
+            with phase("graph"):
+                # NOTHING is -1, and the last of a sentence's vectors.
+                features = [
+                    [vectors[row][place] for place in places]
+                    for row, places in zip(rows.tolist(), shown.tolist(), strict=True)
+                ]
+                scores = graph.each(self._score, list(zip(*features, strict=True)))[0]
+            with phase("scheduling"):
+                steps = graph.schedule()
+            with phase("forward"):
+                graph.run(steps)
+                found = graph.values(scores).cpu().double().numpy()
+            chosen = decisions.take(found)
+            with phase("graph"):
+                within = [scores[place] for place in chosen.places]
+                losses += graph.each(self._hinge, [within], [chosen.pairs.tolist()])[0]
+        return losses
+
+    def _vectors(self, graph: Graph, sentence: FeatureSentence) -> Sequence[Value]:
+        inputs = graph.each(self._embed, [], [sentence.words, sentence.tags])[0]
+        return graph.each(self._join, self._reader.read(graph, inputs))[0]

@@ -1,0 +1,158 @@
+"""The parser over BiLSTM features (Kiperwasser & Goldberg 2016), as Neubig et al. 2017 train it.
+
+The sentences of a batch are parsed in parallel. Each step needs the scores of the step before, so a graph is
+extended and run once for each step; what is batched are the BiLSTMs and the scores of all sentences' steps.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from parser.batching.operations.graph import METHODS, Graph
+from parser.batching.operations.lstm import Grain
+from parser.batching.operations.patterns import Patterns
+from parser.benchmarks.feature_parser.decisions import FeatureSentence
+from parser.benchmarks.feature_parser.network import (
+    FEATURES,
+    FeatureParser,
+    FeatureParserSizes,
+    RecordedFeatureParser,
+)
+from parser.benchmarks.operation_training import ByTorch, Forward, Training, cut, longest_first, missing
+from parser.benchmarks.tagged_text import UNKNOWN, numbered
+from parser.config import Settings, data_path
+from parser.plugins import Mode, Setup, Work
+from parser.treebank.conllu import read_treebank
+from parser.treebank.projectivity import is_projective
+from parser.treebank.sentence import Sentence
+
+CHECKED = 6
+"""Sentences on which the methods must agree."""
+ROOT = "*root*"
+
+
+class TransitionParserSettings(Settings):
+    treebank: str = "data/quickstart/dev.conllu"
+    """Its projective trees are trained on. ${PARSER_DATA} stands for the data folder."""
+    grain: Grain = "cell"
+    """What a graph's nodes are: whole cells, or single operations as in the paper."""
+    word_size: int = Field(100, gt=0)
+    tag_size: int = Field(25, gt=0)
+    hidden_size: int = Field(100, gt=0)
+    """Of each BiLSTM layer, each way."""
+    layers: int = Field(2, gt=0)
+    middle_size: int = Field(100, gt=0)
+    explore: float = Field(0.1, ge=0, le=1)
+    """How often to follow a wrong transition that scores lower, but not by the margin."""
+    learning_rate: float = Field(1e-3, gt=0)
+
+
+class TransitionParser:
+    name = "transition_parser"
+    paper = "Neubig et al. 2017, Table 1 (Transition-Parsing)"
+    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*METHODS, "manual", "library")}
+    Settings = TransitionParserSettings
+
+    def skip(self, setup: Setup) -> str | None:
+        return missing(data_path(setup.settings.treebank))
+
+    def prepare(self, setup: Setup) -> None:
+        self._setup = setup
+        settings: TransitionParserSettings = setup.settings
+        trees = [tree for tree in read_treebank(data_path(settings.treebank)) if is_projective(tree.heads)]
+        sizes, self._sentences = prepare_trees(settings, trees, setup.seed)
+        torch.manual_seed(setup.seed)
+        self._network = FeatureParser(sizes).to(setup.device)
+        self._training = Training(setup, self._network, self._forward(), settings.learning_rate)
+
+    def batches(self) -> list[list[FeatureSentence]]:
+        """The longest sentences of a batch first, so that those still running are its first ones."""
+        shuffled = list(self._sentences)
+        random.Random(self._setup.seed).shuffle(shuffled)
+        return [longest_first(batch) for batch in cut(shuffled, self._setup.batch_size)]
+
+    def run(self, batch: Sequence[FeatureSentence]) -> None:
+        self._training.step(batch)
+
+    def check(self) -> Tensor:
+        batches = cut(self._sentences[:CHECKED], self._setup.batch_size)
+        return self._training.loss_and_gradients([longest_first(batch) for batch in batches])
+
+    def work(self, batch: Sequence[FeatureSentence]) -> Work:
+        return Work(
+            sentences=len(batch),
+            tokens=sum(len(sentence.heads) for sentence in batch),
+            # The backward pass has two products for each of the forward pass.
+            operations=3.0 * sum(operations(self._network.sizes, len(tree.heads)) for tree in batch),
+            padding=None if self._setup.method == "library" else 0.0,
+        )
+
+    def _forward(self) -> Callable[[Any], Forward]:
+        if self._setup.method not in METHODS:
+            library = self._setup.method == "library"
+            return ByTorch(self._setup, partial(self._network.loss, library=library))
+        recorded = RecordedFeatureParser(self._network, self._setup.settings.grain)
+        return partial(_in_graph, self._setup, recorded, Patterns())
+
+
+def _in_graph(
+    setup: Setup, recorded: RecordedFeatureParser, patterns: Patterns, batch: Sequence[FeatureSentence]
+) -> Forward:
+    graph = Graph(setup.method, setup.device, patterns=patterns)
+    losses = recorded.losses(graph, batch, setup.phase)
+    with setup.phase("forward"):
+        loss = graph.values(losses).sum()
+    return Forward(loss, partial(graph.backward, losses))
+
+
+def prepare_trees(
+    settings: TransitionParserSettings, trees: Sequence[Sentence], seed: int
+) -> tuple[FeatureParserSizes, list[FeatureSentence]]:
+    words = numbered(form for tree in trees for form in (*tree.forms, ROOT))
+    tags = numbered(tag for tree in trees for tag in (*tree.upos, ROOT))
+    found = sorted({label for tree in trees for label in tree.labels})
+    labels = {label: number for number, label in enumerate(found)}
+    sizes = FeatureParserSizes(
+        words=len(words) + 1,
+        tags=len(tags) + 1,
+        labels=len(labels),
+        word_size=settings.word_size,
+        tag_size=settings.tag_size,
+        hidden_size=settings.hidden_size,
+        layers=settings.layers,
+        middle_size=settings.middle_size,
+        explore=settings.explore,
+    )
+    chances = np.random.default_rng(seed)
+    return sizes, [
+        FeatureSentence(
+            [words.get(form, UNKNOWN) for form in (*tree.forms, ROOT)],
+            [tags.get(tag, UNKNOWN) for tag in (*tree.upos, ROOT)],
+            [head - 1 if head else len(tree) for head in tree.heads],
+            [labels[label] for label in tree.labels],
+            chances.random(2 * len(tree)),
+        )
+        for tree in trees
+    ]
+
+
+def operations(sizes: FeatureParserSizes, words: int) -> float:
+    """Floating-point operations of the products of a forward pass; ROOT is read, too."""
+
+    def bilstm(inputs: int) -> int:
+        return 2 * 4 * sizes.hidden_size * ((words + 1) * inputs + words * sizes.hidden_size)
+
+    products = bilstm(sizes.word_size + sizes.tag_size) + (sizes.layers - 1) * bilstm(2 * sizes.hidden_size)
+    products += 2 * words * sizes.middle_size * (FEATURES * 2 * sizes.hidden_size + 4 + 2 * sizes.labels)
+    return 2.0 * products
+
+
+PLUGIN = TransitionParser

@@ -1,0 +1,165 @@
+"""Gated graph networks on bAbI's deductions and on molecules, by asynchronous messages (Gaunt et al. 2017).
+
+`none` trains batch by batch, edges followed one by one; `dense` by a matrix of all connections of each graph.
+`active-n` has n batches on their way in a graph of messages, `dense-active-n` the same with the matrix.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from parser.batching.messages.transforms import Updates
+from parser.benchmarks.graphs.babi import inflated, make_deductions, read_questions
+from parser.benchmarks.graphs.labelled_graph import LabelledGraph
+from parser.benchmarks.graphs.messages import GraphMessages
+from parser.benchmarks.graphs.network import GraphBatch, GraphNetwork, batch_of
+from parser.benchmarks.graphs.qm9 import ORDERS, make_molecules, read_molecules
+from parser.benchmarks.message_training import ACTIVE, METHODS, MessageSettings, MessageTraining, share_right
+from parser.benchmarks.operation_training import cut, missing
+from parser.config import data_path
+from parser.plugins import Mode, Setup, Work
+
+CHECKED = 12
+"""Graphs on which the methods must agree."""
+DENSE = "dense"
+DEDUCTION = 15
+"""The number of bAbI's task."""
+KINDS = {"deductions": 2, "molecules": len(ORDERS)}
+"""Of edges."""
+
+
+class GraphNetworkSettings(MessageSettings):
+    task: Literal["deductions", "molecules"] = "deductions"
+    data: str | None = None
+    """bAbI's folder, or a file of molecules; ${PARSER_DATA} stands for the data folder. null: `made`."""
+    held_out: str | None = None
+    """As `data`: what is not trained on."""
+    made: int = Field(64, gt=0)
+    """Questions or molecules of our own."""
+    nodes: int | None = Field(54, gt=0)
+    """Of each graph of deductions, most of them without edges; null: as many as there are."""
+    hidden_size: int = Field(5, gt=0)
+    steps: int = Field(2, gt=0)
+    learning_rate: float = Field(1e-2, gt=0)
+
+
+Example = tuple[LabelledGraph, int | float]
+"""A graph, and its answer."""
+
+
+class GraphNetworkPlugin:
+    name = "graph_network"
+    paper = "Gaunt et al. 2017, Table 1 (bAbI 15, QM9)"
+    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {
+        "train": (*METHODS, DENSE, *(f"{DENSE}-{method}" for method in ACTIVE))
+    }
+    Settings = GraphNetworkSettings
+
+    def skip(self, setup: Setup) -> str | None:
+        settings: GraphNetworkSettings = setup.settings
+        if setup.device.type != "cpu":
+            return "messages go between the threads of a CPU"
+        if settings.task == "molecules" and setup.method.startswith(DENSE):
+            return "molecules are of different sizes: a matrix would be mostly padding"
+        return next(
+            filter(
+                None, (_missing(settings.task, settings.data), _missing(settings.task, settings.held_out))
+            ),
+            None,
+        )
+
+    def prepare(self, setup: Setup) -> None:
+        self._setup = setup
+        settings: GraphNetworkSettings = setup.settings
+        self._examples = load(settings, settings.data, setup.seed)
+        self._held_out = load(settings, settings.held_out, setup.seed + 1)
+        self._kinds = KINDS[settings.task]
+        torch.manual_seed(setup.seed)
+        features = self._examples[0][0].features.shape[1]
+        selects = settings.task == "deductions"
+        network = GraphNetwork(features, self._kinds, settings.hidden_size, settings.steps, selects)
+        dense = setup.method.startswith(DENSE)
+        # Nodes in the loop get a gradient in each step.
+        in_loop = settings.update_after * settings.steps
+        updates = Updates(settings.optimizer, settings.update_after, in_loop)
+        model = GraphMessages(network, dense)
+        self._network = network
+        active = ACTIVE.get(setup.method.removeprefix(f"{DENSE}-"))
+        self.messages = MessageTraining(setup, network, model, updates, active)
+
+    def batches(self) -> list[list[GraphBatch]]:
+        return cut(self._shuffled(self._setup.seed), self._setup.settings.together)
+
+    def run(self, batch: Sequence[GraphBatch]) -> None:
+        self.messages.run(batch, training=True)
+
+    def check(self) -> Tensor:
+        return self.messages.loss_and_gradients(self._cut(self._examples[:CHECKED]))
+
+    def learn(self, epoch: int) -> None:
+        self.messages.run(self._shuffled(epoch), training=True)
+        self.messages.end_epoch()
+
+    def score(self) -> float:
+        """The share of questions that are answered right; of molecules 1 minus the mean squared error.
+
+        Where their targets have a variance of 1, that is the share of it which is explained.
+        """
+        reports = self.messages.run(self._cut(self._held_out), training=False).reports
+        if self._setup.settings.task == "deductions":
+            return share_right(reports)
+        return 1 - sum(report.loss for report in reports) / sum(report.examples for report in reports)
+
+    def notes(self) -> dict[str, float]:
+        return self.messages.notes()
+
+    def work(self, batch: Sequence[GraphBatch]) -> Work:
+        """Of the sparse way."""
+        network = self._network
+        hidden, steps = network.hidden_size, network.steps
+        nodes = sum(len(each.graph) for each in batch)
+        edges = sum(len(each.targets) for each in batch)
+        readout = network.readout
+        read = readout.score.in_features * (2 if readout.gate else 1)
+        along_edges, changes = edges * hidden**2, 3 * nodes * hidden**2
+        forward = steps * (along_edges + 2 * changes) + nodes * read
+        # The backward pass has two products for each, but nobody asks for the gradient at the first states.
+        operations = 2.0 * (3 * forward - along_edges - changes)
+        return Work(sum(len(each.answers) for each in batch), nodes, operations, batches=len(batch))
+
+    def _shuffled(self, seed: int) -> list[GraphBatch]:
+        return self._cut(random.Random(seed).sample(self._examples, len(self._examples)))
+
+    def _cut(self, examples: Sequence[Example]) -> list[GraphBatch]:
+        return [
+            batch_of([graph for graph, _ in part], [answer for _, answer in part], self._kinds)
+            for part in cut(examples, self._setup.batch_size)
+        ]
+
+
+def load(settings: GraphNetworkSettings, data: str | None, seed: int) -> list[Example]:
+    """Made ones, if there are no data. Raises ValueError for broken files, and for too large graphs."""
+    path = Path(data_path(data)) if data else None
+    if settings.task == "molecules":
+        molecules = read_molecules(path) if path else make_molecules(settings.made, seed)
+        return [(molecule.graph, molecule.target) for molecule in molecules]
+    questions = read_questions(path, DEDUCTION) if path else make_deductions(settings.made, seed)
+    if settings.nodes:
+        questions = [inflated(question, settings.nodes) for question in questions]
+    return [(question.graph, question.answer) for question in questions]
+
+
+def _missing(task: str, data: str | None) -> str | None:
+    if data is None or task == "molecules":
+        return data and missing(data_path(data))
+    return None if Path(data_path(data)).is_dir() else f"no folder {data_path(data)}"
+
+
+PLUGIN = GraphNetworkPlugin

@@ -1,0 +1,117 @@
+"""Gated graph networks as graphs of messages (Gaunt et al. 2017): a loop over the steps, sparse or dense.
+
+The state's position is (step, steps).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from parser.batching.messages.controller import Controller, Entry, Instance
+from parser.batching.messages.graph import CONTROLLER, MessageGraph
+from parser.batching.messages.grouping import Concatenate, Split
+from parser.batching.messages.loop import add_loop, each_step
+from parser.batching.messages.routing import Broadcast, FlatMap
+from parser.batching.messages.transforms import Loss, Losses, Transform, Updates
+from parser.benchmarks.graphs.network import (
+    GraphBatch,
+    GraphNetwork,
+    adjacencies,
+    brought_densely,
+    gathered,
+)
+
+
+class GraphMessages:
+    """A graph network that can be trained by messages. dense: by a matrix of all connections."""
+
+    def __init__(self, network: GraphNetwork, dense: bool):
+        self.network, self._dense = network, dense
+
+    def losses(self, batch: GraphBatch) -> Losses:
+        return (self.network.losses_densely if self._dense else self.network.losses)(batch)
+
+    def replicas(self) -> Sequence[Sequence[nn.Module]]:
+        """There are none."""
+        return ()
+
+    def instance(self, number: int, batch: GraphBatch, training: bool) -> Instance:
+        steps = self.network.steps
+        edges = (adjacencies(batch),) if self._dense else (*batch.sources, batch.targets)
+        entries = [
+            Entry(0, (self.network.begin(batch.features),), (0, steps)),
+            Entry(1, edges, (steps,)),
+            Entry(2, (batch.features,), (steps, steps)),
+            Entry(3, (batch.graph, batch.answers), (steps, steps)),
+        ]
+        return Instance(number, entries, training=training)
+
+    def graph(self, updates: Updates, workers: int) -> MessageGraph:
+        """The updates of states are on another worker than what brings them, if there is one."""
+        graph, network = MessageGraph(), self.network
+        graph.add(CONTROLLER, Controller(outputs=4))
+        graph.add("edges", FlatMap(each_step))
+        graph.connect((CONTROLLER, 1), "edges")
+        graph.add("states", Broadcast(2))
+        graph.add("update", updates.of_repeated(network.propagation.update), workers - 1)
+        done = add_loop(graph, CONTROLLER, "states", "update")
+        (self._add_matrix if self._dense else self._add_edges)(graph, updates)
+        graph.add("with features", Concatenate())
+        graph.connect(done, "with features")
+        graph.connect((CONTROLLER, 2), ("with features", 1))
+        graph.add("readout", updates.of(network.readout), workers - 1)
+        graph.add("loss", Loss(lambda scores, *expected: network.loss(scores, *expected)), workers - 1)
+        graph.chain("with features", "readout", "loss", CONTROLLER)
+        graph.connect((CONTROLLER, 3), ("loss", 1))
+        return graph
+
+    def _add_edges(self, graph: MessageGraph, updates: Updates) -> None:
+        """From `states` and `edges` to `update`: a message for each kind of edge."""
+        kinds = len(self.network.propagation.edges)
+        graph.add("ends", Split([kinds, 1]))
+        graph.add("states and sources", Concatenate())
+        graph.add("at sources", Transform(lambda _, states, *sources: tuple(states[own] for own in sources)))
+        graph.add("by kind", Split([1] * kinds))
+        graph.add("brought", Concatenate(kinds + 2))
+        graph.add("sum", Transform(lambda _, *given: _summed(*given)))
+        graph.chain("edges", "ends")
+        graph.chain("states", "states and sources", "at sources", "by kind")
+        graph.connect("ends", ("states and sources", 1))
+        for kind, layer in enumerate(self.network.propagation.edges):
+            name = f"edges of kind {kind}"
+            graph.add(name, updates.of_repeated(layer))
+            graph.connect(("by kind", kind), name)
+            graph.connect(name, ("brought", kind))
+        graph.connect(("ends", 1), ("brought", kinds))
+        graph.connect(("states", 1), ("brought", kinds + 1))
+        graph.chain("brought", "sum", "update")
+
+    def _add_matrix(self, graph: MessageGraph, updates: Updates) -> None:
+        graph.add("states and matrix", Concatenate())
+        graph.add("brought", updates.of_repeated(_Matrix(self.network.propagation.edges)))
+        graph.add("and states", Concatenate())
+        graph.chain("states", "states and matrix", "brought", "and states", "update")
+        graph.connect("edges", ("states and matrix", 1))
+        graph.connect(("states", 1), ("and states", 1))
+
+
+def _summed(*given: Tensor) -> tuple[Tensor, Tensor]:
+    """given: what each kind of edge brings, the targets, and the states, which are given on."""
+    *brought, targets, states = given
+    return gathered(states, targets, brought), states
+
+
+class _Matrix(nn.Module):
+    """All kinds of edges as one matrix for each graph."""
+
+    def __init__(self, edges: Sequence[nn.Linear]):
+        super().__init__()
+        self.edges = nn.ModuleList(edges)
+
+    def forward(self, states: Tensor, adjacency: Tensor) -> Tensor:
+        """[all nodes, hidden] See `brought_densely`."""
+        return brought_densely(
+            [layer for layer in self.edges if isinstance(layer, nn.Linear)], adjacency, states
+        )

@@ -1,0 +1,181 @@
+"""Gated graph networks (Li et al. 2016) on batches of graphs, which are one graph in as many pieces.
+
+Each step, every node gets the sum of what its edges bring, linear in their sources' states by kind of edge,
+and changes its state by a gated recurrent unit. Edges are followed sparsely, one by one; or densely, by a
+matrix from all elements of a graph's states to all, as in the comparison of Gaunt et al. 2017, section 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from parser.batching.messages.transforms import Losses
+from parser.benchmarks.graphs.labelled_graph import LabelledGraph
+
+
+class GraphBatch(NamedTuple):
+    features: Tensor
+    """[nodes, features]"""
+    sources: tuple[Tensor, ...]
+    """Of each kind of edge, [edges] the nodes where these begin."""
+    targets: Tensor
+    """[all edges] The nodes where they end, kind after kind."""
+    graph: Tensor
+    """[nodes] The number of the graph that each is of, in increasing order."""
+    answers: Tensor
+    """[graphs] int64, a node each; or float32, a number each."""
+
+
+class Propagation(nn.Module):
+    """What all steps have in common."""
+
+    def __init__(self, kinds: int, hidden_size: int):
+        super().__init__()
+        self.edges = [nn.Linear(hidden_size, hidden_size) for _ in range(kinds)]
+        self._registered = nn.ModuleList(self.edges)
+        self.update = nn.GRUCell(hidden_size, hidden_size)
+
+
+class Readout(nn.Module):
+    """[nodes] A score of each node; or, to be summed over a graph's nodes, its gated part of a number."""
+
+    def __init__(self, features: int, hidden_size: int, gated: bool):
+        super().__init__()
+        self.score = nn.Linear(hidden_size + features, 1)
+        self.gate = nn.Linear(hidden_size + features, 1) if gated else None
+
+    def forward(self, states: Tensor, features: Tensor) -> Tensor:
+        """states: [nodes, hidden]; features: [nodes, features]"""
+        both = torch.cat([states, features], dim=1)  # [nodes, hidden + features]
+        score = self.score(both)
+        return (score * torch.sigmoid(self.gate(both)) if self.gate else score).squeeze(1)
+
+
+class GraphNetwork(nn.Module):
+    """selects: whether answers are nodes, chosen by a softmax over their graph's; else they are numbers."""
+
+    def __init__(self, features: int, kinds: int, hidden_size: int, steps: int, selects: bool):
+        """Raises ValueError if the states have no room for the features, with which they begin."""
+        super().__init__()
+        if features > hidden_size:
+            raise ValueError(f"{features} features do not fit into states of {hidden_size}")
+        self.hidden_size, self.steps = hidden_size, steps
+        self.propagation = Propagation(kinds, hidden_size)
+        self.readout = Readout(features, hidden_size, gated=not selects)
+        self.loss = selection_losses if selects else regression_losses
+
+    def begin(self, features: Tensor) -> Tensor:
+        """[nodes, hidden] The features, and zeros."""
+        return F.pad(features, (0, self.hidden_size - features.shape[1]))
+
+    def losses(self, batch: GraphBatch) -> Losses:
+        """Sparsely."""
+        states = self.begin(batch.features)
+        for _ in range(self.steps):
+            brought = [
+                edges(states[own]) for edges, own in zip(self.propagation.edges, batch.sources, strict=True)
+            ]
+            states = self.propagation.update(gathered(states, batch.targets, brought), states)
+        return self._losses(states, batch)
+
+    def losses_densely(self, batch: GraphBatch) -> Losses:
+        """Raises ValueError for graphs of different sizes."""
+        adjacency = adjacencies(batch)
+        states = self.begin(batch.features)
+        for _ in range(self.steps):
+            states = self.propagation.update(
+                brought_densely(self.propagation.edges, adjacency, states), states
+            )
+        return self._losses(states, batch)
+
+    def _losses(self, states: Tensor, batch: GraphBatch) -> Losses:
+        return self.loss(self.readout(states, batch.features), batch.graph, batch.answers)
+
+
+def gathered(states: Tensor, targets: Tensor, brought: Sequence[Tensor]) -> Tensor:
+    """[nodes, hidden] For each node the sum of what is brought to it.
+
+    states: [nodes, hidden]; targets: [all edges]; brought: of each kind, [edges, hidden].
+    """
+    return torch.zeros_like(states).index_add(0, targets, torch.cat(list(brought)))
+
+
+def adjacencies(batch: GraphBatch) -> Tensor:
+    """[graphs, kinds, nodes, nodes] How many edges of each kind lead to a node (first) from a node (last).
+
+    Raises ValueError for graphs of different sizes.
+    """
+    graphs, kinds = len(batch.answers), len(batch.sources)
+    nodes = len(batch.graph) // graphs
+    if not torch.equal(batch.graph, torch.arange(graphs).repeat_interleave(nodes)):
+        raise ValueError("a dense matrix needs graphs that have equally many nodes")
+    kind = torch.arange(kinds).repeat_interleave(torch.tensor([len(own) for own in batch.sources]))
+    source, target = torch.cat(batch.sources), batch.targets
+    places = (source // nodes, kind, target % nodes, source % nodes)
+    found = torch.zeros(graphs, kinds, nodes, nodes)
+    return found.index_put_(places, torch.ones(len(source)), accumulate=True)
+
+
+def brought_densely(edges: Sequence[nn.Linear], adjacency: Tensor, states: Tensor) -> Tensor:
+    """[all nodes, hidden] As `gathered`, by one product with a matrix for each graph.
+
+    adjacency: [graphs, kinds, nodes, nodes]; states: [all nodes, hidden].
+    """
+    graphs, _, nodes, _ = adjacency.shape
+    weights, biases = (torch.stack([getattr(layer, name) for layer in edges]) for name in ("weight", "bias"))
+    # [graphs, nodes * hidden, nodes * hidden]
+    matrix = torch.einsum("gkts,kij->gtisj", adjacency, weights).reshape(graphs, nodes * weights.shape[1], -1)
+    brought = (matrix @ states.view(graphs, -1, 1)).view(graphs, nodes, -1)
+    constant = adjacency.sum(3).transpose(1, 2) @ biases  # [graphs, nodes, hidden]
+    return (brought + constant).flatten(0, 1)
+
+
+def selection_losses(scores: Tensor, graph: Tensor, answers: Tensor) -> Losses:
+    """scores: [nodes]; graph: [nodes]; answers: [graphs], nodes by their number in the batch."""
+    best = scores.new_full((len(answers),), -torch.inf).scatter_reduce(0, graph, scores, "amax")  # [graphs]
+    total = torch.zeros_like(best).index_add(0, graph, (scores - best.detach()[graph]).exp())
+    loss = (total.log() + best.detach() - scores[answers]).sum()
+    equal = torch.zeros_like(answers).index_add(0, graph, (scores == best[graph]).long())  # [graphs]
+    right = (scores[answers] == best) & (equal == 1)  # nodes without edges are all alike
+    return Losses(loss, int(right.sum()), len(answers))
+
+
+NEAR = 0.1
+"""In standard deviations of what is to be predicted."""
+
+
+def regression_losses(parts: Tensor, graph: Tensor, answers: Tensor) -> Losses:
+    """Squared errors; what is near counts as right. parts: [nodes]; graph: [nodes]; answers: [graphs]"""
+    errors = torch.zeros_like(answers).index_add(0, graph, parts) - answers
+    return Losses(errors.square().sum(), int((errors.abs() < NEAR).sum()), len(answers))
+
+
+Answer: TypeAlias = int | float
+
+
+def batch_of(graphs: Sequence[LabelledGraph], answers: Sequence[Answer], kinds: int) -> GraphBatch:
+    """answers: of each graph a number, or of each a node; kinds: of edges. Raises ValueError for others."""
+    sizes = np.array([graph.nodes for graph in graphs])
+    starts = np.cumsum(sizes) - sizes
+    kind = np.concatenate([graph.kinds for graph in graphs])
+    if kind.max(initial=0) >= kinds:
+        raise ValueError(f"an edge of kind {kind.max()}, where there are {kinds} kinds")
+    ends = [
+        (graph.sources + start, graph.targets + start) for graph, start in zip(graphs, starts, strict=True)
+    ]
+    source, target = map(np.concatenate, zip(*ends, strict=True))
+    places = [np.flatnonzero(kind == number) for number in range(kinds)]
+    are_nodes = isinstance(answers[0], int)
+    return GraphBatch(
+        torch.cat([graph.features for graph in graphs]),
+        tuple(torch.from_numpy(source[own]) for own in places),
+        torch.from_numpy(target[np.concatenate(places)]),
+        torch.from_numpy(np.repeat(np.arange(len(graphs)), sizes)),
+        torch.from_numpy(starts + answers) if are_nodes else torch.tensor(answers),
+    )

@@ -1,0 +1,1 @@
+"""Models of running text whose networks are graphs of layers (Hwang & Sung 2015)."""

@@ -1,0 +1,255 @@
+"""A model of running text whose network is a graph of layers (Hwang & Sung 2015): what runs frame by frame.
+
+`none` is a plain loop over frames, stream by stream: every connection, both ways, and each frame adds its
+gradients to the weights'. `streams` is this with all streams at the same time; `late-gradients` too, but with
+one product for the gradients of each weight. `components` computes only what is in a cycle frame by frame,
+stream by stream; `both` so, all streams at the same time. `library` is torch's LSTM. The batch size is the
+number of streams, and a step has `frames` frames of all of them together.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from parser.batching.recurrence.examples import EXAMPLES, with_scores
+from parser.batching.recurrence.graph import Layer, LayerGraph
+from parser.batching.recurrence.operations import operations
+from parser.batching.recurrence.weights import Weights
+from parser.benchmarks.embedding_tables import optimizers
+from parser.benchmarks.gradient_fingerprints import fingerprints
+from parser.benchmarks.language_model.corpus import corpora, unigram_perplexity
+from parser.benchmarks.language_model.network import (
+    INPUT,
+    METHODS,
+    SCORES,
+    LanguageModel,
+    LayeredModel,
+    LibraryModel,
+    Text,
+    with_embedding,
+)
+from parser.benchmarks.language_model.running_text import made_words, read_words
+from parser.benchmarks.operation_training import missing
+from parser.config import Settings, data_path
+from parser.plugins import Mode, Setup, Work
+
+LIBRARY = "library"
+CHECKED_STREAMS, CHECKED_FRAMES, CHECKED_CHUNKS = 4, 5, 3
+"""The streams on which the methods must agree, whatever the batch size."""
+SCORED_STREAMS, SCORED_FRAMES = 16, 32
+OF_EXAMPLES = ("network", "inputs", "hidden_size", "outputs", "embedding_size")
+"""Settings that a graph of one's own has no use for."""
+
+
+class MadeText(Settings):
+    words: int = Field(2000, gt=0)
+    vocabulary: int = Field(200, gt=0)
+
+
+class RecurrentLanguageModelSettings(Settings):
+    data: list[str] = Field([])
+    """Treebanks, or sentences of `word|label`; ${PARSER_DATA} stands for the data folder. Of none, `made`."""
+    made: MadeText = MadeText()
+    words: int | None = Field(None, gt=0)
+    """An epoch has so many at the most."""
+    held_out: int = Field(600, gt=0)
+    """Words, the last ones, that are not trained on."""
+    network: str = "elman"
+    """One of the examples in `parser/batching/recurrence/examples.py`."""
+    graph: LayerGraph | None = None
+    """A network of one's own, from symbols, `input`, to `scores`, in the place of `network` and the sizes."""
+    inputs: int = Field(200, gt=1)
+    """Words that are told apart, by their frequency."""
+    hidden_size: int = Field(32, gt=0)
+    outputs: int = Field(100, gt=1)
+    """Words that are foretold."""
+    embedding_size: int = Field(0, ge=0)
+    """Of vectors between the words and the network; 0: words lead into the network's own layers."""
+    frames: int = Field(96, gt=0)
+    """Of all streams together, in a step."""
+    window: Literal[1, 2] = 2
+    """Errors go back through so many chunks: BPTT(window * h; h), h being each stream's frames in a step."""
+    learning_rate: float = Field(1e-3, gt=0)
+
+    @model_validator(mode="after")
+    def _suits(self) -> RecurrentLanguageModelSettings:
+        if self.network not in EXAMPLES:
+            raise ValueError(f"network: there is no {self.network!r}, but {', '.join(EXAMPLES)}")
+        if self.held_out <= SCORED_STREAMS * SCORED_FRAMES:
+            raise ValueError(f"held_out: more than {SCORED_STREAMS * SCORED_FRAMES} words, to be scored on")
+        if self.graph:
+            for name in OF_EXAMPLES:
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(f"{name}: a graph of one's own says that itself")
+            ends = self.graph.inputs == [INPUT] and self.graph.outputs == [SCORES]
+            if not ends or self.graph.layers[INPUT].kind != "symbols":
+                raise ValueError(
+                    f"graph: its only input is `{INPUT}`, of symbols; its only output `{SCORES}`"
+                )
+        return self
+
+    def layer_graph(self) -> LayerGraph:
+        if self.graph:
+            return self.graph
+        size = self.embedding_size or self.inputs
+        symbols = Layer(size=size, kind="input" if self.embedding_size else "symbols")
+        graph = with_scores(EXAMPLES[self.network](symbols, self.hidden_size), self.outputs)
+        return with_embedding(graph, self.inputs) if self.embedding_size else graph
+
+
+class RecurrentLanguageModel:
+    name = "recurrent_language_model"
+    paper = "Hwang & Sung 2015, Figures 3 and 4"
+    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*METHODS, LIBRARY)}
+    Settings = RecurrentLanguageModelSettings
+
+    def skip(self, setup: Setup) -> str | None:
+        settings: RecurrentLanguageModelSettings = setup.settings
+        if settings.frames % setup.batch_size:
+            return f"{settings.frames} frames are not the same number in each of {setup.batch_size} streams"
+        if setup.method == LIBRARY and not is_the_librarys(settings):
+            return "torch's LSTM stands for network: lstm with embedding_size and window: 1 only"
+        return next(filter(None, (missing(data_path(path)) for path in settings.data)), None)
+
+    def prepare(self, setup: Setup) -> None:
+        self._setup, settings = setup, setup.settings
+        words = (
+            read_words([data_path(path) for path in settings.data])
+            if settings.data
+            else made_words(settings.made.words, settings.made.vocabulary, setup.seed)
+        )
+        torch.manual_seed(setup.seed)
+        graph = settings.layer_graph()
+        sizes = (graph.layers[INPUT].size, graph.layers[SCORES].size)
+        self._text, rest = corpora(words, sizes, settings.held_out, settings.words, setup.device)
+        self._held_out = rest.chunks(SCORED_FRAMES, SCORED_STREAMS)
+        self._unigram_perplexity = unigram_perplexity(self._text, self._held_out, sizes[1])
+        self._weights = Weights(graph).to(setup.device)
+        self._library = library_like(self._weights, settings) if setup.method == LIBRARY else None
+        self._frames = settings.frames // setup.batch_size
+        self._model = self._model_of(self._frames, setup.batch_size)
+        self._optimizers = optimizers(self._library or self._weights, settings.learning_rate)
+
+    def batches(self) -> list[Text]:
+        return self._text.chunks(self._frames, self._setup.batch_size)
+
+    def run(self, batch: Text) -> None:
+        phase = self._setup.phase
+        with phase("forward"):
+            self._model.forward(batch.inputs)
+            self._model.loss(batch.targets)
+        with phase("backward"):
+            self._forget_gradients()
+            self._model.backward()
+        with phase("update"):
+            for optimizer in self._optimizers:
+                optimizer.step()
+
+    def check(self) -> Tensor:
+        """[1 + 2 * weights] Loss and gradients of some chunks of streams of its own."""
+        model = self._model_of(CHECKED_FRAMES, CHECKED_STREAMS)
+        self._forget_gradients()
+        losses = []
+        model.forget()
+        for chunk in self._text.chunks(CHECKED_FRAMES, CHECKED_STREAMS)[:CHECKED_CHUNKS]:
+            model.forward(chunk.inputs)
+            losses.append(model.loss(chunk.targets))
+            model.backward()
+        model.forget()
+        gradients = fingerprints(self._as_layers().parameters())
+        self._forget_gradients()
+        return torch.cat([torch.stack(losses).sum().cpu()[None], gradients])
+
+    def work(self, batch: Text) -> Work:
+        frames, streams = batch.inputs.shape
+        return Work(
+            sentences=frames * streams,
+            tokens=frames * streams,
+            operations=operations(self._weights, frames, streams, self._back(frames)),
+            padding=0.0,
+            batches=frames,
+        )
+
+    def learn(self, epoch: int) -> None:
+        """The streams from their beginning to their end."""
+        self._model.forget()
+        for batch in self.batches():
+            self.run(batch)
+
+    def score(self) -> float:
+        """How many times lower the perplexity of the held-out words is than by their frequencies."""
+        self._scored = self._perplexity()
+        return self._unigram_perplexity / self._scored
+
+    def notes(self) -> Mapping[str, float]:
+        return {"perplexity": self._scored, "perplexity by frequencies": self._unigram_perplexity}
+
+    @torch.no_grad()
+    def _perplexity(self) -> float:
+        """Of the held-out words."""
+        model = self._scoring
+        model.forget()
+        losses = []
+        for chunk in self._held_out:
+            model.forward(chunk.inputs)
+            losses.append(model.loss(chunk.targets))
+        model.forget()
+        words = len(self._held_out) * SCORED_FRAMES * SCORED_STREAMS
+        return math.exp(torch.stack(losses).sum().item() / words)
+
+    @cached_property
+    def _scoring(self) -> LanguageModel:
+        return self._library or LayeredModel(
+            self._weights, SCORED_FRAMES, SCORED_STREAMS, 0, METHODS[self._setup.method]
+        )
+
+    def _model_of(self, frames: int, streams: int) -> LanguageModel:
+        if self._library:
+            return self._library
+        method = METHODS[self._setup.method]
+        return LayeredModel(self._weights, frames, streams, self._back(frames), method)
+
+    def _back(self, frames: int) -> int:
+        return (self._setup.settings.window - 1) * frames
+
+    def _as_layers(self) -> Weights:
+        """The weights with their gradients, those of the library's parameters too."""
+        if not self._library:
+            return self._weights
+        gradients = copy.deepcopy(self._weights)
+        for parameter, rows, place in self._library.pairs(gradients):
+            assert parameter.grad is not None
+            gradient = parameter.grad.to_dense() if parameter.grad.is_sparse else parameter.grad
+            place.detach().copy_(gradient[rows])
+        for weight in gradients.parameters():
+            weight.grad = weight.detach()
+        return gradients
+
+    def _forget_gradients(self) -> None:
+        for weight in (self._library or self._weights).parameters():
+            weight.grad = None
+
+
+def is_the_librarys(settings: RecurrentLanguageModelSettings) -> bool:
+    wanted = settings.network == "lstm" and settings.graph is None
+    return wanted and settings.embedding_size > 0 and settings.window == 1
+
+
+def library_like(weights: Weights, settings: RecurrentLanguageModelSettings) -> LibraryModel:
+    """torch's LSTM with the same weights."""
+    sizes = (settings.inputs, settings.embedding_size, settings.hidden_size, settings.outputs)
+    library = LibraryModel(*sizes).to(weights.like.device)
+    for parameter, rows, place in library.pairs(weights):
+        parameter.detach()[rows] = place.detach()
+    return library
+
+
+PLUGIN = RecurrentLanguageModel

@@ -1,0 +1,187 @@
+"""Training by messages, and the same network trained plainly, batch by batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from parser.batching.messages import threads
+from parser.batching.messages.controller import Instance, Report
+from parser.batching.messages.graph import MessageGraph
+from parser.batching.messages.message import State
+from parser.batching.messages.transforms import Losses, Updates, mean
+from parser.batching.messages.weights import average, parameterised
+from parser.batching.messages.worker import Span
+from parser.benchmarks.gradient_fingerprints import fingerprints
+from parser.config import Settings
+from parser.plugins import Setup
+
+ACTIVE = {f"active-{number}": number for number in (1, 4, 16)}
+"""Methods, and how many batches each has on their way at a time (max_active_keys)."""
+METHODS = ("none", *ACTIVE)
+NEVER = 1 << 60
+"""More gradients than there are."""
+
+
+class MessageSettings(Settings):
+    """What plugins have in common whose messages are of batches."""
+
+    update_after: int = Field(1, gt=0)
+    """Batches whose gradients a node of messages gathers for an update (min_update_frequency)."""
+    together: int = Field(32, gt=0)
+    """Batches of a measured run."""
+    learning_rate: float = Field(1e-3, gt=0)
+    momentum: float = Field(0.9, ge=0, lt=1)
+    """Adam's first beta. Gradients that are late are a momentum already (Mitliagkas et al. 2016)."""
+
+    def optimizer(self, weights: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        """Adam for some of the parameters."""
+        return torch.optim.Adam(weights, self.learning_rate, (self.momentum, 0.999), fused=True)
+
+
+class Ran(NamedTuple):
+    reports: list[Report]
+    """In the order in which they came."""
+    busy: list[float]
+    """Seconds for which each worker was, of those that are here."""
+
+
+Runner = Callable[..., list[float]]
+"""As `threads.run`."""
+
+
+class MessageModel(Protocol):
+    """A network that can be trained as a whole and, with the same parameters, as a graph of messages."""
+
+    def losses(self, batch: Any) -> Losses: ...
+
+    def graph(self, updates: Updates, workers: int) -> MessageGraph: ...
+
+    def instance(self, number: int, batch: Any, training: bool) -> Instance: ...
+
+    def replicas(self) -> Sequence[Sequence[nn.Module]]:
+        """Modules of which each is a copy of the first of its group, for other instances."""
+
+
+class MessageTraining:
+    """Updates after every batch, or by messages: each node has its own, after so many gradients."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        network: nn.Module,
+        model: MessageModel,
+        updates: Updates,
+        active: int | None,
+    ):
+        """model: of the network; active: how many batches are on their way, or None for no messages."""
+        self._network, self._model, self._workers = network, model, setup.threads
+        self._max_active = active
+        self._begun, self._phase = 0, setup.phase
+        if self._max_active:
+            self.graph = model.graph(updates, setup.threads)
+        else:
+            self._optimizer = updates.optimizer(network.parameters())
+
+    def run(
+        self,
+        batches: Sequence[Any],
+        training: bool,
+        trace: Callable[[Span], object] | None = None,
+        runner: Runner = threads.run,
+    ) -> Ran:
+        """trace: is told of all messages; runner: of graphs of messages, in threads or in processes."""
+        if not self._max_active:
+            return Ran([self._plain(batch, training) for batch in batches], [])
+        first, self._begun = self._begun, self._begun + len(batches)
+        with self._phase("messages"):
+            return run_graph(
+                self.graph, self._instances(batches, first, training), self._max_active, trace, runner
+            )
+
+    def end_epoch(self) -> None:
+        """Use the gradients that were too few for an update, and make replicas alike again."""
+        if not self._max_active:
+            return  # plain training has the first replica alone
+        for node in parameterised(self.graph):
+            node.update()
+        for modules in self._model.replicas():
+            average(modules)
+        for node in parameterised(self.graph):
+            node.refresh()
+
+    def notes(self) -> dict[str, float]:
+        """By how many updates gradients were late, on average: the paper's staleness."""
+        if not self._max_active:
+            return {}
+        late = sum((node.staleness for node in parameterised(self.graph)), Counter[int]())
+        return {"updates late": mean(late)} if late else {}
+
+    def loss_and_gradients(self, batches: Sequence[Any]) -> Tensor:
+        """[1 + 2 * weights] The sum of the batches' losses, and its gradients' fingerprints."""
+        self._network.zero_grad()
+        if self._max_active:
+            graph = self._model.graph(Updates(partial(torch.optim.SGD, lr=0.0), NEVER), self._workers)
+            ran = run_graph(graph, self._instances(batches, 0, training=True), self._max_active)
+            loss = sum(report.loss for report in ran.reports)
+            for node in parameterised(graph):
+                node.give_gradients()
+            self._sum_replicas()
+        else:
+            total = torch.stack([self._model.losses(batch).loss for batch in batches]).sum()
+            total.backward()
+            loss = total.item()
+        results = torch.cat([torch.tensor([loss]), fingerprints(self._network.parameters())])
+        self._network.zero_grad()
+        return results
+
+    def _instances(self, batches: Sequence[Any], first: int, training: bool) -> list[Instance]:
+        model = self._model
+        return [model.instance(number, batch, training) for number, batch in enumerate(batches, first)]
+
+    def _plain(self, batch: Any, training: bool) -> Report:
+        self._begun += 1
+        phase = self._phase
+        with phase("forward"), torch.set_grad_enabled(training):
+            loss, right, examples = self._model.losses(batch)
+        if training:
+            with phase("backward"):
+                self._optimizer.zero_grad()
+                loss.backward()
+            with phase("update"):
+                self._optimizer.step()
+        return Report(State(self._begun), training, loss.item(), right, examples)
+
+    def _sum_replicas(self) -> None:
+        """Gradients of all of a group at the first, as if there were no others."""
+        for first, *others in self._model.replicas():
+            for other in others:
+                for weight, copied in zip(first.parameters(), other.parameters(), strict=True):
+                    if copied.grad is not None:
+                        weight.grad = copied.grad if weight.grad is None else weight.grad + copied.grad
+                        copied.grad = None
+
+
+def run_graph(
+    graph: MessageGraph,
+    instances: Sequence[Instance],
+    max_active: int,
+    trace: Callable[[Span], object] | None = None,
+    runner: Runner = threads.run,
+) -> Ran:
+    reports: list[Report] = []
+    return Ran(reports, runner(graph, instances, max_active, reports.append, trace))
+
+
+def share_right(reports: Sequence[Report | Losses]) -> float:
+    """Raises ValueError if there is nothing to be right about."""
+    examples = sum(report.examples for report in reports)
+    if not examples:
+        raise ValueError("held_out: nothing is held out that could be scored")
+    return sum(report.right for report in reports) / examples

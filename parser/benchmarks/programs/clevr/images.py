@@ -1,0 +1,39 @@
+"""Image features by the images' numbers, where there is no file of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from parser.benchmarks.programs.clevr.scenes import Scene, paint
+
+
+class Images(Protocol):
+    def of(self, images: Sequence[int]) -> Tensor:
+        """[len(images), channels, side, side] Features of the images of those numbers."""
+
+
+class PaintedImages:
+    """What a scene file says of an image, in its place: as much as a perfect feature extractor would see."""
+
+    def __init__(self, scenes: Mapping[int, Scene], channels: int, side: int, seed: int):
+        self._scenes, self._channels, self._side, self._seed = scenes, channels, side, seed
+
+    def of(self, images: Sequence[int]) -> Tensor:
+        return paint([self._scenes[image] for image in images], self._channels, self._side, self._seed)
+
+
+class RandomImages:
+    """Noise, from which no answer can be learned; for speed alone."""
+
+    DIFFERENT = 16
+
+    def __init__(self, channels: int, side: int, seed: int):
+        generator = torch.Generator().manual_seed(seed)
+        self._features = torch.randn(self.DIFFERENT, channels, side, side, generator=generator)
+
+    def of(self, images: Sequence[int]) -> Tensor:
+        return self._features[torch.tensor(images) % self.DIFFERENT]

@@ -1,0 +1,179 @@
+"""Made-up scenes, and questions about them of CLEVR's kinds, lengths and depths, with right answers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
+
+from parser.benchmarks.programs.clevr.answers import NotUniqueError, Result, answer, apply
+from parser.benchmarks.programs.clevr.programs import ATTRIBUTES, RELATIONS, SCENE, Program, Question, program
+from parser.benchmarks.programs.clevr.scenes import Scene, Thing
+
+Drawn = TypeVar("Drawn")
+
+SIDE = 14
+"""Things lie in different cells of so many rows and columns."""
+FEWEST, MOST = 3, 10
+"""Things of a scene."""
+LONGEST = 24
+"""Nodes of a program, as in the files that the original generator makes."""
+FILTERS = {0: 3, 1: 42, 2: 40, 3: 13, 4: 2}
+"""How often, in percent, a description has so many; one that is to fit a single thing has what that takes."""
+
+
+def make_questions(questions: int, scenes: int, seed: int) -> tuple[list[Scene], list[Question]]:
+    """The same for the same seed; a question's image is its scene's place."""
+    draw = random.Random(seed)
+    made = [_scene(draw) for _ in range(scenes)]
+    images = [number * scenes // questions for number in range(questions)]
+    return made, [_question(made[image], image, draw) for image in images]
+
+
+def _scene(draw: random.Random) -> Scene:
+    cells = draw.sample(range(SIDE * SIDE), draw.randint(FEWEST, MOST))
+    things = [_thing(cell, draw) for cell in cells]
+    return Scene(
+        tuple(things),
+        {
+            "left": _all_pairs(things, lambda thing, other: other.x < thing.x),
+            "right": _all_pairs(things, lambda thing, other: other.x > thing.x),
+            "front": _all_pairs(things, lambda thing, other: other.y > thing.y),
+            "behind": _all_pairs(things, lambda thing, other: other.y < thing.y),
+        },
+    )
+
+
+def _thing(cell: int, draw: random.Random) -> Thing:
+    color, shape, material, size = (draw.choice(values) for values in ATTRIBUTES.values())
+    row, column = divmod(cell, SIDE)
+    # Well within the cell, so that rounding moves no thing into the next.
+    x, y = ((place + draw.uniform(0.1, 0.9)) / SIDE for place in (column, row))
+    return Thing(color, shape, material, size, x, y)
+
+
+def _all_pairs(things: list[Thing], related: Callable[[Thing, Thing], bool]) -> tuple[tuple[int, ...], ...]:
+    return tuple(
+        tuple(number for number, other in enumerate(things) if related(thing, other)) for thing in things
+    )
+
+
+def _question(scene: Scene, image: int, draw: random.Random) -> Question:
+    """Draws until the program is short enough, and describes no things that can not be told apart."""
+    while True:
+        try:
+            drawn = _Asker(scene, draw).ask()
+        except NotUniqueError:
+            continue
+        if len(drawn) <= LONGEST:
+            return Question(drawn, answer(drawn, scene), image)
+
+
+class _Draft(NamedTuple):
+    """A program that is not done yet, and what it gives so far."""
+
+    program: Program
+    result: Result
+
+    def things(self) -> list[int]:
+        return sorted(self.result) if isinstance(self.result, frozenset) else []
+
+
+class _Asker:
+    """Draws programs about a scene; raises NotUniqueError for a draw that fails."""
+
+    def __init__(self, scene: Scene, draw: random.Random) -> None:
+        self._scene = scene
+        self._draw = draw
+
+    def ask(self) -> Program:
+        """Kinds are as frequent as the original generator makes them."""
+        kinds: dict[Callable[[], _Draft], int] = {
+            self._chain: 28,
+            self._alike: 31,
+            self._either: 9,
+            self._both: 6,
+            self._compared_things: 18,
+            self._compared_counts: 8,
+        }
+        return self._weighted(kinds)().program
+
+    def _chain(self) -> _Draft:
+        found = self._step(SCENE)
+        for _ in range(self._draw.randint(0, 3)):
+            found = self._related(found)
+        return self._asked(found)
+
+    def _alike(self) -> _Draft:
+        return self._asked(self._step(f"same_{self._attribute()}", self._one(self._step(SCENE))))
+
+    def _either(self) -> _Draft:
+        found = self._step("union", *(self._filtered(self._start()) for _ in range(2)))
+        return self._step("count", self._draw.choice((found, self._filtered(found))))
+
+    def _both(self) -> _Draft:
+        return self._asked(self._step("intersect", *(self._related(self._step(SCENE)) for _ in range(2))))
+
+    def _compared_things(self) -> _Draft:
+        attribute = self._attribute()
+        return self._step(f"equal_{attribute}", *(self._queried(self._start(), attribute) for _ in range(2)))
+
+    def _compared_counts(self) -> _Draft:
+        counts = [self._step("count", self._filtered(self._start())) for _ in range(2)]
+        return self._step(self._draw.choice(("equal_integer", "less_than", "greater_than")), *counts)
+
+    def _asked(self, found: _Draft) -> _Draft:
+        """How many things there are, whether there are any, or what one is like."""
+        match self._weighted({"query": 60, "exist": 20, "count": 20}):
+            case "query":
+                return self._queried(found, self._attribute())
+            case module:
+                return self._step(module, self._filtered(found))
+
+    def _queried(self, found: _Draft, attribute: str) -> _Draft:
+        return self._step(f"query_{attribute}", self._one(found, hidden=attribute))
+
+    def _start(self) -> _Draft:
+        """All things, or those that are related to one."""
+        everything = self._step(SCENE)
+        return self._related(everything) if self._draw.random() < 0.5 else everything
+
+    def _related(self, found: _Draft) -> _Draft:
+        return self._step(f"relate[{self._draw.choice(RELATIONS)}]", self._one(found))
+
+    def _one(self, found: _Draft, hidden: str = "") -> _Draft:
+        """One of the things, described by other attributes than the hidden one until nothing else fits."""
+        if not found.things():
+            raise NotUniqueError("there is nothing to describe")
+        thing = self._scene.things[self._draw.choice(found.things())]
+        least = self._weighted(FILTERS)
+        for used, attribute in enumerate(self._attributes(hidden)):
+            if used >= least and len(found.things()) == 1:
+                break
+            found = self._filter(found, attribute, thing)
+        return self._step("unique", found)
+
+    def _filtered(self, found: _Draft) -> _Draft:
+        """By the attributes of any thing of the scene, so that often nothing is left."""
+        thing = self._draw.choice(self._scene.things)
+        for attribute in self._attributes()[: self._weighted(FILTERS)]:
+            found = self._filter(found, attribute, thing)
+        return found
+
+    def _filter(self, found: _Draft, attribute: str, like: Thing) -> _Draft:
+        return self._step(f"filter_{attribute}[{getattr(like, attribute)}]", found)
+
+    def _step(self, module: str, *found: _Draft) -> _Draft:
+        result = apply(module, [draft.result for draft in found], self._scene)
+        return _Draft(program(module, *(draft.program for draft in found)), result)
+
+    def _attribute(self) -> str:
+        return self._draw.choice(list(ATTRIBUTES))
+
+    def _attributes(self, hidden: str = "") -> list[str]:
+        """All but the hidden one, in random order."""
+        shown = [attribute for attribute in ATTRIBUTES if attribute != hidden]
+        return self._draw.sample(shown, len(shown))
+
+    def _weighted(self, weights: Mapping[Drawn, int]) -> Drawn:
+        return self._draw.choices(list(weights), list(weights.values()))[0]

@@ -1,0 +1,123 @@
+"""What is in an image: its things, where they are, and the same painted into feature maps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from parser.benchmarks.json_records import checked, field, image_index, index, read_records
+from parser.benchmarks.programs.clevr.programs import ATTRIBUTES, RELATIONS
+
+WIDTH, HEIGHT = 480, 320
+"""Of the images, in pixels."""
+
+MARKS = {
+    value: number for number, value in enumerate(value for values in ATTRIBUTES.values() for value in values)
+}
+"""The place of each attribute's value among the numbers that paint a thing."""
+PRESENCE = len(MARKS)
+"""The place of the 1 that every thing has."""
+
+
+class Thing(NamedTuple):
+    color: str
+    shape: str
+    material: str
+    size: str
+    x: float
+    """From left to right: 0 to 1, and never 1."""
+    y: float
+    """From top to bottom, likewise."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    things: tuple[Thing, ...]
+    relationships: Mapping[str, tuple[tuple[int, ...], ...]]
+    """relationships["left"][i] are the things to the left of thing i."""
+
+
+def read_scenes(path: Path) -> dict[int, Scene]:
+    """By their images; raises ValueError, with the scene, for what is not in CLEVR's format."""
+    scenes: dict[int, Scene] = {}
+    for position, record in enumerate(read_records(path, "scenes")):
+        place = f"{path}: scene {position}"
+        image = image_index(record, place)
+        if image in scenes:
+            raise ValueError(f"{place}: image {image} has a scene already")
+        scenes[image] = _scene(record, place)
+    return scenes
+
+
+def _scene(record: object, place: str) -> Scene:
+    objects = field(record, "objects", list, place)
+    things = tuple(_thing(thing, f"{place}, object {number}") for number, thing in enumerate(objects))
+    given = field(record, "relationships", dict, place)
+    return Scene(things, {name: _relationship(given, name, len(things), place) for name in RELATIONS})
+
+
+def _thing(record: object, place: str) -> Thing:
+    color, shape, material, size = (_value(record, attribute, place) for attribute in ATTRIBUTES)
+    pixels = field(record, "pixel_coords", list, place)
+    if len(pixels) < 2:
+        raise ValueError(f"{place}: 'pixel_coords' must hold x and y, and has {len(pixels)} numbers")
+    x, y = _fraction(pixels[0], WIDTH, place), _fraction(pixels[1], HEIGHT, place)
+    return Thing(color, shape, material, size, x, y)
+
+
+def _value(record: object, attribute: str, place: str) -> str:
+    value, allowed = field(record, attribute, str, place), ATTRIBUTES[attribute]
+    if value not in allowed:
+        raise ValueError(f"{place}: the {attribute} {value!r} is none of {', '.join(allowed)}")
+    return value
+
+
+def _fraction(pixel: object, pixels: int, place: str) -> float:
+    if not isinstance(pixel, float):
+        pixel = checked(pixel, int, "a pixel", place)
+    if not 0 <= pixel < pixels:
+        raise ValueError(f"{place}: pixel {pixel} lies outside the image of {WIDTH} by {HEIGHT}")
+    return pixel / pixels
+
+
+def _relationship(given: object, name: str, things: int, place: str) -> tuple[tuple[int, ...], ...]:
+    rows = field(given, name, list, place)
+    if len(rows) != things:
+        raise ValueError(f"{place}: {name!r} must have a list for each of {things} objects, not {len(rows)}")
+    lists = [checked(row, list, repr(name), place) for row in rows]
+    return tuple(tuple(index(other, things, f"the {name} object", place) for other in row) for row in lists)
+
+
+def paint(scenes: Sequence[Scene], channels: int, side: int, seed: int) -> Tensor:
+    """[scenes, channels, side, side]: each thing's marks in its cell, projected by the seed's random matrix.
+
+    A thing gives its cell numbers of about unit size; those of things in one cell are summed.
+    """
+    at = torch.tensor(
+        [
+            (number, mark, int(thing.y * side) * side + int(thing.x * side))
+            for number, scene in enumerate(scenes)
+            for thing in scene.things
+            for mark in _marks(thing)
+        ],
+        dtype=torch.long,
+    ).view(-1, 3)
+    canvas = torch.zeros(len(scenes), PRESENCE + 1, side * side)
+    canvas.index_put_(tuple(at.unbind(1)), torch.ones(len(at)), accumulate=True)
+    return (_projection(channels, seed) @ canvas).view(len(scenes), channels, side, side)
+
+
+def _marks(thing: Thing) -> tuple[int, ...]:
+    return (*(MARKS[value] for value in (thing.color, thing.shape, thing.material, thing.size)), PRESENCE)
+
+
+def _projection(channels: int, seed: int) -> Tensor:
+    """[channels, marks]; a thing has one mark for each attribute, and its presence."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(channels, PRESENCE + 1, generator=generator) / math.sqrt(len(ATTRIBUTES) + 1)

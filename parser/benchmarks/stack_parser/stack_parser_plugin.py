@@ -1,0 +1,270 @@
+"""The StackLSTM parser (Ding & Koehn 2019): sentence by sentence, step by step, and by replay.
+
+`step-naive` is the paper's algorithm with the library's cells and products, as its authors wrote it; `step`
+is the same algorithm with ours. Sentence by sentence, a parser has its stack in a Python list; one that
+composes or shows words to the scores walks as `step` does, alone. Parsing is measured with an untrained
+network, for which the number of transitions is what it is for a trained one, and its operations are counted
+for the gold trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from parser.batching.padding import Padding, group_size
+from parser.benchmarks.gradient_fingerprints import fingerprints
+from parser.config import ParserSettings, Settings, data_path
+from parser.networks.batch import Batch
+from parser.networks.examples import Examples
+from parser.networks.loss import transition_loss
+from parser.networks.naive_stepper import step_naively
+from parser.networks.one_by_one import read_sentence
+from parser.networks.stack_parser import StackParser
+from parser.networks.walk import walk_along
+from parser.parsing.greedy import parse_batch, parse_one
+from parser.parsing.model import Model
+from parser.parsing.slots import parse_tokens
+from parser.plugins import NO_BATCHING, Mode, Setup, Work
+from parser.treebank.batches import length_buckets
+from parser.treebank.conllu import read_treebank
+from parser.treebank.projectivity import is_projective
+from parser.treebank.vocabulary import Vocabulary
+
+CHECKED = 24
+"""Sentences on which the methods must agree."""
+CLIP = 5.0
+GROUPS_OF_SLOTS = 4
+"""So many times more sentences than slots are parsed at a time, as in a stream."""
+
+
+class StackParserSettings(Settings):
+    treebank: str = "data/quickstart/train.conllu"
+    """Its projective trees are trained on, and parsed. ${PARSER_DATA} stands for the data folder."""
+    parser: ParserSettings = ParserSettings()
+    learning_rate: float = Field(1e-3, gt=0)
+
+
+class StackParserPlugin:
+    name = "stack_parser"
+    paper = "Ding & Koehn 2019, Figure 1"
+    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {
+        "train": (NO_BATCHING, "step-naive", "step", "replay"),
+        "infer": (NO_BATCHING, "step-naive", "step"),
+    }
+    Settings = StackParserSettings
+
+    def skip(self, setup: Setup) -> str | None:
+        path, network = data_path(setup.settings.treebank), setup.settings.parser.network
+        if setup.method == "step-naive" and (network.composition or network.shows_words):
+            return f"{setup.method} has neither composition nor words that are shown to the scores"
+        return None if Path(path).is_file() else f"no treebank {path}"
+
+    def prepare(self, setup: Setup) -> None:
+        self._setup = setup
+        settings: StackParserSettings = setup.settings
+        trees = [tree for tree in read_treebank(data_path(settings.treebank)) if is_projective(tree.heads)]
+        vocabulary = Vocabulary.build(
+            trees, settings.parser.network.columns, fold_case=settings.parser.network.fold_case
+        )
+        torch.manual_seed(setup.seed)
+        self._model = Model.build(settings.parser, vocabulary, setup.device)
+        self._examples = Examples.of(self._model.inventory.to(torch.device("cpu")), vocabulary, trees)
+        self._operations = operations(self._examples, self._model.network)
+        network = self._model.network
+        self._optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, fused=True)
+        network.train(setup.mode == "train")
+
+    def batches(self) -> list[Tensor]:
+        """Sentences' numbers [batch]: of like length, or for slots any, the longest first."""
+        setup, lengths = self._setup, self._examples.tokens.lengths
+        generator = torch.Generator().manual_seed(setup.seed)
+        if not self._in_slots():
+            return length_buckets(lengths, setup.batch_size, by_words=False, generator=generator)
+        groups = torch.randperm(len(lengths), generator=generator).split(GROUPS_OF_SLOTS * setup.batch_size)
+        return [rows[lengths[rows].argsort(descending=True)] for rows in groups]
+
+    def run(self, batch: Tensor) -> None:
+        if self._setup.mode == "train":
+            self._train(batch)
+        else:
+            with torch.inference_mode():
+                self._parse(batch)
+
+    def check(self) -> Tensor:
+        generator = torch.Generator().manual_seed(self._setup.seed)
+        checked = torch.randperm(len(self._examples), generator=generator)[:CHECKED]
+        batches = checked.split(self._setup.batch_size)
+        if self._setup.mode == "train":
+            return self._loss_and_gradients(batches)
+        with torch.inference_mode():
+            return torch.cat([self._parse(batch) for batch in batches], dim=1).flatten()
+
+    def work(self, batch: Tensor) -> Work:
+        training = self._setup.mode == "train"
+        return Work(
+            sentences=len(batch),
+            tokens=int(self._examples.tokens.lengths[batch].sum()),
+            # The backward pass has two products for each of the forward pass.
+            operations=float(self._operations[batch].sum()) * (3 if training else 1),
+            padding=self._padding(batch),
+        )
+
+    def _in_slots(self) -> bool:
+        return self._setup.mode == "infer" and self._setup.method == "step"
+
+    def _train(self, batch: Tensor) -> None:
+        phase = self._setup.phase
+        loss, steps = self._loss(batch)
+        with phase("backward"):
+            self._optimizer.zero_grad()
+            (loss / steps).backward()
+        with phase("update"):
+            torch.nn.utils.clip_grad_norm_(self._model.network.parameters(), CLIP)
+            self._optimizer.step()
+
+    def _loss(self, rows: Tensor) -> tuple[Tensor, int]:
+        """Sum of the losses of the steps of some sentences, and the number of steps."""
+        phase, model, method = self._setup.phase, self._model, self._setup.method
+        alone = method == NO_BATCHING
+        losses, steps = [], 0
+        for together in rows.split(1 if alone else len(rows)):
+            with phase("scheduling"):  # the indices and levels of trajectories that the oracle made before
+                batch = self._examples.batch(together, self._group())
+            with phase("data"):
+                batch = batch.to(self._setup.device)
+            with phase("forward"):
+                losses.append(transition_loss(self._scores(batch), batch, model.inventory))
+                steps += len(batch.transitions)
+        return torch.stack(losses).sum(), steps
+
+    def _scores(self, batch: Batch) -> Tensor:
+        network, inventory = self._model.network, self._model.inventory
+        if self._setup.method == "replay":
+            return network.replay(batch)
+        alone = read_sentence if network.is_plain else walk_along
+        stepwise = {NO_BATCHING: alone, "step-naive": step_naively, "step": walk_along}
+        return stepwise[self._setup.method](network, inventory, batch)
+
+    def _loss_and_gradients(self, batches: Sequence[Tensor]) -> Tensor:
+        """[1 + 2 * weights] The loss, and its gradients' fingerprints, without dropout."""
+        network = self._model.network
+        network.zero_grad()
+        with _without_dropout(network):
+            loss = torch.stack([self._loss(batch)[0] for batch in batches]).sum()
+        loss.backward()
+        results = torch.cat([loss.detach().cpu()[None], fingerprints(network.parameters())])
+        network.zero_grad()
+        return results
+
+    def _parse(self, rows: Tensor) -> Tensor:
+        """[2, words] Heads and labels of some sentences."""
+        model, method, phase, device = self._model, self._setup.method, self._setup.phase, self._setup.device
+        found = []
+        for together in rows.split(1 if method == NO_BATCHING else len(rows)):
+            with phase("data"):
+                tokens = self._examples.tokens.select(together)
+            with phase("forward"):
+                if method == NO_BATCHING:
+                    state = parse_one(model, tokens.to(device))
+                elif method == "step-naive":
+                    state = parse_batch(model, tokens.to(device))
+                else:
+                    state = parse_tokens(model, tokens, self._setup.batch_size)
+            with phase("data"):
+                found.append(torch.stack([state.heads[:-1], state.labels[:-1]]).cpu())
+        return torch.cat(found, dim=1)
+
+    def _padding(self, rows: Tensor) -> float | None:
+        """Share of the rows of the LSTMs that nobody reads; not known of slots."""
+        if self._setup.method == NO_BATCHING:
+            return 0.0
+        if self._in_slots():
+            return None
+        tokens, steps, nodes = self._examples.tokens, self._examples.steps, self._examples.nodes
+        rows = rows[tokens.lengths[rows].argsort(descending=True)]
+        needed = sum(int(part.lengths[rows].sum()) for part in (tokens, steps, nodes)) + len(rows)
+        of_buffer = Padding.of(tokens.lengths[rows] + 1, self._group()).rows
+        of_history = Padding.of(steps.lengths[rows], self._group()).rows
+        of_stack = int(nodes.lengths[rows].sum()) if self._setup.method == "replay" else of_history
+        return 1 - needed / (of_stack + of_buffer + of_history)
+
+    def _group(self) -> int | None:
+        """Steps go through all sentences of a batch at once; replay's LSTMs need not."""
+        return group_size(self._setup.device) if self._setup.method == "replay" else None
+
+
+@contextmanager
+def _without_dropout(network: nn.Module) -> Iterator[None]:
+    """cuDNN has gradients in training mode only, so dropout can not be switched off by leaving it."""
+    dropping = [module for module in network.modules() if getattr(module, "dropout", 0.0)]
+    probabilities = [module.dropout for module in dropping]
+    for module in dropping:
+        module.dropout = 0.0  # type: ignore[assignment]
+    yield
+    for module, probability in zip(dropping, probabilities, strict=True):
+        module.dropout = probability
+
+
+def operations(examples: Examples, network: StackParser) -> Tensor:
+    """[sentences] Floating-point operations of the products of a forward pass, as few as replay needs.
+
+    Each LSTM has an input product for each of its frames, stack nodes or steps. A stack node has one
+    recurrent product for all that are pushed upon it, a last frame none, and so for buffers. Characters are
+    not counted: those of a batch are multiplied once.
+    """
+    words, steps = examples.tokens.lengths, examples.steps.lengths
+    nodes, parents = examples.nodes.lengths, _parents(examples)
+    composed = examples.composed.lengths
+    replaced = torch.zeros_like(words).index_add_(
+        0, examples.composed.row_of_element(), (examples.composed.values[:, 4] > 0).long()
+    )
+    hidden, layers = network.stack.hidden_size, network.stack.num_layers
+    columns, token = network.tokens.join.in_features, network.tokens.join.out_features
+    size, transitions = network.tokens.size, network.scores.out_features
+
+    def lstm(frames: Tensor, followed: Tensor, inputs: int) -> Tensor:
+        gates = 4 * hidden
+        first = frames * inputs * gates + followed * hidden * gates
+        return first + (layers - 1) * (frames + followed) * hidden * gates
+
+    buffer = words + 1 + replaced
+    products = (
+        words * columns * token
+        + lstm(nodes, parents, size)
+        + lstm(buffer, words, size)
+        + lstm(steps, steps - 1, network.history.input_size)
+        + (nodes + buffer + steps) * hidden * hidden
+        + steps * hidden * transitions
+    )
+    if network.tokens.sentence is not None:
+        weights = dict(network.tokens.sentence.named_parameters())
+        of_inputs, recurrent = (
+            sum(weight.numel() for name, weight in weights.items() if name.startswith(kind))
+            for kind in ("weight_ih", "weight_hh")
+        )
+        products = products + words * of_inputs + (words - 1) * recurrent
+    if network.composition:
+        products = products + composed * 2 * size * size
+    if network.from_words:
+        products = products + (words + 2 + composed) * network.from_words.weight.numel()
+    return 2 * products
+
+
+def _parents(examples: Examples) -> Tensor:
+    """[sentences] How many of each sentence's stack nodes have others upon them."""
+    nodes = examples.nodes
+    parent = nodes.values[:, 0]
+    sentence = nodes.row_of_element()
+    has_child = torch.zeros(len(parent), dtype=torch.long)
+    has_child[(nodes.offsets[sentence] + parent)[parent >= 0]] = 1
+    return torch.zeros(len(nodes), dtype=torch.long).index_add_(0, sentence, has_child)
+
+
+PLUGIN = StackParserPlugin

@@ -1,0 +1,22 @@
+"""The BiLSTM tagger that reads rare words by their characters (Neubig et al. 2017)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from parser.benchmarks.taggers.bilstm_tagger_plugin import BiLSTMTagger, BiLSTMTaggerSettings
+
+
+class BiLSTMCharTaggerSettings(BiLSTMTaggerSettings):
+    characters: bool = True
+    word_size: int = Field(256, gt=0, multiple_of=2)
+    """Of which each direction of the characters' BiLSTM gives half."""
+
+
+class BiLSTMCharTagger(BiLSTMTagger):
+    name = "bilstm_char_tagger"
+    paper = "Neubig et al. 2017, Table 1 (BiLSTM w/ char)"
+    Settings = BiLSTMCharTaggerSettings
+
+
+PLUGIN = BiLSTMCharTagger

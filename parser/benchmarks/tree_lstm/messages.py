@@ -1,0 +1,161 @@
+"""A binary Tree-LSTM as a graph of messages (Gaunt et al. 2017).
+
+A tree's words are one message, and so are the states that are scored; on the way up each node has its own.
+Its position is (place, nodes): the root's place is 1, the children of n are at 2n and 2n + 1; nodes says how
+many the tree has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from parser.batching.messages.controller import Controller, Entry, Instance
+from parser.batching.messages.graph import CONTROLLER, MessageGraph
+from parser.batching.messages.grouping import Concatenate, Group, Ungroup
+from parser.batching.messages.message import State
+from parser.batching.messages.routing import Broadcast, ChangeState, Condition, Join, Nowhere
+from parser.batching.messages.transforms import Loss, Losses, Updates, losses_of
+from parser.batching.transfer import to_device
+from parser.benchmarks.tree_lstm.network import Tree, TreeLSTM
+
+ROOT = 1
+WORDS, LABELS = 0, 1
+"""The controller's outputs."""
+
+
+class TreeMessages:
+    def __init__(self, network: TreeLSTM):
+        self.network = network
+
+    def replicas(self) -> Sequence[Sequence[nn.Module]]:
+        """There are none."""
+        return ()
+
+    def losses(self, tree: Tree) -> Losses:
+        """Of all nodes, one after the other."""
+        leaf, branch, score = Leaf(self.network), Branch(self.network), Score(self.network)
+        device = self.network.words.weight.device
+        words = self.network.words(to_device(torch.from_numpy(tree.words), device))  # [leaves, word_size]
+        states = [leaf(word[None]) for word in words]
+        for left, right in zip(tree.left.tolist(), tree.right.tolist(), strict=True):
+            states.append(branch(*states[left], *states[right]))
+        scores = torch.cat([score(*state) for state in states])  # [nodes, labels]
+        return losses_of(scores, to_device(torch.from_numpy(tree.labels), device))
+
+    def instance(self, number: int, tree: Tree, training: bool) -> Instance:
+        nodes, own = len(tree.labels), places(tree)
+        words = torch.from_numpy(tree.words)
+        by_place = sorted(range(nodes), key=own.__getitem__)
+        labels = torch.from_numpy(tree.labels)[by_place]
+        entries = [Entry(WORDS, (words,), (nodes, *own[: len(words)])), Entry(LABELS, (labels,), (nodes,))]
+        return Instance(number, entries, training=training)
+
+    def graph(self, updates: Updates, workers: int) -> MessageGraph:
+        """Leaves and what scores all nodes are on one worker, branches on another, if there is one."""
+        network, graph = self.network, MessageGraph()
+        graph.add(CONTROLLER, Controller(outputs=2))
+        graph.add("words", updates.of_table(network.words))
+        graph.add("leaf", updates.of(Leaf(network)))
+        graph.add("leaves", Ungroup(_leaves))
+        graph.add("branch", updates.of_repeated(Branch(network)), workers - 1)
+        graph.add("node", Join())
+        graph.add("copies", Broadcast(2))
+        graph.add("all nodes", Group(lambda state: state.at(state.position[1]), _nodes))
+        graph.add("score", updates.of(Score(network)))
+        graph.add("loss", Loss(losses_of))
+        graph.chain(CONTROLLER, "words", "leaf", "leaves", "node", "copies")
+        _add_way_up(graph)
+        graph.connect("branch", ("node", 1))
+        graph.connect(("copies", 1), "all nodes")
+        graph.chain("all nodes", "score", "loss", CONTROLLER)
+        graph.connect((CONTROLLER, LABELS), ("loss", 1))
+        return graph
+
+
+def _add_way_up(graph: MessageGraph) -> None:
+    """From `copies` to `branch`."""
+    graph.add("which child", Condition(_left_right_or_root, outputs=3))
+    graph.add("from left", ChangeState(_parent, lambda state: _moved(state, 2 * state.position[0])))
+    graph.add("from right", ChangeState(_parent, lambda state: _moved(state, 2 * state.position[0] + 1)))
+    graph.add("root", Nowhere())
+    graph.add("children", Concatenate())
+    graph.chain("copies", "which child", "from left", "children", "branch")
+    graph.connect(("which child", 1), "from right")
+    graph.connect("from right", ("children", 1))
+    graph.connect(("which child", 2), "root")
+
+
+def _leaves(state: State) -> list[tuple[State, int]]:
+    """Of the message of a tree's words, whose position has their places."""
+    nodes, *own = state.position
+    return [(state.at(place, nodes), 1) for place in own]
+
+
+def _nodes(state: State) -> int:
+    (nodes,) = state.position
+    return nodes
+
+
+def _left_right_or_root(state: State) -> int:
+    place = state.position[0]
+    return 2 if place == ROOT else place % 2
+
+
+def _parent(state: State) -> State:
+    return _moved(state, state.position[0] // 2)
+
+
+def _moved(state: State, place: int) -> State:
+    return state.at(place, *state.position[1:])
+
+
+def places(tree: Tree) -> list[int]:
+    """Of each node, its number by which parents and children find each other."""
+    found = [ROOT] * len(tree.labels)
+    leaves = len(tree.words)
+    for node in reversed(range(leaves, len(found))):
+        found[tree.left[node - leaves]] = 2 * found[node]
+        found[tree.right[node - leaves]] = 2 * found[node] + 1
+    return found
+
+
+class Leaf(nn.Module):
+    def __init__(self, network: TreeLSTM):
+        super().__init__()
+        self.gates = network.leaf
+
+    def forward(self, word: Tensor) -> tuple[Tensor, Tensor]:
+        """Hidden and cell state, [rows, hidden] each. word: [rows, word_size]"""
+        into, new, out = self.gates(word).chunk(3, dim=1)
+        return _states(into.sigmoid() * new.tanh(), out)
+
+
+class Branch(nn.Module):
+    def __init__(self, network: TreeLSTM):
+        super().__init__()
+        self.gates, self.left, self.right = network.gates, network.forget_left, network.forget_right
+
+    def forward(
+        self, hidden_left: Tensor, cell_left: Tensor, hidden_right: Tensor, cell_right: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Hidden and cell state. All: [rows, hidden]."""
+        new, into, out = self.gates(torch.cat([hidden_left, hidden_right], dim=1)).chunk(3, dim=1)
+        kept = self.left(hidden_left).sigmoid() * cell_left + self.right(hidden_right).sigmoid() * cell_right
+        return _states(into.sigmoid() * new.tanh() + kept, out)
+
+
+def _states(cell: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
+    return out.sigmoid() * cell.tanh(), cell
+
+
+class Score(nn.Module):
+    def __init__(self, network: TreeLSTM):
+        super().__init__()
+        self.scores = network.scores
+
+    def forward(self, hidden: Tensor, cell: Tensor) -> Tensor:
+        """[rows, labels] hidden, cell: [rows, hidden], of which the latter says nothing of the label."""
+        return self.scores(hidden)

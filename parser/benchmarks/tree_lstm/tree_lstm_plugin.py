@@ -1,0 +1,203 @@
+"""A binary Tree-LSTM (Neubig et al. 2017): by operations batched on the fly, and by levels known in advance.
+
+`levels` runs all nodes of equal height together, `manual` those of equal place in their trees, column by
+column, as one pads; both know the trees before anything is computed and record nothing. `active-n` sends
+messages (Gaunt et al. 2017), with n trees on their way at a time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.optim import Adam
+
+from parser.batching.levels import heights
+from parser.batching.messages.transforms import Updates
+from parser.batching.operations.graph import METHODS
+from parser.batching.operations.lstm import Grain
+from parser.benchmarks.embedding_tables import table_optimizer
+from parser.benchmarks.message_training import ACTIVE, MessageTraining, share_right
+from parser.benchmarks.operation_training import Forward, InGraph, KnownInAdvance, Training, cut, missing
+from parser.benchmarks.tagged_text import UNKNOWN, numbered
+from parser.benchmarks.tree_lstm.labelled_trees import LabelledTree, read_labelled_trees
+from parser.benchmarks.tree_lstm.messages import TreeMessages
+from parser.benchmarks.tree_lstm.network import RecordedTreeLSTM, Tree, TreeLSTM
+from parser.config import Settings, data_path
+from parser.plugins import Mode, Setup, Work
+
+CHECKED = 6
+"""Trees on which the methods must agree."""
+
+
+class MadeTrees(Settings):
+    """Trees of random shapes and words, with labels that depend on the words below."""
+
+    trees: int = Field(48, gt=0)
+    longest: int = Field(20, gt=0)
+    """Words."""
+    vocabulary: int = Field(1000, gt=0)
+    labels: int = Field(5, gt=0)
+
+
+class TreeLSTMSettings(Settings):
+    data: str | None = None
+    """Labelled binary trees, one a line; ${PARSER_DATA} stands for the data folder. null: `made`."""
+    made: MadeTrees = MadeTrees()
+    grain: Grain = "cell"
+    """What a graph's nodes are: whole cells, or single operations as in the paper."""
+    word_size: int = Field(128, gt=0)
+    hidden_size: int = Field(256, gt=0)
+    learning_rate: float = Field(1e-3, gt=0)
+    held_out: str | None = None
+    """As `data`: what is not trained on."""
+    update_after: int = Field(1, gt=0)
+    """Trees whose gradients leaves and scores gather for an update, where there are messages."""
+    update_branch_after: int = Field(10, gt=0)
+    """Gradients that branches gather: one for each node of each tree that is no leaf."""
+
+
+class TreeLSTMPlugin:
+    name = "tree_lstm"
+    paper = "Neubig et al. 2017, Table 1 (TreeLSTM), Figure 3"
+    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*METHODS, "manual", "levels", *ACTIVE)}
+    Settings = TreeLSTMSettings
+
+    def skip(self, setup: Setup) -> str | None:
+        settings: TreeLSTMSettings = setup.settings
+        if setup.method in ACTIVE and setup.device.type != "cpu":
+            return "messages go between the threads of a CPU"
+        given = filter(None, (settings.data, settings.held_out))
+        return next(filter(None, (missing(data_path(data)) for data in given)), None)
+
+    def prepare(self, setup: Setup) -> None:
+        self._setup = setup
+        settings: TreeLSTMSettings = setup.settings
+        if settings.data:
+            trees = read_labelled_trees(Path(data_path(settings.data)))
+        else:
+            trees = make_trees(settings.made, setup.seed)
+        words = numbered(word for tree in trees for word in tree.words)
+        self._trees = [prepare_tree(tree, words) for tree in trees]
+        held_out = read_labelled_trees(Path(data_path(settings.held_out))) if settings.held_out else []
+        self._held_out = [prepare_tree(tree, words) for tree in held_out]
+        torch.manual_seed(setup.seed)
+        labels = 1 + max(max(tree.labels) for tree in trees)
+        network = TreeLSTM(len(words) + 1, labels, settings.word_size, settings.hidden_size)
+        self._network = network.to(setup.device)
+        self._model, rate = TreeMessages(self._network), settings.learning_rate
+        self._by_messages = setup.method in ACTIVE
+        if self._by_messages:
+            of_table = partial(table_optimizer, rate=rate)
+            updates = Updates(
+                partial(Adam, lr=rate),
+                settings.update_after,
+                in_loop=settings.update_branch_after,
+                of_tables=settings.update_after,
+                table_optimizer=of_table,
+            )
+            active = ACTIVE[setup.method]
+            self.messages = MessageTraining(setup, self._network, self._model, updates, active)
+        else:
+            self._training = Training(setup, self._network, self._forward(), rate)
+
+    def batches(self) -> list[list[Tree]]:
+        return cut(self._shuffled(self._setup.seed), self._setup.batch_size)
+
+    def run(self, batch: Sequence[Tree]) -> None:
+        if self._by_messages:
+            self.messages.run(batch, training=True)
+        else:
+            self._training.step(batch)
+
+    def check(self) -> Tensor:
+        if self._by_messages:
+            return self.messages.loss_and_gradients(self._trees[:CHECKED])
+        return self._training.loss_and_gradients(cut(self._trees[:CHECKED], self._setup.batch_size))
+
+    def learn(self, epoch: int) -> None:
+        trees = self._shuffled(epoch)
+        if self._by_messages:
+            self.messages.run(trees, training=True)
+            self.messages.end_epoch()
+        else:
+            for batch in cut(trees, self._setup.batch_size):
+                self.run(batch)
+
+    def score(self) -> float:
+        """The share of nodes whose label is right. Raises ValueError if no trees are held out."""
+        if self._by_messages:
+            return share_right(self.messages.run(self._held_out, training=False).reports)
+        with torch.no_grad():
+            return share_right([self._model.losses(tree) for tree in self._held_out])
+
+    def notes(self) -> dict[str, float]:
+        return self.messages.notes() if self._by_messages else {}
+
+    def work(self, batch: Sequence[Tree]) -> Work:
+        return Work(
+            sentences=len(batch),
+            tokens=sum(len(tree.words) for tree in batch),
+            # The backward pass has two products for each of the forward pass.
+            operations=3.0 * sum(operations(self._network, len(tree.words)) for tree in batch),
+            padding=0.0,
+        )
+
+    def _shuffled(self, seed: int) -> list[Tree]:
+        shuffled = list(self._trees)
+        random.Random(seed).shuffle(shuffled)
+        return shuffled
+
+    def _forward(self) -> Callable[[Any], Forward]:
+        recorded = RecordedTreeLSTM(self._network, self._setup.settings.grain)
+        if self._setup.method in METHODS:
+            return InGraph.by_example(self._setup, recorded.losses)
+        calls = partial(recorded.calls, by_height=self._setup.method == "levels")
+        return KnownInAdvance(self._setup, calls)
+
+
+def prepare_tree(tree: LabelledTree, words: dict[str, int]) -> Tree:
+    numbers = [words.get(word, UNKNOWN) for word in tree.words]
+    given = (numbers, tree.labels, tree.left, tree.right)
+    leaves, labels, left, right = (np.array(part, np.int64) for part in given)
+    parents = np.arange(len(leaves), len(labels))
+    height = heights(len(labels), np.concatenate([left, right]), np.tile(parents, 2))
+    return Tree(leaves, labels, left, right, height[len(leaves) :])
+
+
+def make_trees(made: MadeTrees, seed: int) -> list[LabelledTree]:
+    """Each node's label is the sum of the numbers of the words below, modulo the number of labels."""
+    draw = random.Random(seed)
+    trees = []
+    for _ in range(made.trees):
+        words = [draw.randrange(made.vocabulary) for _ in range(draw.randint(1, made.longest))]
+        sums, left, right = list(words), [], []
+        loose = list(range(len(words)))  # nodes without a parent yet, from left to right
+        while len(loose) > 1:
+            place = draw.randrange(len(loose) - 1)
+            left.append(loose[place])
+            right.append(loose[place + 1])
+            loose[place : place + 2] = [len(sums)]
+            sums.append(sums[left[-1]] + sums[right[-1]])
+        labels = [total % made.labels for total in sums]
+        trees.append(LabelledTree([f"w{word}" for word in words], labels, left, right))
+    return trees
+
+
+def operations(network: TreeLSTM, words: int) -> float:
+    """Floating-point operations of the products of a tree's forward pass."""
+    hidden = network.hidden_size
+    leaf = 3 * hidden * network.leaf.in_features
+    other = 2 * 4 * hidden * hidden
+    scores = hidden * network.scores.out_features
+    return 2.0 * (words * leaf + (words - 1) * other + (2 * words - 1) * scores)
+
+
+PLUGIN = TreeLSTMPlugin

@@ -1,1 +1,0 @@
-"""Data of the papers' tasks that are no treebanks."""

@@ -1,0 +1,107 @@
+"""Arc-hybrid states in arrays against plain lists, and their oracle against all that can still be reached."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+
+import numpy as np
+import pytest
+
+from parser.benchmarks.feature_parser.hybrid_states import LEFT, NOTHING, RIGHT, SHIFT, HybridStates
+from parser.treebank.projectivity import is_projective
+
+State = tuple[tuple[int, ...], int, frozenset[tuple[int, int]]]
+"""Stack, front of the buffer, arcs (head, dependent). ROOT is the number of words."""
+
+
+def projective_trees(words: int) -> list[tuple[int, ...]]:
+    found = []
+    for heads in itertools.product(range(words + 1), repeat=words):
+        # `is_projective` has words from 1 on, and ROOT as 0.
+        numbered = tuple(0 if head == words else head + 1 for head in heads)
+        if is_tree(numbered) and is_projective(numbered):
+            found.append(heads)
+    return found
+
+
+def is_tree(heads: tuple[int, ...]) -> bool:
+    for word in range(1, len(heads) + 1):
+        seen = set()
+        while word:
+            if word in seen:
+                return False
+            seen.add(word)
+            word = heads[word - 1]
+    return True
+
+
+def moves(state: State, words: int) -> dict[int, State]:
+    stack, front, arcs = state
+    after = {}
+    if front < words:
+        after[SHIFT] = ((*stack, front), front + 1, arcs)
+    if stack:
+        after[LEFT] = (stack[:-1], front, arcs | {(front, stack[-1])})
+    if len(stack) > 1:
+        after[RIGHT] = (stack[:-1], front, arcs | {(stack[-2], stack[-1])})
+    return after
+
+
+@cache
+def best(state: State, heads: tuple[int, ...]) -> int:
+    """The most gold arcs that a parse through the state can have."""
+    after = moves(state, len(heads))
+    if not after:
+        return sum(heads[dependent] == head for head, dependent in state[2])
+    return max(best(one, heads) for one in after.values())
+
+
+def children(state: State, word: int, words: int) -> tuple[int, int]:
+    """The outermost dependents of a word, or itself. The buffer's front has them on the left only."""
+    own = [dependent for head, dependent in state[2] if head == word]
+    left, right = ([d for d in own if d < word], [d for d in own if d > word])
+    return min(left, default=word), max(right, default=word)
+
+
+@pytest.mark.parametrize("words", [1, 2, 3, 4])
+def test_every_state_of_every_projective_tree(words: int) -> None:
+    for heads in projective_trees(words):
+        reached: list[tuple[State, list[int]]] = [(((), 0, frozenset()), [])]
+        while reached:
+            states = HybridStates([heads] * len(reached))
+            rows = np.arange(len(reached))
+            for step in range(len(reached[0][1])):
+                states.advance(rows, np.array([path[step] for _, path in reached]))
+            shown, legal, harmless = states.shown(rows), states.legal(rows), states.harmless(rows)
+            unfinished = set(states.unfinished().tolist())
+            following = []
+            for row, (state, path) in enumerate(reached):
+                after = moves(state, words)
+                assert (row in unfinished) == bool(after)
+                assert set(np.flatnonzero(legal[row])) == set(after)
+                good = {move for move, one in after.items() if best(one, heads) == best(state, heads)}
+                assert set(np.flatnonzero(harmless[row])) == good
+                items = [NOTHING] * (3 - len(state[0])) + list(state[0][-3:]) + [state[1]]
+                expected = [
+                    (item, *(children(state, item, words) if item != NOTHING else (item, item)))
+                    for item in items
+                ]
+                assert shown[row].reshape(4, 3).tolist() == [list(item) for item in expected]
+                following += [(one, [*path, move]) for move, one in after.items()]
+            reached = following
+
+
+def test_sentences_of_different_lengths_share_a_batch() -> None:
+    trees = [(1, 3, 1), (1,), (2, 0), (4, 0, 1, 1)]
+    states, alone = HybridStates(trees), [HybridStates([heads]) for heads in trees]
+    first = np.zeros(1, np.int64)
+    while len(rows := states.unfinished()):
+        shown, legal, harmless = states.shown(rows), states.legal(rows), states.harmless(rows)
+        for place, row in enumerate(rows.tolist()):
+            assert shown[place].tolist() == alone[row].shown(first)[0].tolist()
+            assert legal[place].tolist() == alone[row].legal(first)[0].tolist()
+            assert harmless[place].tolist() == alone[row].harmless(first)[0].tolist()
+            alone[row].advance(first, harmless[place : place + 1].argmax(1))
+        states.advance(rows, harmless.argmax(1))
+    assert all(len(one.unfinished()) == 0 for one in alone)

@@ -1,0 +1,180 @@
+"""Networks of layers over running text as the speed harness measures them."""
+
+from __future__ import annotations
+
+import math
+from contextlib import nullcontext
+
+import pytest
+import torch
+from pydantic import ValidationError
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from parser.batching import product
+from parser.batching.recurrence.examples import EXAMPLES
+from parser.benchmarks.language_model.network import METHODS, cross_entropy_and_errors
+from parser.benchmarks.language_model.recurrent_language_model_plugin import (
+    LIBRARY,
+    RecurrentLanguageModel,
+    RecurrentLanguageModelSettings,
+)
+from parser.plugins import Setup
+from parser.speed.conformance import faults_of
+
+AS_LIBRARY = {"network": "lstm", "embedding_size": 6, "window": 1}
+
+OWN = {
+    "layers": {
+        "input": {"size": 50, "kind": "symbols"},
+        "hidden": {"size": 8, "activation": "relu"},
+        "scores": {"size": 20, "output": True},
+    },
+    "connections": [
+        {"source": "input", "target": "hidden"},
+        {"source": "hidden", "target": "hidden", "weight": "diagonal", "delay": 2},
+        {"source": "hidden", "target": "scores"},
+    ],
+}
+
+
+def prepared(method="both", streams=4, device="cpu", **changed):
+    settings = RecurrentLanguageModelSettings(**changed)
+    setup = Setup(settings, method, "train", streams, torch.device(device), 1, lambda name: nullcontext())
+    plugin = RecurrentLanguageModel()
+    if reason := plugin.skip(setup):
+        pytest.skip(reason)
+    plugin.prepare(setup)
+    return plugin
+
+
+def test_it_does_all_that_plugins_must():
+    assert faults_of(RecurrentLanguageModel) == []
+
+
+@pytest.mark.parametrize("network", EXAMPLES)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_gives_the_cpus_results_on_the_device(network, method, device):
+    expected = prepared("none", 1, network=network).check()
+    found = prepared(method, 8, device, network=network).check().cpu()
+    torch.testing.assert_close(found, expected, rtol=2e-4, atol=2e-4)
+
+
+def test_the_library_gives_the_same(device):
+    expected = prepared("none", 1, **AS_LIBRARY).check()
+    torch.testing.assert_close(
+        prepared(LIBRARY, 8, device, **AS_LIBRARY).check().cpu(), expected, rtol=2e-4, atol=2e-4
+    )
+
+
+@pytest.mark.parametrize("changed", [{"network": "elman"}, {"embedding_size": 0}, {"window": 2}])
+def test_the_library_has_but_one_network(changed):
+    settings = RecurrentLanguageModelSettings(**{**AS_LIBRARY, **changed})
+    setup = Setup(settings, LIBRARY, "train", 4, torch.device("cpu"), 1, lambda name: nullcontext())
+    assert "torch's LSTM" in RecurrentLanguageModel().skip(setup)
+
+
+def test_all_methods_learn_the_same():
+    perplexities = []
+    for method in METHODS:
+        plugin = prepared(method, network="peephole-lstm", learning_rate=0.01)
+        before = plugin.score()
+        for epoch in range(1, 5):
+            plugin.learn(epoch)
+        assert plugin.score() > max(before, 1.0)
+        notes = plugin.notes()
+        perplexities.append(notes["perplexity"])
+        assert notes["perplexity"] < notes["perplexity by frequencies"]
+    assert perplexities == pytest.approx([perplexities[0]] * len(METHODS), rel=1e-3)
+
+
+class ProductCounter(TorchDispatchMode):
+    """Operations of the products that are called."""
+
+    def __init__(self):
+        super().__init__()
+        self.operations = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.addmm, torch.ops.aten.addmm_):
+            left, right = args[-2:]
+            self.operations += 2 * left.shape[0] * right.numel()
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("network", EXAMPLES)
+@pytest.mark.parametrize("method", METHODS)
+def test_operations_are_those_of_the_products(network, method, monkeypatch):
+    """All but those of the errors that come from beyond the last frame."""
+    monkeypatch.setattr(product, "mkl_leaves_units_idle", lambda processor: False)  # oneDNN's is not counted
+    plugin = prepared(method, network=network, embedding_size=6)
+    first, second = plugin.batches()[:2]
+    plugin.run(first)
+    with ProductCounter() as counter:
+        plugin.run(second)
+    missing = 1 / (2 * second.inputs.shape[0])
+    expected = plugin.work(second).operations
+    assert (1 - missing) * expected <= counter.operations <= expected
+
+
+def test_the_loss_is_the_cross_entropy_and_the_errors_its_gradient():
+    scores = torch.randn(3, 2, 7, requires_grad=True)
+    targets = torch.randint(7, (3, 2))
+    expected = torch.nn.functional.cross_entropy(scores.flatten(0, 1), targets.flatten(), reduction="sum")
+    expected.backward()
+    errors = torch.empty(3, 2, 7)
+    found = cross_entropy_and_errors(scores.detach(), targets, errors)
+    torch.testing.assert_close(found, expected.detach())
+    torch.testing.assert_close(errors, scores.grad)
+
+
+def test_streams_hold_the_text_in_its_order():
+    plugin = prepared(streams=4, frames=20, made={"words": 900, "vocabulary": 50}, held_out=520)
+    chunks = plugin.batches()
+    assert all(chunk.inputs.shape == (5, 4) for chunk in chunks)
+    inputs, targets = (
+        torch.cat([getattr(chunk, name) for chunk in chunks]) for name in ("inputs", "targets")
+    )
+    assert inputs[1:].equal(targets[:-1])  # as many words are told apart as inputs and as targets
+    assert inputs[0, 1:].equal(targets[-1, :-1])  # a stream goes on where the one before it ends
+
+
+def test_a_network_of_ones_own():
+    expected = prepared("none", 1, graph=OWN).check()
+    torch.testing.assert_close(prepared("both", 4, graph=OWN).check(), expected, rtol=2e-4, atol=2e-4)
+    hidden = {**OWN["layers"]["hidden"], "output": True}
+    graph = {**OWN, "layers": {**OWN["layers"], "hidden": hidden}}
+    with pytest.raises(
+        ValidationError, match="its only input is `input`, of symbols; its only output `scores`"
+    ):
+        RecurrentLanguageModelSettings(graph=graph)
+
+
+def test_unequal_streams_are_refused():
+    with pytest.raises(pytest.skip.Exception, match="96 frames are not the same number in each of 5 streams"):
+        prepared(streams=5)
+
+
+def test_too_little_text_is_told():
+    with pytest.raises(ValueError, match="none is left"):
+        prepared(made={"words": 600, "vocabulary": 50}, held_out=600)
+    with pytest.raises(ValueError, match="20 words are too few for 24 frames of 4 streams: let"):
+        prepared(words=20).batches()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"network": "elmann"}, "there is no 'elmann', but elman, peephole-lstm"),
+        ({"held_out": 512}, "held_out: more than 512 words"),
+        ({"graph": OWN, "hidden_size": 3}, "hidden_size: a graph of one's own says that itself"),
+    ],
+)
+def test_settings_that_can_not_be_are_refused(changed, message):
+    with pytest.raises(ValidationError, match=message):
+        RecurrentLanguageModelSettings(**changed)
+
+
+def test_words_by_frequency_foretell_as_well_as_they_can():
+    plugin = prepared()
+    assert math.isfinite(plugin.score())
+    assert 1 < plugin.notes()["perplexity by frequencies"] < 100

@@ -1,0 +1,156 @@
+"""The parser as the speed harness measures it."""
+
+from contextlib import nullcontext
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from parser.benchmarks.stack_parser.stack_parser_plugin import (
+    StackParserPlugin,
+    StackParserSettings,
+    operations,
+)
+from parser.config import CharacterSettings, NetworkSettings, ParserSettings, SentenceSettings
+from parser.networks.loss import transition_loss
+from parser.plugins import Setup
+from parser.speed.conformance import faults_of
+
+NETWORK = NetworkSettings(
+    word_size=5, tag_sizes={"upos": 3}, token_size=6, hidden_size=8, layers=2, action_size=4
+)
+
+
+class SmallSettings(StackParserSettings):
+    treebank: str = "data/quickstart/dev.conllu"
+    parser: ParserSettings = ParserSettings(network=NETWORK)
+
+
+class Small(StackParserPlugin):
+    Settings = SmallSettings
+
+
+RICH = NETWORK.model_copy(
+    update={
+        "composition": True,
+        "shows_words": True,
+        "characters": CharacterSettings(size=4, filters=3),
+        "sentence": SentenceSettings(hidden_size=5, layers=2),
+    }
+)
+
+
+def prepared(method="replay", mode="train", size=8, device="cpu", network=NETWORK):
+    plugin, settings = Small(), SmallSettings(parser=ParserSettings(network=network))
+    setup = Setup(settings, method, mode, size, torch.device(device), 1, lambda name: nullcontext())
+    assert plugin.skip(setup) is None
+    plugin.prepare(setup)
+    return plugin
+
+
+def test_it_does_all_that_a_plugin_must():
+    assert faults_of(Small) == []
+
+
+@pytest.mark.parametrize("mode", ["train", "infer"])
+def test_every_method_gives_the_cpus_results_on_the_device(mode, device):
+    expected = prepared("none", mode).check()
+    for method in Small.methods[mode]:
+        torch.testing.assert_close(
+            prepared(method, mode, device=device).check().cpu(), expected, rtol=2e-4, atol=2e-4
+        )
+
+
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_a_training_step_clips_the_gradients_of_the_mean_loss(scale):
+    plugin = prepared()
+    network, inventory = plugin._model.network, plugin._model.inventory
+    with torch.no_grad():
+        network.scores.weight *= scale  # so that some gradients are above the limit
+    rows = plugin.batches()[0]
+    batch = plugin._examples.batch(rows)
+    loss = transition_loss(network.replay(batch), batch, inventory) / len(batch.transitions)
+    expected = torch.autograd.grad(loss, list(network.parameters()))
+    norm = torch.cat([gradient.flatten() for gradient in expected]).norm()
+    assert (norm > 5) == (scale > 1)
+    before = [weight.detach().clone() for weight in network.parameters()]
+    plugin.run(rows)
+    for weight, gradient, was in zip(network.parameters(), expected, before, strict=True):
+        clipped = gradient * min(1.0, 5 / float(norm))
+        torch.testing.assert_close(weight.grad, clipped, rtol=1e-3, atol=1e-6)
+        first_step = plugin._optimizer.param_groups[0]["lr"] * clipped / (clipped.abs() + 1e-8)
+        moved = clipped.abs() > 1e-5
+        torch.testing.assert_close((was - weight.detach())[moved], first_step[moved], rtol=1e-2, atol=1e-6)
+
+
+def test_a_missing_treebank_is_a_reason_to_skip():
+    setup = Setup(
+        SmallSettings(treebank="no/such"),
+        "step",
+        "train",
+        1,
+        torch.device("cpu"),
+        1,
+        lambda name: nullcontext(),
+    )
+    assert Small().skip(setup) == "no treebank no/such"
+
+
+@pytest.mark.parametrize(("mode", "method"), [("train", "step"), ("train", "replay"), ("infer", "step")])
+def test_methods_agree_also_on_rich_networks(mode, method):
+    alone, together = (prepared(name, mode, network=RICH).check() for name in ("none", method))
+    torch.testing.assert_close(together, alone, rtol=2e-4, atol=2e-4)
+
+
+def test_what_has_no_composition_is_skipped():
+    settings = SmallSettings(parser=ParserSettings(network=RICH))
+    setup = Setup(settings, "step-naive", "train", 1, torch.device("cpu"), 1, lambda name: nullcontext())
+    assert "neither composition nor words" in Small().skip(setup)
+
+
+@pytest.mark.parametrize(("network", "by_library"), [(NETWORK, 2), (RICH, 1)], ids=["plain", "rich"])
+def test_the_operations_are_those_that_replay_calls(network, by_library):
+    """Counted by torch while one sentence is replayed in double precision, where products are torch's own."""
+    plugin = prepared(network=network)
+    network, examples = plugin._model.network.double(), plugin._examples
+    counted = operations(examples, network)
+    layers, hidden = NETWORK.layers, NETWORK.hidden_size
+    # The library multiplies the zeros before the first frame, in its LSTMs.
+    zeros = by_library * layers * 2 * 4 * hidden * hidden
+    if "characters" in network.tokens.embeddings:
+        encoder = network.tokens.embeddings["characters"]
+        zeros += 2 * sum(filters.weight.numel() for filters in encoder.filters) * (encoder.outside + 1)
+    for row in range(0, len(examples), 40):
+        batch = examples.batch(torch.tensor([row]))
+        with FlopCounterMode(display=False) as forward:
+            loss = transition_loss(network.replay(batch), batch, plugin._model.inventory)
+        assert forward.get_total_flops() == int(counted[row]) + zeros
+        with FlopCounterMode(display=False) as backward:
+            loss.backward()
+        assert 2 * int(counted[row]) <= backward.get_total_flops()
+        assert backward.get_total_flops() <= 2 * (int(counted[row]) + zeros)
+
+
+def test_work_counts_the_batch():
+    plugin = prepared()
+    batch = plugin.batches()[0]
+    work = plugin.work(batch)
+    assert work.sentences == len(batch)
+    assert work.tokens == int(plugin._examples.tokens.lengths[batch].sum())
+    assert work.operations == 3 * float(plugin._operations[batch].sum())
+    assert prepared(mode="infer").work(batch).operations == float(plugin._operations[batch].sum())
+
+
+def test_padding_is_what_the_lstms_compute_for_nobody():
+    plugin = prepared("step")
+    lengths = plugin._examples.tokens.lengths
+    short, long = int(lengths.argmin()), int(lengths.argmax())
+    pair = torch.tensor([short, long])
+    few, many = int(lengths[short]), int(lengths[long])
+    # Arc-hybrid: n + 1 stack nodes, n + 1 buffer frames and 2 n transitions.
+    needed = sum(2 * (n + 1) + 2 * n for n in (few, many))
+    assert plugin.work(pair).padding == pytest.approx(1 - needed / (2 * (2 * many + (many + 1) + 2 * many)))
+    replayed = prepared("replay").work(pair).padding
+    assert replayed == pytest.approx(1 - needed / (few + many + 2 + 2 * (many + 1) + 2 * 2 * many))
+    assert prepared("none").work(pair).padding == 0
+    assert prepared("step", "infer").work(pair).padding is None

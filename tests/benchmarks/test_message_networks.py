@@ -1,0 +1,213 @@
+"""Networks as graphs of messages against the same networks as a whole."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from checked_nodes import check_all
+
+from parser.batching.messages.graph import MessageGraph
+from parser.batching.messages.threads import run
+from parser.batching.messages.transforms import Updates
+from parser.batching.messages.weights import average, parameterised
+from parser.benchmarks.digits.network import DigitClassifier
+from parser.benchmarks.graphs.labelled_graph import Edge, LabelledGraph, labelled_graph
+from parser.benchmarks.graphs.messages import GraphMessages
+from parser.benchmarks.graphs.network import GraphNetwork, batch_of, selection_losses
+from parser.benchmarks.lists.network import ListReducer
+from parser.benchmarks.tree_lstm.messages import TreeMessages
+from parser.benchmarks.tree_lstm.network import Tree, TreeLSTM
+from parser.benchmarks.tree_lstm.tree_lstm_plugin import MadeTrees, make_trees, prepare_tree
+
+NO_UPDATES = Updates(partial(torch.optim.SGD, lr=0.0), after=1 << 60)
+
+
+def digits(tiles: list[int]) -> tuple[Any, list]:
+    torch.manual_seed(1)
+    batches = [(torch.rand(size, 6), torch.randint(3, (size,))) for size in (1, 4, 2)]
+    return DigitClassifier([6, 8, 8, 3], tiles), batches
+
+
+def lists(replicas: int) -> tuple[Any, list]:
+    torch.manual_seed(1)
+    shapes = [(2, 5), (3, 1), (1, 4), (2, 2), (4, 3)]
+    batches = [(torch.randint(7, shape), torch.randint(4, shape[:1])) for shape in shapes]
+    return ListReducer(7, 4, hidden_size=6, replicas=replicas), batches
+
+
+def give_gradients(graph: MessageGraph) -> None:
+    for node in parameterised(graph):
+        node.give_gradients()
+
+
+def examples_of(batch: Any) -> int:
+    return len(batch.labels if isinstance(batch, Tree) else batch[-1])
+
+
+def parameters_of(model: Any) -> list[torch.Tensor]:
+    return list(getattr(model, "network", model).parameters())
+
+
+def graphs(selects: bool, dense: bool = False) -> tuple[Any, list]:
+    torch.manual_seed(1)
+    network = GraphNetwork(features=2, kinds=3, hidden_size=4, steps=2, selects=selects)
+    shapes = [(5, 7), (5, 4), (5, 0), (5, 9)] if dense else [(5, 7), (1, 2), (8, 4), (3, 0)]
+    some = [graph_of(nodes, edges) for nodes, edges in shapes]
+    answers = [0, 0, 2, 1] if selects else [0.5, -1.0, 2.0, 0.0]
+    batches = [batch_of(some[own], answers[own], 3) for own in (slice(0, 2), slice(2, 4), slice(0, 4))]
+    return GraphMessages(network, dense), batches
+
+
+def trees() -> tuple[Any, list]:
+    torch.manual_seed(1)
+    network = TreeLSTM(words=9, labels=3, word_size=4, hidden_size=5)
+    made = make_trees(MadeTrees(trees=4, longest=7, vocabulary=8, labels=3), seed=1)
+    words = {f"w{number}": number + 1 for number in range(8)}
+    return TreeMessages(network), [prepare_tree(tree, words) for tree in made]
+
+
+def graph_of(nodes: int, edges: int) -> LabelledGraph:
+    ends = torch.randint(nodes, (2, edges)).numpy()
+    return LabelledGraph(torch.randn(nodes, 2), ends[0], torch.randint(3, (edges,)).numpy(), ends[1])
+
+
+MODELS = [
+    partial(digits, [1, 1]),
+    partial(digits, [1, 2]),
+    partial(lists, 1),
+    trees,
+    *(partial(graphs, selects, dense) for selects in (True, False) for dense in (True, False)),
+]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("made", MODELS)
+def test_losses_and_gradients_are_those_of_the_whole(made, workers):
+    network, batches = made()
+    expected = [network.losses(batch) for batch in batches]
+    sum(each.loss for each in expected).backward()
+    parameters = parameters_of(network)
+    gradients = [weight.grad.clone() for weight in parameters]
+    for weight in parameters:
+        weight.grad = None
+    graph = network.graph(NO_UPDATES, workers)
+    assert graph.workers <= workers
+    check_all(graph)
+    reports = []
+    instances = [network.instance(number, batch, training=True) for number, batch in enumerate(batches)]
+    run(graph, instances, 3, reports.append)
+    assert graph.held() == {}
+    give_gradients(graph)
+    for number, whole in enumerate(expected):
+        own = [report for report in reports if report.state.instance == number]
+        assert sum(report.loss for report in own) == pytest.approx(whole.loss.item(), rel=1e-5)
+        assert sum(report.right for report in own) == whole.right
+    found = [weight.grad.to_dense() for weight in parameters]
+    torch.testing.assert_close(found, [gradient.to_dense() for gradient in gradients])
+
+
+@pytest.mark.parametrize("made", [*MODELS, partial(lists, 2)])
+def test_inference_leaves_nothing_behind(made):
+    network, batches = made()
+    graph = network.graph(NO_UPDATES, 2)
+    check_all(graph)
+    reports = []
+    run(
+        graph,
+        [network.instance(n, batch, training=False) for n, batch in enumerate(batches)],
+        3,
+        reports.append,
+    )
+    assert sum(report.examples for report in reports) == sum(examples_of(batch) for batch in batches)
+    assert graph.held() == {}
+    assert all(weight.grad is None for weight in parameters_of(network))
+
+
+def test_replicas_share_the_instances_and_are_averaged():
+    network, batches = lists(replicas=2)
+    alone, _ = lists(replicas=1)
+    sum(alone.losses(batch).loss for batch in batches).backward()
+    graph = network.graph(NO_UPDATES, 2)
+    run(
+        graph,
+        [network.instance(n, batch, training=True) for n, batch in enumerate(batches)],
+        2,
+        lambda _: None,
+    )
+    give_gradients(graph)
+    for first, second, whole in zip(
+        *(cell.parameters() for cell in (*network.cells, *alone.cells)), strict=True
+    ):
+        assert first.grad.any()
+        assert second.grad.any()
+        torch.testing.assert_close(first.grad + second.grad, whole.grad)
+    expected = [
+        (first + second) / 2
+        for first, second in zip(*(cell.parameters() for cell in network.cells), strict=True)
+    ]
+    average(network.cells)
+    for cell in network.cells:
+        torch.testing.assert_close(list(cell.parameters()), expected)
+
+
+def test_tiles_must_be_alike():
+    with pytest.raises(ValueError, match="8 outputs can not be cut into 3 tiles"):
+        DigitClassifier([6, 8, 8, 3], tiles=[2, 3])
+
+
+def test_dense_and_sparse_are_the_same_function():
+    for selects in (True, False):
+        (dense, batches), (sparse, _) = graphs(selects, dense=True), graphs(selects)
+        for batch in batches:
+            found, expected = dense.losses(batch), sparse.losses(batch)
+            torch.testing.assert_close(found.loss, expected.loss)
+            assert found[1:] == expected[1:]
+
+
+def test_a_graph_network_is_what_it_says_node_by_node():
+    model, (_, _, batch) = graphs(selects=True)
+    network = model.network
+    states = [F.pad(row, (0, 2)) for row in batch.features]
+    kinds = [kind for kind, own in enumerate(batch.sources) for _ in own]
+    edges = list(zip(torch.cat(batch.sources).tolist(), kinds, batch.targets.tolist(), strict=True))
+    for _ in range(network.steps):
+        brought = [
+            sum((network.propagation.edges[k](states[s]) for s, k, t in edges if t == node), torch.zeros(4))
+            for node in range(len(states))
+        ]
+        states = [
+            network.propagation.update(a[None], state[None])[0]
+            for a, state in zip(brought, states, strict=True)
+        ]
+    scores = torch.stack(
+        [network.readout.score(torch.cat(both))[0] for both in zip(states, batch.features, strict=True)]
+    )
+    loss, right = torch.zeros(()), 0
+    for graph, answer in enumerate(batch.answers.tolist()):
+        own = (batch.graph == graph).nonzero().flatten()
+        loss = loss - scores[own].log_softmax(0)[own.tolist().index(answer)]
+        right += int((scores[own] >= scores[answer]).sum() == 1)
+    found = model.losses(batch)
+    torch.testing.assert_close(found.loss, loss)
+    assert (found.right, found.examples) == (right, 4)
+
+
+def test_dense_matrices_need_graphs_of_one_size():
+    model, batches = graphs(selects=True)
+    with pytest.raises(ValueError, match="equally many nodes"):
+        model.network.losses_densely(batches[0])
+
+
+def test_who_can_not_tell_nodes_apart_is_not_right():
+    losses = selection_losses(torch.zeros(5), torch.tensor([0, 0, 1, 1, 2]), torch.tensor([0, 3, 4]))
+    assert losses.right == 1
+
+
+def test_edges_of_unknown_kinds_are_told():
+    graph = labelled_graph(torch.zeros(2, 1), [Edge(0, 2, 1)])
+    with pytest.raises(ValueError, match="an edge of kind 2, where there are 2 kinds"):
+        batch_of([graph], [0], kinds=2)

@@ -1,0 +1,245 @@
+"""Taggers, parsers and Tree-LSTMs: every way of batching equals a plain loop over words and nodes."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from parser.batching.operations.graph import METHODS, Graph
+from parser.batching.operations.known import KnownComputation
+from parser.batching.operations.lstm import Grain
+from parser.benchmarks.feature_parser.decisions import Decisions, FeatureSentence
+from parser.benchmarks.feature_parser.hybrid_states import NOTHING
+from parser.benchmarks.feature_parser.network import FeatureParser, FeatureParserSizes, RecordedFeatureParser
+from parser.benchmarks.tagged_text import TaggedSentence
+from parser.benchmarks.taggers.network import RecordedTagger, Tagger, TaggerSizes
+from parser.benchmarks.tree_lstm.network import RecordedTreeLSTM, Tree, TreeLSTM
+
+WORDS, LABELS, CHARACTERS = 20, 5, 9
+DEVICE = torch.device(os.environ.get("PARSER_TEST_DEVICE", "cpu"))
+GRAINS: tuple[Grain, ...] = ("cell", "operation")
+
+
+def outcome(loss: float, network: nn.Module) -> list[Tensor]:
+    """The loss, and all gradients; that of a weight which no loss needs is zero."""
+    gradients = [
+        torch.zeros_like(weight) if weight.grad is None else weight.grad.to_dense()
+        for weight in network.parameters()
+        if weight.requires_grad
+    ]
+    network.zero_grad()
+    return [torch.tensor(loss, dtype=torch.double), *gradients]
+
+
+def of_torch(loss: Tensor, network: nn.Module) -> list[Tensor]:
+    loss.backward()
+    return outcome(loss.item(), network)
+
+
+def assert_same(found: list[Tensor], expected: list[Tensor], which: object) -> None:
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-8, msg=lambda text: f"{which}: {text}")
+
+
+def sentences(lengths: Sequence[int], spelled: bool) -> list[TaggedSentence]:
+    draw = random.Random(1)
+    return [
+        TaggedSentence(
+            [draw.randrange(WORDS) for _ in range(length)],
+            [draw.randrange(LABELS) for _ in range(length)],
+            {
+                place: [draw.randrange(CHARACTERS) for _ in range(draw.randint(1, 5))]
+                for place in range(0, length, 3)
+                if spelled
+            },
+        )
+        for length in lengths
+    ]
+
+
+def plain_lstm(lstm: nn.LSTM, suffix: str, vectors: Sequence[Tensor]) -> list[Tensor]:
+    weight_in, weight, bias = (
+        getattr(lstm, f"{name}_{suffix}") for name in ("weight_ih", "weight_hh", "bias_ih")
+    )
+    hidden = cell = torch.zeros(lstm.hidden_size, dtype=torch.double, device=DEVICE)
+    states = []
+    for vector in vectors:
+        into, forget, new, out = (weight_in @ vector + weight @ hidden + bias).chunk(4)
+        cell = forget.sigmoid() * cell + into.sigmoid() * new.tanh()
+        hidden = out.sigmoid() * cell.tanh()
+        states.append(hidden)
+    return states
+
+
+def plain_bilstm(lstm: nn.LSTM, vectors: list[Tensor]) -> list[Tensor]:
+    for layer in range(lstm.num_layers):
+        forward = plain_lstm(lstm, f"l{layer}", vectors)
+        backward = plain_lstm(lstm, f"l{layer}_reverse", vectors[::-1])[::-1]
+        vectors = [torch.cat(pair) for pair in zip(forward, backward, strict=True)]
+    return vectors
+
+
+def plain_tagger(tagger: Tagger, sentence: TaggedSentence) -> Tensor:
+    vectors = []
+    for place, word in enumerate(sentence.words):
+        vector = tagger.words.weight[word]
+        if place in sentence.spellings:
+            states = plain_bilstm(tagger.speller, [tagger.characters[c] for c in sentence.spellings[place]])
+            half = len(vector) // 2
+            vector = torch.cat([states[-1][:half], states[0][half:]])
+        vectors.append(vector)
+    states = plain_bilstm(tagger.reader, vectors)
+    if tagger.middle:
+        states = [tagger.middle(state).tanh() for state in states]
+    scores = torch.stack([tagger.scores(state) for state in states])
+    return F.cross_entropy(scores, torch.tensor(sentence.labels, device=DEVICE), reduction="sum")
+
+
+@pytest.mark.parametrize("lengths", [(5, 1, 3, 7), (1,), (4, 4, 4)])
+@pytest.mark.parametrize("spelled", [False, True])
+def test_taggers_are_equal(lengths: tuple[int, ...], spelled: bool) -> None:
+    torch.manual_seed(0)
+    sizes = TaggerSizes(
+        WORDS,
+        LABELS,
+        word_size=6,
+        hidden_size=4,
+        layers=2,
+        middle_size=3 if spelled else 0,
+        characters=CHARACTERS if spelled else 0,
+        character_size=5,
+    )
+    tagger, batch = Tagger(sizes).to(DEVICE, torch.double), sentences(lengths, spelled)
+    expected = of_torch(torch.stack([plain_tagger(tagger, sentence) for sentence in batch]).sum(), tagger)
+    for library in (False, True):
+        assert_same(of_torch(tagger.loss(batch, library), tagger), expected, library)
+    for grain in GRAINS:
+        recorded = RecordedTagger(tagger, grain)
+        for method in METHODS:
+            graph = Graph(method, DEVICE, torch.double)
+            losses = [value for sentence in batch for value in recorded.losses(graph, sentence)]
+            loss = graph.values(losses).sum().item()
+            graph.backward(losses)
+            assert_same(outcome(loss, tagger), expected, (grain, method))
+        scores = [value for sentence in batch for value in recorded.scores(graph, sentence)]
+        torch.testing.assert_close(graph.values(scores), tagger.score(batch, library=False))
+
+
+def plain_parser_loss(network: FeatureParser, sentence: FeatureSentence) -> Tensor:
+    """Step by step. Which transitions are compared is `Decisions`' to say, which has tests of its own."""
+    vectors = [
+        torch.cat([network.words.weight[word], network.tags[tag]])
+        for word, tag in zip(sentence.words, sentence.tags, strict=True)
+    ]
+    read = plain_bilstm(network.reader, vectors)
+    decisions = Decisions([sentence], network.sizes.labels, network.sizes.explore)
+    kinds = [0] + [1] * network.sizes.labels + [2] * network.sizes.labels
+    losses = [torch.zeros((), dtype=torch.double, device=DEVICE)]
+    for _, shown in decisions:
+        features = [network.nothing[0] if place == NOTHING else read[place] for place in shown[0].tolist()]
+        scores = network.scores(network.middle(torch.cat(features)).tanh())
+        chosen = decisions.take(scores.detach().cpu().numpy()[None])
+        for pair in chosen.pairs.tolist():
+            right, wrong = (scores[kinds[one]] + scores[3 + one] for one in divmod(pair, len(kinds)))
+            losses.append(1 + wrong - right)
+    return torch.stack(losses).sum()
+
+
+@pytest.mark.parametrize("heads", [[[1, 3, 1], [1], [4, 0, 1, 1]], [[1]]])
+def test_feature_parsers_are_equal(heads: list[list[int]]) -> None:
+    torch.manual_seed(0)
+    draw = np.random.default_rng(3)
+    sizes = FeatureParserSizes(WORDS, 4, LABELS, 5, 3, hidden_size=4, middle_size=6, explore=0.5)
+    network = FeatureParser(sizes).to(DEVICE, torch.double)
+    batch = [
+        FeatureSentence(
+            draw.integers(WORDS, size=len(own) + 1).tolist(),
+            draw.integers(4, size=len(own) + 1).tolist(),
+            own,
+            draw.integers(LABELS, size=len(own)).tolist(),
+            draw.random(2 * len(own)),
+        )
+        for own in heads
+    ]
+    total = torch.stack([plain_parser_loss(network, sentence) for sentence in batch]).sum()
+    expected = of_torch(total, network)
+    for library in (False, True):
+        assert_same(of_torch(network.loss(batch, library), network), expected, library)
+    for grain in GRAINS:
+        recorded = RecordedFeatureParser(network, grain)
+        for method in METHODS:
+            graph = Graph(method, DEVICE, torch.double)
+            losses = recorded.losses(graph, batch, lambda name: nullcontext())
+            loss = graph.values(losses).sum().item()
+            graph.backward(losses)
+            assert_same(outcome(loss, network), expected, (grain, method))
+
+
+def random_tree(leaves: int, draw: random.Random) -> Tree:
+    left, right, height = [], [], []
+
+    def build(start: int, stop: int) -> tuple[int, int]:
+        """The number of the node over these leaves, and its height."""
+        if stop - start == 1:
+            return start, 0
+        middle = draw.randrange(start + 1, stop)
+        (one, one_height), (other, other_height) = build(start, middle), build(middle, stop)
+        left.append(one)
+        right.append(other)
+        height.append(1 + max(one_height, other_height))
+        return leaves + len(left) - 1, height[-1]
+
+    build(0, leaves)
+    words = [draw.randrange(WORDS) for _ in range(leaves)]
+    labels = [draw.randrange(LABELS) for _ in range(2 * leaves - 1)]
+    return Tree(*(np.array(part, np.int64) for part in (words, labels, left, right, height)))
+
+
+def plain_tree(network: TreeLSTM, tree: Tree) -> Tensor:
+    hidden, cell = [], []
+    for word in tree.words.tolist():
+        into, new, out = network.leaf(network.words.weight[word]).chunk(3)
+        cell.append(into.sigmoid() * new.tanh())
+        hidden.append(out.sigmoid() * cell[-1].tanh())
+    for left, right in zip(tree.left.tolist(), tree.right.tolist(), strict=True):
+        new, into, out = network.gates(torch.cat([hidden[left], hidden[right]])).chunk(3)
+        forget_left = network.forget_left(hidden[left]).sigmoid()
+        forget_right = network.forget_right(hidden[right]).sigmoid()
+        cell.append(into.sigmoid() * new.tanh() + forget_left * cell[left] + forget_right * cell[right])
+        hidden.append(out.sigmoid() * cell[-1].tanh())
+    scores = torch.stack([network.scores(state) for state in hidden])
+    return F.cross_entropy(scores, torch.from_numpy(tree.labels).to(DEVICE), reduction="sum")
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=6), st.randoms(use_true_random=False))
+def test_tree_lstms_are_equal(leaves: list[int], draw: random.Random) -> None:
+    torch.manual_seed(0)
+    network = TreeLSTM(WORDS, LABELS, word_size=7, hidden_size=6).to(DEVICE, torch.double)
+    trees = [random_tree(count, draw) for count in leaves]
+    expected = of_torch(torch.stack([plain_tree(network, tree) for tree in trees]).sum(), network)
+    for grain in GRAINS:
+        recorded = RecordedTreeLSTM(network, grain)
+        for method in METHODS:
+            graph = Graph(method, DEVICE, torch.double)
+            losses = [value for tree in trees for value in recorded.losses(graph, tree)]
+            loss = graph.values(losses).sum().item()
+            graph.backward(losses)
+            assert_same(outcome(loss, network), expected, (grain, method))
+        for by_height in (True, False):
+            known = KnownComputation(DEVICE, torch.double)
+            calls, numbers = recorded.calls(trees, by_height)
+            known.run(known.schedule(calls))
+            loss = known.rows(numbers, 1).sum().item()
+            known.backward(numbers)
+            assert_same(outcome(loss, network), expected, (grain, by_height))
