@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from parser.config_file import ConfigFile
+from parser.console import say
 from parser.speed.board import write_board
 from parser.speed.conformance import faults_of
-from parser.speed.discovery import find, installed
+from parser.speed.discovery import find, installed, unknown
 from parser.speed.findings import asked_ratios, read_ratio
 from parser.speed.learning import learn, learned_rows, learning_cells
 from parser.speed.report import write_report
@@ -38,12 +40,25 @@ def plots(folder: Path) -> None:
 def _read(path: Path, overrides: Sequence[str] = ()) -> SpeedConfig:
     """With its plugins' settings checked, so that their faults, too, are told with their lines."""
     file = ConfigFile(path, overrides)
-    config = file.validated(SpeedConfig)
+    config = _without_missing(file.validated(SpeedConfig))
     for name, experiment in config.experiments.items():
         file.validated(find(experiment.plugin).Settings, ("experiments", name, "settings"))
     for name, learning in config.learning.items():
         file.validated(find(learning.plugin).Settings, ("learning", name, "settings"))
     return config
+
+
+def _without_missing(config: SpeedConfig) -> SpeedConfig:
+    """Without what asks for plugins that are not installed, which is said; ValueError if nothing is left."""
+    plugins = installed()
+    found: dict[str, dict[str, Any]] = {}
+    for section, asked in (("experiments", config.experiments), ("learning", config.learning)):
+        found[section] = {name: own for name, own in asked.items() if own.plugin in plugins}
+        for name in asked.keys() - found[section].keys():
+            say(f"{section}.{name} is skipped: {unknown(asked[name].plugin)}")
+    if not found["experiments"]:
+        raise ValueError("; ".join(unknown(own.plugin) for own in config.experiments.values()))
+    return config.model_copy(update=found)
 
 
 def _tell(folder: Path, config: SpeedConfig) -> None:

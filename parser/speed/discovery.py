@@ -30,11 +30,16 @@ def installed() -> dict[str, EntryPoint]:
     return dict(sorted(plugins.items()))
 
 
+def unknown(name: str) -> str:
+    """What to say of a plugin that is not there."""
+    return f"no plugin is called {name!r}; installed are {', '.join(installed())}"
+
+
 def find(name: str) -> type[Plugin]:
     """Raises ValueError if no plugin has that name, if it has another itself, or can not be imported."""
     plugins = installed()
     if name not in plugins:
-        raise ValueError(f"no plugin is called {name!r}; installed are {', '.join(plugins)}")
+        raise ValueError(unknown(name))
     try:
         plugin = plugins[name].load()
     except (Exception, SystemExit) as error:  # whatever a stranger's module does at import

@@ -223,6 +223,14 @@ def test_wrong_configs(config, tmp_path, capsys, change, message):
     assert not (tmp_path / "run").exists()
 
 
+def test_what_asks_for_a_plugin_that_is_not_there_is_skipped(config, tmp_path, capsys):
+    config.write_text(config.read_text().replace("devices:", "  absent: {plugin: unheard}\ndevices:"))
+    only = ["--only", "method=none,mode=train"]
+    assert main(["speed", str(config), "--run", str(tmp_path / "run"), *only]) == 0
+    assert "experiments.absent is skipped: no plugin is called 'unheard'" in capsys.readouterr().out
+    assert {row["experiment"] for row in rows(tmp_path / "run")} == {"toy"}
+
+
 def test_plots_of_no_run(tmp_path, capsys):
     assert main(["plots", str(tmp_path)]) == 2
     assert "config.yaml: No such file" in capsys.readouterr().err

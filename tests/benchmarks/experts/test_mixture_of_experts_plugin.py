@@ -10,9 +10,10 @@ from pydantic import ValidationError
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from parser.benchmarks.experts import mixture_of_experts_plugin as mixture_of_experts
 from parser.benchmarks.experts.mixture_of_experts_plugin import MixtureOfExperts, MixtureOfExpertsSettings
 from parser.benchmarks.experts.network import METHODS
-from parser.plugins import Setup, mixture_of_experts
+from parser.plugins import Setup
 from parser.speed.conformance import faults_of
 
 SMALL = {"experts": 5, "input_size": 8, "hidden_size": 12, "output_size": 4, "examples": 10}

@@ -1,0 +1,105 @@
+"""Where things live: nothing imports upward, and each benchmark can be taken away."""
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+PACKAGE = Path("parser")
+ORDER = [
+    {"parser", "parser.quoting", "parser.console", "parser.files", "parser.machine", "parser.stamp"},
+    {"parser.bounded_yaml", "parser.batching", "parser.config"},
+    {"parser.config_file", "parser.treebank"},
+    {"parser.transitions"},
+    {"parser.networks"},
+    {"parser.parsing"},
+    {"parser.evaluation", "parser.check"},
+    {"parser.training"},
+    {"parser.plugins"},
+    {"parser.benchmarks"},
+    {"parser.speed"},
+    {"parser.tables"},
+    {"parser.cli", "parser.__main__"},
+]
+"""From the ground up; each may import what stands before it or beside it."""
+BENCHMARKS = sorted(
+    path.name for path in (PACKAGE / "benchmarks").iterdir() if (path / "__init__.py").is_file()
+)
+
+
+def level_of(module):
+    levels = [number for number, names in enumerate(ORDER) for name in names if within(module, name)]
+    assert levels, f"{module} has no place in the order"
+    return max(levels)
+
+
+def within(module, name):
+    return module == name or (name != "parser" and module.startswith(f"{name}."))
+
+
+def imports(path):
+    """The project's modules that a file imports anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "parser":
+            yield node.module if node.module != "parser" else f"parser.{node.names[0].name}"
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if name.name.split(".")[0] == "parser")
+
+
+def module_of(path):
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+
+
+def modules():
+    return {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def test_nothing_imports_upward():
+    wrong = [
+        f"{module} imports {imported}"
+        for module, path in modules().items()
+        for imported in imports(path)
+        if imported != "parser.__version__" and level_of(imported) > level_of(module)
+    ]
+    assert wrong == []
+
+
+def test_benchmarks_do_not_import_each_other():
+    wrong = [
+        f"{module} imports {imported}"
+        for module, path in modules().items()
+        for imported in imports(path)
+        if imported.startswith("parser.benchmarks.") and imported.split(".")[2] in BENCHMARKS
+        if not module.startswith(".".join(imported.split(".")[:3]))
+    ]
+    assert wrong == []
+
+
+LIST_PLUGINS = """
+import sys
+for folder in sys.argv[1:]:
+    for name in [name for name in sys.modules if name.split(".")[0] == "parser"]:
+        del sys.modules[name]
+    sys.path[0] = folder
+    from parser.speed import commands
+    print(folder)
+    commands.list_plugins()
+"""
+
+
+def test_without_a_benchmark_the_others_are_there(tmp_path):
+    """In copies without one each, which one process imports one after the other."""
+    copies = {name: tmp_path / f"without-{name}" for name in BENCHMARKS}
+    for name, copy in copies.items():
+        shutil.copytree(PACKAGE, copy / "parser", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.rmtree(copy / "parser" / "benchmarks" / name)
+    command = [sys.executable, "-c", LIST_PLUGINS, *map(str, copies.values())]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "can not be imported" not in done.stdout
+    listed = done.stdout.split(str(tmp_path))[1:]
+    for name, plugins in zip(copies, listed, strict=True):
+        folders = set(re.findall(r"parser\.benchmarks\.(\w+)\.", plugins))
+        assert folders == set(BENCHMARKS) - {name}
