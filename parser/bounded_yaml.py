@@ -9,6 +9,9 @@ from typing import Any
 import yaml
 from yaml.composer import ComposerError
 from yaml.constructor import ConstructorError
+from yaml.scanner import ScannerError
+
+from parser.quoting import quoted
 
 LONGEST_TEXT = 1 << 18
 """Characters. The longest config of the project has some thousand."""
@@ -52,8 +55,16 @@ class BoundedLoader(yaml.SafeLoader):
             raise ConstructorError(None, None, message, node.start_mark)
         try:
             return super().construct_object(node, deep)
-        except (ValueError, OverflowError) as error:  # a date as 2001-99-99
-            raise ConstructorError(None, None, str(error), node.start_mark) from None
+        except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError):
+            shown = quoted(node.value) if isinstance(node, yaml.ScalarNode) else "this"
+            message = f"{shown} is no {node.tag.rpartition(':')[2]}"  # as 2001-99-99 is no timestamp
+            raise ConstructorError(None, None, message, node.start_mark) from None
+
+    def fetch_more_tokens(self) -> None:
+        try:
+            super().fetch_more_tokens()
+        except (ValueError, ArithmeticError):
+            raise ScannerError(None, None, "an escape that is no character", self.get_mark()) from None
 
 
 BoundedLoader.add_implicit_resolver(

@@ -51,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with one_memory_error():
             options.command(options)
     except torch.OutOfMemoryError as error:
-        print(f"out of memory: {error}\n{WHAT_NEEDS_LESS}", file=sys.stderr)
+        why = f": {error}" if str(error) else ""
+        print(f"out of memory{why}\n{WHAT_NEEDS_LESS}", file=sys.stderr)
         return USER_ERROR
     except (ValueError, OSError) as error:
         if isinstance(error, BrokenPipeError) and options.command is not _train:
@@ -252,7 +253,9 @@ def _parse(options: argparse.Namespace) -> None:
 
 def _watched(model: Model, sentences: Iterable[Sentence], about: str) -> Iterator[Sentence]:
     """The sentences; standard error says where they lack what the model reads. about: whose they are."""
-    return model.watch().over(sentences, lambda text: print(f"warning: {about}: {text}", file=sys.stderr))
+    return model.watch().over(
+        sentences, lambda text: tqdm.write(f"warning: {about}: {text}", file=sys.stderr)
+    )
 
 
 @contextmanager

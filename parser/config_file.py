@@ -16,6 +16,7 @@ from parser.config import Config
 from parser.quoting import quoted, shortened
 
 KeyPath = tuple[str, ...]
+FAULTS_SHOWN = 10
 AnyConfig = TypeVar("AnyConfig", bound=BaseModel)
 
 
@@ -67,9 +68,20 @@ class ConfigFile:
         try:
             return kind.model_validate(content)
         except ValidationError as error:
-            details = error.errors()
-        messages = [_message(detail, self._places, self._path, kind, section) for detail in details]
+            details = _without_alternatives(error.errors())
+        told = details[:FAULTS_SHOWN]
+        messages = [_message(detail, self._places, self._path, kind, section) for detail in told]
+        if len(details) > len(told):
+            messages.append(f"{self._path}: and {len(details) - len(told)} more faults")
         raise ConfigError("\n".join(messages))
+
+
+def _without_alternatives(details: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Without "must be 'paper'" where a number of the wrong size stands, which could be mended as well."""
+    numbers = {
+        detail["loc"][:-1] for detail in details if detail["type"] in ("greater_than", "finite_number")
+    }
+    return [d for d in details if d["type"] != "literal_error" or d["loc"][:-1] not in numbers]
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[KeyPath, str]]:
@@ -104,7 +116,9 @@ def _places(node: yaml.MappingNode, path: Path) -> dict[KeyPath, str]:
     places: dict[KeyPath, str] = {}
     for key_path, line in _key_lines(node):
         if key_path in places:
-            raise ConfigError(f"{path}:{line}: {'.'.join(key_path)} stands here for the second time")
+            raise ConfigError(
+                f"{path}:{line}: {shortened('.'.join(key_path))} stands here for the second time"
+            )
         places[key_path] = f"{path}:{line}"
     return places
 
@@ -121,21 +135,22 @@ def _key_lines(node: yaml.Node, above: KeyPath = ()) -> Iterator[tuple[KeyPath, 
 def _override(content: dict[str, Any], override: str, places: dict[KeyPath, str]) -> None:
     name, equals, value = override.partition("=")
     key_path = tuple(name.split("."))
+    shown = f"--set {shortened(override)}"
     if not equals or not all(key_path):
-        raise ConfigError(f"--set {override}: write it as section.key=value")
+        raise ConfigError(f"{shown}: write it as section.key=value")
     section = content
     for key in key_path[:-1]:
         section[key] = {} if section.get(key) is None else section[key]
         section = section[key]
         if not isinstance(section, dict):
-            raise ConfigError(f"--set {override}: {key} is a value, not a section")
+            raise ConfigError(f"{shown}: {shortened(key)} is a value, not a section")
     try:
         section[key_path[-1]] = load(value)
     except yaml.YAMLError:
-        raise ConfigError(f"--set {override}: {quoted(value)} is not YAML") from None
+        raise ConfigError(f"{shown}: {quoted(value)} is not YAML") from None
     for depth in range(1, len(key_path)):
-        places.setdefault(key_path[:depth], f"--set {override}")
-    places[key_path] = f"--set {override}"
+        places.setdefault(key_path[:depth], shown)
+    places[key_path] = shown
 
 
 def _message(
@@ -147,7 +162,7 @@ def _message(
     place = places.get(keys[:known], path)
     if known and detail["type"] not in ("extra_forbidden", "missing"):
         keys = keys[:known]  # what follows names no key, but a choice that was tried
-    name = ".".join(keys)
+    name = shortened(".".join(keys))
     if detail["type"] == "extra_forbidden":
         fields = _fields(kind, keys[len(section) : -1])
         near = difflib.get_close_matches(keys[-1], fields, n=1, cutoff=0.5)

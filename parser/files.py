@@ -23,7 +23,11 @@ def whole_file(path: str) -> Iterator[TextIO]:
             yield file
         return
     target = Path(path).resolve()  # a link stays a link
-    handle, unfinished = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        handle, unfinished = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    except OSError as error:
+        error.filename = path
+        raise
     try:
         os.close(handle)
         with _open(unfinished, path) as file:

@@ -34,6 +34,7 @@ SHAPES: dict[str, Shape] = {
     "balanced": lambda word, words: word // 2,
     "balanced, in order": lambda word, words: _middle(word, words),
     "crossing": lambda word, words: max(0, word - 2) if word != 2 else 1,
+    "two chains": lambda word, words: word - 1 if word <= words // 2 else word - words // 2,
 }
 
 

@@ -84,10 +84,25 @@ BAD |= {
         ":4: not YAML: a number of more than 100",
     ),
     "a number in sixties": (GOOD + "training: {seed: " + "1:1" * 5000 + "}", "a number of more than 100"),
-    "an impossible date": (GOOD + "device: 2001-99-99\n", ":4: not YAML: month must be in 1..12"),
+    "an impossible date": (GOOD + "device: 2001-99-99\n", ":4: not YAML: '2001-99-99' is no timestamp"),
+    "no date at all": (GOOD + "device: !!timestamp abc\n", ":4: not YAML: 'abc' is no timestamp"),
+    "a date of several": (GOOD + "device: !!timestamp {=: 2001-01-01}\n", ":4: not YAML: .* is no timestamp"),
+    "no truth": (GOOD + "device: !!bool maybe\n", ":4: not YAML: 'maybe' is no bool"),
+    "no number": (GOOD + 'device: !!int ""\n', ":4: not YAML: '' is no int"),
+    "no character": (GOOD + 'device: "\\U99999999"\n', ":4: not YAML: an escape that is no character"),
+    "no character either": (GOOD + 'device: "\\U00110000"\n', ":4: not YAML: an escape that is no character"),
+    "a long key": (GOOD + "x" * 1000 + ": 1\n", f":4: {'x' * 60}…: unknown key"),
+    "many keys": (
+        GOOD + "".join(f"k{number}: 1\n" for number in range(100)),
+        r"(?s):13: k9: unknown key.*some.yaml: and 90 more faults$",
+    ),
+    "NUL in a path": (GOOD + 'device: "a\\0b"\n', ":4: device: .*NUL"),
     "a long value": (GOOD + "device: [" + "x, " * 5000 + "]", r"not \['x', 'x', .*…$"),
     "an endless learning rate": (GOOD + "training: {learning_rate: {peak: .inf}}\n", "finite number"),
-    "a learning rate below 0": (GOOD + "training: {learning_rate: {peak: -1.0}}\n", "greater than 0"),
+    "a learning rate below 0": (
+        GOOD + "training: {learning_rate: {peak: -1.0}}\n",
+        r":4: training.learning_rate.peak: input should be greater than 0, not -1.0$",
+    ),
     "a learning rate that is none": (GOOD + "training: {learning_rate: {start: .nan}}\n", "finite number"),
     "a large layer": (GOOD + "parser: {network: {hidden_size: 100000000}}\n", "less than or equal to 65536"),
     "a large seed": (GOOD + f"training: {{seed: {10**30}}}\n", "less than 9223372036854775808"),
@@ -108,6 +123,13 @@ def test_says_what_is_wrong_and_where(tmp_path, text, message):
 def test_overrides_that_are_no_values(tmp_path, override):
     with pytest.raises(ConfigError, match=r"is not YAML"):
         read(tmp_path, GOOD, [override])
+
+
+@pytest.mark.parametrize("override", ["training.epochs=" + 1000 * "x", 1000 * "x" + "=1", 1000 * "x"])
+def test_overrides_are_cut_in_messages(tmp_path, override):
+    with pytest.raises(ConfigError) as error:
+        read(tmp_path, GOOD, [override])
+    assert len(str(error.value)) < 400
 
 
 def test_gradients_may_have_any_norm(tmp_path):

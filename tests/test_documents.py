@@ -92,3 +92,11 @@ def test_late_gradients_are_told_as_they_are_kept():
         found.setdefault((row["late"], row["settings"]["learning_rate"]), []).append(100 * row["scores"][-1])
     for scores in found.values():
         assert f"| {', '.join(f'{score:.2f}' for score in sorted(scores))} |" in text
+
+
+def test_programs_are_told_as_they_are_kept():
+    text = (ROOT / "docs/measurements/README.md").read_text(encoding="utf-8")
+    kept = sorted(rows("programs-2026-11-22/rows.jsonl"), key=lambda row: (row["epoch"], row["method"]))
+    for kind, guessed in kept[0]["majority"].items():
+        cells = [guessed, *(row["accuracy"][kind] for row in kept)]
+        assert f"| {kind.replace('_', ' ')} | {' | '.join(f'{cell:.1f}' for cell in cells)} |" in text

@@ -17,6 +17,8 @@ MUCH = 0.5
 """A share of blank values above which something is said, if dev has fewer."""
 FAR_ABOVE = 0.2
 """More than dev's by so much is far above, and by one over the root of their number: few differ by chance."""
+FEWEST = 50
+"""Values that are judged by whether they are known: those of one sentence are often strange together."""
 WORDS_BETWEEN_LOOKS = 25_000
 NAMES = {"form": "FORM", "lemma": "LEMMA", "upos": "UPOS", "xpos": "XPOS", "feats": "FEATS"}
 """What is looked at, and what users call it."""
@@ -116,16 +118,17 @@ class InputWatch:
 def _message(name: str, counts: Counts, dev: Shares | None) -> str | None:
     """What to say of a column."""
     now, known = counts.shares, counts.values - counts.blank
-    if now.blank > max(MUCH, dev.blank + _far_above(counts.values) if dev else 0.0):
-        usual = f" (in dev {dev.blank:.0%})" if dev else ""
+    chance = _far_above(counts.values) if dev and dev.blank else FAR_ABOVE
+    if now.blank > max(MUCH, dev.blank + chance if dev else 0.0):
+        usual = f" ({dev.blank:.0%} of the dev treebank)" if dev else ""
         return (
             f"{name} is blank for {now.blank:.0%} of the words{usual}, and this model reads it: expect bad "
             "trees. Fill the column, or take a model that does not read it"
         )
-    if dev and known and now.unknown > dev.unknown + _far_above(known):
+    if dev and known >= FEWEST and now.unknown > dev.unknown + _far_above(known):
         return (
-            f"{name}: training never saw {now.unknown:.0%} of the values (in dev {dev.unknown:.0%}): expect "
-            "bad trees. The model wants the language and the kind of tags that it was trained on"
+            f"{name}: training never saw {now.unknown:.0%} of the values ({dev.unknown:.0%} of the dev "
+            "treebank): expect bad trees. The model wants the language and the kind of tags of its training"
         )
     return None
 

@@ -114,8 +114,11 @@ class Model:
     @classmethod
     def _read(cls, folder: Path, device: torch.device) -> Model:
         content = bounded_yaml.load(bounded_yaml.read_text(folder / SETTINGS))
+        if not isinstance(content, dict):
+            raise ValueError(f"{SETTINGS}: no keys and values")
         form = content.pop("format", FORMAT)
-        if not isinstance(form, int) or form > FORMAT:
+        if not isinstance(form, int) or not 0 < form <= FORMAT:
+            form = shortened(repr(form))
             raise ValueError(f"made by a newer program (format {form}, this one reads {FORMAT}): update it")
         settings = _settings(content)
         vocabulary = _vocabulary(folder / VOCABULARY)
@@ -162,14 +165,17 @@ def _shares(folder: Path) -> dict[str, Shares]:
         return from_json(path.read_text(encoding="utf-8")) if path.is_file() else {}
     except ValidationError as error:
         raise ValueError(f"{COLUMN_SHARES}: {_faults(error)}") from None
+    except ValueError as error:
+        raise ValueError(f"{COLUMN_SHARES}: {error}") from None
 
 
 def _faults(error: ValidationError) -> str:
-    """The first of them, without what was found: that may be endless."""
+    """The first ones and the number of others, without what was found: that may be endless."""
     details = error.errors(include_input=False, include_url=False)
-    told = [
-        f"{shortened('.'.join(map(str, d['loc'])))}: {shortened(d['msg'])}" for d in details[:FAULTS_SHOWN]
-    ]
+    told = []
+    for detail in details[:FAULTS_SHOWN]:
+        place = [shortened(".".join(map(str, detail["loc"])))] if detail["loc"] else []
+        told.append(": ".join([*place, shortened(detail["msg"])]))
     more = len(details) - FAULTS_SHOWN
     return "; ".join([*told, *([f"and {more:,} more"] if more > 0 else [])])
 
@@ -197,4 +203,5 @@ def _refuse_other_sizes(settings: ParserSettings, vocabulary: Vocabulary, weight
         if found.get(name) != wanted.get(name)
     ]
     if wrong:
-        raise ValueError("; ".join(wrong))
+        more = [f"and {len(wrong) - FAULTS_SHOWN} more"] if len(wrong) > FAULTS_SHOWN else []
+        raise ValueError("; ".join([*wrong[:FAULTS_SHOWN], *more]))

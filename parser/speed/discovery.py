@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 import parser.benchmarks
 from parser.plugins import Plugin
+from parser.quoting import shortened
 
 GROUP, SUFFIX = "stack_parser.plugins", "_plugin"
 
@@ -42,10 +43,11 @@ def find(name: str) -> type[Plugin]:
         raise ValueError(unknown(name))
     try:
         plugin = plugins[name].load()
-    except (Exception, SystemExit) as error:  # whatever a stranger's module does at import
-        raise ValueError(
-            f"plugin {name!r} ({plugins[name].value}) can not be imported: {type(error).__name__}: {error}"
-        ) from None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a stranger's module does at import
+        why = f"{type(error).__name__}: {shortened(str(error))}"
+        raise ValueError(f"plugin {name!r} ({plugins[name].value}) can not be imported: {why}") from None
     if getattr(plugin, "name", name) != name:
         raise ValueError(f"{plugins[name].value} calls itself {plugin.name!r}, but is announced as {name!r}")
     return plugin

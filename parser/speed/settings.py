@@ -9,7 +9,7 @@ from pydantic import Discriminator, Field, Tag
 from parser.config import Count, Settings, Threads
 from parser.plugins import Mode
 
-Seconds = Annotated[float, Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=True)]
 # Told apart before they are read, so that only what was meant is said to be wrong; "<...>" is not a key.
 Sizes = Annotated[
     Annotated[list[Count], Tag("<list>")] | Annotated[dict[str, list[Count]], Tag("<by method>")],

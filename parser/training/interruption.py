@@ -17,7 +17,7 @@ OUTPUTS = (1, 2)
 
 
 class StoppedError(Exception):
-    """A run that was asked to stop, and has saved what it has. `signal` is who asked."""
+    """Work that was asked to stop, and has left all in order. `signal` is who asked."""
 
     def __init__(self, message: str, signal: int):
         super().__init__(message)
@@ -58,11 +58,11 @@ def stop_request() -> Iterator[StopRequest]:
 
 @contextmanager
 def broken_off() -> Iterator[None]:
-    """A signal raises StoppedError within, once, so that unfinished files are removed."""
+    """A signal raises StoppedError within, so that unfinished files are removed; one more ends at once."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         for each in SIGNALS:
-            signal.signal(each, signal.SIG_IGN)
+            signal.signal(each, signal.SIG_IGN if each == signal.SIGHUP else signal.SIG_DFL)
         raise StoppedError("interrupted", number)
 
     with _handled_by(stop):
@@ -77,8 +77,8 @@ def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[No
     before = {
         number: signal.signal(number, handler)
         for number in SIGNALS
-        # `nohup` has a closed terminal ignored, and means it.
-        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
+        # `nohup` has a closed terminal ignored, and a shell Ctrl-C for what is in its background.
+        if signal.getsignal(number) != signal.SIG_IGN
     }
     try:
         yield

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -75,17 +76,24 @@ def save_prepared(prepared: Prepared, path: Path) -> None:
         own = path.with_name(f".{os.getpid()}-{path.name}")  # others may prepare the same
         replace_file(own, hashlib.sha256(content).digest() + content)
         own.replace(path)
-        by_age = sorted(path.parent.glob(f"*{SUFFIX}"), key=lambda kept: kept.stat().st_mtime)
-        for old in by_age[:-KEPT]:
-            old.unlink(missing_ok=True)
     except OSError as error:
         say(f"{path.parent}: {error.strerror}; the next start will read the treebanks again")
+    _forget_old(path.parent)
+
+
+def _forget_old(folder: Path) -> None:
+    """All but the last that were used, and what others that were killed left behind, if it is old as well."""
+    with suppress(OSError):  # another process may do the same
+        by_age = sorted(folder.glob(f"*{SUFFIX}*"), key=lambda kept: kept.stat().st_mtime)
+        for old in by_age[:-KEPT]:
+            old.unlink(missing_ok=True)
 
 
 def load_prepared(config: Config, path: Path) -> Prepared | None:
     """None if there is nothing that can be read, or nothing whole."""
     try:
         content = path.read_bytes()
+        os.utime(path)  # it is used
     except OSError:
         return None
     told_hash, content = content[:HASH_SIZE], content[HASH_SIZE:]
@@ -124,12 +132,14 @@ def cache_folder() -> Path | None:
 
     None for a user without a home.
     """
-    if folder := os.environ.get("XDG_CACHE_HOME"):
-        return Path(folder).absolute() / PROGRAM
+    folder = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(folder):  # others are to be ignored
+        return Path(folder) / PROGRAM
     try:
-        return Path.home() / ".cache" / PROGRAM
+        folder = str(Path.home() / ".cache")
     except RuntimeError:
         return None
+    return Path(folder) / PROGRAM if os.path.isabs(folder) else None
 
 
 def place_of(config: Config, folder: Path) -> Path | None:

@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from parser.console import LONG_WORK
 from parser.treebank.faults import (
+    COLUMNS,
     DEPS,
     FEATS,
     FORM,
@@ -26,6 +27,7 @@ from parser.treebank.faults import (
     LABEL,
     LEMMA,
     MISC,
+    SHOWN_FAULTS,
     UPOS,
     WORD_ID,
     XPOS,
@@ -41,11 +43,14 @@ from parser.treebank.text_files import UnboundedError, bounded_lines, open_text
 BYTE_ORDER_MARK = "\ufeff"
 LARGEST_BLOCK = 1 << 26
 """Bytes of memory for the lines of a sentence: those of one of 50,000 words take a tenth of it."""
+POINTER = 8
+"""Bytes."""
 Roots = Literal["refuse", "attach-to-first"]
 ARC_PROBABILITY = "ArcProbability"
 ENHANCED_ARC = re.compile(r"[0-9.]+:")
 PROJECTIVE_HEAD = re.compile(r"[0-9]+")
 """CoNLL-X's in the place of DEPS; PDEPREL stands in the place of MISC then."""
+MOST_COLUMNS = len(COLUMNS) + 1
 UNSPECIFIED = "dep"
 """A label of Universal and of Stanford Dependencies."""
 
@@ -80,9 +85,11 @@ def blocks(lines: Iterable[str]) -> Iterator[Block]:
         if ended and not blank:
             yield Block(first_line, tuple(block), ordinal)
             block, first_line, ordinal, size, ended = [], number, ordinal + 1, 0, False
-        size += sys.getsizeof(line)
+        size += POINTER if line == "\n" else sys.getsizeof(line)  # Python has that string once
         if size > LARGEST_BLOCK:
-            message = f"sentence #{ordinal} takes more than {LARGEST_BLOCK >> 20} MiB: no blank line ends it"
+            message = (
+                f"sentence #{ordinal}, all up to the next one, takes more than {LARGEST_BLOCK >> 20} MiB"
+            )
             raise UnboundedError(first_line, message)
         block.append(line)
         has_content = has_content or not blank
@@ -97,7 +104,9 @@ def block_rows(block: Block) -> list[tuple[int, Row]]:
     for place, line in enumerate(block.lines):
         content = line.lstrip(BYTE_ORDER_MARK).rstrip("\r\n")
         if content.strip() and not content.startswith("#"):
-            rows.append((place, Row(block.line + place, tuple(content.split("\t")))))
+            # What has more columns is a fault: there is no need to take it apart.
+            columns = content.split("\t", MOST_COLUMNS)
+            rows.append((place, Row(block.line + place, tuple(columns), content.count("\t") + 1)))
     return rows
 
 
@@ -187,18 +196,21 @@ def stream_sentences(path: str, tree: bool = True, roots: Roots = "refuse") -> I
     the file is looked through, and TreebankError raised with all its faults.
     """
     faults: list[Fault] = []
+    total = 0
     with open_text(path) as file:
         try:
             for block in blocks(bounded_lines(file)):
                 parsed = parse_block(block, tree, roots)
                 if not isinstance(parsed, Sentence):
-                    faults.extend(parsed)
+                    total += len(parsed)
+                    faults += parsed[: SHOWN_FAULTS - len(faults)]
                 elif not faults:
                     yield parsed
         except UnboundedError as error:
+            total += 1
             faults.append(Fault(error.line, "-", f"{error}; nothing is read behind it"))
     if faults:
-        raise TreebankError(path, faults)
+        raise TreebankError(path, faults, total)
 
 
 def read_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:

@@ -31,16 +31,18 @@ class Fault:
 
 
 class TreebankError(ValueError):
-    """A file that is not the CoNLL it should be; carries all faults found."""
+    """A file that is not the CoNLL it should be; carries the first faults found."""
 
-    def __init__(self, path: str, faults: Sequence[Fault]):
+    def __init__(self, path: str, faults: Sequence[Fault], total: int | None = None):
+        """total: of all faults, if there are more than these."""
         self.faults = tuple(faults)
+        more = (total or len(faults)) - min(len(faults), SHOWN_FAULTS)
         shown = [
             f"{path}:{fault.line}: sentence {_printable(fault.sentence)}: {fault.message}"
             for fault in faults[:SHOWN_FAULTS]
         ]
-        if len(faults) > SHOWN_FAULTS:
-            shown.append(f"{path}: and {len(faults) - SHOWN_FAULTS} more faults")
+        if more:
+            shown.append(f"{path}: and {more:,} more faults")
         super().__init__("\n".join(shown))
 
 
@@ -60,6 +62,8 @@ class Row:
 
     line: int
     columns: tuple[str, ...]
+    count: int = len(COLUMNS)
+    """Of all columns, of which a few more than ten are enough."""
 
 
 def undecoded(text: str) -> str | None:
@@ -84,7 +88,7 @@ def row_faults(row: Row, sentence: str) -> Iterator[Fault]:
         if len(row.columns) == 1:
             yield fault("no tabs: ten columns are due, separated by tabs and not by spaces")
         else:
-            yield fault(f"{len(row.columns)} columns instead of {len(COLUMNS)}")
+            yield fault(f"{row.count:,} columns instead of {len(COLUMNS)}")
         return
     for name, column in zip(COLUMNS, row.columns, strict=True):
         if not column:

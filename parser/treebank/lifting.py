@@ -47,6 +47,7 @@ class _Lifting:
         self.heads = list(heads)
         self._children = children_of(heads)
         self._crossing = set(crossing(heads))
+        self._witness: dict[int, int] = {}  # of an arc that was lifted: a word that showed that it crosses
         self._shortest_first = [(self._length(word), word) for word in self._crossing]
         heapify(self._shortest_first)
 
@@ -83,16 +84,26 @@ class _Lifting:
     def _crosses(self, word: int) -> bool:
         """Whether its arc passes over a word that is not below its head."""
         head = self.heads[word - 1]
+        start, end = min(head, word) + 1, max(head, word)
+        witness = self._witness.get(word, 0)
+        if start <= witness < end and not self._is_below(witness, head):
+            return True
         below = {head}
-        for between in range(min(head, word) + 1, max(head, word)):
-            path = []
-            while between not in below:
-                if not between:
-                    return True
-                path.append(between)
-                between = self.heads[between - 1]
+        for between in range(start, end):
+            path, above = [], between
+            while above and above not in below:
+                path.append(above)
+                above = self.heads[above - 1]
+            if not above:
+                self._witness[word] = between
+                return True
             below.update(path)
         return False
+
+    def _is_below(self, word: int, head: int) -> bool:
+        while word and word != head:
+            word = self.heads[word - 1]
+        return bool(word)
 
     def _note(self, word: int) -> None:
         if word not in self._crossing:

@@ -12,6 +12,7 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
+from parser.quoting import quoted
 from parser.treebank.labels import lifted_label_fault
 from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import Sentence
@@ -175,7 +176,7 @@ def _refuse_bad_labels(labels: Lexicon) -> None:
     """Raises ValueError for a label that can not stand in a treebank, or stands there twice."""
     for label in labels.strings:
         if message := lifted_label_fault(label):
-            raise ValueError(message)
+            raise ValueError(f"label {quoted(label)}: {message}")
     if len(set(labels.strings)) < len(labels.strings):
         raise ValueError("a label is there twice")
 

@@ -90,7 +90,7 @@ class SmallParser(TransitionParser):
 
     def prepare(self, setup):
         super().prepare(setup)
-        self._sentences = self._sentences[:8]
+        self._sentences = self._sentences[:4]
 
 
 PLUGINS = (SmallTagger, DeepTagger, SmallCharTagger, SmallTree, FineTree, SmallParser)

@@ -57,9 +57,13 @@ def test_blank_columns_are_told_once(quickstart, monkeypatch):
     without = blank(test, "lemmas", "upos", "xpos", "feats")
     told = warnings(InputWatch(vocabulary, COLUMNS, dev_shares), without)
     assert [message.split()[0] for message in told] == ["LEMMA", "UPOS", "XPOS", "FEATS"]
-    assert told[1].startswith("UPOS is blank for 100% of the words (in dev 0%), and this model reads it")
+    assert told[1].startswith(
+        "UPOS is blank for 100% of the words (0% of the dev treebank), and this model reads it"
+    )
     assert warnings(InputWatch(vocabulary, ["form"], dev_shares), without) == []  # it reads none of them
     assert len(warnings(InputWatch(vocabulary, COLUMNS, dev_shares), without[:1])) == 3  # not FEATS
+    one = [replace(s, forms=s.forms[:1], upos=("_",), xpos=s.xpos[:1], lemmas=s.lemmas[:1]) for s in test[:1]]
+    assert len(warnings(InputWatch(vocabulary, ("form", "upos"), dev_shares), one)) == 1
 
 
 def test_columns_that_go_blank_later_are_told(quickstart, monkeypatch):
@@ -77,8 +81,9 @@ def test_columns_that_go_blank_later_are_told(quickstart, monkeypatch):
 def test_values_of_another_kind(quickstart):
     vocabulary, dev_shares, _, test = quickstart
     other = [replace(s, xpos=tuple(f"T-{tag}" for tag in s.xpos)) for s in test]
+    assert warnings(InputWatch(vocabulary, COLUMNS, dev_shares), other[:1]) == []  # too few to judge
     [told] = warnings(InputWatch(vocabulary, COLUMNS, dev_shares), other)
-    assert told.startswith("XPOS: training never saw 100% of the values (in dev 0%)")
+    assert told.startswith("XPOS: training never saw 100% of the values (0% of the dev treebank)")
 
 
 def test_a_model_of_before_knows_blanks_alone(quickstart):
@@ -104,7 +109,10 @@ def test_commands_warn(config_file, tmp_path, capsys):
         assert main([*command, str(without)]) == 0
         told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
         assert len(told) == (2 if command[0] == "compare" else 1)
-        assert all(f"{without}: UPOS is blank for 100% of the words (in dev 0%)" in line for line in told)
+        assert all(
+            f"{without}: UPOS is blank for 100% of the words (0% of the dev treebank)" in line
+            for line in told
+        )
     (run / "model" / "columns.json").unlink()
     assert main(["evaluate", model, str(without)]) == 0
     assert "UPOS is blank for 100% of the words, and" in capsys.readouterr().err

@@ -81,7 +81,7 @@ def test_sizes_that_do_not_fit_are_told_by_name(tmp_path):
     settings, _ = saved(tmp_path)
     network = {**settings["network"], "hidden_size": 60_000, "layers": 3}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({**settings, "network": network}))
-    with pytest.raises(ValueError, match=r"stack\.weight_hh_l2 is missing, not \(240000, 60000\)"):
+    with pytest.raises(ValueError, match=r"buffer\.weight_hh_l2 is missing, not \(240000, 60000\)"):
         Model.load(tmp_path, CPU)
 
 

@@ -1,6 +1,7 @@
 """What is kept for the next start."""
 
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from safetensors.torch import load
 
 from parser.config_file import read_config
 from parser.training import data, prepared
-from parser.training.prepared import _parts, hash_of, load_prepared
+from parser.training.prepared import _parts, cache_folder, hash_of, load_prepared
 
 CPU = torch.device("cpu")
 VECTORS = "dogs 1 2\ncats 3 4\n"
@@ -108,6 +109,35 @@ def test_the_parts_of_columns_come_back_in_any_order(config_file, tmp_path, monk
         monkeypatch.setattr(prepared, "load", load_in_order)
         digests.add(load_prepared(config, path).digest())
     assert len(digests) == 1
+
+
+def test_caches_lie_where_those_of_other_programs_do(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/some/caches")
+    assert cache_folder() == Path("/some/caches/stack-parser")
+    monkeypatch.setenv("HOME", "/home/somebody")
+    for ignored in ("", "relative"):
+        monkeypatch.setenv("XDG_CACHE_HOME", ignored)
+        assert cache_folder() == Path("/home/somebody/.cache/stack-parser")
+    monkeypatch.setenv("HOME", "relative")
+    assert cache_folder() is None
+
+
+def test_what_is_used_stays(config_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(prepared, "KEPT", 2)
+    configs = [read_config(config_file, [f"parser.system={name}"]) for name in ("arc-eager", "arc-hybrid")]
+    for config in configs:
+        data.load(config, CPU, tmp_path / "cache")
+    [first] = [
+        path for path in tmp_path.glob("cache/*") if path == prepared.place_of(configs[0], path.parent)
+    ]
+    for path in tmp_path.glob("cache/*"):
+        os.utime(path, (1, 1 + (path != first)))  # both were made long ago, the first a little earlier
+    (tmp_path / "cache" / ".x.prepared.unfinished").touch()
+    os.utime(tmp_path / "cache" / ".x.prepared.unfinished", (0, 0))
+    data.load(configs[0], CPU, tmp_path / "cache")
+    data.load(read_config(config_file, ["parser.system=arc-standard"]), CPU, tmp_path / "cache")
+    assert first.exists()
+    assert len(list((tmp_path / "cache").iterdir())) == 2
 
 
 def test_only_the_last_that_were_kept_stay(config_file, tmp_path, monkeypatch):

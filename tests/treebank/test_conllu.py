@@ -164,6 +164,7 @@ FAULTS = {
     "label with the mark of lifting": (row(label="a↑b"), "'a↑b' holds ↑, which marks lifted words"),
     "label with a line separator": (row(label="a\u2028b"), r"'a\\u2028b' holds a character that can not be"),
     "label with a carriage return": (row(label="a\rb"), "can not be printed"),
+    "label without an end": (row(label="x" * 1001), f"DEPREL '{60 * 'x'}…' has more than 1,000 characters"),
     "long label": (row(label="x" * 500 + "\0"), f"DEPREL '{60 * 'x'}…' holds"),
     "long id": (row("9" * 500), f"ID '{60 * '9'}…' is none"),
     "long cycle": (
@@ -203,8 +204,11 @@ def test_a_comment_of_many_blanks(tmp_path, comment):
     ("content", "message"),
     [
         (b"x" * (LONGEST_LINE + 1), ":5: .*the line is longer than 1,048,576 characters"),
-        (b"# a comment\n" * (LARGEST_BLOCK // 60), ":5: .*sentence #3 takes more than 64 MiB"),
-        (b"\n" * (LARGEST_BLOCK // 50), ":3: .*sentence #2 takes more than 64 MiB"),
+        (
+            b"# a comment\n" * (LARGEST_BLOCK // 60),
+            ":5: .*sentence #3, all up to the next one, takes more than 64 MiB",
+        ),
+        (b"\n" * (LARGEST_BLOCK // 8), ":3: .*sentence #2, all up to the next one, takes more than 64 MiB"),
     ],
 )
 def test_what_has_no_end_is_refused(tmp_path, content, message):
@@ -213,6 +217,24 @@ def test_what_has_no_end_is_refused(tmp_path, content, message):
     with pytest.raises(TreebankError, match=message) as error:
         read_treebank(str(path))
     assert len(error.value.faults) == 2  # that of the first sentence, too
+
+
+def test_any_number_of_blank_lines_may_follow(tmp_path):
+    path = write(tmp_path, row() + "\n" * (LARGEST_BLOCK // 50) + row())
+    assert len(read_treebank(path)) == 2
+
+
+def test_only_the_faults_that_are_shown_are_kept(tmp_path):
+    path = write(tmp_path, (row(head="7") + row("2", "9") + "\n") * 100)
+    with pytest.raises(TreebankError) as error:
+        read_treebank(path)
+    assert len(error.value.faults) == SHOWN_FAULTS
+    assert str(error.value).endswith("and 150 more faults")
+
+
+def test_a_line_of_tabs_is_one_fault(tmp_path):
+    with pytest.raises(TreebankError, match="500,001 columns instead of 10"):
+        read_treebank(write(tmp_path, "1" + 500_000 * "\t" + "\n"))
 
 
 def test_other_roots_go_below_the_first(tmp_path):
