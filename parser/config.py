@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, Field
+
+from parser.settings import Settings
+from parser.transitions import SYSTEMS
 
 Average = Annotated[float, Field(ge=0, lt=1)]
 Size = Annotated[int, Field(gt=0, le=65_536)]
@@ -14,19 +17,6 @@ Size = Annotated[int, Field(gt=0, le=65_536)]
 Layers = Annotated[int, Field(gt=0, le=100)]
 Count = Annotated[int, Field(gt=0, le=1_000_000_000)]
 Threads = Annotated[int, Field(gt=0, le=1024)]
-
-
-class Settings(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True, allow_inf_nan=False
-    )
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _can_be_a_path(cls, value: Any) -> Any:
-        if isinstance(value, str) and "\0" in value:
-            raise ValueError("no string may hold NUL")
-        return value
 
 
 class TreebankSettings(Settings):
@@ -80,7 +70,7 @@ class NetworkSettings(Settings):
     `.bin.gz`), which are stored with the model."""
     train_pretrained: bool = False
     """Whether these are trained on; else they are kept as they are."""
-    tag_sizes: dict[Literal["upos", "xpos", "lemma", "feats"], Size] = {"upos": 12}
+    tag_sizes: dict[Literal["upos", "xpos", "lemma", "feats"], Size] = Field({"upos": 12})
     """The other columns that the parser sees, and the sizes of their embeddings. Each feature of FEATS has
     its own, and they are summed."""
     characters: CharacterSettings | None = None
@@ -117,8 +107,14 @@ class NetworkSettings(Settings):
         return [*self.read_columns, *(["characters"] if self.characters else []), *self.learns_tags]
 
 
+def _known_system(name: str) -> str:
+    if name not in SYSTEMS:
+        raise ValueError(f"it should be {', '.join(map(repr, SYSTEMS))}")
+    return name
+
+
 class ParserSettings(Settings):
-    system: Literal["arc-hybrid", "arc-eager", "arc-standard"] = "arc-hybrid"
+    system: Annotated[str, AfterValidator(_known_system)] = "arc-hybrid"
     """The transition system."""
     network: NetworkSettings = NetworkSettings()
 
@@ -186,7 +182,7 @@ class TrainingSettings(Settings):
     feature_dropout: float = Field(0.0, ge=0, le=1)
     """How often a feature of FEATS is."""
     exploration: ExplorationSettings | None = None
-    """Whether it explores; not with arc-standard, of which no dynamic oracle is known."""
+    """Whether it explores; only with systems whose costs are known, of which arc-standard is none."""
     stop_after: Count | None = None
     """End when so many epochs have brought no better dev LAS."""
 
@@ -205,8 +201,9 @@ class Config(Settings):
         """Keys whose values do nothing or can not be beside the others', and why."""
         network, training = self.parser.network, self.training
         exploration, rate = training.exploration, training.learning_rate
-        if exploration and self.parser.system == "arc-standard":
-            yield "training.exploration", "arc-standard has no dynamic oracle; take another parser.system"
+        system = SYSTEMS[self.parser.system]
+        if exploration and not system.has_costs:
+            yield "training.exploration", f"{system.name} has no dynamic oracle; take another parser.system"
         if exploration and exploration.from_epoch > training.epochs:
             yield "training.exploration.from_epoch", "is after the last epoch: nothing is explored"
         if rate.peak == "paper" and training.batch_unit == "words":

@@ -10,9 +10,11 @@ from pathlib import Path
 PACKAGE = Path("parser")
 ORDER = [
     {"parser", "parser.quoting", "parser.console", "parser.files", "parser.machine", "parser.stamp"},
-    {"parser.bounded_yaml", "parser.batching", "parser.config"},
-    {"parser.config_file", "parser.treebank"},
+    {"parser.settings", "parser.bounded_yaml"},
+    {"parser.batching"},
+    {"parser.treebank"},
     {"parser.transitions"},
+    {"parser.config", "parser.config_file"},
     {"parser.networks"},
     {"parser.parsing"},
     {"parser.evaluation", "parser.check"},

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_sequence
 
-from parser.config import Settings
 from parser.plugins import NO_BATCHING, Work
+from parser.settings import Settings
 
 
 class PackedGRUSettings(Settings):  # what a config may say; the defaults must work anywhere

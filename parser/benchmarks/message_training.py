@@ -19,8 +19,8 @@ from parser.batching.messages.transforms import Losses, Updates, mean
 from parser.batching.messages.weights import average, parameterised
 from parser.batching.messages.worker import Span
 from parser.benchmarks.gradient_fingerprints import fingerprints
-from parser.config import Settings
 from parser.plugins import Setup
+from parser.settings import Settings
 
 ACTIVE = {f"active-{number}": number for number in (1, 4, 16)}
 """Methods, and how many batches each has on their way at a time (max_active_keys)."""

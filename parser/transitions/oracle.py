@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from parser.batching.transfer import to_device
+from parser.transitions.gold import Gold
 from parser.transitions.inventory import NOT_RIGHT, UNKNOWN_LABEL, Inventory
 from parser.transitions.state import State
-from parser.transitions.system import Gold
 from parser.transitions.trajectory import Trajectory, record
 from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import NO_HEAD
@@ -62,9 +62,9 @@ class DynamicOracle:
 
     def __init__(self, inventory: Inventory, heads: Ragged, labels: Ragged, device: torch.device):
         """heads, labels: values [words], of projective trees. Raises ValueError where costs are not known."""
-        if inventory.system.costs is None:
+        if not inventory.system.has_costs:
             raise ValueError(f"{inventory.system.name} has no dynamic oracle: explore with another system")
-        self._inventory, self._costs = inventory, inventory.system.costs
+        self._inventory = inventory
         gold = gold_trees(heads)
         parts = (gold.heads, gold.last_dependent, gold.by_sentence)
         self._gold = Gold(*(to_device(part, device) for part in parts))
@@ -76,7 +76,7 @@ class DynamicOracle:
         An arc from a head that is not the gold one has no right label: UNKNOWN_LABEL stands for any.
         legal: [batch, kinds].
         """
-        costs = self._costs(state, self._gold).masked_fill(~legal, NEVER)
+        costs = self._inventory.system.costs(state, self._gold).masked_fill(~legal, NEVER)
         least = costs.min(1, keepdim=True).values
         words = state.words()  # [places, batch]
         dependents = state.place(words[self._inventory.dependent[:-1]])  # [kinds, batch]

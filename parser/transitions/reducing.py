@@ -6,12 +6,32 @@ from torch import Tensor
 
 from parser.batching.stack import POP, PUSH
 from parser.transitions.state import State
-from parser.transitions.system import Place, Transition
+from parser.transitions.system import Place, Transition, always
 
-RIGHT_ARC = Transition("Right-Arc", POP, top=Place.S1, head=Place.S1, dependent=Place.S0, composes=Place.S0)
+RIGHT_ARC = Transition(
+    "Right-Arc",
+    POP,
+    top=Place.S1,
+    head=Place.S1,
+    dependent=Place.S0,
+    composes=Place.S0,
+    legal=lambda view: view.s1_is_word,
+    oracle=lambda view: (view.gold_head_of_s0 == view.s1) & view.s0_is_complete & (view.s1 > 0),
+)
 # The last transition: nothing is left that would look at what it composes.
-ROOT_ARC = Transition("Root-Arc", POP, top=Place.S1, head=Place.S1, dependent=Place.S0, from_root=True)
-SHIFT = Transition("Shift", PUSH, top=Place.B0, takes_front=True)
+ROOT_ARC = Transition(
+    "Root-Arc",
+    POP,
+    top=Place.S1,
+    head=Place.S1,
+    dependent=Place.S0,
+    from_root=True,
+    legal=lambda view: ~view.has_buffer & (view.state.depth == 2),
+    oracle=lambda view: (view.gold_head_of_s0 == 0) & view.s0_is_complete & (view.s1 == 0),
+)
+SHIFT = Transition(
+    "Shift", PUSH, top=Place.B0, takes_front=True, legal=lambda view: view.has_buffer, oracle=always
+)
 
 
 def finished(state: State) -> Tensor:

@@ -1,4 +1,4 @@
-"""Transition systems: what a parser may do, as data."""
+"""Transition systems: what a parser may do, each move with its validity, its oracle and its cost."""
 
 from __future__ import annotations
 
@@ -11,8 +11,20 @@ import torch
 from torch import Tensor
 
 from parser.batching.stack import HOLD, POP, REDUCE_AND_REPLACE, Operation
+from parser.transitions.gold import Gold
 from parser.transitions.state import State
-from parser.treebank.sentence import NO_HEAD
+from parser.transitions.view import View
+
+Rule = Callable[[View], Tensor]
+"""[batch] What holds of a move in each state."""
+
+
+def never(view: View) -> Tensor:
+    return torch.zeros_like(view.b0, dtype=torch.bool)
+
+
+def always(view: View) -> Tensor:
+    return torch.ones_like(view.b0, dtype=torch.bool)
 
 
 class Place(IntEnum):
@@ -38,6 +50,13 @@ class Transition(NamedTuple):
     dependent: Place = Place.NOWHERE
     from_root: bool = False
     """Whether ROOT is the head: such arcs have labels of their own."""
+    legal: Rule = never
+    """bool. Validity: whether it may be taken."""
+    oracle: Rule = never
+    """bool. Whether it leads to the gold tree, unless a move before it in its system does."""
+    cost: Rule | None = None
+    """Gold arcs that can be reached before the move and not after it (Goldberg & Nivre 2013); None where
+    nobody has worked them out."""
     composes: Place = Place.NOWHERE
     """Which of S0 and B0 stands, afterwards, for its head and dependent together, if the parser composes."""
 
@@ -51,59 +70,42 @@ WAIT = Transition("Wait", HOLD, top=Place.S0)
 
 
 @dataclass(frozen=True)
-class Gold:
-    """The trees that an oracle follows, in the flat layout of `State` unless said: tensors [words + 1].
-
-    heads: NO_HEAD in the last place. last_dependent: the rightmost dependent of each word, 0 for none.
-    """
-
-    heads: Tensor
-    last_dependent: Tensor
-    by_sentence: Tensor
-    """[batch, longest + 1] Heads by sentence and word; NO_HEAD for ROOT and behind the last word."""
-
-    def head_of(self, state: State, word: Tensor) -> Tensor:
-        """[batch] Gold heads of the words [batch], NO_HEAD for ROOT."""
-        return self.heads[state.place(word)]
-
-    def is_complete(self, state: State, word: Tensor) -> Tensor:
-        """[batch] Whether no gold dependent of the words [batch] is left in the buffer."""
-        return self.last_dependent[state.place(word)] < state.front
-
-    def dependents_in_buffer(self, state: State, word: Tensor) -> Tensor:
-        """[batch] How many gold dependents of the words [batch] are left in the buffers, front included."""
-        place = torch.arange(self.by_sentence.shape[1], device=word.device)
-        return ((self.by_sentence == word[:, None]) & (place >= state.front[:, None])).sum(1)
-
-    def dependents_on_stack(self, state: State, word: Tensor) -> Tensor:
-        """[batch] How many gold dependents of the words [batch] are on the stacks and have no head yet."""
-        stack = state.stack
-        exists = stack > 0
-        place = torch.where(exists, state.base[:, None] + stack, len(state.heads) - 1)
-        waits = state.on_stack() & (state.heads[place] == NO_HEAD)
-        return ((self.by_sentence.gather(1, stack) == word[:, None]) & waits).sum(1)
-
-
-@dataclass(frozen=True)
 class TransitionSystem:
     """One way of building trees from left to right; n words take at most 2n transitions.
 
-    finished: state -> [batch] bool.
-    legal: state -> [batch, transitions] bool, some True unless a sentence is finished.
-    oracle: (state, gold) -> [batch, transitions] bool; the first True is the transition towards the gold
-    tree, asked only where a sentence is not finished.
-    costs: (state, gold) -> [batch, transitions] the gold arcs that can be reached before a legal transition
-    and not after it (Goldberg & Nivre 2013); None where nobody has worked them out.
+    In each state that is not finished some move is legal.
     """
 
     name: str
     transitions: tuple[Transition, ...]
+    """In the order in which the oracle asks them."""
     finished: Callable[[State], Tensor]
-    legal: Callable[[State], Tensor]
-    oracle: Callable[[State, Gold], Tensor]
-    costs: Callable[[State, Gold], Tensor] | None = None
+    """[batch] bool"""
     composes: bool = False
     """Whether arcs make composed vectors, which change what the stack does."""
+
+    @property
+    def has_costs(self) -> bool:
+        """Whether a dynamic oracle can be asked, and so training explore."""
+        return all(transition.cost for transition in self.transitions)
+
+    def legal(self, state: State) -> Tensor:
+        """[batch, transitions] bool"""
+        view = View(state)
+        return torch.stack([transition.legal(view) for transition in self.transitions], dim=1)
+
+    def oracle(self, state: State, gold: Gold) -> Tensor:
+        """[batch, transitions] bool; the first True is the transition towards the gold tree."""
+        view = View(state, gold)
+        return torch.stack([transition.oracle(view) for transition in self.transitions], dim=1)
+
+    def costs(self, state: State, gold: Gold) -> Tensor:
+        """[batch, transitions] Of legal transitions, if the system `has_costs`."""
+        assert self.has_costs
+        view = View(state, gold)
+        return torch.stack(
+            [transition.cost(view) for transition in self.transitions if transition.cost], dim=1
+        )
 
     def composing(self) -> TransitionSystem:
         """The same, for a StackLSTM whose top is replaced by a composed vector (Dyer et al. 2015, 3.2)."""

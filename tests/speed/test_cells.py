@@ -1,6 +1,6 @@
 import pytest
 
-from parser.config import Settings
+from parser.settings import Settings
 from parser.speed.cells import cells_of, passes, read_filter, sittings
 from parser.speed.settings import Experiment, SpeedConfig
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import torch
 
-from parser.config import Settings
 from parser.plugins import Work
+from parser.settings import Settings
 
 
 class ToySettings(Settings):

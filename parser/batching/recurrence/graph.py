@@ -10,7 +10,7 @@ from typing import Literal
 import networkx as nx
 from pydantic import Field, model_validator
 
-from parser.config import Settings
+from parser.settings import Settings
 
 Activation = Literal["identity", "sigmoid", "tanh", "relu", "complement"]
 INPUTS = ("input", "symbols")

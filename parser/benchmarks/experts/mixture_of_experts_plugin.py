@@ -20,8 +20,8 @@ from torch import Tensor
 from parser.batching.groups import why_not_grouped
 from parser.benchmarks.experts.network import METHODS, Around, Experts, ExpertSizes
 from parser.benchmarks.gradient_fingerprints import fingerprints
-from parser.config import Settings
 from parser.plugins import CELLS, CELLS_BACKWARD, Mode, Setup, Work
+from parser.settings import Settings
 
 CHECKED = 24
 """Examples on which the methods must agree."""

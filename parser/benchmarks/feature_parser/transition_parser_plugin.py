@@ -28,8 +28,9 @@ from parser.benchmarks.feature_parser.network import (
 )
 from parser.benchmarks.operation_training import ByTorch, Forward, Training, cut, longest_first, missing
 from parser.benchmarks.tagged_text import UNKNOWN, numbered
-from parser.config import Settings, data_path
+from parser.config import data_path
 from parser.plugins import Mode, Setup, Work
+from parser.settings import Settings
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import Sentence

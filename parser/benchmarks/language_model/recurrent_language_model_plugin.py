@@ -38,8 +38,9 @@ from parser.benchmarks.language_model.network import (
 )
 from parser.benchmarks.language_model.running_text import made_words, read_words
 from parser.benchmarks.operation_training import missing
-from parser.config import Settings, data_path
+from parser.config import data_path
 from parser.plugins import Mode, Setup, Work
+from parser.settings import Settings
 
 LIBRARY = "library"
 CHECKED_STREAMS, CHECKED_FRAMES, CHECKED_CHUNKS = 4, 5, 3

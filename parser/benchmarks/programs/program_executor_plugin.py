@@ -56,8 +56,9 @@ from parser.benchmarks.programs.network import (
     results_by_slices,
 )
 from parser.benchmarks.programs.timed import Timed
-from parser.config import Settings, data_path
+from parser.config import data_path
 from parser.plugins import Mode, Setup, Work
+from parser.settings import Settings
 
 CHECKED = 6
 """Questions on which the methods must agree."""

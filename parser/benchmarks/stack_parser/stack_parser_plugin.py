@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from parser.batching.padding import Padding, group_size
 from parser.benchmarks.gradient_fingerprints import fingerprints
-from parser.config import ParserSettings, Settings, data_path
+from parser.config import ParserSettings, data_path
 from parser.networks.batch import Batch
 from parser.networks.examples import Examples
 from parser.networks.loss import transition_loss
@@ -32,6 +32,7 @@ from parser.parsing.greedy import parse_batch, parse_one
 from parser.parsing.model import Model
 from parser.parsing.slots import parse_tokens
 from parser.plugins import NO_BATCHING, Mode, Setup, Work
+from parser.settings import Settings
 from parser.treebank.batches import length_buckets
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import is_projective

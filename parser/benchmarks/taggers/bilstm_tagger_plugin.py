@@ -30,8 +30,9 @@ from parser.benchmarks.operation_training import (
 )
 from parser.benchmarks.tagged_text import TaggedSentence, TaggedWord, TagVocabulary, read_tagged_text
 from parser.benchmarks.taggers.network import RecordedTagger, Tagger, TaggerSizes
-from parser.config import Settings, data_path
+from parser.config import data_path
 from parser.plugins import Mode, Setup, Work
+from parser.settings import Settings
 
 CHECKED = 6
 """Sentences on which the methods must agree."""

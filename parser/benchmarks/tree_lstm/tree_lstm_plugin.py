@@ -30,8 +30,9 @@ from parser.benchmarks.tagged_text import UNKNOWN, numbered
 from parser.benchmarks.tree_lstm.labelled_trees import LabelledTree, read_labelled_trees
 from parser.benchmarks.tree_lstm.messages import TreeMessages
 from parser.benchmarks.tree_lstm.network import RecordedTreeLSTM, Tree, TreeLSTM
-from parser.config import Settings, data_path
+from parser.config import data_path
 from parser.plugins import Mode, Setup, Work
+from parser.settings import Settings
 
 CHECKED = 6
 """Trees on which the methods must agree."""
