@@ -106,3 +106,18 @@ def test_the_official_scorer_agrees_on_the_treebank_that_ships(tmp_path):
 def test_the_official_scorer_agrees_on_real_treebanks(treebanks, tmp_path):
     for path in sorted(treebanks.glob("*/*-dev.conllu")):
         assert_official_scorer_agrees(path, tmp_path)
+
+
+def test_crossing_arcs_are_counted_whatever_their_labels():
+    gold = sentence((3, 4, 0, 3))  # the arc from 4 to 2 passes over 3
+    scores = score([gold, gold], [(gold.heads, ("x",) * 4), ((3, 3, 0, 3), gold.labels)])
+    assert (scores.crossing_arcs, scores.crossing_recall) == (2, 50)
+    assert "crossing arcs      50.00  non-projective arcs with the right head, of 2" in report(scores)
+
+
+def test_arcs_are_grouped_by_length():
+    gold = sentence((0, *[1] * 17))  # arcs of 1 to 17 words
+    scores = score([gold], [(gold.heads, gold.labels)])
+    assert scores.lengths == {"root": 1, "1": 1, "2": 1, "3": 1, "4-7": 4, "8-15": 8, "16+": 2}
+    assert list(scores.length_las()) == ["root", "1", "2", "3", "4-7", "8-15", "16+"]
+    assert "crossing arcs" not in report(scores)

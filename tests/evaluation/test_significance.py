@@ -62,3 +62,11 @@ def test_what_is_printed():
     assert "  det             of 400" in text
     assert "  root            of 200                   100.00 100.00   +0.00      +0" in text
     assert text.count("root") == 1  # in no list of what differs
+
+
+def test_labels_are_listed_by_how_much_they_differ():
+    gold = [sentence((0, 1, 1), labels=["root", "det", "obj"])] * 3
+    right = Tree((0, 1, 1), ("root", "det", "obj"))
+    first = [Tree((0, 1, 1), ("root", "x", "x")), *[Tree((0, 1, 1), ("root", "det", "x"))] * 2]
+    text = compared(compare(gold, first, [right] * 3), "old", "new")
+    assert text.index("\n  obj ") < text.index("\n  det ")

@@ -54,3 +54,13 @@ def test_tags_and_features(setting, column):
     rates = forgotten(unknown_probability=0.0, **{setting: 0.3})
     assert rates.pop(column) == [pytest.approx(0.3, abs=0.1)] * len(forgotten()[column])
     assert all(rate == 0 for other in rates.values() for rate in other)
+
+
+def test_tags_that_are_learnt_are_not_forgotten():
+    given = [sentence([2, 0])]
+    vocabulary = Vocabulary.build(given, ["form", "upos", "xpos"])
+    tokens = vocabulary.encode_tokens(given)
+    settings = TrainingSettings(tag_dropout=0.999, unknown_probability=0.0)
+    seen = Forgetting(vocabulary, tokens, settings, torch.device("cpu"), learnt=["upos"])(tokens)
+    assert torch.equal(seen.values[:, 1], tokens.values[:, 1])
+    assert not seen.values[:, 2].any()

@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from contextlib import nullcontext
@@ -334,3 +335,41 @@ def test_too_little_memory_for_a_batch(config_file, tmp_path, monkeypatch, capsy
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-4)
         assert one["dev_loss"] == pytest.approx(other["dev_loss"], rel=1e-4)
         assert one["gradient_norm"] == pytest.approx(other["gradient_norm"], rel=1e-3)
+
+
+def test_a_run_that_is_stopped_at_an_epochs_last_batch_goes_on(config_file, tmp_path, monkeypatch):
+    config = read_config(config_file, ["training.epochs=2", "training.batch_size=1"])
+    replays = 0
+
+    def replay_and_signal(network, table, batch, replay=StackParser.replay_words):
+        nonlocal replays
+        replays += network.training
+        if network.training and replays == 16:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return replay(network, table, batch)
+
+    monkeypatch.setattr(StackParser, "replay_words", replay_and_signal)
+    with pytest.raises(StoppedError, match="stopped in epoch 1, 16 batches of it done"):
+        train(config, tmp_path / "run", CPU)
+    train(config, tmp_path / "run", CPU, resume=True)
+    assert replays == 2 * 16
+
+
+def test_other_threads_leave_signals_alone():
+    before, found = signal.getsignal(signal.SIGTERM), []
+
+    def look():
+        with stop_request():
+            found.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert found == [before]
+
+
+def test_a_run_that_is_done_is_said_to_be(config_file, tmp_path, capsys):
+    config = read_config(config_file, ["training.epochs=1"])
+    train(config, tmp_path / "run", CPU)
+    train(config, tmp_path / "run", CPU, resume=True)
+    assert "going on at the end, after 1 epochs" in capsys.readouterr().out

@@ -1,7 +1,9 @@
 """Training steps against plain torch, and what decides which model is kept and when training ends."""
 
 import copy
+import itertools
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,8 +12,8 @@ from parser.config_file import read_config
 from parser.evaluation.scores import Scores
 from parser.networks.loss import transition_loss
 from parser.parsing.model import Model
-from parser.training import data, loop
-from parser.training.epoch import epoch_batches, train_epoch
+from parser.training import data, epoch, gradients, loop
+from parser.training.epoch import epoch_batches, epoch_metrics, train_epoch
 
 CPU = torch.device("cpu")
 RATE, L2, CLIP, KEEP = 0.01, 0.03, 0.23, 0.8
@@ -105,3 +107,32 @@ def test_training_ends_after_so_many_epochs_in_vain(config_file, tmp_path, monke
     changes = [] if stop_after is None else [f"training.stop_after={stop_after}"]
     last = trained(config_file, tmp_path / "run", "training.epochs=8", *changes)[-1]
     assert last == epochs
+
+
+@pytest.mark.parametrize("probability", [0.25, 1.0])
+def test_exploring_begins_in_its_epoch_with_its_share(config_file, tmp_path, monkeypatch, probability):
+    explores = []
+
+    def batch(model, loaded, rows, exploration, batch=gradients._batch):
+        explores.append(exploration is not None)
+        return batch(model, loaded, rows, exploration)
+
+    monkeypatch.setattr(gradients, "_batch", batch)
+    exploration = f"training.exploration={{from_epoch: 3, probability: {probability}}}"
+    changes = [exploration, "training.epochs=5", "training.batch_size=1"]
+    loop.train(read_config(config_file, changes), tmp_path / "run", CPU)
+    assert len(explores) == 5 * 16
+    assert not any(explores[: 2 * 16])
+    assert sum(explores[2 * 16 :]) / (3 * 16) == pytest.approx(probability, abs=0.15)
+
+
+def test_an_epochs_seconds_are_those_of_its_batches(config_file, monkeypatch):
+    config = read_config(config_file)
+    model, loaded = data.load(config, CPU)
+    training = loop._fresh(model, loaded, config)
+    ticks = itertools.count()
+    monkeypatch.setattr(epoch, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    batches = sum(1 for _ in train_epoch(model, loaded, config.training, training))
+    assert training.progress.seconds == batches
+    metrics = epoch_metrics(training, config.training, loaded.train)
+    assert metrics["sentences_per_second"] == len(loaded.train) / batches

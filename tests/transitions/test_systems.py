@@ -173,3 +173,12 @@ def test_oracle_builds_every_projective_tree_of_english_ewt(treebanks, system):
             of.apply(state, transitions)
         assert torch.equal(state.heads[:-1], heads.select(rows).values)
         assert torch.equal(state.labels[:-1], labels.select(rows).values)
+
+
+def test_transitions_have_the_same_numbers_whatever_order_labels_were_met_in():
+    one, other = (
+        Inventory.build(SYSTEMS["arc-hybrid"], 10, frozenset(numbers), frozenset([2]))
+        for numbers in ([1, 9], [9, 1])  # whose orders differ
+    )
+    assert torch.equal(one.label, other.label)
+    assert torch.equal(one.number, other.number)

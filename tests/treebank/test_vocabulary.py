@@ -1,6 +1,9 @@
+import json
+
+import pytest
 from plain import sentence
 
-from parser.treebank.vocabulary import PRETRAINED, UNKNOWN, Vocabulary
+from parser.treebank.vocabulary import PRETRAINED, UNKNOWN, Lexicon, Vocabulary
 
 TRAIN = [
     sentence([2, 0], labels=["det", "root"], forms=["the", "dog"]),
@@ -57,3 +60,30 @@ def test_forms_of_either_case_can_be_one():
     for known in (vocabulary, Vocabulary.from_json(vocabulary.as_json())):
         assert known.columns["form"].number("DOG") == known.columns["form"].number("dog") == 1
         assert known.columns["upos"].number("noun") == UNKNOWN
+
+
+def test_json_does_not_depend_on_the_order_of_sets():
+    labels = Lexicon("abcdefghijk")
+    assert len({Vocabulary({}, labels, frozenset(n), frozenset(n)).as_json() for n in ([1, 9], [9, 1])}) == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["root", "x", "x"], "a label is there twice"),
+        (["root", "x↑"], "DEPREL is missing"),
+        (["root", "a\tb"], "can not be printed"),
+    ],
+)
+def test_labels_that_can_not_be_written_are_refused(labels, message):
+    content = {"columns": {"form": []}, "labels": labels, "root_labels": [1], "word_labels": [2]}
+    with pytest.raises(ValueError, match=message):
+        Vocabulary.from_json(json.dumps(content))
+
+
+@pytest.mark.parametrize("numbers", [[], [0], [3]])
+@pytest.mark.parametrize("name", ["root_labels", "word_labels"])
+def test_numbers_of_no_label_are_refused(name, numbers):
+    content = {"columns": {"form": []}, "labels": ["root", "x"], "root_labels": [1], "word_labels": [2]}
+    with pytest.raises(ValueError, match="must be numbers of labels, from 1 on"):
+        Vocabulary.from_json(json.dumps({**content, name: numbers}))
