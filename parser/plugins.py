@@ -1,8 +1,8 @@
 """What the speed harness measures: a plugin is a model with the ways of batching it.
 
 A file `parser/benchmarks/FOLDER/NAME_plugin.py` has one as `PLUGIN`; other packages add theirs through the
-entry-point group `stack_parser.plugins`. The harness makes one object for each cell that it measures and calls,
-in this order, `skip`, `prepare`, `batches`, `check` and, many times, `run`.
+entry-point group `stack_parser.plugins`. The harness makes one object for each cell that it measures and
+calls, in this order, `skip`, `prepare`, `batches`, `check` and, many times, `run`.
 """
 
 from __future__ import annotations
