@@ -98,7 +98,7 @@ def _arguments() -> argparse.ArgumentParser:
 
     command = commands.add_parser("evaluate", help="score a trained parser on a treebank")
     _add_model(command)
-    command.add_argument("treebank", metavar="FILE")
+    command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, may be .gz")
     _add_roots(command)
     command.add_argument("--json", action="store_true", help="print one object instead of a report")
     command.add_argument("--no-punct", action="store_true", help="leave punctuation out of the scores")
@@ -116,13 +116,13 @@ def _arguments() -> argparse.ArgumentParser:
     command = commands.add_parser("compare", help="say whether one parser is better than another")
     command.add_argument("first", type=Path, metavar="MODEL_A", help="folder of a trained model")
     _add_model(command, "MODEL_B")
-    command.add_argument("treebank", metavar="FILE")
+    command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, may be .gz")
     _add_roots(command)
     command.add_argument("--no-punct", action="store_true", help="leave punctuation out of the scores")
     command.set_defaults(command=_compare)
 
     command = commands.add_parser("check", help="validate treebanks and describe them")
-    command.add_argument("treebanks", nargs="+", metavar="FILE")
+    command.add_argument("treebanks", nargs="+", metavar="FILE", help="CoNLL file, may be .gz")
     _add_roots(command)
     command.set_defaults(command=_check)
 
@@ -162,7 +162,12 @@ def _arguments() -> argparse.ArgumentParser:
 
 def _add_overrides(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE", help="change the config"
+        "--set",
+        dest="overrides",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change the config, as with --set training.batch_size=32; may be given several times",
     )
 
 

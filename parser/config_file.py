@@ -20,6 +20,10 @@ FAULTS_SHOWN = 10
 AnyConfig = TypeVar("AnyConfig", bound=BaseModel)
 
 
+COMMANDS = {"treebank": "train", "rows": "table", "experiments": "speed"}
+"""A key that every config of a command has, and no other's."""
+
+
 class ConfigError(ValueError):
     """A config that can not be used; says where and why."""
 
@@ -60,8 +64,18 @@ class ConfigFile:
             self._path,
         )
 
+    def _refuse_other_commands(self, kind: type[BaseModel]) -> None:
+        """Raises ConfigError, which names the command that takes the file."""
+        own = [key for key in COMMANDS if key in kind.model_fields]
+        for key, command in COMMANDS.items():
+            if own and own[0] not in self._content and key in self._content:
+                raise ConfigError(
+                    f"{self._path}: this is a config of `stack-parser {command}`: it has {key!r}"
+                )
+
     def validated(self, kind: type[AnyConfig], section: KeyPath = ()) -> AnyConfig:
         """What a section says, all that there is unless said. kind: what it may say. Raises ConfigError."""
+        self._refuse_other_commands(kind)
         content = self._content
         for key in section:
             content = content.get(key) or {}

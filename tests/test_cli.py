@@ -12,7 +12,7 @@ import pytest
 import torch
 from programs import running, wait_until
 
-from parser.cli import main
+from parser.cli import _arguments, main
 
 
 @pytest.fixture
@@ -228,3 +228,12 @@ def test_runs_live_under_their_configs_name(monkeypatch, config_file, tmp_path):
         "vocabulary.json",
         "weights.safetensors",
     ]
+
+
+def test_help_describes_every_argument():
+    parser = _arguments()
+    [commands] = [action.choices for action in parser._actions if isinstance(action.choices, dict)]
+    for name, command in commands.items():
+        for action in command._actions:
+            assert action.help, (name, action.dest)
+    assert "--set training.batch_size=32" in " ".join(commands["train"].format_help().split())

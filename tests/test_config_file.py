@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from parser.cli import main
 from parser.config import ParserSettings, TrainingSettings, data_path
 from parser.config_file import ConfigError, read_config, read_settings
 from parser.speed.settings import SpeedConfig
@@ -207,3 +208,19 @@ def test_a_section_that_is_null_can_be_filled(config_file):
 def test_a_section_is_asked_for_where_one_is_due(config_file):
     with pytest.raises(ConfigError, match=r"write \{\} for its defaults"):
         read_config(config_file, ["training.exploration=true"])
+
+
+@pytest.mark.parametrize(
+    ("command", "config", "its_own"),
+    [
+        ("train", "configs/speed/quick.yaml", "speed"),
+        ("train", "configs/tables/parts.yaml", "table"),
+        ("table", "configs/quickstart.yaml", "train"),
+        ("speed", "configs/quickstart.yaml", "train"),
+        ("speed", "configs/tables/parts.yaml", "table"),
+    ],
+)
+def test_a_config_of_another_command_is_told(command, config, its_own, tmp_path, capsys):
+    assert main([command, config, "--run", str(tmp_path / "run")]) == 2
+    assert f"{config}: this is a config of `stack-parser {its_own}`" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

@@ -69,7 +69,7 @@ def _tell(folder: Path, config: SpeedConfig) -> None:
 
 def list_plugins() -> None:
     for name, entry in installed().items():
-        print(f"{name:<24}{_about(name)}  [{entry.value}]")
+        print(f"{name:<26}{_about(name)}  [{entry.value}]")
 
 
 def check_plugin(name: str) -> None:

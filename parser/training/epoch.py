@@ -45,6 +45,11 @@ class Watch:
         self._progress, self._batches = progress, batches
         self._numbers: list[Tensor] = []
 
+    @property
+    def share(self) -> float:
+        """Of the epoch's batches, those that are done."""
+        return self._progress.batches / len(self._batches)
+
     def add(self, loss: Tensor, norm: Tensor) -> None:
         """Those of the batch that is done."""
         self._numbers.append(loss + norm)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +31,8 @@ from parser.training.schedule import Schedule, peak_learning_rate
 BEST_MODEL, BAD_BATCH = "model", "bad-batch.conllu"
 SECONDS_BETWEEN_CHECKPOINTS = 600
 """Within an epoch; there is one at the end of each, too."""
+SECONDS_BETWEEN_LINES = 30
+"""Within an epoch, where no terminal shows a bar."""
 
 
 def train(config: Config, run: Path, device: torch.device, resume: bool = False) -> Scores:
@@ -118,9 +121,13 @@ class _Run:
             self._save(request)
 
     def _finish_epoch(self, request: StopRequest) -> None:
-        saved = time.monotonic()
+        saved = told = time.monotonic()
+        is_watched = sys.stderr is not None and sys.stderr.isatty()  # there is a bar
         try:
             for watch in train_epoch(self.model, self.loaded, self.config.training, self.training):
+                if not is_watched and time.monotonic() - told > SECONDS_BETWEEN_LINES:
+                    say(f"epoch {self.training.progress.epoch}: {watch.share:.0%}")
+                    told = time.monotonic()
                 if request.signal or time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
                     watch.look()
                     self._save(request)

@@ -240,9 +240,9 @@ def test_plugins_are_listed(toys, capsys):
     assert main(["plugins"]) == 0
     printed = capsys.readouterr().out
     assert (
-        "stack_parser            Ding & Koehn 2019, Figure 1. train: none, step-naive, step, replay"
+        "stack_parser              Ding & Koehn 2019, Figure 1. train: none, step-naive, step, replay"
         in printed
     )
-    assert "packed_gru              an example" in printed
+    assert "packed_gru                an example" in printed
     assert "'unimportable' (toys_that_are_not_there:Toy) can not be imported" in printed
     assert "'leaving' (leaves_when_imported:Toy) can not be imported: SystemExit: not today" in printed

@@ -44,6 +44,16 @@ def test_metrics_are_written_for_people_and_programs(config_file, tmp_path):
     assert list((tmp_path / "run" / "tensorboard").iterdir())
 
 
+def test_where_there_is_no_bar_a_line_now_and_then_says_how_far_an_epoch_is(
+    config_file, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(loop, "SECONDS_BETWEEN_LINES", -1)
+    train(read_config(config_file, ["training.epochs=1"]), tmp_path / "run", CPU)
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.endswith("%")]
+    assert lines[-1] == "epoch 1: 100%"
+    assert len(lines) >= 4
+
+
 def test_the_same_seed_gives_the_same_model(config_file, tmp_path):
     weights = []
     for run, seed in (("a", 1), ("b", 1), ("c", 2)):
