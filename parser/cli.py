@@ -28,8 +28,9 @@ from parser.machine import choose_device, one_memory_error, peak_memory, tune_pr
 from parser.parsing.model import Model
 from parser.parsing.slots import SLOTS, parse_stream
 from parser.stamp import stamp
+from parser.training.folder import BEST_MODEL
 from parser.training.interruption import StoppedError, broken_off
-from parser.training.loop import BEST_MODEL, train
+from parser.training.loop import train
 from parser.training.result import write_result
 from parser.treebank.conllu import Roots, read_treebank, stream_sentences, with_probabilities, with_tree
 from parser.treebank.sentence import Sentence

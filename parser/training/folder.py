@@ -13,6 +13,7 @@ from parser.config_file import flat, read_config
 from parser.files import locked, replace_file
 
 CONFIG, CHECKPOINT, METRICS, LOCK = "config.yaml", "checkpoint.safetensors", "metrics.jsonl", "lock"
+BEST_MODEL = "model"
 
 
 @contextmanager

@@ -22,13 +22,13 @@ from parser.training import data
 from parser.training.averaging import MovingAverage
 from parser.training.checkpoint import Progress, Training, load_checkpoint, save_checkpoint
 from parser.training.epoch import NotANumberError, epoch_metrics, mean_loss, train_epoch
-from parser.training.folder import CHECKPOINT, claimed, refuse_other_config, write_config
+from parser.training.folder import BEST_MODEL, CHECKPOINT, claimed, refuse_other_config, write_config
 from parser.training.interruption import StoppedError, StopRequest, stop_request
 from parser.training.prepared import cache_folder
 from parser.training.record import Record
 from parser.training.schedule import Schedule, peak_learning_rate
 
-BEST_MODEL, BAD_BATCH = "model", "bad-batch.conllu"
+BAD_BATCH = "bad-batch.conllu"
 SECONDS_BETWEEN_CHECKPOINTS = 600
 """Within an epoch; there is one at the end of each, too."""
 SECONDS_BETWEEN_LINES = 30

@@ -10,7 +10,8 @@ import torch
 
 from parser.evaluation.scores import Scores
 from parser.files import replace_file
-from parser.training.folder import METRICS
+from parser.parsing.model import SCORES
+from parser.training.folder import BEST_MODEL, METRICS
 
 RESULT = "result.json"
 
@@ -24,7 +25,7 @@ def write_result(
     made when the run began or last went on.
     """
     epochs = [json.loads(line) for line in (run / METRICS).read_text(encoding="utf-8").splitlines()]
-    best = max(epochs, key=lambda epoch: epoch["dev_las"])
+    best = json.loads((run / BEST_MODEL / SCORES).read_text(encoding="utf-8"))
     result: dict[str, Any] = {
         "epochs": len(epochs),
         "best_epoch": best["epoch"],
