@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from statistics import quantiles
 
-from parser.networks.examples import Examples
+from parser.replay.examples import Examples
 from parser.transitions import SYSTEMS
 from parser.transitions.inventory import Inventory
 from parser.treebank.conllu import Roots, read_treebank

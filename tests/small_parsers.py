@@ -4,8 +4,8 @@ import torch
 from plain import PlainParser, projective_trees
 
 from parser.config import CharacterSettings, NetworkSettings, SentenceSettings
-from parser.networks.examples import Examples
 from parser.networks.stack_parser import StackParser
+from parser.replay.examples import Examples
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 

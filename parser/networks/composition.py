@@ -15,7 +15,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from parser.batching.product import linear, times_transposed, transposed_times
-from parser.networks.batch import Compositions
+from parser.replay.batch import Compositions
 
 
 class Composition(nn.Module):

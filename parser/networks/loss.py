@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from parser.networks.batch import Batch
+from parser.replay.batch import Batch
 from parser.transitions.inventory import NOT_RIGHT, Inventory
 
 ILLEGAL_SCORE = float("-inf")

@@ -65,3 +65,9 @@ def over_forest(lstm: nn.LSTM, inputs: Tensor, forest: Forest) -> Tensor:
         projected = project(lstm, dropout(hidden, lstm.dropout, lstm.training), layer)
         hidden = forest_lstm(projected, recurrent_weight(lstm, layer), forest)
     return hidden
+
+
+def first_state(lstm: nn.LSTM, inputs: Tensor) -> Tensor:
+    """[1, state] An LSTM's after one frame, inputs [input]."""
+    projected = project(lstm, inputs[None])
+    return advance(lstm, projected, inputs.new_zeros(1, state_size(lstm)))

@@ -1,6 +1,6 @@
 """The StackLSTM parser (Dyer et al. 2015, section 3; Ding & Koehn 2019, section 2).
 
-`replay` runs known trajectories all at once. `parser.networks.walk` goes through sentences one transition
+`replay` runs known trajectories all at once. `parser.stepping` goes through sentences one transition
 at a time, as the paper does and as parsing must; both compute the same function.
 """
 
@@ -16,10 +16,10 @@ from parser.batching.padding import flatten
 from parser.batching.product import linear
 from parser.config import NetworkSettings
 from parser.networks import stack_lstm
-from parser.networks.batch import Batch
 from parser.networks.composition import Composition
 from parser.networks.dropout import dropout
 from parser.networks.token_encoder import TokenEncoder
+from parser.replay.batch import Batch
 from parser.treebank.tokens import Tokens
 
 SHOWN = 3

@@ -17,8 +17,9 @@ from tqdm import tqdm
 from parser.batching.transfer import to_device
 from parser.machine import one_memory_error
 from parser.networks.loss import ILLEGAL_SCORE
-from parser.networks.walk import Standing, walk
 from parser.parsing.model import Model
+from parser.stepping.positions import Positions
+from parser.stepping.stepper import stepper
 from parser.transitions.inventory import Inventory
 from parser.transitions.state import State
 from parser.transitions.system import TransitionSystem
@@ -127,7 +128,7 @@ def parse_tokens(model: Model, tokens: Tokens, slots: int, probabilities: Tensor
     inventory = model.inventory
     most_slots = max(1, MOST_FRAMES // (int(tokens.lengths.max()) + 1))
     queue = _Queue(tokens.lengths, min(slots, len(tokens), most_slots), inventory.system, model.device)
-    parsers = walk(model.network, inventory, tokens.to(model.device), queue.standing().front)
+    parsers = stepper(model.network, inventory, tokens.to(model.device), queue.positions().front)
     while True:
         deepest, done = queue.look()
         if done:
@@ -135,16 +136,16 @@ def parse_tokens(model: Model, tokens: Tokens, slots: int, probabilities: Tensor
         parsers.reserve(deepest + STEPS_BETWEEN_LOOKS)
         for _ in range(STEPS_BETWEEN_LOOKS // STEPS_BETWEEN_REFILLS):
             begins = queue.refill()
-            seen = parsers.seen_from(queue.standing())
-            parsers.restart(begins, seen)
+            inputs = parsers.inputs_at(queue.positions())
+            parsers.restart(begins, inputs)
             for _ in range(STEPS_BETWEEN_REFILLS):
-                scores = legal_scores(inventory, queue.state, parsers.scores(seen))
+                scores = legal_scores(inventory, queue.state, parsers.scores(inputs))
                 best = best_transitions(inventory, queue.state, scores)
                 if probabilities is not None:
                     _note_probabilities(inventory, queue.state, scores, best, probabilities)
                 inventory.apply(queue.state, best)
-                seen = parsers.seen_from(queue.standing())
-                parsers.advance(best, parsers.actions(best), seen)
+                inputs = parsers.inputs_at(queue.positions())
+                parsers.advance(best, parsers.actions(best), inputs)
 
 
 def legal_scores(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
@@ -203,6 +204,6 @@ class _Queue:
         state.base = self._first_words[self._sentences] - 1
         return begins
 
-    def standing(self) -> Standing:
+    def positions(self) -> Positions:
         """Where the slots' parsers stand."""
-        return Standing.of(self.state, self._sentences, self._root_row)
+        return Positions.of(self.state, self._sentences, self._root_row)

@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 
 from parser.config import Config, data_path
-from parser.networks.examples import Examples
 from parser.parsing.input_columns import shares_of
 from parser.parsing.model import Model, system_of
+from parser.replay.examples import Examples
 from parser.training.forgetting import Forgetting
 from parser.training.prepared import Prepared, load_prepared, place_of, save_prepared
 from parser.training.size import refuse_too_large

@@ -13,9 +13,9 @@ from tqdm import tqdm
 from parser.batching.padding import group_size
 from parser.config import ExplorationSettings, TrainingSettings
 from parser.machine import give_memory_back
-from parser.networks.examples import Examples
 from parser.networks.loss import transition_loss
 from parser.parsing.model import Model
+from parser.replay.examples import Examples
 from parser.training import data
 from parser.training.checkpoint import Progress, Training
 from parser.training.gradients import gradients

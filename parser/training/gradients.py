@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from parser.batching.padding import group_size
 from parser.config import ExplorationSettings
-from parser.networks.batch import Batch
-from parser.networks.examples import Examples
 from parser.networks.loss import transition_loss
-from parser.networks.rollout import explored
 from parser.parsing.model import Model
+from parser.replay.batch import Batch
+from parser.replay.examples import Examples
+from parser.stepping.rollout import explored
 from parser.training.data import TrainingData
 from parser.training.pieces import in_pieces
 

@@ -20,8 +20,8 @@ import parser
 from parser.config import Config, data_path
 from parser.console import say
 from parser.files import replace_file
-from parser.networks.examples import Examples
 from parser.parsing.model import system_of
+from parser.replay.examples import Examples
 from parser.transitions.inventory import Inventory
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain import PlainParser, is_tree, sentence
 
+from parser.baselines.parsing import parse_batch, parse_one
 from parser.config import NetworkSettings, ParserSettings
 from parser.networks.stack_parser import StackParser
-from parser.networks.walk import ENCODED_TOGETHER
 from parser.parsing import slots
-from parser.parsing.greedy import parse_batch, parse_one
 from parser.parsing.model import Model
 from parser.parsing.slots import parse, parse_stream, parse_tokens
+from parser.stepping.encoding import ENCODED_TOGETHER
 from parser.transitions import SYSTEMS
 from parser.treebank.projectivity import is_projective
 from parser.treebank.vocabulary import Vocabulary
@@ -145,14 +145,14 @@ def test_a_sentence_of_ten_thousand_words():
     ("room", "message"), [(10, None), (4, "sentence made up: .* too little memory for its 5")]
 )
 def test_too_little_memory(monkeypatch, capsys, room, message):
-    def walk_or_fail(network, inventory, tokens, fronts, walk=slots.walk):
+    def stepper_or_fail(network, inventory, tokens, fronts, stepper=slots.stepper):
         if tokens.words > room:
             raise torch.OutOfMemoryError("too much")
-        return walk(network, inventory, tokens, fronts)
+        return stepper(network, inventory, tokens, fronts)
 
     parser, sentences = model(dtype=torch.double), [words(length) for length in (5, 9, 2, 4)]
     whole = parse(parser, sentences)
-    monkeypatch.setattr(slots, "walk", walk_or_fail)
+    monkeypatch.setattr(slots, "stepper", stepper_or_fail)
     if message:
         with pytest.raises(ValueError, match=message):
             parse(parser, sentences)

@@ -18,21 +18,21 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from parser.baselines.one_by_one import read_sentence
+from parser.baselines.paper_decoder import step_naively
+from parser.baselines.parsing import parse_batch, parse_one
 from parser.batching.padding import Padding, group_size
 from parser.benchmarks.gradient_fingerprints import fingerprints
 from parser.config import ParserSettings, data_path
-from parser.networks.batch import Batch
-from parser.networks.examples import Examples
 from parser.networks.loss import transition_loss
-from parser.networks.naive_stepper import step_naively
-from parser.networks.one_by_one import read_sentence
 from parser.networks.stack_parser import StackParser
-from parser.networks.walk import walk_along
-from parser.parsing.greedy import parse_batch, parse_one
 from parser.parsing.model import Model
 from parser.parsing.slots import parse_tokens
 from parser.plugins import NO_BATCHING, Mode, Setup, Work
+from parser.replay.batch import Batch
+from parser.replay.examples import Examples
 from parser.settings import Settings
+from parser.stepping.stepper import step_along
 from parser.treebank.batches import length_buckets
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import is_projective
@@ -149,8 +149,8 @@ class StackParserPlugin:
         network, inventory = self._model.network, self._model.inventory
         if self._setup.method == "replay":
             return network.replay(batch)
-        alone = read_sentence if network.is_plain else walk_along
-        stepwise = {NO_BATCHING: alone, "step-naive": step_naively, "step": walk_along}
+        alone = read_sentence if network.is_plain else step_along
+        stepwise = {NO_BATCHING: alone, "step-naive": step_naively, "step": step_along}
         return stepwise[self._setup.method](network, inventory, batch)
 
     def _loss_and_gradients(self, batches: Sequence[Tensor]) -> Tensor:

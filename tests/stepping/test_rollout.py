@@ -6,10 +6,10 @@ from plain import Configuration, PlainParser, inventory
 from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients, network
 
 from parser.config import ExplorationSettings
-from parser.networks.examples import Examples
 from parser.networks.loss import transition_loss
-from parser.networks.rollout import explored
-from parser.networks.walk import walk_along
+from parser.replay.examples import Examples
+from parser.stepping.rollout import explored
+from parser.stepping.stepper import step_along
 from parser.transitions.inventory import NOT_RIGHT
 
 SYSTEMS = ("arc-hybrid", "arc-eager")
@@ -34,7 +34,7 @@ def test_replay_learns_from_a_rollout_what_plain_python_would(system, compositio
     batch = found.batch(torch.arange(len(found)))
     results = [
         loss_and_gradients(parser, transition_loss(run(batch), batch, of))
-        for run in (parser.replay, lambda batch: walk_along(parser, of, batch))
+        for run in (parser.replay, lambda batch: step_along(parser, of, batch))
     ]
     total = 0
     for row, steps, right in zip(rows, found.steps.unflatten(), found.right.unflatten(), strict=True):

@@ -13,8 +13,8 @@ from parser.batching.forest import Forest, StackForest
 from parser.batching.levels import heights
 from parser.batching.padding import Padding
 from parser.console import LONG_WORK
-from parser.networks.batch import Batch
-from parser.networks.vector_rows import VectorRows
+from parser.replay.batch import Batch
+from parser.replay.vector_rows import VectorRows
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import oracle_trajectory
 from parser.transitions.system import Place

@@ -12,7 +12,8 @@ from torch import Tensor
 from parser.config import ExplorationSettings
 from parser.networks.loss import ILLEGAL_SCORE
 from parser.networks.stack_parser import StackParser
-from parser.networks.walk import Standing, walk
+from parser.stepping.positions import Positions
+from parser.stepping.stepper import stepper
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import DynamicOracle
 from parser.transitions.state import State
@@ -51,24 +52,24 @@ class _Explorer:
         self._inventory, self._state, self._sharpness = inventory, state, sharpness
         self._words = tokens.words
         self._sentence = torch.arange(len(state.length), device=state.length.device)
-        self._parsers = walk(network, inventory, tokens, self._standing().front)
+        self._parsers = stepper(network, inventory, tokens, self._positions().front)
         self._parsers.reserve(int(tokens.lengths.max()) + 1)
         self._taken: Tensor | None = None
 
     def choose(self, legal: Tensor) -> Tensor:
         """[batch] The next transitions; legal: [batch, kinds]."""
-        seen = self._parsers.seen_from(self._standing())
+        inputs = self._parsers.inputs_at(self._positions())
         if self._taken is not None:
-            self._parsers.advance(self._taken, self._parsers.actions(self._taken), seen)
+            self._parsers.advance(self._taken, self._parsers.actions(self._taken), inputs)
         allowed = self._inventory.with_labels(legal)
-        scores = self._sharpness * self._parsers.scores(seen)
+        scores = self._sharpness * self._parsers.scores(inputs)
         drawn = _drawn(scores.masked_fill(~allowed, ILLEGAL_SCORE).softmax(1), allowed)
         finished = self._inventory.system.finished(self._state)
         self._taken = drawn.masked_fill(finished, self._inventory.wait)
         return self._taken
 
-    def _standing(self) -> Standing:
-        return Standing.of(self._state, self._sentence, self._words)
+    def _positions(self) -> Positions:
+        return Positions.of(self._state, self._sentence, self._words)
 
 
 def _drawn(probabilities: Tensor, legal: Tensor) -> Tensor:

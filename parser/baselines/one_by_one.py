@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from parser.networks import stack_lstm
-from parser.networks.batch import Batch
 from parser.networks.stack_parser import StackParser
-from parser.networks.stepper import first_state
+from parser.replay.batch import Batch
 from parser.transitions.inventory import Inventory
 
 
@@ -19,8 +18,8 @@ class SingleParser:
         self._network = network
         reads, moves = inventory.stack_read[inventory.kind], inventory.stack_move[inventory.kind]
         self._operations = list(zip(reads.tolist(), moves.tolist(), strict=True))
-        self._stack = [first_state(network.stack, network.tokens.root)]
-        self._history = first_state(network.history, network.actions.weight[inventory.wait])
+        self._stack = [stack_lstm.first_state(network.stack, network.tokens.root)]
+        self._history = stack_lstm.first_state(network.history, network.actions.weight[inventory.wait])
 
     def scores(self, buffer: Tensor) -> Tensor:
         """[1, transitions] buffer: [1, hidden], of `StackParser.read_buffer` for the front."""

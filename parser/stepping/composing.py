@@ -10,66 +10,80 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from parser.batching.stack import Stack
+from parser.batching.transfer import to_device
 from parser.networks import stack_lstm
 from parser.networks.stack_parser import StackParser
-from parser.networks.stepper import first_state
+from parser.replay.vector_rows import front_rows
+from parser.stepping.encoding import buffer_states, by_front, rows_of, some_sentences
+from parser.stepping.memory import Memory
+from parser.stepping.plain import Inputs
+from parser.stepping.positions import Positions
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import Place
+from parser.treebank.tokens import Tokens
 
 
 class ComposingStepper:
-    """The stacks, buffers' fronts and histories of a batch of parsers.
+    """For parsers that compose: a stack's row is an LSTM state and the vector that it was made from."""
 
-    A row of a stack is the StackLSTM's state and, behind it, the vector that it was made from.
-    """
-
-    def __init__(self, network: StackParser, inventory: Inventory, vectors: Tensor, states: Tensor):
-        """vectors: [batch, token], states: [batch, state], of the buffers' fronts."""
+    def __init__(
+        self, network: StackParser, inventory: Inventory, table: Tensor, tokens: Tokens, fronts: Tensor
+    ):
+        """table: [W + 2, token], the words' vectors; fronts: [batch], see `Positions`."""
         assert network.composition is not None
         self._network, self._inventory, self._compose = network, inventory, network.composition
-        batch, root = len(vectors), network.tokens.root
-        self._root_row = torch.cat([first_state(network.stack, root), root[None]], dim=1)
-        self._history_start = first_state(network.history, network.actions.weight[inventory.wait])
-        self.stack = Stack(batch, self._root_row.shape[1], like=root)
-        self._history = self._history_start.expand(batch, -1)  # [batch, state]
-        self._vectors, self._states = vectors, states
-        self.restart(torch.ones(batch, dtype=torch.bool, device=root.device), vectors, states)
+        self._actions = stack_lstm.project(network.history, network.actions.weight)
+        # Of the buffers' fronts as if nothing were ever composed: [W + sentences, token] and [..., state].
+        self._all_vectors = table.index_select(0, to_device(front_rows(tokens), table.device))
+        states = [
+            by_front(buffer_states(network, own[rows]), lengths)
+            for own, rows, lengths in some_sentences(table, tokens)
+        ]
+        self._all_states = torch.cat(states)
+        root = network.tokens.root
+        root_row = torch.cat([stack_lstm.first_state(network.stack, root), root[None]], dim=1)
+        self._memory = Memory(network, inventory, len(fronts), root_row)
+        # Of the fronts as they are: [batch, token] and [batch, state].
+        self._vectors, self._states = self._all_vectors[fronts], self._all_states[fronts]
+        self._read_stack()
 
-    def restart(self, which: Tensor, vectors: Tensor, states: Tensor) -> None:
-        """Let the parsers where `which` [batch] is True begin anew, with these fronts; see `__init__`."""
-        self.stack.empty(which)
-        # The others hold: their ROOT goes where nothing reads it.
-        self.stack.write(0, which.long(), self._root_row.expand(len(which), -1))
-        self._history = torch.where(which[:, None], self._history_start, self._history)
+    def reserve(self, depth: int) -> None:
+        self._memory.stack.reserve(depth)
+
+    def inputs_at(self, positions: Positions) -> Inputs:
+        fronts = positions.front
+        # An empty buffer's front has nothing beneath it, and is never replaced.
+        beneath = (fronts + 1).clamp(max=len(self._all_states) - 1)
+        states = rows_of(self._all_states, fronts), rows_of(self._all_states, beneath)
+        return rows_of(self._all_vectors, fronts), *states
+
+    def actions(self, transitions: Tensor) -> Tensor:
+        return rows_of(self._actions, transitions)
+
+    def restart(self, which: Tensor, inputs: Inputs) -> None:
+        vectors, states, _ = inputs
+        self._memory.restart(which)
         self._vectors = torch.where(which[:, None], vectors, self._vectors)
         self._states = torch.where(which[:, None], states, self._states)
         self._read_stack()
 
     def _read_stack(self) -> None:
         """Once after each change: scores and the next transition look at the same two rows."""
-        self._top_state, self._top = self._split(self.stack.top())
-        _, self._below = self._split(self.stack.previous(1))
+        self._top_state, self._top = self._split(self._memory.stack.top())
+        _, self._below = self._split(self._memory.stack.previous(1))
 
-    def scores(self) -> Tensor:
-        """[batch, transitions]"""
-        network = self._network
+    def scores(self, inputs: Inputs) -> Tensor:
+        network, memory = self._network, self._memory
         shown = network.read(network.from_buffer, stack_lstm.output(network.buffer, self._states))
         if network.from_words:
-            is_root = self.stack.pointer[:, None] == 1  # with nothing below
+            is_root = memory.stack.pointer[:, None] == 1  # with nothing below
             below = torch.where(is_root, self._top, self._below)
             shown = shown + network.show_words(self._top, below, self._vectors)
-        return network.score_states(self._top_state, shown, self._history)
+        return network.score_states(self._top_state, shown, memory.history)
 
-    def advance(
-        self, transitions: Tensor, actions: Tensor, vectors: Tensor, states: Tensor, beneath: Tensor
-    ) -> None:
-        """Take the transitions [batch].
-
-        actions: [batch, 4 * hidden], their embeddings, projected; vectors [batch, token] and states [batch,
-        state]: of the fronts afterwards as if nothing had been composed; beneath: the states under these.
-        """
-        network, inventory = self._network, self._inventory
+    def advance(self, transitions: Tensor, actions: Tensor, inputs: Inputs) -> None:
+        vectors, states, beneath = inputs
+        network, inventory, stack = self._network, self._inventory, self._memory.stack
         kind = inventory.kind[transitions]
         # [places, batch, token], in the order of `Place`
         words = torch.stack([self._top, self._below, self._vectors])
@@ -80,15 +94,15 @@ class ComposingStepper:
 
         written = torch.where(_is(composes, Place.S0), composed, _at(words, inventory.top[kind]))
         read, move = inventory.stack_read[kind], inventory.stack_move[kind]
-        before, _ = self._split(self.stack.previous(read))
+        before, _ = self._split(stack.previous(read))
         state = stack_lstm.advance(network.stack, stack_lstm.project(network.stack, written), before)
-        self.stack.write(read, move, torch.cat([state, written], dim=1))
+        stack.write(read, move, torch.cat([state, written], dim=1))
 
         replaced = stack_lstm.advance(network.buffer, stack_lstm.project(network.buffer, composed), beneath)
         into_buffer, takes = _is(composes, Place.B0), takes_front[:, None]
         self._vectors = torch.where(takes, vectors, torch.where(into_buffer, composed, self._vectors))
         self._states = torch.where(takes, states, torch.where(into_buffer, replaced, self._states))
-        self._history = stack_lstm.advance(network.history, actions, self._history)
+        self._memory.add_to_history(actions)
         self._read_stack()
 
     def _split(self, rows: Tensor) -> tuple[Tensor, Tensor]:

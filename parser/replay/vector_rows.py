@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.forest import Forest
-from parser.networks.batch import Compositions
+from parser.replay.batch import Compositions
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 

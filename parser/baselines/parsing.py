@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import torch
 
+from parser.baselines.one_by_one import SingleParser
+from parser.baselines.paper_decoder import NaiveStepper
 from parser.networks import stack_lstm
-from parser.networks.naive_stepper import NaiveStepper
-from parser.networks.one_by_one import SingleParser
-from parser.networks.vector_rows import buffer_tokens
-from parser.networks.walk import Standing, walk
 from parser.parsing.model import Model
 from parser.parsing.slots import best_transitions, legal_scores
+from parser.replay.vector_rows import buffer_tokens
+from parser.stepping.positions import Positions
+from parser.stepping.stepper import stepper
 from parser.transitions.state import State
 from parser.treebank.tokens import Tokens
 
@@ -19,7 +20,7 @@ def parse_one(model: Model, tokens: Tokens) -> State:
     """The final state of one sentence, parsed a transition at a time."""
     network, inventory = model.network, model.inventory
     if not network.is_plain:
-        return _walk_alone(model, tokens)
+        return _step_alone(model, tokens)
     table = network.tokens(tokens)  # [words + 2, token]
     words = stack_lstm.project(network.stack, table)  # [words + 2, 4 * hidden]
     state, single = State.initial(tokens.lengths, device=model.device), SingleParser(network, inventory)
@@ -33,20 +34,20 @@ def parse_one(model: Model, tokens: Tokens) -> State:
     return state
 
 
-def _walk_alone(model: Model, tokens: Tokens) -> State:
+def _step_alone(model: Model, tokens: Tokens) -> State:
     """As `parse_one`, for any network."""
     inventory, state = model.inventory, State.initial(tokens.lengths, device=model.device)
     sentence = torch.zeros_like(state.length)
-    standing = Standing.of(state, sentence, tokens.words)
-    alone = walk(model.network, inventory, tokens, standing.front)
+    positions = Positions.of(state, sentence, tokens.words)
+    alone = stepper(model.network, inventory, tokens, positions.front)
     alone.reserve(tokens.words + 1)
-    seen = alone.seen_from(standing)
+    inputs = alone.inputs_at(positions)
     while not inventory.system.finished(state):
-        scores = legal_scores(inventory, state, alone.scores(seen))
+        scores = legal_scores(inventory, state, alone.scores(inputs))
         best = best_transitions(inventory, state, scores)
         inventory.apply(state, best)
-        seen = alone.seen_from(Standing.of(state, sentence, tokens.words))
-        alone.advance(best, alone.actions(best), seen)
+        inputs = alone.inputs_at(Positions.of(state, sentence, tokens.words))
+        alone.advance(best, alone.actions(best), inputs)
     return state
 
 
@@ -57,10 +58,10 @@ def parse_batch(model: Model, tokens: Tokens) -> State:
     table = network.tokens(tokens)  # [words + 2, token]
     state = State.initial(tokens.lengths, device=model.device)
     lengths, capacity = state.length, int(tokens.lengths.max()) + 1
-    stepper = NaiveStepper(network, inventory, table, buffer_tokens(lengths), capacity)
+    decoder = NaiveStepper(network, inventory, table, buffer_tokens(lengths), capacity)
     while not inventory.system.finished(state).all():
-        scores = legal_scores(inventory, state, stepper.scores(lengths + 1 - state.front))
+        scores = legal_scores(inventory, state, decoder.scores(lengths + 1 - state.front))
         best = best_transitions(inventory, state, scores)
         top = inventory.apply(state, best)
-        stepper.advance(best, torch.where(top > 0, state.base + top, tokens.words))
+        decoder.advance(best, torch.where(top > 0, state.base + top, tokens.words))
     return state

@@ -2,7 +2,7 @@
 
 Each step gathers from the whole stacks of hidden and cell states, runs every LSTM for one frame with the
 library's cell, input product and all, and writes into the whole stacks by index.
-`parser.networks.stepper` is the same algorithm without that waste.
+`parser.stepping.plain` is the same algorithm without that waste.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.networks.batch import Batch
 from parser.networks.stack_parser import StackParser
+from parser.replay.batch import Batch
 from parser.transitions.inventory import Inventory
 
 CELL_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")

@@ -1,0 +1,1 @@
+"""Known trajectories as batches that the network replays level by level."""
