@@ -176,8 +176,13 @@ def _faults(error: ValidationError) -> str:
     for detail in details[:FAULTS_SHOWN]:
         place = [shortened(".".join(map(str, detail["loc"])))] if detail["loc"] else []
         told.append(": ".join([*place, shortened(detail["msg"])]))
-    more = len(details) - FAULTS_SHOWN
-    return "; ".join([*told, *([f"and {more:,} more"] if more > 0 else [])])
+    return _joined(told, len(details))
+
+
+def _joined(first: list[str], total: int) -> str:
+    """The first faults, and how many more there are."""
+    more = total - len(first)
+    return "; ".join([*first, *([f"and {more:,} more"] if more > 0 else [])])
 
 
 def _refuse_other_columns(settings: ParserSettings, vocabulary: Vocabulary) -> None:
@@ -203,5 +208,4 @@ def _refuse_other_sizes(settings: ParserSettings, vocabulary: Vocabulary, weight
         if found.get(name) != wanted.get(name)
     ]
     if wrong:
-        more = [f"and {len(wrong) - FAULTS_SHOWN} more"] if len(wrong) > FAULTS_SHOWN else []
-        raise ValueError("; ".join([*wrong[:FAULTS_SHOWN], *more]))
+        raise ValueError(_joined(wrong[:FAULTS_SHOWN], len(wrong)))
