@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO, get_args
@@ -19,14 +19,14 @@ from parser import __version__
 from parser.check import describe
 from parser.config import data_path
 from parser.config_file import read_config
-from parser.console import LONG_WORK
+from parser.console import LONG_WORK, warn
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.report import compared, report
 from parser.evaluation.significance import compare
 from parser.files import whole_file
 from parser.machine import choose_device, one_memory_error, peak_memory, tune_process
 from parser.parsing.model import Model
-from parser.parsing.slots import SLOTS, parse_stream
+from parser.parsing.parse import BATCH_SIZE, parse_stream
 from parser.stamp import stamp
 from parser.training.folder import BEST_MODEL
 from parser.training.interruption import StoppedError, broken_off
@@ -39,8 +39,8 @@ DONE, USER_ERROR, INTERRUPTED = 0, 2, 130
 SIGNALLED = 128
 """Plus a signal's number: what a shell makes of a process that it ended."""
 WHAT_NEEDS_LESS = (
-    "training needs less with a lower training.batch_size, training.most_words, or sizes in parser.network; "
-    "parsing with a lower --slots"
+    "training needs less with a lower training.batch_size, training.max_batch_words, or sizes in "
+    "parser.network; parsing with a lower --batch-size"
 )
 
 
@@ -188,8 +188,12 @@ def _add_model(command: argparse.ArgumentParser, name: str = "MODEL") -> None:
     )
     command.add_argument("--threads", type=_positive, default=1, help="CPU threads (%(default)s)")
     command.add_argument(
-        "--slots", type=_positive, default=SLOTS, help="sentences parsed at the same time (%(default)s)"
+        "--batch-size",
+        type=_positive,
+        default=BATCH_SIZE,
+        help="sentences parsed at the same time (%(default)s)",
     )
+    command.add_argument("--slots", type=_renamed("--batch-size"), help=argparse.SUPPRESS)
 
 
 def _train(options: argparse.Namespace) -> None:
@@ -217,7 +221,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads)
     model = Model.load(options.model, choose_device(options.device))
     gold = list(_watched(model, read_treebank(options.treebank, options.roots), options.treebank))
-    scores = evaluate(model, gold, options.slots, punctuation=not options.no_punct)
+    scores = evaluate(model, gold, options.batch_size, punctuation=not options.no_punct)
     print(json.dumps(scores.as_dict()) if options.json else report(scores))
 
 
@@ -229,7 +233,7 @@ def _compare(options: argparse.Namespace) -> None:
     models = [Model.load(folder, device) for folder in folders]
     for folder, model in zip(folders, models, strict=True):
         gold = list(_watched(model, gold, f"{folder}: {options.treebank}"))
-    first, second = ([tree for _, tree in parse_stream(model, gold, options.slots)] for model in models)
+    first, second = ([tree for _, tree in parse_stream(model, gold, options.batch_size)] for model in models)
     comparison = compare(gold, first, second, punctuation=not options.no_punct)
     print(compared(comparison, str(options.first), str(options.model)))
 
@@ -241,7 +245,7 @@ def _parse(options: argparse.Namespace) -> None:
     began = time.monotonic()
     with broken_off(), _open_output(options.output, options.input) as output:
         sentences_read = _watched(model, stream_sentences(options.input, tree=False), options.input)
-        parsed = parse_stream(model, sentences_read, options.slots, probabilities=options.scores)
+        parsed = parse_stream(model, sentences_read, options.batch_size, probabilities=options.scores)
         hidden = {"disable": True} if options.output == "-" else {}
         for sentence, tree in tqdm(parsed, desc="parsing", unit=" sentences", **{**LONG_WORK, **hidden}):
             if tree.probabilities:
@@ -258,10 +262,8 @@ def _parse(options: argparse.Namespace) -> None:
 
 
 def _watched(model: Model, sentences: Iterable[Sentence], about: str) -> Iterator[Sentence]:
-    """The sentences; standard error says where they lack what the model reads. about: whose they are."""
-    return model.watch().over(
-        sentences, lambda text: tqdm.write(f"warning: {about}: {text}", file=sys.stderr)
-    )
+    """The sentences; warns if they lack what the model reads. about: where they come from."""
+    return model.watch().over(sentences, lambda text: warn(f"warning: {about}: {text}"))
 
 
 @contextmanager
@@ -318,6 +320,15 @@ def _plugins(options: argparse.Namespace) -> None:
         commands.check_plugin(options.check)
     else:
         commands.list_plugins()
+
+
+def _renamed(now: str) -> Callable[[str], None]:
+    """The type of an option that has another name now."""
+
+    def refuse(text: str) -> None:
+        raise argparse.ArgumentTypeError(f"this option is now called {now}")
+
+    return refuse
 
 
 def _positive(text: str) -> int:

@@ -13,7 +13,9 @@ from pydantic_core import ErrorDetails
 
 from parser.bounded_yaml import BoundedLoader, load, read_text
 from parser.config import Config
+from parser.former_names import new_name
 from parser.quoting import quoted, shortened
+from parser.settings import CONTRADICTION
 
 KeyPath = tuple[str, ...]
 FAULTS_SHOWN = 10
@@ -30,12 +32,7 @@ class ConfigError(ValueError):
 
 def read_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     """The config of a training run, see `read_settings`."""
-    file = ConfigFile(path, overrides)
-    config = file.validated(Config)
-    faults = [f"{file.place_of(key)}: {key}: {why}" for key, why in config.contradictions()]
-    if faults:
-        raise ConfigError("\n".join(faults))
-    return config
+    return read_settings(path, Config, overrides)
 
 
 def read_settings(path: Path, kind: type[AnyConfig], overrides: Sequence[str] = ()) -> AnyConfig:
@@ -55,14 +52,6 @@ class ConfigFile:
         self._content, self._places = _read(path)
         for override in overrides:
             _override(self._content, override, self._places)
-
-    def place_of(self, key: str) -> str:
-        """Where a key as "training.seed" stands, or the next section above it that does."""
-        parts = tuple(key.split("."))
-        return next(
-            (self._places[parts[:n]] for n in range(len(parts), 0, -1) if parts[:n] in self._places),
-            self._path,
-        )
 
     def _refuse_other_commands(self, kind: type[BaseModel]) -> None:
         """Raises ConfigError, which names the command that takes the file."""
@@ -174,16 +163,18 @@ def _message(
     keys = (*section, *(part for part in parts if not part.startswith("<")))  # which tell kinds of values
     known = max((n for n in range(len(keys) + 1) if keys[:n] in places), default=0)
     place = places.get(keys[:known], path)
-    if known and detail["type"] not in ("extra_forbidden", "missing"):
+    if known and detail["type"] not in ("extra_forbidden", "missing", CONTRADICTION):
         keys = keys[:known]  # what follows names no key, but a choice that was tried
     name = shortened(".".join(keys))
     if detail["type"] == "extra_forbidden":
         fields = _fields(kind, keys[len(section) : -1])
+        if now := new_name(".".join(keys)):
+            return f"{place}: {name}: this setting is now called {now}"
         near = difflib.get_close_matches(keys[-1], fields, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(fields)}"
         return f"{place}: {name}: unknown key; {hint}"
     message = f"{place}: {name}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
-    if detail["type"] == "missing":
+    if detail["type"] in ("missing", CONTRADICTION):
         return message
     message += f", not {shortened(repr(detail['input']))}"
     if detail["type"] in ("model_type", "dict_type"):

@@ -18,7 +18,7 @@ from parser.check import describe
 from parser.config import NetworkSettings, ParserSettings
 from parser.machine import tune_process
 from parser.parsing.model import Model
-from parser.parsing.slots import parse_stream
+from parser.parsing.parse import parse_stream
 from parser.replay.examples import Examples
 from parser.treebank.conllu import read_treebank
 from parser.treebank.lifting import lifted

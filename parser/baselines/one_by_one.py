@@ -19,7 +19,9 @@ class SingleParser:
         reads, moves = inventory.stack_read[inventory.kind], inventory.stack_move[inventory.kind]
         self._operations = list(zip(reads.tolist(), moves.tolist(), strict=True))
         self._stack = [stack_lstm.first_state(network.stack, network.tokens.root)]
-        self._history = stack_lstm.first_state(network.history, network.actions.weight[inventory.wait])
+        self._history = stack_lstm.first_state(
+            network.history, network.transition_embeddings.weight[inventory.wait]
+        )
 
     def scores(self, buffer: Tensor) -> Tensor:
         """[1, transitions] buffer: [1, hidden], of `StackParser.read_buffer` for the front."""
@@ -35,7 +37,7 @@ class SingleParser:
             stack[below:] = [row]
         else:
             del stack[len(stack) + move :]
-        action = stack_lstm.project(network.history, network.actions.weight[transition, None])
+        action = stack_lstm.project(network.history, network.transition_embeddings.weight[transition, None])
         self._history = stack_lstm.advance(network.history, action, self._history)
 
 

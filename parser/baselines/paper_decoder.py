@@ -41,7 +41,7 @@ class NaiveStepper:
         self._pointer = torch.ones_like(self._column)
         wait = torch.full_like(self._column, inventory.wait)
         start = _zeros(network.history, table, batch)
-        self._history = _frame(network.history, network.actions(wait), start)
+        self._history = _frame(network.history, network.transition_embeddings(wait), start)
 
     def scores(self, frame: Tensor) -> Tensor:
         """[batch, transitions] frame: [batch], that of each buffer's front."""
@@ -66,7 +66,7 @@ class NaiveStepper:
         self._hidden[below + 1, self._column] = hidden
         self._cell[below + 1, self._column] = cell
         self._pointer = self._pointer + move
-        self._history = _frame(network.history, network.actions(transitions), self._history)
+        self._history = _frame(network.history, network.transition_embeddings(transitions), self._history)
 
 
 def _zeros(lstm: nn.LSTM, like: Tensor, batch: int) -> States:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parser.evaluation.scores import Scores, score
-from parser.parsing.slots import Tree
+from parser.parsing.parse import ParsedTree
 from parser.treebank.sentence import Sentence
 
 RESAMPLES = 10_000
@@ -35,8 +35,8 @@ class Comparison:
 
 def compare(
     gold: Sequence[Sentence],
-    first: Sequence[Tree],
-    second: Sequence[Tree],
+    first: Sequence[ParsedTree],
+    second: Sequence[ParsedTree],
     punctuation: bool = True,
     seed: int = 1,
 ) -> Comparison:

@@ -1,6 +1,8 @@
-"""How wrong the scores of known trajectories are."""
+"""The loss of known trajectories."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -9,6 +11,19 @@ from parser.replay.batch import Batch
 from parser.transitions.inventory import NOT_RIGHT, Inventory
 
 ILLEGAL_SCORE = float("-inf")
+
+
+class BatchLoss(NamedTuple):
+    """Sums over a batch: scalars on the device."""
+
+    transitions: Tensor
+    """Negative log-likelihoods of the right transitions."""
+    tags: Tensor
+    """Cross entropies of the auxiliary tags; 0 if there are none."""
+
+    @property
+    def total(self) -> Tensor:
+        return self.transitions + self.tags
 
 
 def transition_loss(scores: Tensor, batch: Batch, inventory: Inventory) -> Tensor:

@@ -18,8 +18,10 @@ from parser.config import NetworkSettings
 from parser.networks import stack_lstm
 from parser.networks.composition import Composition
 from parser.networks.dropout import dropout
+from parser.networks.loss import BatchLoss, transition_loss
 from parser.networks.token_encoder import TokenEncoder
 from parser.replay.batch import Batch
+from parser.transitions.inventory import Inventory
 from parser.treebank.tokens import Tokens
 
 SHOWN = 3
@@ -40,23 +42,29 @@ class StackParser(nn.Module):
         super().__init__()
         self.tokens = TokenEncoder(settings, lexicon_sizes, vectors)
         self.composition = Composition(self.tokens.size, transitions) if settings.composition else None
-        self.actions = nn.Embedding(transitions + 1, settings.action_size)
-        nn.init.normal_(self.actions.weight, std=settings.action_size**-0.5)
+        self.transition_embeddings = nn.Embedding(transitions + 1, settings.transition_size)
+        nn.init.normal_(self.transition_embeddings.weight, std=settings.transition_size**-0.5)
         self.stack = _lstm(self.tokens.size, settings)
         self.buffer = _lstm(self.tokens.size, settings)
-        self.history = _lstm(settings.action_size, settings)
+        self.history = _lstm(settings.transition_size, settings)
         self.from_stack = nn.Linear(settings.hidden_size, settings.hidden_size)
         self.from_buffer = nn.Linear(settings.hidden_size, settings.hidden_size, bias=False)
         self.from_history = nn.Linear(settings.hidden_size, settings.hidden_size, bias=False)
         self.from_words = None
-        if settings.shows_words:
+        if settings.word_features:
             self.from_words = nn.Linear(self.tokens.size, SHOWN * settings.hidden_size, bias=False)
         self.scores = nn.Linear(settings.hidden_size, transitions)
         self.tags = nn.ModuleDict(
-            {column: nn.Linear(self.tokens.size, lexicon_sizes[column]) for column in settings.learns_tags}
+            {column: nn.Linear(self.tokens.size, lexicon_sizes[column]) for column in settings.auxiliary_tags}
         )
-        self._tag_columns = [list(lexicon_sizes).index(column) for column in settings.learns_tags]
+        self._tag_columns = [list(lexicon_sizes).index(column) for column in settings.auxiliary_tags]
         self.dropout = settings.dropout
+
+    def forward(self, batch: Batch, inventory: Inventory) -> BatchLoss:
+        """The loss of a batch of known trajectories, by replay."""
+        table = self.tokens(batch.tokens)  # [W + 2, token]
+        scores = self.replay_words(table, batch)  # [S, transitions]
+        return BatchLoss(transition_loss(scores, batch, inventory), self.tagging_loss(table, batch.tokens))
 
     def replay(self, batch: Batch) -> Tensor:
         """[S, transitions] Scores of all steps of known trajectories, before each of them is taken."""
@@ -78,7 +86,9 @@ class StackParser(nn.Module):
             table = self.composition.replay(table, batch.compositions)  # [W + 2 + A, token]
         node_inputs = table.index_select(0, batch.node_vectors)  # [N, token]
         nodes = stack_lstm.over_forest(self.stack, node_inputs, batch.forest)  # [N, hidden]
-        history = flatten([self.history(self.actions(group))[0] for group in batch.history])  # [rows, hidden]
+        history = flatten(
+            [self.history(self.transition_embeddings(group))[0] for group in batch.history]
+        )  # [rows, hidden]
         joined = (
             self.read(self.from_stack, nodes).index_select(0, batch.top_node)
             + self._read_any_buffer(table, batch).index_select(0, batch.buffer_row)

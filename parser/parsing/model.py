@@ -18,6 +18,7 @@ from torch import Tensor
 from parser import bounded_yaml
 from parser.config import ParserSettings
 from parser.files import replace_file
+from parser.former_names import with_new_names
 from parser.networks.stack_parser import StackParser
 from parser.parsing.input_columns import InputWatch, Shares, as_json, from_json
 from parser.quoting import shortened
@@ -29,8 +30,14 @@ from parser.treebank.vocabulary import PRETRAINED, Vocabulary
 SETTINGS, VOCABULARY, WEIGHTS, SCORES = "config.yaml", "vocabulary.json", "weights.safetensors", "scores.json"
 COLUMN_SHARES = "columns.json"
 VECTORS = f"tokens.embeddings.{PRETRAINED}.weight"
-FORMAT = 1
-"""Of the folder; a program that could not read it gets another number."""
+FORMAT = 2
+"""Of the folder. It is increased when older programs could not read what newer ones write. Format 1 had other
+names of settings and weights, and is read."""
+FORMER_WEIGHTS = {
+    "actions.": "transition_embeddings.",
+    "tokens.sentence.": "tokens.sentence_encoder.",
+}
+"""Beginnings of names of weights in format 1, and the present ones."""
 FAULTS_SHOWN = 10
 BROKEN = (
     SafetensorError,
@@ -120,11 +127,13 @@ class Model:
         if not isinstance(form, int) or not 0 < form <= FORMAT:
             form = shortened(repr(form))
             raise ValueError(f"made by a newer program (format {form}, this one reads {FORMAT}): update it")
+        if form == 1:
+            content = with_new_names({"parser": content})["parser"]
         settings = _settings(content)
         vocabulary = _vocabulary(folder / VOCABULARY)
         _refuse_other_columns(settings, vocabulary)
         _refuse_other_sizes(settings, vocabulary, folder / WEIGHTS)
-        weights = load_file(folder / WEIGHTS)
+        weights = {_weight_name(name): weight for name, weight in load_file(folder / WEIGHTS).items()}
         for name, weight in weights.items():
             if not weight.isfinite().all():
                 raise ValueError(f"{name} holds what is no finite number")
@@ -133,6 +142,14 @@ class Model:
         model.network.load_state_dict(weights)
         model.network.eval()
         return model
+
+
+def _weight_name(name: str) -> str:
+    """The present name of a weight in a file."""
+    for former, now in FORMER_WEIGHTS.items():
+        if name.startswith(former):
+            return now + name.removeprefix(former)
+    return name
 
 
 def system_of(settings: ParserSettings) -> TransitionSystem:
@@ -195,7 +212,8 @@ def _refuse_other_columns(settings: ParserSettings, vocabulary: Vocabulary) -> N
 def _refuse_other_sizes(settings: ParserSettings, vocabulary: Vocabulary, weights: Path) -> None:
     """Raises ValueError with the names of weights that are not of the size that the other files ask for."""
     with safe_open(weights, "pt") as file:
-        found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        names = list(file.keys())
+        found = {_weight_name(name): tuple(file.get_slice(name).get_shape()) for name in names}
     vectors = None
     if PRETRAINED in vocabulary.columns:
         vectors = torch.empty(len(vocabulary.columns[PRETRAINED]) - 1, found[VECTORS][1], device="meta")

@@ -32,7 +32,7 @@ class ComposingStepper:
         """table: [W + 2, token], the words' vectors; fronts: [batch], see `Positions`."""
         assert network.composition is not None
         self._network, self._inventory, self._compose = network, inventory, network.composition
-        self._actions = stack_lstm.project(network.history, network.actions.weight)
+        self._transition_inputs = stack_lstm.project(network.history, network.transition_embeddings.weight)
         # Of the buffers' fronts as if nothing were ever composed: [W + sentences, token] and [..., state].
         self._all_vectors = table.index_select(0, to_device(front_rows(tokens), table.device))
         states = [
@@ -57,8 +57,8 @@ class ComposingStepper:
         states = rows_of(self._all_states, fronts), rows_of(self._all_states, beneath)
         return rows_of(self._all_vectors, fronts), *states
 
-    def actions(self, transitions: Tensor) -> Tensor:
-        return rows_of(self._actions, transitions)
+    def transition_inputs(self, transitions: Tensor) -> Tensor:
+        return rows_of(self._transition_inputs, transitions)
 
     def restart(self, which: Tensor, inputs: Inputs) -> None:
         vectors, states, _ = inputs
@@ -81,7 +81,7 @@ class ComposingStepper:
             shown = shown + network.show_words(self._top, below, self._vectors)
         return network.score_states(self._top_state, shown, memory.history)
 
-    def advance(self, transitions: Tensor, actions: Tensor, inputs: Inputs) -> None:
+    def advance(self, transitions: Tensor, transition_inputs: Tensor, inputs: Inputs) -> None:
         vectors, states, beneath = inputs
         network, inventory, stack = self._network, self._inventory, self._memory.stack
         kind = inventory.kind[transitions]
@@ -102,7 +102,7 @@ class ComposingStepper:
         into_buffer, takes = _is(composes, Place.B0), takes_front[:, None]
         self._vectors = torch.where(takes, vectors, torch.where(into_buffer, composed, self._vectors))
         self._states = torch.where(takes, states, torch.where(into_buffer, replaced, self._states))
-        self._memory.add_to_history(actions)
+        self._memory.add_to_history(transition_inputs)
         self._read_stack()
 
     def _split(self, rows: Tensor) -> tuple[Tensor, Tensor]:

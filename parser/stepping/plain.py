@@ -28,7 +28,7 @@ class PlainStepper:
         """table: [W + 2, token], the words' vectors; fronts: [batch], see `Positions`."""
         self._network, self._inventory = network, inventory
         self._words = stack_lstm.project(network.stack, table)  # [W + 2, 4 * hidden]
-        self._actions = stack_lstm.project(network.history, network.actions.weight)
+        self._transition_inputs = stack_lstm.project(network.history, network.transition_embeddings.weight)
         shown = [
             by_front(network.read_buffer(own, [rows]), lengths)
             for own, rows, lengths in some_sentences(table, tokens)
@@ -52,8 +52,8 @@ class PlainStepper:
             shown = shown + rows_of(self._tops, positions.top) + rows_of(self._belows, positions.below)
         return shown, rows_of(self._words, positions.top)
 
-    def actions(self, transitions: Tensor) -> Tensor:
-        return rows_of(self._actions, transitions)
+    def transition_inputs(self, transitions: Tensor) -> Tensor:
+        return rows_of(self._transition_inputs, transitions)
 
     def restart(self, which: Tensor, inputs: Inputs) -> None:
         self._memory.restart(which)
@@ -62,10 +62,10 @@ class PlainStepper:
         shown, _ = inputs
         return self._network.score_states(self._memory.stack.top(), shown, self._memory.history)
 
-    def advance(self, transitions: Tensor, actions: Tensor, inputs: Inputs) -> None:
+    def advance(self, transitions: Tensor, transition_inputs: Tensor, inputs: Inputs) -> None:
         _, words = inputs
         stack, kind = self._memory.stack, self._inventory.kind[transitions]
         read, move = self._inventory.stack_read[kind], self._inventory.stack_move[kind]
         row = stack_lstm.advance(self._network.stack, words, stack.previous(read))
         stack.write(read, move, row)
-        self._memory.add_to_history(actions)
+        self._memory.add_to_history(transition_inputs)

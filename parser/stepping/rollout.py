@@ -60,7 +60,7 @@ class _Explorer:
         """[batch] The next transitions; legal: [batch, kinds]."""
         inputs = self._parsers.inputs_at(self._positions())
         if self._taken is not None:
-            self._parsers.advance(self._taken, self._parsers.actions(self._taken), inputs)
+            self._parsers.advance(self._taken, self._parsers.transition_inputs(self._taken), inputs)
         allowed = self._inventory.with_labels(legal)
         scores = self._sharpness * self._parsers.scores(inputs)
         drawn = _drawn(scores.masked_fill(~allowed, ILLEGAL_SCORE).softmax(1), allowed)

@@ -21,6 +21,7 @@ from parser.config import Config
 from parser.config_file import ConfigError, read_config
 from parser.console import say
 from parser.files import replace_file
+from parser.former_names import with_new_names
 from parser.tables.settings import TableConfig
 from parser.training.folder import METRICS
 from parser.training.interruption import StoppedError, stop_request
@@ -79,8 +80,8 @@ def rows_of(jobs: Iterable[Job], folder: Path) -> dict[Job, Row]:
     kept = []
     for number, line in enumerate(lines, 1):
         try:
-            kept.append(json.loads(line))
-            kept[-1]["config"]
+            row = json.loads(line)
+            kept.append({**row, "config": with_new_names(row["config"])})
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{path}:{number}: not a row of a table; move the file away") from None
     return {job: row for job in jobs for row in kept if job.made(row)}

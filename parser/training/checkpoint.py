@@ -15,12 +15,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
-from torch.optim import Optimizer
 
 from parser.evaluation.scores import Scores
 from parser.files import replace_file
-from parser.networks.stack_parser import StackParser
-from parser.training.averaging import MovingAverage
+from parser.optimization.training_step import TrainingStep
 from parser.training.schedule import Schedule
 
 NETWORK, AVERAGE, OPTIMIZER, RANDOM, DEVICE_RANDOM, TOTALS = (
@@ -31,6 +29,10 @@ NETWORK, AVERAGE, OPTIMIZER, RANDOM, DEVICE_RANDOM, TOTALS = (
     "random.cuda",
     "totals",
 )
+
+
+FORMAT = "2"
+"""Of the file. Files of format 1 do not name their format; settings and weights had other names."""
 
 
 @dataclass
@@ -58,10 +60,7 @@ class Progress:
 class Training:
     """What changes while a network is trained."""
 
-    network: StackParser
-    average: MovingAverage[StackParser] | None
-    """Of the network's weights, which becomes the model."""
-    optimizer: Optimizer
+    step: TrainingStep
     schedule: Schedule
     totals: Tensor
     """[3] Of this epoch: loss, steps scored, norms of the gradients."""
@@ -70,15 +69,16 @@ class Training:
 
 def save_checkpoint(path: Path, training: Training) -> None:
     """Raises OSError with the file's name; what was there stays then."""
-    tensors = {f"{NETWORK}{name}": tensor for name, tensor in training.network.state_dict().items()}
-    if training.average:
-        tensors |= {f"{AVERAGE}{name}": tensor for name, tensor in training.average.state().items()}
-    for number, state in training.optimizer.state_dict()["state"].items():
+    tensors = {f"{NETWORK}{name}": tensor for name, tensor in training.step.network.state_dict().items()}
+    if training.step.average:
+        tensors |= {f"{AVERAGE}{name}": tensor for name, tensor in training.step.average.state().items()}
+    for number, state in training.step.optimizer.state_dict()["state"].items():
         tensors |= {f"{OPTIMIZER}{number}.{name}": tensor for name, tensor in state.items()}
     tensors |= {RANDOM: torch.get_rng_state(), TOTALS: training.totals}
     if training.totals.is_cuda:
         tensors[DEVICE_RANDOM] = torch.cuda.get_rng_state(training.totals.device)
     told = {
+        "format": FORMAT,
         "progress": json.dumps({**vars(training.progress), "best": vars(training.progress.best)}),
         "schedule": json.dumps(training.schedule.state()),
     }
@@ -103,16 +103,32 @@ def load_checkpoint(path: Path, training: Training) -> None:
     vars(training.progress).update(vars(progress))
 
 
+def refuse_other_format(path: Path) -> None:
+    """Raises ValueError for a checkpoint of an older or a newer program."""
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata()
+    except (SafetensorError, OSError):
+        return  # `load_checkpoint` says what is wrong with it
+    found = metadata.get("format", "1") if metadata else FORMAT
+    if found != FORMAT:
+        age = "an older" if found == "1" else "a newer"
+        raise ValueError(
+            f"{path}: written by {age} version of this program; train without --resume, or resume with "
+            "that version"
+        )
+
+
 def _restore(training: Training, tensors: dict[str, Tensor]) -> None:
-    training.network.load_state_dict(_below(NETWORK, tensors))
-    if training.average:
-        training.average.go_on_from(_below(AVERAGE, tensors))
+    training.step.network.load_state_dict(_below(NETWORK, tensors))
+    if training.step.average:
+        training.step.average.go_on_from(_below(AVERAGE, tensors))
     states: dict[int, dict[str, Tensor]] = {}
     for name, tensor in _below(OPTIMIZER, tensors).items():
         number, _, key = name.partition(".")
         states.setdefault(int(number), {})[key] = tensor
-    groups = training.optimizer.state_dict()["param_groups"]
-    training.optimizer.load_state_dict({"state": states, "param_groups": groups})
+    groups = training.step.optimizer.state_dict()["param_groups"]
+    training.step.optimizer.load_state_dict({"state": states, "param_groups": groups})
     training.totals.copy_(tensors[TOTALS])
     torch.set_rng_state(tensors[RANDOM])
     if training.totals.is_cuda and DEVICE_RANDOM in tensors:

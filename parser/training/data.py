@@ -11,9 +11,9 @@ from parser.config import Config, data_path
 from parser.parsing.input_columns import shares_of
 from parser.parsing.model import Model, system_of
 from parser.replay.examples import Examples
-from parser.training.forgetting import Forgetting
 from parser.training.prepared import Prepared, load_prepared, place_of, save_prepared
 from parser.training.size import refuse_too_large
+from parser.training.word_dropout import WordDropout
 from parser.transitions.inventory import Inventory
 from parser.treebank.conllu import read_treebank
 from parser.treebank.embeddings import read_vectors
@@ -27,7 +27,7 @@ from parser.treebank.vocabulary import Vocabulary
 class TrainingData:
     prepared: Prepared
     dev_sentences: list[Sentence]
-    forgetting: Forgetting
+    word_dropout: WordDropout
 
     @property
     def train(self) -> Examples:
@@ -57,10 +57,14 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
         Model.build(config.parser, prepared.vocabulary, device, prepared.vectors),
         dev_shares=shares_of(prepared.vocabulary, config.parser.network.read_columns, dev_sentences),
     )
-    forgetting = Forgetting(
-        prepared.vocabulary, prepared.train.tokens, config.training, device, config.parser.network.learns_tags
+    word_dropout = WordDropout(
+        prepared.vocabulary,
+        prepared.train.tokens,
+        config.training,
+        device,
+        config.parser.network.auxiliary_tags,
     )
-    return model, TrainingData(prepared, dev_sentences, forgetting)
+    return model, TrainingData(prepared, dev_sentences, word_dropout)
 
 
 def training_trees(config: Config) -> list[Sentence]:

@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from parser.batching.microbatches import in_microbatches
 from parser.batching.padding import group_size
 from parser.config import ExplorationSettings, TrainingSettings
 from parser.machine import give_memory_back
-from parser.networks.loss import transition_loss
+from parser.optimization.training_step import TrainingStep
 from parser.parsing.model import Model
 from parser.replay.examples import Examples
 from parser.training import data
 from parser.training.checkpoint import Progress, Training
-from parser.training.gradients import gradients
-from parser.training.pieces import in_pieces
+from parser.training.training_batch import training_batch
 from parser.treebank.batches import cut_by_words, length_buckets, padding_share
 
 STEPS_BETWEEN_TRIMS = 50
@@ -81,8 +81,8 @@ def train_epoch(
         for rows in batches[progress.batches :]:
             began = time.monotonic()
             schedule.before_step(progress.epoch - 1 + seen / len(loaded.train))
-            loss, steps = gradients(model, loaded, rows, exploration)
-            norm = _update(training, settings.clip)
+            loss, steps = _gradients(model, loaded, training.step, rows, exploration)
+            norm = training.step.update()
             training.totals.add_(torch.stack([loss, torch.full_like(loss, steps), norm]))
             progress.batches += 1
             seen += len(rows)
@@ -97,6 +97,23 @@ def train_epoch(
                 )
             progress.seconds += time.monotonic() - began
             yield watch
+
+
+def _gradients(
+    model: Model,
+    loaded: data.TrainingData,
+    step: TrainingStep,
+    rows: Tensor,
+    exploration: ExplorationSettings | None,
+) -> tuple[Tensor, int]:
+    """As `TrainingStep.gradients`, of the sentences `rows`, in microbatches if memory is short."""
+    if exploration and torch.rand(()) >= exploration.probability:
+        exploration = None
+
+    def compute(microbatches: Sequence[Tensor]) -> tuple[Tensor, int]:
+        return step.gradients(training_batch(model, loaded, part, exploration) for part in microbatches)
+
+    return in_microbatches(compute, rows, loaded.train.tokens.lengths)
 
 
 def _exploration(settings: TrainingSettings, epoch: int) -> ExplorationSettings | None:
@@ -135,23 +152,12 @@ def epoch_metrics(training: Training, settings: TrainingSettings, examples: Exam
     }
 
 
-def _update(training: Training, clip: float) -> Tensor:
-    """Change the weights by their gradients, clipped; returns these gradients' norm before."""
-    optimizer = training.optimizer
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-    norm = torch.nn.utils.clip_grad_norm_(weights, clip)
-    optimizer.step()
-    if training.average:
-        training.average.update()
-    return norm
-
-
 def epoch_batches(examples: Examples, settings: TrainingSettings, epoch: int) -> list[Tensor]:
     """An epoch's batches, by the seed and the epoch's number alone."""
     generator = torch.Generator().manual_seed((settings.seed * 1_000_003 + epoch) % 2**63)
     by_words = settings.batch_unit == "words"
     lengths = examples.tokens.lengths
-    return length_buckets(lengths, settings.batch_size, by_words, generator, settings.most_words)
+    return length_buckets(lengths, settings.batch_size, by_words, generator, settings.max_batch_words)
 
 
 @torch.inference_mode()
@@ -162,8 +168,8 @@ def mean_loss(model: Model, examples: Examples) -> float:
         return float("nan")
     lengths = examples.tokens.lengths
 
-    def summed(pieces: Sequence[Tensor]) -> Tensor:
-        return torch.stack([_loss_and_steps(model, examples, piece) for piece in pieces]).sum(0)  # [2]
+    def summed(microbatches: Sequence[Tensor]) -> Tensor:
+        return torch.stack([_loss_and_steps(model, examples, part) for part in microbatches]).sum(0)  # [2]
 
     by_length = lengths.argsort()
     batches = [
@@ -171,7 +177,7 @@ def mean_loss(model: Model, examples: Examples) -> float:
         for rows in by_length.split(DEV_BATCH)
         for batch in cut_by_words(rows, lengths[rows].tolist(), DEV_WORDS)
     ]
-    by_batch = [in_pieces(summed, rows, lengths) for rows in batches]
+    by_batch = [in_microbatches(summed, rows, lengths) for rows in batches]
     loss, steps = torch.stack(by_batch).sum(0).tolist()
     return loss / steps
 
@@ -179,5 +185,5 @@ def mean_loss(model: Model, examples: Examples) -> float:
 def _loss_and_steps(model: Model, examples: Examples, rows: Tensor) -> Tensor:
     """[2] Of the sentences `rows`."""
     batch = examples.batch(rows, group_size(model.device)).to(model.device)
-    loss = transition_loss(model.network.replay(batch), batch, model.inventory)
+    loss = model.network(batch, model.inventory).transitions
     return torch.stack([loss, torch.full_like(loss, len(batch.transitions))])

@@ -7,7 +7,6 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,11 +15,18 @@ from parser.config import Config, data_path
 from parser.console import say
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import Scores
-from parser.networks.stack_parser import StackParser
+from parser.optimization.moving_average import MovingAverage
+from parser.optimization.optimizer import make_optimizer
+from parser.optimization.training_step import TrainingStep
 from parser.parsing.model import Model
 from parser.training import data
-from parser.training.averaging import MovingAverage
-from parser.training.checkpoint import Progress, Training, load_checkpoint, save_checkpoint
+from parser.training.checkpoint import (
+    Progress,
+    Training,
+    load_checkpoint,
+    refuse_other_format,
+    save_checkpoint,
+)
 from parser.training.epoch import NotANumberError, epoch_metrics, mean_loss, train_epoch
 from parser.training.folder import BEST_MODEL, CHECKPOINT, claimed, refuse_other_config, write_config
 from parser.training.interruption import StoppedError, StopRequest, stop_request
@@ -43,6 +49,7 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
     `peak_learning_rate` and `claimed` do.
     """
     if resume:
+        refuse_other_format(run / CHECKPOINT)
         refuse_other_config(run, config)
     torch.manual_seed(config.training.seed)
     began = time.monotonic()
@@ -76,27 +83,13 @@ def _tell_of(loaded: data.TrainingData, config: Config, seconds: float) -> None:
 
 def _fresh(model: Model, loaded: data.TrainingData, config: Config) -> Training:
     settings = config.training
-    optimizer = torch.optim.Adam(_weights(model.network, settings.l2), betas=settings.betas, fused=True)
+    optimizer = make_optimizer(model.network, settings.optimizer)
     schedule = Schedule(optimizer, settings.learning_rate, peak_learning_rate(settings), settings.epochs)
     totals = torch.zeros(3, device=model.device)
     progress = Progress(loaded.prepared.digest())
     average = MovingAverage(model.network, settings.average) if settings.average else None
-    return Training(model.network, average, optimizer, schedule, totals, progress)
-
-
-def _weights(network: StackParser, l2: float) -> list[dict[str, Any]]:
-    """What is trained, in groups as an optimizer wants them; `l2` is for all but pretrained vectors.
-
-    Adam makes steps of like size of gradients of any size: where a word is not read its L2 is all of its
-    gradient, and takes its vector to zero within some hundred steps. That does the words good that training
-    has a few times, but those that it never has came with their vectors.
-    """
-    pretrained = set(network.tokens.pretrained_weights())
-    trained = [weight for weight in network.parameters() if weight.requires_grad]
-    return [
-        {"params": [weight for weight in trained if weight not in pretrained], "weight_decay": l2},
-        {"params": [weight for weight in trained if weight in pretrained], "weight_decay": 0.0},
-    ]
+    step = TrainingStep(model.network, model.inventory, optimizer, settings.max_grad_norm, average)
+    return Training(step, schedule, totals, progress)
 
 
 @dataclass(frozen=True)
@@ -137,7 +130,7 @@ class _Run:
 
     def _what_may_help(self) -> str:
         kept = "; the best model so far is kept" if self.training.progress.best_epoch else ""
-        return f"A lower training.learning_rate.peak or training.clip may help{kept}"
+        return f"A lower training.learning_rate.peak or training.max_grad_norm may help{kept}"
 
     def _write_sentences(self, rows: Tensor) -> str:
         """Says where the sentences of a batch are; rows: of the training trees."""
@@ -182,8 +175,8 @@ class _Run:
         """Whether the epoch that has just ended is the last."""
         progress, settings = self.training.progress, self.config.training
         in_vain = progress.epoch - progress.best_epoch
-        if settings.stop_after and in_vain >= settings.stop_after:
-            say(f"no better dev LAS in {settings.stop_after} epochs: stopping")
+        if settings.early_stopping_patience and in_vain >= settings.early_stopping_patience:
+            say(f"no better dev LAS in {settings.early_stopping_patience} epochs: stopping")
             return True
         return progress.epoch == settings.epochs
 
@@ -211,7 +204,7 @@ class _Run:
 
     def _result(self) -> Model:
         """The model as it would be used: without dropout."""
-        average = self.training.average
+        average = self.training.step.average
         network = average.network if average else self.model.network
         return replace(self.model, network=network.eval())
 

@@ -29,7 +29,7 @@ class Schedule:
             optimizer,
             factor=settings.factor,
             patience=settings.patience,
-            min_lr=settings.smallest,
+            min_lr=settings.min_learning_rate,
             threshold=0.0,
         )
         self.before_step(0.0)
@@ -52,12 +52,12 @@ class Schedule:
         if epochs <= warmup:
             share = epochs / warmup if warmup else 1.0
             self._set(self._settings.start + share * (self._peak - self._settings.start))
-        elif self._settings.then == "linear":
+        elif self._settings.decay == "linear":
             self._set(self._peak * (self._epochs - epochs) / (self._epochs - warmup))
 
     def after_epoch(self, epochs: int, dev_loss: float) -> None:
         """Lower the learning rate if the dev loss (nan: there is none) has not improved since the warm-up."""
-        waits = self._settings.then == "linear" or epochs < self._settings.warmup_epochs
+        waits = self._settings.decay == "linear" or epochs < self._settings.warmup_epochs
         if not waits and not math.isnan(dev_loss):
             self._plateau.step(dev_loss)
 

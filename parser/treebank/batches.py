@@ -7,13 +7,13 @@ from torch import Tensor
 
 
 def length_buckets(
-    lengths: Tensor, size: int, by_words: bool, generator: torch.Generator, most_words: int | None = None
+    lengths: Tensor, size: int, by_words: bool, generator: torch.Generator, max_batch_words: int | None = None
 ) -> list[Tensor]:
     """Batches of sentence numbers, each sentence in one batch.
 
-    lengths: [sentences] in words. size: sentences of a batch, or, `by_words`, its words, padding included
-    (a longer sentence is a batch of its own); most_words: the same bound besides `size`. Sentences of equal
-    length are shuffled among each other, and a batch's place in the epoch is random.
+    lengths: [sentences] in words. size: of a batch, in sentences or, if `by_words`, in words, padding
+    included (a longer sentence is a batch of its own). max_batch_words: bounds the words besides `size`.
+    Sentences of equal length are shuffled, and so are the batches.
     """
     shuffled = torch.randperm(len(lengths), generator=generator)
     by_length = shuffled[lengths[shuffled].argsort(stable=True)]
@@ -24,9 +24,11 @@ def length_buckets(
     else:
         batches = [by_length[:first], *by_length[first:].split(size)]
     batches = [batch for batch in batches if len(batch)]
-    if most_words is not None:
+    if max_batch_words is not None:
         batches = [
-            part for batch in batches for part in cut_by_words(batch, lengths[batch].tolist(), most_words)
+            part
+            for batch in batches
+            for part in cut_by_words(batch, lengths[batch].tolist(), max_batch_words)
         ]
     return [batches[place] for place in torch.randperm(len(batches), generator=generator).tolist()]
 

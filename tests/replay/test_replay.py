@@ -250,7 +250,7 @@ def random_tree(length, draw):
 
 def test_tags_that_are_learnt_are_not_read():
     of = inventory("arc-hybrid")
-    parser, prepared = network(of, learns_tags=("upos",)), examples(of, SOME_TREES)
+    parser, prepared = network(of, auxiliary_tags=("upos",)), examples(of, SOME_TREES)
     tokens = prepared.tokens
     others = tokens.values.clone()
     others[:, 1] = 0

@@ -15,6 +15,8 @@ from contextlib import nullcontext
 import pytest
 import torch
 from programs import running, wait_until
+from safetensors import safe_open
+from safetensors.torch import save
 
 from parser.cli import main
 from parser.config_file import read_config
@@ -33,7 +35,7 @@ RICH = [
     "training.word_dropout=0.5",
     "parser.network.composition=true",
     "parser.network.characters={size: 4, filters: 4}",
-    "parser.network.sentence={hidden_size: 8, layers: 2}",
+    "parser.network.sentence_encoder={hidden_size: 8, layers: 2}",
 ]
 LONG = ["training.epochs=12", "parser.network.dropout=0.3", "training.learning_rate.warmup_epochs=2"]
 
@@ -231,6 +233,22 @@ def test_a_broken_checkpoint_is_named(config_file, tmp_path, capsys, damage):
     assert f"{path}: broken, or not of this run" in capsys.readouterr().err
 
 
+def test_an_older_programs_checkpoint_is_refused(config_file, tmp_path, capsys):
+    """Its config has settings that have other names now, which is not what the user has to be told."""
+    run = tmp_path / "run"
+    assert main(command(config_file, run, "--set", "training.epochs=1")) == 0
+    path = run / "checkpoint.safetensors"
+    with safe_open(path, "pt") as file:
+        told = {name: text for name, text in file.metadata().items() if name != "format"}
+        tensors = {name: file.get_tensor(name) for name in list(file.keys())}
+    path.write_bytes(save(tensors, told))
+    config = run / "config.yaml"
+    config.write_text(config.read_text().replace("max_grad_norm:", "clip:"))
+    assert main(command(config_file, run, "--set", "training.epochs=1", "--resume")) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"{path}: written by an older version of this program; train without --resume")
+
+
 @pytest.mark.parametrize("seconds", [0, 600])
 def test_a_loss_that_is_no_number_names_its_batch(config_file, tmp_path, monkeypatch, capsys, seconds):
     def replay_or_fail(network, table, batch, replay=StackParser.replay_words):
@@ -246,7 +264,7 @@ def test_a_loss_that_is_no_number_names_its_batch(config_file, tmp_path, monkeyp
         assert main(command(config_file, run)) == 2
     told = capsys.readouterr().err
     assert "epoch 1, batch 2: the loss or its gradient is not a finite number" in told
-    assert told.endswith("training.clip may help\n")  # there is no best model yet
+    assert told.endswith("training.max_grad_norm may help\n")  # there is no best model yet
     assert str(run / "bad-batch.conllu") in told
     assert 0 < (run / "bad-batch.conllu").read_text().count("sent_id") <= 4
 
@@ -326,12 +344,12 @@ def test_too_little_memory_for_a_batch(config_file, tmp_path, monkeypatch, capsy
     whole, _ = left_behind(tmp_path / "whole")
     capsys.readouterr()
     monkeypatch.setattr(StackParser, "replay_words", replay_or_fail)
-    train(config, tmp_path / "pieces", CPU)
-    assert "out of memory: a batch of 4 sentences is computed in 4 pieces" in capsys.readouterr().out
-    pieces, _ = left_behind(tmp_path / "pieces")
+    train(config, tmp_path / "microbatches", CPU)
+    assert "out of memory: a batch of 4 sentences is computed as 4 microbatches" in capsys.readouterr().err
+    parts, _ = left_behind(tmp_path / "microbatches")
     assert held
     assert not any(graph() for graph in held)
-    for one, other in zip(whole, pieces, strict=True):
+    for one, other in zip(whole, parts, strict=True):
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-4)
         assert one["dev_loss"] == pytest.approx(other["dev_loss"], rel=1e-4)
         assert one["gradient_norm"] == pytest.approx(other["gradient_norm"], rel=1e-3)

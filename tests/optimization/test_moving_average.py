@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from parser.training.averaging import MovingAverage
+from parser.optimization.moving_average import MovingAverage
 
 
 def changed(network):
