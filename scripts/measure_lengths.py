@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from parser.check import describe
+from parser.commands.check import describe
 from parser.config import NetworkSettings, ParserSettings
 from parser.machine import tune_process
 from parser.parsing.model import Model

@@ -19,12 +19,13 @@ ORDER = [
     {"parser.networks"},
     {"parser.stepping", "parser.optimization"},
     {"parser.parsing"},
-    {"parser.evaluation", "parser.check", "parser.baselines"},
+    {"parser.evaluation", "parser.baselines"},
     {"parser.training"},
     {"parser.plugins"},
     {"parser.benchmarks"},
     {"parser.speed"},
     {"parser.tables"},
+    {"parser.commands"},
     {"parser.cli", "parser.__main__"},
 ]
 """From the ground up; each may import what stands before it or beside it."""
