@@ -16,9 +16,9 @@ from parser.config import Config
 from parser.former_names import new_name
 from parser.quoting import quoted, shortened
 from parser.settings import CONTRADICTION
+from parser.settings_faults import FAULTS_SHOWN, more_faults
 
 KeyPath = tuple[str, ...]
-FAULTS_SHOWN = 10
 AnyConfig = TypeVar("AnyConfig", bound=BaseModel)
 
 
@@ -74,8 +74,7 @@ class ConfigFile:
             details = _without_alternatives(error.errors())
         told = details[:FAULTS_SHOWN]
         messages = [_message(detail, self._places, self._path, kind, section) for detail in told]
-        if len(details) > len(told):
-            messages.append(f"{self._path}: and {len(details) - len(told)} more faults")
+        messages += [f"{self._path}: {more}" for more in more_faults(len(details) - len(told))]
         raise ConfigError("\n".join(messages))
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 PACKAGE = Path("parser")
 ORDER = [
     {"parser", "parser.quoting", "parser.console", "parser.files", "parser.machine", "parser.stamp"},
-    {"parser.settings", "parser.bounded_yaml"},
+    {"parser.settings", "parser.former_names", "parser.settings_faults", "parser.bounded_yaml"},
     {"parser.batching"},
     {"parser.treebank"},
     {"parser.transitions"},
-    {"parser.config", "parser.config_file", "parser.former_names"},
+    {"parser.config", "parser.config_file"},
     {"parser.replay"},
     {"parser.networks"},
     {"parser.stepping", "parser.optimization"},

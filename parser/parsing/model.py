@@ -22,6 +22,7 @@ from parser.former_names import with_new_names
 from parser.networks.stack_parser import StackParser
 from parser.parsing.input_columns import InputWatch, Shares, as_json, from_json
 from parser.quoting import shortened
+from parser.settings_faults import FAULTS_SHOWN, fault_lines, more_faults
 from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import TransitionSystem
@@ -38,7 +39,6 @@ FORMER_WEIGHTS = {
     "tokens.sentence.": "tokens.sentence_encoder.",
 }
 """Beginnings of names of weights in format 1, and the present ones."""
-FAULTS_SHOWN = 10
 BROKEN = (
     SafetensorError,
     ValueError,
@@ -162,7 +162,7 @@ def _settings(content: Any) -> ParserSettings:
     try:
         return ParserSettings.model_validate(content)
     except ValidationError as error:
-        raise ValueError(f"{SETTINGS}: {_faults(error)}") from None
+        raise ValueError(f"{SETTINGS}: {'; '.join(fault_lines(error))}") from None
 
 
 def _vocabulary(path: Path) -> Vocabulary:
@@ -170,7 +170,7 @@ def _vocabulary(path: Path) -> Vocabulary:
     try:
         return Vocabulary.from_json(path.read_text(encoding="utf-8"))
     except ValidationError as error:
-        raise ValueError(f"{VOCABULARY}: {_faults(error)}") from None
+        raise ValueError(f"{VOCABULARY}: {'; '.join(fault_lines(error))}") from None
     except ValueError as error:
         raise ValueError(f"{VOCABULARY}: {error}") from None
 
@@ -181,25 +181,9 @@ def _shares(folder: Path) -> dict[str, Shares]:
     try:
         return from_json(path.read_text(encoding="utf-8")) if path.is_file() else {}
     except ValidationError as error:
-        raise ValueError(f"{COLUMN_SHARES}: {_faults(error)}") from None
+        raise ValueError(f"{COLUMN_SHARES}: {'; '.join(fault_lines(error))}") from None
     except ValueError as error:
         raise ValueError(f"{COLUMN_SHARES}: {error}") from None
-
-
-def _faults(error: ValidationError) -> str:
-    """The first ones and the number of others, without what was found: that may be endless."""
-    details = error.errors(include_input=False, include_url=False)
-    told = []
-    for detail in details[:FAULTS_SHOWN]:
-        place = [shortened(".".join(map(str, detail["loc"])))] if detail["loc"] else []
-        told.append(": ".join([*place, shortened(detail["msg"])]))
-    return _joined(told, len(details))
-
-
-def _joined(first: list[str], total: int) -> str:
-    """The first faults, and how many more there are."""
-    more = total - len(first)
-    return "; ".join([*first, *([f"and {more:,} more"] if more > 0 else [])])
 
 
 def _refuse_other_columns(settings: ParserSettings, vocabulary: Vocabulary) -> None:
@@ -226,4 +210,4 @@ def _refuse_other_sizes(settings: ParserSettings, vocabulary: Vocabulary, weight
         if found.get(name) != wanted.get(name)
     ]
     if wrong:
-        raise ValueError(_joined(wrong[:FAULTS_SHOWN], len(wrong)))
+        raise ValueError("; ".join([*wrong[:FAULTS_SHOWN], *more_faults(len(wrong) - FAULTS_SHOWN)]))

@@ -50,7 +50,7 @@ def test_sizes_for_each_method():
     ("settings", "message"),
     [
         ({"methods": ["leap"]}, r"experiments.first.methods: some has no 'leap', but none, step, replay"),
-        ({"settings": {"wrods": 3}}, "experiments.first.settings.wrods: Extra inputs"),
+        ({"settings": {"wrods": 3}}, "experiments.first.settings.wrods: unknown key"),
         ({"settings": {"words": "many"}}, "experiments.first.settings.words: .*valid integer"),
     ],
 )
