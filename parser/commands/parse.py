@@ -19,7 +19,7 @@ from parser.files import whole_file
 from parser.machine import choose_device
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
-from parser.training.interruption import broken_off
+from parser.training.interruption import interruptible
 from parser.treebank.conllu import stream_sentences, with_probabilities, with_tree
 
 
@@ -41,7 +41,7 @@ def parse_file(options: argparse.Namespace) -> None:
     model = Model.load(options.model, choose_device(options.device))
     sentences = words = 0
     began = time.monotonic()
-    with broken_off(), _open_output(options.output, options.input) as output:
+    with interruptible(), _open_output(options.output, options.input) as output:
         sentences_read = watched(model, stream_sentences(options.input, tree=False), options.input)
         parsed = parse_stream(model, sentences_read, options.batch_size, probabilities=options.scores)
         hidden = {"disable": True} if options.output == "-" else {}

@@ -1,6 +1,6 @@
-"""Everything that a run needs to go on as if it had never been stopped, in one file.
+"""Checkpoints: all that a run needs to continue as if it had never been stopped, in one file.
 
-Tensors and JSON: nothing in it can execute. On a CPU what follows is the same to the last bit.
+It holds tensors and JSON, nothing that can execute. On a CPU a resumed run gives the same weights.
 """
 
 from __future__ import annotations
@@ -37,38 +37,38 @@ FORMAT = "2"
 
 @dataclass
 class Progress:
-    """How far a run has come."""
+    """The state of a run besides its weights."""
 
     data: str
-    """A hash of what it reads: the treebanks, and the vocabulary in its order."""
+    """A hash of the treebanks and the vocabulary, see `Prepared.digest`."""
     epoch: int = 1
-    """That is being trained, or if there is none left, one more than there are."""
+    """The present epoch, from 1; after the last one, its number plus 1."""
     batches: int = 0
-    """Of this epoch, that are done."""
+    """Finished batches of this epoch."""
     seconds: float = 0.0
-    """Spent on them."""
+    """Training time of these batches."""
     sentences_per_second: float = 0.0
-    """In the last epoch that was done."""
+    """In the last finished epoch."""
     best: Scores = field(default_factory=Scores)
     best_epoch: int = 0
     metrics_size: int = 0
-    """Bytes of the metrics that are written."""
+    """Size in bytes of `metrics.jsonl`."""
     finished: bool = False
 
 
 @dataclass(frozen=True)
 class Training:
-    """What changes while a network is trained."""
+    """All state that changes during training."""
 
     step: TrainingStep
     schedule: Schedule
     totals: Tensor
-    """[3] Of this epoch: loss, steps scored, norms of the gradients."""
+    """[3] Sums over this epoch: loss, number of transitions, norms of the gradients."""
     progress: Progress
 
 
 def save_checkpoint(path: Path, training: Training) -> None:
-    """Raises OSError with the file's name; what was there stays then."""
+    """Replace the checkpoint. Raises OSError with the file's name; the previous checkpoint stays then."""
     tensors = {f"{NETWORK}{name}": tensor for name, tensor in training.step.network.state_dict().items()}
     if training.step.average:
         tensors |= {f"{AVERAGE}{name}": tensor for name, tensor in training.step.average.state().items()}
@@ -86,16 +86,16 @@ def save_checkpoint(path: Path, training: Training) -> None:
 
 
 def load_checkpoint(path: Path, training: Training) -> None:
-    """Bring a fresh training to where the file's was. Raises ValueError for a file that is not of it."""
+    """Restore the state of a run into a fresh `training`. Raises ValueError if the file is of another run."""
     try:
         with safe_open(path, "pt") as file:
             told: dict[str, Any] = {name: json.loads(text) for name, text in file.metadata().items()}
             tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         progress = _progress(told["progress"])
         if progress.data != training.progress.data:
-            raise ValueError("the treebanks, or the word vectors, are others than when the run began")
+            raise ValueError("the treebanks or the word vectors have changed since the run began")
         _restore(training, tensors)
-        training.schedule.go_on_from(told["schedule"])
+        training.schedule.load_state(told["schedule"])
     except (SafetensorError, RuntimeError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: broken, or not of this run: {error}") from None
     except ValueError as error:
@@ -122,7 +122,7 @@ def refuse_other_format(path: Path) -> None:
 def _restore(training: Training, tensors: dict[str, Tensor]) -> None:
     training.step.network.load_state_dict(_below(NETWORK, tensors))
     if training.step.average:
-        training.step.average.go_on_from(_below(AVERAGE, tensors))
+        training.step.average.load_state(_below(AVERAGE, tensors))
     states: dict[int, dict[str, Tensor]] = {}
     for name, tensor in _below(OPTIMIZER, tensors).items():
         number, _, key = name.partition(".")

@@ -1,4 +1,4 @@
-"""From treebank files to what training needs."""
+"""From treebank files to a fresh model and its training data."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class TrainingData:
 def load(config: Config, device: torch.device, cache: Path | None = None) -> tuple[Model, TrainingData]:
     """Read the treebanks and build a fresh model for them.
 
-    cache: folder in which what was prepared before is looked for, and kept. Raises TreebankError,
-    FileNotFoundError, and ValueError when no training tree is projective or the network is too large.
+    cache: folder for preprocessed treebanks. Raises TreebankError, FileNotFoundError, and ValueError when no
+    training tree is left or the network does not fit into memory.
     """
     kept = place_of(config, cache) if cache else None
     dev_sentences = read_treebank(data_path(config.treebank.dev), config.treebank.roots)
@@ -68,7 +68,7 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
 
 
 def training_trees(config: Config) -> list[Sentence]:
-    """Those of `TrainingData.train`, one for each."""
+    """The trees of `TrainingData.train`, in the same order."""
     sentences = read_treebank(data_path(config.treebank.train), config.treebank.roots)
     return _projective(sentences, config.treebank.non_projective == "lift")
 
@@ -98,7 +98,7 @@ def _prepare(config: Config, dev_sentences: list[Sentence]) -> Prepared:
 
 
 def _projective(sentences: list[Sentence], lifts: bool) -> list[Sentence]:
-    """Those that are projective; or if `lifts` all, made so."""
+    """All sentences, lifted where needed, if `lifts`; else the projective ones."""
     if lifts:
         return [lifted(sentence) for sentence in sentences]
     return [sentence for sentence in sentences if is_projective(sentence.heads)]

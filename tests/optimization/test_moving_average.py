@@ -52,7 +52,7 @@ def test_an_average_goes_on_where_it_was():
     for _ in range(5):
         changed(network)
         one.update()
-    other.go_on_from({name: tensor.clone() for name, tensor in one.state().items()})
+    other.load_state({name: tensor.clone() for name, tensor in one.state().items()})
     changed(network)
     one.update()
     other.update()

@@ -92,7 +92,7 @@ def test_a_run_without_a_checkpoint_is_left_alone(config_file, tmp_path, capsys)
     (run / "checkpoint.safetensors").unlink()
     before = left_behind(run)
     assert main(command(config_file, run, "--set", "training.epochs=1", "--resume")) == 2
-    assert "there is no checkpoint to go on from" in capsys.readouterr().err
+    assert "there is no checkpoint to resume from" in capsys.readouterr().err
     assert left_behind(run) == before
 
 
@@ -102,7 +102,7 @@ def test_words_in_another_order_are_refused(config_file, tmp_path):
     config = read_config(config_file, [f"parser.network.pretrained={vectors}", "training.epochs=1"])
     train(config, tmp_path / "run", CPU)
     vectors.write_text("cats 3 4\ndogs 1 2\n")
-    with pytest.raises(ValueError, match="or the word vectors, are others than when the run began"):
+    with pytest.raises(ValueError, match="the word vectors have changed since the run began"):
         train(config, tmp_path / "run", CPU, resume=True)
 
 
@@ -122,7 +122,7 @@ def test_a_run_that_is_stopped_at_any_batch_goes_on(config_file, tmp_path, monke
     train(config, tmp_path / "whole", CPU)
     in_whole, replays, stops = replays, 0, {3, 4, 9, 17}
     for _ in stops:
-        with pytest.raises(StoppedError, match="everything is saved, go on with --resume") as stopped:
+        with pytest.raises(StoppedError, match="everything is saved, continue with --resume") as stopped:
             train(config, tmp_path / "stopped", CPU, resume=True)
         assert stopped.value.signal == signal.SIGTERM
     scores = train(config, tmp_path / "stopped", CPU, resume=True)
@@ -136,7 +136,7 @@ def test_other_treebanks_are_refused(config_file, tmp_path, capsys):
     with (tmp_path / "tiny.conllu").open("a") as file:
         file.write("1\tmore\tmore\tX\tX\t_\t0\troot\t_\t_\n\n")
     assert main(command(config_file, tmp_path / "run", "--set", "training.epochs=1", "--resume")) == 2
-    assert "are others than when the run began" in capsys.readouterr().err
+    assert "have changed since the run began" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x08\0\0\0\0\0\0\0{}      ", b"\xff" * 100])
@@ -186,4 +186,4 @@ def test_a_run_that_is_done_is_said_to_be(config_file, tmp_path, capsys):
     config = read_config(config_file, ["training.epochs=1"])
     train(config, tmp_path / "run", CPU)
     train(config, tmp_path / "run", CPU, resume=True)
-    assert "going on at the end, after 1 epochs" in capsys.readouterr().out
+    assert "resuming at the end, after 1 epochs" in capsys.readouterr().out
