@@ -1,8 +1,10 @@
 """What README.md and docs/ show can be run, and what they name exists."""
 
+import importlib.util
 import re
 import shlex
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -38,6 +40,18 @@ def every(pattern):
 def test_a_snippet_runs(page, found, monkeypatch):
     monkeypatch.chdir(ROOT)
     exec(compile(found[1], name_of(page), "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize(("schedule", "batches"), [("agenda", 7), ("none", 18)])
+def test_the_snippet_on_the_fly_says_how_many_batches_it_runs(schedule, batches):
+    code = SNIPPET.search((ROOT / "docs/batching.md").read_text(encoding="utf-8"))[1]
+    assert "7 batches instead of 18 operations" in code
+    names = {}
+    exec(code, names)
+    graph = names["Graph"](schedule, names["torch"].device("cpu"))
+    for sentence, label in (([1, 2, 3], 0), ([4, 5], 2), ([6], 2)):
+        names["loss"](graph, sentence, label)
+    assert len(graph.schedule()) == batches
 
 
 def test_there_are_snippets():
@@ -94,10 +108,17 @@ def test_a_command_is_understood(page, found):
         made(*words)
 
 
+def command_line():
+    """The parser of `stack-parser`'s arguments."""
+    parse_args = patch("argparse.ArgumentParser.parse_args", autospec=True, side_effect=KeyError)
+    with parse_args as called, pytest.raises(KeyError):
+        cli.main([])
+    return called.call_args.args[0]
+
+
 def understood(words):
-    parser = cli._arguments()
     try:
-        parser.parse_args(["placeholder" if word == "FILE..." else word for word in words])
+        command_line().parse_args(["placeholder" if word == "FILE..." else word for word in words])
     except SystemExit:
         pytest.fail(f"stack-parser does not understand {shlex.join(words)}")
 
@@ -138,7 +159,7 @@ def test_the_settings_of_the_tables_of_accuracy_exist():
 
 def test_every_option_that_a_page_names_exists():
     known = set()
-    for action in cli._arguments()._subparsers._group_actions[0].choices.values():
+    for action in command_line()._subparsers._group_actions[0].choices.values():
         known |= {option for each in action._actions for option in each.option_strings}
     for page in PAGES:
         options = set(re.findall(r"`(--[a-z-]+)[ `=]", page.read_text(encoding="utf-8")))
@@ -149,3 +170,10 @@ def test_every_package_has_a_line_in_the_architecture():
     page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     for package in (ROOT / "parser").iterdir():
         assert not (package / "__init__.py").is_file() or f"| `parser/{package.name}/`" in page
+
+
+def test_every_module_in_the_picture_exists():
+    spec = importlib.util.spec_from_file_location("draw_architecture", ROOT / "scripts/draw_architecture.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    assert [box.module for box in script.BOXES if not (ROOT / "parser" / box.module).exists()] == []
