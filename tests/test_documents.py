@@ -71,6 +71,15 @@ def in_prose(page, *sentences):
     assert [sentence for sentence in sentences if sentence not in text] == []
 
 
+def test_the_shipped_treebank_is_told_as_printed():
+    lines = printed("make_treebank.py")
+    sentences = {line.split()[0]: f"{int(line.split()[1]):,}" for line in lines[1:4]}
+    guessed = max(float(line.split()[-2]) for line in lines[-3:])
+    assert sentences["dev"] == sentences["test"]
+    in_prose("docs/treebanks.md", f"{sentences['train']} training sentences and {sentences['dev']} each")
+    in_prose("docs/treebanks.md", f"reaches a LAS of {guessed:.0f} on dev")
+
+
 def test_levels_and_steps_are_told_as_printed():
     lines = "\n".join(printed("measure_levels"))
     (level, most_levels), (step, most_steps) = re.findall(r"median (\d+), greatest (\d+)", lines)
@@ -145,7 +154,9 @@ def test_the_machine_is_told_as_in_the_rows():
     assert torch == {"2.13.0"}
     share = in_training("ding-koehn-2019", "replay", 64, found)["mfu"]
     assert share == pytest.approx(2 / 3, abs=0.05)
+    assert 110 in {round(row["ceiling"] / 1e9) for row in found}
     in_prose("docs/speed.md", "PyTorch 2.13.0", "at two thirds of the machine's own speed")
+    in_prose("docs/speed.md", "at 110 GFLOP/s on one thread")
     source = ROOT / "docs/example-plugin/packed_gru.py"
     in_prose("docs/speed.md", f"an example of {len(source.read_text().splitlines())} lines")
 
