@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
-LONG_WORK: dict[str, Any] = {"delay": 2, "leave": False, "disable": None}
+PROGRESS_BAR: dict[str, Any] = {"delay": 2, "leave": False, "disable": None}
 """Options of a progress bar for work that is usually short: shown only in a terminal, after two seconds."""
 
 

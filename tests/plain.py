@@ -72,7 +72,7 @@ def level_by_level(heads: Sequence[int], top: int) -> list[int]:
 
 
 def restored_heads(heads: Sequence[int], labels: Sequence[str], wanted: Sequence[str]) -> tuple[int, ...]:
-    """Words go below the label that they want, the nearest to the root first; see `lifting.restored`."""
+    """Words go below the label that they want, the nearest to the root first; see `lifting.deprojectivize`."""
     found = list(heads)
     waiting = {word for word, label in enumerate(wanted, 1) if label and found[word - 1]}
     while waiting:
@@ -229,7 +229,7 @@ class PlainParser:
         self.vectors = [encoder.root]
         """What the stack's states were made from."""
         self.states = [self.cell(network.stack, encoder.root, None)]
-        self.history = self.cell(network.history, network.transition_embeddings.weight[inventory.wait], None)
+        self.history = self.cell(network.history, network.transition_embeddings.weight[inventory.no_op], None)
         self.configuration = Configuration(inventory.system.name, tokens.words)
 
     @staticmethod

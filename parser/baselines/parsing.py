@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from parser.baselines.one_by_one import SingleParser
-from parser.baselines.paper_decoder import NaiveStepper
+from parser.baselines.unbatched import UnbatchedParser
+from parser.baselines.paper_decoder import PaperDecoder
 from parser.networks import stack_lstm
 from parser.parsing.greedy import best_transitions, legal_scores
 from parser.parsing.model import Model
@@ -23,9 +23,9 @@ def parse_one(model: Model, tokens: Tokens) -> State:
         return _step_unbatched(model, tokens)
     table = network.tokens(tokens)  # [words + 2, token]
     words = stack_lstm.project(network.stack, table)  # [words + 2, 4 * hidden]
-    state, single = State.initial(tokens.lengths, device=model.device), SingleParser(network, inventory)
+    state, single = State.initial(tokens.lengths, device=model.device), UnbatchedParser(network, inventory)
     length = state.length
-    buffer = network.read_buffer(table, [buffer_tokens(length)])  # [words + 1, hidden]
+    buffer = network.project_buffer(table, [buffer_tokens(length)])  # [words + 1, hidden]
     while not inventory.system.finished(state):
         scores = legal_scores(inventory, state, single.scores(buffer[length + 1 - state.front]))
         best = best_transitions(inventory, state, scores)
@@ -58,7 +58,7 @@ def parse_batch(model: Model, tokens: Tokens) -> State:
     table = network.tokens(tokens)  # [words + 2, token]
     state = State.initial(tokens.lengths, device=model.device)
     lengths, capacity = state.length, int(tokens.lengths.max()) + 1
-    decoder = NaiveStepper(network, inventory, table, buffer_tokens(lengths), capacity)
+    decoder = PaperDecoder(network, inventory, table, buffer_tokens(lengths), capacity)
     while not inventory.system.finished(state).all():
         scores = legal_scores(inventory, state, decoder.scores(lengths + 1 - state.front))
         best = best_transitions(inventory, state, scores)

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from parser.commands.options import Commands, add_model, add_punctuation, add_roots, watched
-from parser.evaluation.report import compared
+from parser.evaluation.report import comparison_report
 from parser.evaluation.significance import compare
 from parser.machine import choose_device
 from parser.parsing.model import Model
@@ -36,4 +36,4 @@ def compare_models(options: argparse.Namespace) -> None:
         gold = list(watched(model, gold, f"{folder}: {options.treebank}"))
     first, second = ([tree for _, tree in parse_stream(model, gold, options.batch_size)] for model in models)
     comparison = compare(gold, first, second, punctuation=not options.no_punct)
-    print(compared(comparison, str(options.first), str(options.model)))
+    print(comparison_report(comparison, str(options.first), str(options.model)))

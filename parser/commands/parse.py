@@ -14,8 +14,8 @@ import torch
 from tqdm import tqdm
 
 from parser.commands.options import Commands, add_model, watched
-from parser.console import LONG_WORK
-from parser.files import whole_file
+from parser.console import PROGRESS_BAR
+from parser.files import atomic_text_file
 from parser.machine import choose_device
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
@@ -45,7 +45,7 @@ def parse_file(options: argparse.Namespace) -> None:
         sentences_read = watched(model, stream_sentences(options.input, tree=False), options.input)
         parsed = parse_stream(model, sentences_read, options.batch_size, probabilities=options.scores)
         hidden = {"disable": True} if options.output == "-" else {}
-        for sentence, tree in tqdm(parsed, desc="parsing", unit=" sentences", **{**LONG_WORK, **hidden}):
+        for sentence, tree in tqdm(parsed, desc="parsing", unit=" sentences", **{**PROGRESS_BAR, **hidden}):
             if tree.probabilities:
                 sentence = with_probabilities(sentence, tree.probabilities)
             output.write(with_tree(sentence, tree.heads, tree.labels))
@@ -70,5 +70,5 @@ def _open_output(path: str, source: str) -> Iterator[TextIO]:
         return
     if os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
         raise ValueError(f"{path}: output would overwrite the input while it is read; choose another name")
-    with whole_file(path) as file:
+    with atomic_text_file(path) as file:
         yield file

@@ -24,7 +24,7 @@ from parser.replay.batch import Batch
 from parser.transitions.inventory import Inventory
 from parser.treebank.tokens import Tokens
 
-SHOWN = 3
+FEATURE_WORDS = 3
 """Words that the scores may see: on top of the stack, below that, at the front of the buffer."""
 
 
@@ -52,7 +52,7 @@ class StackParser(nn.Module):
         self.from_history = nn.Linear(settings.hidden_size, settings.hidden_size, bias=False)
         self.from_words = None
         if settings.word_features:
-            self.from_words = nn.Linear(self.tokens.size, SHOWN * settings.hidden_size, bias=False)
+            self.from_words = nn.Linear(self.tokens.size, FEATURE_WORDS * settings.hidden_size, bias=False)
         self.scores = nn.Linear(settings.hidden_size, transitions)
         self.tags = nn.ModuleDict(
             {column: nn.Linear(self.tokens.size, lexicon_sizes[column]) for column in settings.auxiliary_tags}
@@ -90,14 +90,14 @@ class StackParser(nn.Module):
             [self.history(self.transition_embeddings(group))[0] for group in batch.history]
         )  # [rows, hidden]
         joined = (
-            self.read(self.from_stack, nodes).index_select(0, batch.top_node)
-            + self._read_any_buffer(table, batch).index_select(0, batch.buffer_row)
-            + self.read(self.from_history, history.index_select(0, batch.step))
+            self.linear_with_dropout(self.from_stack, nodes).index_select(0, batch.top_node)
+            + self._buffer_features(table, batch).index_select(0, batch.buffer_row)
+            + self.linear_with_dropout(self.from_history, history.index_select(0, batch.step))
         )
         if self.from_words:
-            # [rows, SHOWN * hidden] -> [rows * SHOWN, hidden]: what each vector shows in each place
-            shown = self.read(self.from_words, table).view(-1, self.from_words.out_features // SHOWN)
-            places = SHOWN * batch.shown + torch.arange(SHOWN, device=shown.device)
+            # [rows, FEATURE_WORDS * hidden] -> [rows * FEATURE_WORDS, hidden]: what each vector shows in each place
+            shown = self.linear_with_dropout(self.from_words, table).view(-1, self.from_words.out_features // FEATURE_WORDS)
+            places = FEATURE_WORDS * batch.word_features + torch.arange(FEATURE_WORDS, device=shown.device)
             joined = joined + F.embedding_bag(places, shown, mode="sum")
         return self.score(joined)
 
@@ -106,40 +106,40 @@ class StackParser(nn.Module):
         """Whether it is the paper's: some ways of running, there to be compared with, know that one alone."""
         return self.composition is None and self.from_words is None
 
-    def show_words(self, top: Tensor, below: Tensor, front: Tensor) -> Tensor:
+    def project_words(self, top: Tensor, below: Tensor, front: Tensor) -> Tensor:
         """[batch, hidden] What vectors [batch, token] in these places show to the scores."""
         assert self.from_words is not None
-        weights = self.from_words.weight.chunk(SHOWN)
+        weights = self.from_words.weight.chunk(FEATURE_WORDS)
         vectors = (dropout(vector, self.dropout, self.training) for vector in (top, below, front))
         return sum(map(linear, vectors, weights), torch.zeros((), device=top.device))
 
-    def _read_any_buffer(self, table: Tensor, batch: Batch) -> Tensor:
+    def _buffer_features(self, table: Tensor, batch: Batch) -> Tensor:
         """[rows, hidden] What the buffers show: for each front, and for what replaces it."""
         if not batch.compositions:
-            return self.read_buffer(table, batch.buffer_tokens)
+            return self.project_buffer(table, batch.buffer_tokens)
         inputs = table.index_select(0, batch.compositions.buffer_vectors)
         nodes = stack_lstm.over_forest(self.buffer, inputs, batch.compositions.buffer)
-        return self.read(self.from_buffer, nodes)
+        return self.linear_with_dropout(self.from_buffer, nodes)
 
-    def read_buffer(self, table: Tensor, buffer_tokens: Sequence[Tensor]) -> Tensor:
+    def project_buffer(self, table: Tensor, buffer_tokens: Sequence[Tensor]) -> Tensor:
         """[rows, hidden] What the buffers show to the scores at each of their fronts, laid out flat.
 
         table: [W + 2, token]; buffer_tokens: for each group [frames, sentences], from the buffers' ends.
         """
         buffer = flatten([self.buffer(table[group])[0] for group in buffer_tokens])  # [rows, hidden]
-        return self.read(self.from_buffer, buffer)
+        return self.linear_with_dropout(self.from_buffer, buffer)
 
     def score_states(self, stack: Tensor, shown: Tensor, history: Tensor) -> Tensor:
         """[batch, transitions] stack, history: [batch, state], as `stack_lstm.advance` gives them; shown:
-        [batch, hidden], what `read_buffer` gives for the fronts, with what words show if they do."""
+        [batch, hidden], what `project_buffer` gives for the fronts, with what words show if they do."""
         top, last = stack_lstm.output(self.stack, stack), stack_lstm.output(self.history, history)
-        return self.score(self.read(self.from_stack, top) + shown + self.read(self.from_history, last))
+        return self.score(self.linear_with_dropout(self.from_stack, top) + shown + self.linear_with_dropout(self.from_history, last))
 
     def score(self, joined: Tensor) -> Tensor:
         """[..., transitions] from the sum [..., hidden] of what stack, buffer and history show."""
-        return self.read(self.scores, F.relu(joined))
+        return self.linear_with_dropout(self.scores, F.relu(joined))
 
-    def read(self, layer: nn.Linear, inputs: Tensor) -> Tensor:
+    def linear_with_dropout(self, layer: nn.Linear, inputs: Tensor) -> Tensor:
         """[rows, out] A linear layer on inputs [rows, in], with dropout when training."""
         return linear(dropout(inputs, self.dropout, self.training), layer.weight, layer.bias)
 

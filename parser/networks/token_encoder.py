@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from parser.batching.product import linear
 from parser.config import NetworkSettings
-from parser.networks.bilstm import bilstm, over_sequences, over_sequences_by_library
+from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_packed
 from parser.networks.character_encoder import CharacterEncoder
 from parser.networks.dropout import dropout
 from parser.treebank.ragged import Ragged
@@ -65,7 +65,7 @@ class TokenEncoder(nn.Module):
         words = F.relu(linear(torch.cat(parts, dim=1), self.join.weight, self.join.bias))
         words = dropout(words, self.dropout, self.training)
         if self.sentence_encoder is not None:
-            over = over_sequences_by_library if words.is_cuda else over_sequences
+            over = bilstm_packed if words.is_cuda else bilstm_by_levels
             words = dropout(
                 over(self.sentence_encoder, words, tokens.lengths.tolist()), self.dropout, self.training
             )

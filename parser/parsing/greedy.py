@@ -19,7 +19,7 @@ def legal_scores(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
 
 def best_transitions(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
     """[batch] The best by `legal_scores`; `wait` for a finished sentence."""
-    return scores.argmax(1).masked_fill(inventory.system.finished(state), inventory.wait)
+    return scores.argmax(1).masked_fill(inventory.system.finished(state), inventory.no_op)
 
 
 def write_arc_probabilities(
@@ -29,7 +29,7 @@ def write_arc_probabilities(
 
     scores: [batch, transitions], by `legal_scores`; taken: [batch]; probabilities: [words + 1].
     """
-    waits = taken == inventory.wait
+    waits = taken == inventory.no_op
     own = scores.softmax(1).gather(1, taken.masked_fill(waits, 0)[:, None]).squeeze(1)
     dependent = state.words().gather(0, inventory.dependent[inventory.kind[taken]][None]).squeeze(0)
-    probabilities[state.place(dependent)] = own.to(probabilities.dtype)
+    probabilities[state.flat_index(dependent)] = own.to(probabilities.dtype)

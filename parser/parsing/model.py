@@ -17,10 +17,10 @@ from torch import Tensor
 
 from parser import bounded_yaml
 from parser.config import ParserSettings
-from parser.files import replace_file
+from parser.files import write_atomically
 from parser.former_names import with_new_names
 from parser.networks.stack_parser import StackParser
-from parser.parsing.input_columns import InputWatch, Shares, as_json, from_json
+from parser.parsing.input_columns import InputColumnCheck, ColumnShares, as_json, from_json
 from parser.quoting import shortened
 from parser.settings_faults import FAULTS_SHOWN, fault_lines, more_faults
 from parser.transitions import transition_system
@@ -61,7 +61,7 @@ class Model:
     vocabulary: Vocabulary
     inventory: Inventory
     network: StackParser
-    dev_shares: Mapping[str, Shares] = field(default_factory=dict)
+    dev_shares: Mapping[str, ColumnShares] = field(default_factory=dict)
     """Of blank and unknown values of the dev treebank, by column; older models have none."""
 
     @classmethod
@@ -82,9 +82,9 @@ class Model:
     def device(self) -> torch.device:
         return self.network.tokens.root.device
 
-    def watch(self) -> InputWatch:
+    def watch(self) -> InputColumnCheck:
         """Over what is parsed."""
-        return InputWatch(self.vocabulary, self.settings.network.read_columns, self.dev_shares)
+        return InputColumnCheck(self.vocabulary, self.settings.network.read_columns, self.dev_shares)
 
     def save(self, folder: Path, scores: dict[str, Any]) -> None:
         """Write the folder's files, each whole or not at all.
@@ -101,7 +101,7 @@ class Model:
             (COLUMN_SHARES, as_json(self.dev_shares).encode()),
             (SCORES, (json.dumps(scores, indent=2) + "\n").encode()),
         ):
-            replace_file(folder / name, content)
+            write_atomically(folder / name, content)
 
     @classmethod
     def load(cls, folder: Path, device: torch.device) -> Model:
@@ -175,7 +175,7 @@ def _vocabulary(path: Path) -> Vocabulary:
         raise ValueError(f"{VOCABULARY}: {error}") from None
 
 
-def _shares(folder: Path) -> dict[str, Shares]:
+def _shares(folder: Path) -> dict[str, ColumnShares]:
     """Raises ValueError."""
     path = folder / COLUMN_SHARES
     try:

@@ -11,7 +11,7 @@ from torch import Tensor
 from parser.batching.microbatches import TooLongError, in_microbatches
 from parser.parsing.continuous_batching import parse_tokens
 from parser.parsing.model import Model
-from parser.treebank.lifting import restored
+from parser.treebank.pseudo_projective import deprojectivize
 from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import Sentence
 
@@ -90,7 +90,7 @@ def _parse_together(
     labels = Ragged(state.labels[:-1].cpu(), tokens.lengths).unflatten()
     name = model.vocabulary.labels.string
     trees = {
-        number: ParsedTree(*restored(own_heads.tolist(), tuple(map(name, own_labels.tolist()))))
+        number: ParsedTree(*deprojectivize(own_heads.tolist(), tuple(map(name, own_labels.tolist()))))
         for number, own_heads, own_labels in zip(order, heads, labels, strict=True)
     }
     if found is not None:

@@ -18,7 +18,7 @@ class Memory:
         """root_row: [1, size] What lies on every stack at first."""
         self._network, self._root_row = network, root_row
         self._history_start = stack_lstm.first_state(
-            network.history, network.transition_embeddings.weight[inventory.wait]
+            network.history, network.transition_embeddings.weight[inventory.no_op]
         )
         self.stack = Stack(batch, root_row.shape[1], like=root_row[0])
         self.history = self._history_start.expand(batch, -1)

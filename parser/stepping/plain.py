@@ -7,9 +7,9 @@ from torch import Tensor
 
 from parser.batching.transfer import to_device
 from parser.networks import stack_lstm
-from parser.networks.stack_parser import SHOWN, StackParser
+from parser.networks.stack_parser import FEATURE_WORDS, StackParser
 from parser.replay.vector_rows import front_rows
-from parser.stepping.encoding import by_front, rows_of, some_sentences
+from parser.stepping.encoding import frames_by_front, gather_rows, sentence_groups
 from parser.stepping.memory import Memory
 from parser.stepping.positions import Positions
 from parser.transitions.inventory import Inventory
@@ -30,14 +30,14 @@ class PlainStepper:
         self._words = stack_lstm.project(network.stack, table)  # [W + 2, 4 * hidden]
         self._transition_inputs = stack_lstm.project(network.history, network.transition_embeddings.weight)
         shown = [
-            by_front(network.read_buffer(own, [rows]), lengths)
-            for own, rows, lengths in some_sentences(table, tokens)
+            frames_by_front(network.project_buffer(own, [rows]), lengths)
+            for own, rows, lengths in sentence_groups(table, tokens)
         ]
         self._buffer = torch.cat(shown)  # [W + sentences, hidden]
         self._tops = self._belows = None
         if network.from_words:
             # [W + 2, hidden] each
-            self._tops, self._belows, of_fronts = network.read(network.from_words, table).chunk(SHOWN, dim=1)
+            self._tops, self._belows, of_fronts = network.linear_with_dropout(network.from_words, table).chunk(FEATURE_WORDS, dim=1)
             rows = to_device(front_rows(tokens), table.device)
             self._buffer = self._buffer + of_fronts.index_select(0, rows)
         root_row = stack_lstm.first_state(network.stack, network.tokens.root)  # [1, state]
@@ -47,13 +47,13 @@ class PlainStepper:
         self._memory.stack.reserve(depth)
 
     def inputs_at(self, positions: Positions) -> Inputs:
-        shown = rows_of(self._buffer, positions.front)
+        shown = gather_rows(self._buffer, positions.front)
         if self._tops is not None and self._belows is not None:
-            shown = shown + rows_of(self._tops, positions.top) + rows_of(self._belows, positions.below)
-        return shown, rows_of(self._words, positions.top)
+            shown = shown + gather_rows(self._tops, positions.top) + gather_rows(self._belows, positions.below)
+        return shown, gather_rows(self._words, positions.top)
 
     def transition_inputs(self, transitions: Tensor) -> Tensor:
-        return rows_of(self._transition_inputs, transitions)
+        return gather_rows(self._transition_inputs, transitions)
 
     def restart(self, which: Tensor, inputs: Inputs) -> None:
         self._memory.restart(which)

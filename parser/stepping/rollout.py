@@ -23,7 +23,7 @@ from parser.treebank.tokens import Tokens
 
 
 @torch.no_grad()
-def explored(
+def explore(
     network: StackParser, inventory: Inventory, tokens: Tokens, gold: Ragged, settings: ExplorationSettings
 ) -> Trajectory:
     """The trajectories that the network takes through sentences, and what was right at each step.
@@ -37,7 +37,7 @@ def explored(
     explorer = _Explorer(network, inventory, tokens, state, settings.sharpness)
 
     def choose(state: State, legal: Tensor) -> tuple[Tensor, Tensor]:
-        return explorer.choose(legal), oracle.right(state, legal)
+        return explorer.choose(legal), oracle.optimal_labels(state, legal)
 
     return record(inventory, state, choose)
 

@@ -45,7 +45,7 @@ def stepper(network: StackParser, inventory: Inventory, tokens: Tokens, fronts: 
     return kind(network, inventory, table, tokens, fronts)
 
 
-def step_along(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
+def score_by_stepping(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
     """[S, transitions] The scores that `StackParser.replay` gives, computed step by step as in parsing.
 
     With dropout, a step draws masks of its own, where replay has one for each word, node and step.
@@ -54,9 +54,9 @@ def step_along(network: StackParser, inventory: Inventory, batch: Batch) -> Tens
     sentence = torch.arange(len(lengths), device=lengths.device)
     first = lengths.cumsum(0) - lengths + sentence  # each sentence's first front
     root = batch.tokens.words
-    top, below = (batch.by_step(rows, root) for rows in batch.shown[:, :2].unbind(1))
+    top, below = (batch.by_step(rows, root) for rows in batch.word_features[:, :2].unbind(1))
     positions = Positions(top, below, first + batch.by_step(batch.front, 1) - 1)  # [steps, sentences] each
-    transitions = batch.by_step(batch.transitions, inventory.wait)
+    transitions = batch.by_step(batch.transitions, inventory.no_op)
     own = stepper(network, inventory, batch.tokens, positions.front[0])
     own.reserve(len(batch.forest.levels))
     # Looked up before the steps: a look-up's backward pass fills a tensor as large as what it looks into.

@@ -17,7 +17,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from parser.evaluation.scores import Scores
-from parser.files import replace_file
+from parser.files import write_atomically
 from parser.optimization.training_step import TrainingStep
 from parser.training.schedule import Schedule
 
@@ -82,7 +82,7 @@ def save_checkpoint(path: Path, training: Training) -> None:
         "progress": json.dumps({**vars(training.progress), "best": vars(training.progress.best)}),
         "schedule": json.dumps(training.schedule.state()),
     }
-    replace_file(path, save({name: tensor.contiguous() for name, tensor in tensors.items()}, told))
+    write_atomically(path, save({name: tensor.contiguous() for name, tensor in tensors.items()}, told))
 
 
 def load_checkpoint(path: Path, training: Training) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from parser.config import Config, data_path
-from parser.parsing.input_columns import shares_of
+from parser.parsing.input_columns import column_shares
 from parser.parsing.model import Model, system_of
 from parser.replay.examples import Examples
 from parser.training.prepared import Prepared, load_prepared, place_of, save_prepared
@@ -17,7 +17,7 @@ from parser.training.word_dropout import WordDropout
 from parser.transitions.inventory import Inventory
 from parser.treebank.conllu import read_treebank
 from parser.treebank.embeddings import read_vectors
-from parser.treebank.lifting import lifted
+from parser.treebank.pseudo_projective import projectivized
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import Vocabulary
@@ -55,7 +55,7 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
     refuse_too_large(config.parser, prepared.vocabulary, vector_size, device)
     model = replace(
         Model.build(config.parser, prepared.vocabulary, device, prepared.vectors),
-        dev_shares=shares_of(prepared.vocabulary, config.parser.network.read_columns, dev_sentences),
+        dev_shares=column_shares(prepared.vocabulary, config.parser.network.read_columns, dev_sentences),
     )
     word_dropout = WordDropout(
         prepared.vocabulary,
@@ -100,5 +100,5 @@ def _prepare(config: Config, dev_sentences: list[Sentence]) -> Prepared:
 def _projective(sentences: list[Sentence], lifts: bool) -> list[Sentence]:
     """All sentences, lifted where needed, if `lifts`; else the projective ones."""
     if lifts:
-        return [lifted(sentence) for sentence in sentences]
+        return [projectivized(sentence) for sentence in sentences]
     return [sentence for sentence in sentences if is_projective(sentence.heads)]

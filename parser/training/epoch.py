@@ -20,7 +20,7 @@ from parser.replay.examples import Examples
 from parser.training import data
 from parser.training.checkpoint import Progress, Training
 from parser.training.training_batch import training_batch
-from parser.treebank.batches import cut_by_words, length_buckets, padding_share
+from parser.treebank.batches import split_by_words, length_buckets, padding_share
 
 STEPS_BETWEEN_TRIMS = 50
 """Steps after which unused memory is returned to the system; without it, EWT needs half a GiB more."""
@@ -175,7 +175,7 @@ def mean_loss(model: Model, examples: Examples) -> float:
     batches = [
         batch
         for rows in by_length.split(DEV_BATCH)
-        for batch in cut_by_words(rows, lengths[rows].tolist(), DEV_WORDS)
+        for batch in split_by_words(rows, lengths[rows].tolist(), DEV_WORDS)
     ]
     by_batch = [in_microbatches(summed, rows, lengths) for rows in batches]
     loss, steps = torch.stack(by_batch).sum(0).tolist()

@@ -10,7 +10,7 @@ import yaml
 
 from parser.config import Config
 from parser.config_file import flat, read_config
-from parser.files import locked, replace_file
+from parser.files import file_lock, write_atomically
 
 CONFIG, CHECKPOINT, METRICS, LOCK = "config.yaml", "checkpoint.safetensors", "metrics.jsonl", "lock"
 BEST_MODEL = "model"
@@ -57,7 +57,7 @@ def refuse_other_config(run: Path, config: Config) -> None:
 def write_config(run: Path, config: Config) -> str:
     """Write the config of the run; returns its text."""
     text = yaml.safe_dump(config.model_dump(), sort_keys=False)
-    replace_file(run / CONFIG, text.encode())
+    write_atomically(run / CONFIG, text.encode())
     return text
 
 
@@ -76,7 +76,7 @@ def _lock(run: Path, stack: ExitStack) -> None:
     """Held until the stack or the process ends. Raises ValueError if another process holds it."""
     run.mkdir(parents=True, exist_ok=True)
     otherwise = f"{run}: another process is training there; choose another folder with --run"
-    stack.enter_context(locked(run / LOCK, otherwise))
+    stack.enter_context(file_lock(run / LOCK, otherwise))
 
 
 def _move_aside(run: Path) -> Path:

@@ -19,7 +19,7 @@ from torch import Tensor
 import parser
 from parser.config import Config, data_path
 from parser.console import say
-from parser.files import replace_file
+from parser.files import write_atomically
 from parser.parsing.model import system_of
 from parser.replay.examples import Examples
 from parser.transitions.inventory import Inventory
@@ -74,7 +74,7 @@ def save_prepared(prepared: Prepared, path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         own = path.with_name(f".{os.getpid()}-{path.name}")  # others may prepare the same
-        replace_file(own, hashlib.sha256(content).digest() + content)
+        write_atomically(own, hashlib.sha256(content).digest() + content)
         own.replace(path)
     except OSError as error:
         say(f"{path.parent}: {error.strerror}; the next start will read the treebanks again")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from parser.evaluation.scores import Scores
-from parser.files import replace_file
+from parser.files import write_atomically
 from parser.parsing.model import SCORES
 from parser.training.folder import BEST_MODEL, METRICS
 
@@ -35,7 +35,7 @@ def write_result(
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         **stamp,
     }
-    replace_file(run / RESULT, (json.dumps(result, indent=2) + "\n").encode())
+    write_atomically(run / RESULT, (json.dumps(result, indent=2) + "\n").encode())
     return result
 
 

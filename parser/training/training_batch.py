@@ -1,4 +1,4 @@
-"""The batch of a training step: sentences with word dropout, along gold or explored trajectories."""
+"""The batch of a training step: sentences with word dropout, along gold or explore trajectories."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from parser.config import ExplorationSettings
 from parser.parsing.model import Model
 from parser.replay.batch import Batch
 from parser.replay.examples import Examples
-from parser.stepping.rollout import explored
+from parser.stepping.rollout import explore
 from parser.training.data import TrainingData
 
 
@@ -30,6 +30,6 @@ def training_batch(
     rows = rows[loaded.train.tokens.lengths[rows].argsort(descending=True, stable=True)]
     tokens, gold = loaded.train.tokens.select(rows), loaded.train.gold.select(rows)
     seen = loaded.word_dropout(tokens.to(device))
-    trajectory = explored(model.network, model.inventory, seen, gold, exploration).to(torch.device("cpu"))
+    trajectory = explore(model.network, model.inventory, seen, gold, exploration).to(torch.device("cpu"))
     examples = Examples.of_trajectory(loaded.train.inventory, tokens, gold, trajectory)
     return replace(examples.batch(torch.arange(len(rows)), group).to(device), tokens=seen)

@@ -20,7 +20,7 @@ def length_buckets(
     # The first batch takes a random share of the size, so that batches' borders move between epochs too.
     first = int(torch.randint(1, size + 1, (), generator=generator))
     if by_words:
-        batches = cut_by_words(by_length, lengths[by_length].tolist(), size, first)
+        batches = split_by_words(by_length, lengths[by_length].tolist(), size, first)
     else:
         batches = [by_length[:first], *by_length[first:].split(size)]
     batches = [batch for batch in batches if len(batch)]
@@ -28,12 +28,12 @@ def length_buckets(
         batches = [
             part
             for batch in batches
-            for part in cut_by_words(batch, lengths[batch].tolist(), max_batch_words)
+            for part in split_by_words(batch, lengths[batch].tolist(), max_batch_words)
         ]
     return [batches[place] for place in torch.randperm(len(batches), generator=generator).tolist()]
 
 
-def cut_by_words(order: Tensor, lengths: list[int], size: int, first: int | None = None) -> list[Tensor]:
+def split_by_words(order: Tensor, lengths: list[int], size: int, first: int | None = None) -> list[Tensor]:
     """Cut where one sentence more, with the padding it brings, would exceed the size.
 
     order: [sentences] their numbers, and lengths: their lengths, sorted up or down; first: another size for

@@ -13,7 +13,7 @@ from parser.parsing import continuous_batching
 from parser.parsing.continuous_batching import parse_tokens
 from parser.parsing.model import Model
 from parser.parsing.parse import parse, parse_stream
-from parser.stepping.encoding import ENCODED_TOGETHER
+from parser.stepping.encoding import MAX_GROUP_WORDS
 from parser.transitions import SYSTEMS
 from parser.treebank.projectivity import is_projective
 from parser.treebank.vocabulary import Vocabulary
@@ -177,15 +177,15 @@ def test_scores_that_are_no_numbers_give_trees_all_the_same(system, number):
 
 def test_a_long_sentence_does_not_pad_the_short_ones(monkeypatch):
     sizes = []
-    read_buffer = StackParser.read_buffer
+    project_buffer = StackParser.project_buffer
 
     def watched(network, table, buffers):
         sizes.append(buffers[0].numel())
-        return read_buffer(network, table, buffers)
+        return project_buffer(network, table, buffers)
 
-    monkeypatch.setattr(StackParser, "read_buffer", watched)
+    monkeypatch.setattr(StackParser, "project_buffer", watched)
     parse(model(), [words(1000)] + [words(2)] * 5000)
-    assert max(sizes) <= 1.5 * ENCODED_TOGETHER["cpu"]  # a buffer's end is a frame, too
+    assert max(sizes) <= 1.5 * MAX_GROUP_WORDS["cpu"]  # a buffer's end is a frame, too
     assert len(sizes) < 10
 
 

@@ -72,7 +72,7 @@ def test_steps_are_those_of_adam(config_file):
 def scripted(monkeypatch, las, uas=None):
     """Dev scores, an epoch each."""
     scores = iter(
-        Scores(words=100, right_heads=heads, right_arcs=arcs)
+        Scores(words=100, correct_heads=heads, correct_arcs=arcs)
         for arcs, heads in zip(las, uas or [100] * len(las), strict=True)
     )
     monkeypatch.setattr(loop, "evaluate", lambda *_: next(scores))

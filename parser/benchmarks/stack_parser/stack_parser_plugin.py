@@ -18,8 +18,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from parser.baselines.one_by_one import read_sentence
-from parser.baselines.paper_decoder import step_naively
+from parser.baselines.unbatched import score_sentence
+from parser.baselines.paper_decoder import score_with_paper_decoder
 from parser.baselines.parsing import parse_batch, parse_one
 from parser.batching.padding import Padding, group_size
 from parser.benchmarks.gradient_fingerprints import fingerprints
@@ -34,7 +34,7 @@ from parser.plugins import NO_BATCHING, Mode, Setup, Work
 from parser.replay.batch import Batch
 from parser.replay.examples import Examples
 from parser.settings import Settings
-from parser.stepping.stepper import step_along
+from parser.stepping.stepper import score_by_stepping
 from parser.transitions.inventory import Inventory
 from parser.treebank.batches import length_buckets
 from parser.treebank.conllu import read_treebank
@@ -151,8 +151,8 @@ class StackParserPlugin:
     def _forward(self, batch: Batch, inventory: Inventory) -> BatchLoss:
         """As `StackParser.forward`, by the method that is measured."""
         network = self._model.network
-        unbatched = read_sentence if network.is_plain else step_along
-        methods = {NO_BATCHING: unbatched, "step-naive": step_naively, "step": step_along}
+        unbatched = score_sentence if network.is_plain else score_by_stepping
+        methods = {NO_BATCHING: unbatched, "step-naive": score_with_paper_decoder, "step": score_by_stepping}
         scores = methods[self._setup.method](network, inventory, batch)  # [S, transitions]
         return BatchLoss(transition_loss(scores, batch, inventory), scores.new_zeros(()))
 
