@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
-WIDTH, HEIGHT, COLUMN = 1.7, 0.62, 2.0
+WIDTH, HEIGHT, COLUMN = 1.86, 0.62, 2.12
 FOLDER_COLOURS = {
     "treebank": "#d9e2ee",
     "transitions": "#dcebd5",
@@ -25,6 +25,7 @@ FOLDER_COLOURS = {
     "networks": "#f6d3d8",
     "batching": "#e4d9ee",
     "training": "#f4f0d0",
+    "optimization": "#d5ebe8",
 }
 Point = tuple[float, float]
 
@@ -80,10 +81,10 @@ BUFFER = Box("buffer LSTM", "networks/stack_parser.py", 3, 1.0)
 HISTORY = Box("history LSTM", "networks/stack_parser.py", 3, 0.1)
 SCORES = Box("scores of all steps", "networks/stack_parser.py", 4, 1.0)
 LOSS = Box("loss", "networks/loss.py", 5, 1.0)
-UPDATE = Box("gradient, update", "training/epoch.py", 5, 0.1)
+UPDATE = Box("gradients, update", "optimization/training_step.py", 5, 0.1)
 LSTMS = [STACK, BUFFER, HISTORY]
 BOXES = [*ONCE, *BATCH, KNOWN_WORDS, WORDS, COMPOSED, TRANSITIONS, *LSTMS, SCORES, LOSS, UPDATE]
-MARGIN = -1.2
+MARGIN = -1.28
 """Where lines from band to band run."""
 BANDS = {
     "once for a treebank, on the host": 5.6,
