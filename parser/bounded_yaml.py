@@ -35,7 +35,9 @@ class BoundedLoader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         mark = self.peek_event().start_mark
         if self._depth == MAX_DEPTH:
-            raise ComposerError(None, None, f"more than {MAX_DEPTH} sections and lists within each other", mark)
+            raise ComposerError(
+                None, None, f"more than {MAX_DEPTH} sections and lists within each other", mark
+            )
         is_alias = self.check_event(yaml.AliasEvent)
         self._depth += 1
         node = super().compose_node(parent, index)

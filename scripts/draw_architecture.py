@@ -63,7 +63,7 @@ class Box(NamedTuple):
 ONCE = [
     Box("CoNLL-U file", "", 0, 5.0),
     Box("sentences", "treebank/conllu.py", 1, 5.0),
-    Box("projective trees", "treebank/lifting.py", 2, 5.0),
+    Box("projective trees", "treebank/pseudo_projective.py", 2, 5.0),
     Box("integer ids", "treebank/vocabulary.py", 3, 5.0),
     Box("gold trajectories", "transitions/oracle.py", 4, 5.0),
     Box("stack forests", "replay/examples.py", 5, 5.0),
@@ -132,7 +132,7 @@ def draw_box(axes: Axes, box: Box) -> None:
     )
     axes.add_patch(patch)
     axes.text(box.x, box.y + (0.11 if box.module else 0), box.text, ha="center", va="center", fontsize=10)
-    axes.text(box.x, box.y - 0.15, box.module, ha="center", va="center", fontsize=7, family="monospace")
+    axes.text(box.x, box.y - 0.15, box.module, ha="center", va="center", fontsize=6.3, family="monospace")
 
 
 def draw_arrow(axes: Axes, *points: Point) -> None:

@@ -153,7 +153,9 @@ def relative_clause(sampler: Sampler, kind: str, number: str, tag: str = "") -> 
     return clause.before("obj", pronoun) if sampler.chance(0.6) else clause
 
 
-def add_contested_relative(sampler: Sampler, upper: Phrase, kind: str, preposition: str, lower_kind: str) -> None:
+def add_contested_relative(
+    sampler: Sampler, upper: Phrase, kind: str, preposition: str, lower_kind: str
+) -> None:
     """(the dogs) of the king that sleep: the number of the verb tells which noun the clause modifies"""
     lower = simple_noun_phrase(sampler, lower_kind, "Plur" if upper.head.number == "Sing" else "Sing")
     upper.after("nmod", lower.before("case", word(preposition, "ADP", "IN")))
@@ -181,14 +183,20 @@ def predicate(sampler: Sampler, kind: str, depth: int) -> Phrase:
         case "be found":
             phrase = transitive_verb(sampler, kind)
             phrase.support = "aux:pass"
-            return phrase.after("obl", prepositional(sampler, "by", "people", 1)) if sampler.chance(0.4) else phrase
+            return (
+                phrase.after("obl", prepositional(sampler, "by", "people", 1))
+                if sampler.chance(0.4)
+                else phrase
+            )
         case "know (that) Anna slept":
             content = main_clause(sampler, depth + 1)
             if sampler.chance(0.5):
                 content.before("mark", word("that", "SCONJ", "IN"))
             return verb(sampler, lexicon.REPORTING).after("ccomp", content)
         case "want to sleep":
-            return verb(sampler, lexicon.WANTING).after("xcomp", infinitive(predicate(sampler, kind, depth + 1)))
+            return verb(sampler, lexicon.WANTING).after(
+                "xcomp", infinitive(predicate(sampler, kind, depth + 1))
+            )
         case _:
             return action(sampler, kind, depth)
 
@@ -247,7 +255,12 @@ def agreement_of(subject: Phrase) -> str:
 
 
 def finite_clause(
-    sampler: Sampler, clause: Phrase, subject: Phrase, agreement: str = "", tag: str = "", inverted: bool = False
+    sampler: Sampler,
+    clause: Phrase,
+    subject: Phrase,
+    agreement: str = "",
+    tag: str = "",
+    inverted: bool = False,
 ) -> Phrase:
     """Add the subject and the finite verb. A tag that is asked for, VBD or VBP, comes without auxiliaries."""
     lemma = "" if tag else sampler.weighted(lexicon.AUXILIARIES)

@@ -72,7 +72,7 @@ def level_by_level(heads: Sequence[int], top: int) -> list[int]:
 
 
 def restored_heads(heads: Sequence[int], labels: Sequence[str], wanted: Sequence[str]) -> tuple[int, ...]:
-    """Words go below the label that they want, the nearest to the root first; see `lifting.deprojectivize`."""
+    """The definition of `pseudo_projective.deprojectivize`: words nearest to the root move first."""
     found = list(heads)
     waiting = {word for word, label in enumerate(wanted, 1) if label and found[word - 1]}
     while waiting:

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from parser.files import write_atomically, atomic_text_file
+from parser.files import atomic_text_file, write_atomically
 
 
 def test_a_file_takes_its_name_when_it_is_whole(tmp_path):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from parser.baselines.unbatched import UnbatchedParser
 from parser.baselines.paper_decoder import PaperDecoder
+from parser.baselines.unbatched import UnbatchedParser
 from parser.networks import stack_lstm
 from parser.parsing.greedy import best_transitions, legal_scores
 from parser.parsing.model import Model

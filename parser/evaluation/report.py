@@ -59,7 +59,9 @@ def comparison_report(comparison: Comparison, first: str, second: str) -> str:
         *_where(a.gold_labels, a.correct_labels, b.correct_labels),
         "",
         f"LAS by arc length in words{'':<16}{'A':>7}{'B':>7}{'B - A':>8}{'gained':>8}",
-        *_where({name: a.lengths[name] for name in a.length_las()}, a.correct_lengths, b.correct_lengths, None),
+        *_where(
+            {name: a.lengths[name] for name in a.length_las()}, a.correct_lengths, b.correct_lengths, None
+        ),
     ]
     return "\n".join(lines)
 

@@ -95,8 +95,10 @@ class StackParser(nn.Module):
             + self.linear_with_dropout(self.from_history, history.index_select(0, batch.step))
         )
         if self.from_words:
-            # [rows, FEATURE_WORDS * hidden] -> [rows * FEATURE_WORDS, hidden]: what each vector shows in each place
-            shown = self.linear_with_dropout(self.from_words, table).view(-1, self.from_words.out_features // FEATURE_WORDS)
+            # [rows, FEATURE_WORDS * hidden] -> [rows * FEATURE_WORDS, hidden]
+            shown = self.linear_with_dropout(self.from_words, table).view(
+                -1, self.from_words.out_features // FEATURE_WORDS
+            )
             places = FEATURE_WORDS * batch.word_features + torch.arange(FEATURE_WORDS, device=shown.device)
             joined = joined + F.embedding_bag(places, shown, mode="sum")
         return self.score(joined)
@@ -133,7 +135,11 @@ class StackParser(nn.Module):
         """[batch, transitions] stack, history: [batch, state], as `stack_lstm.advance` gives them; shown:
         [batch, hidden], what `project_buffer` gives for the fronts, with what words show if they do."""
         top, last = stack_lstm.output(self.stack, stack), stack_lstm.output(self.history, history)
-        return self.score(self.linear_with_dropout(self.from_stack, top) + shown + self.linear_with_dropout(self.from_history, last))
+        return self.score(
+            self.linear_with_dropout(self.from_stack, top)
+            + shown
+            + self.linear_with_dropout(self.from_history, last)
+        )
 
     def score(self, joined: Tensor) -> Tensor:
         """[..., transitions] from the sum [..., hidden] of what stack, buffer and history show."""

@@ -20,7 +20,7 @@ from parser.config import ParserSettings
 from parser.files import write_atomically
 from parser.former_names import with_new_names
 from parser.networks.stack_parser import StackParser
-from parser.parsing.input_columns import InputColumnCheck, ColumnShares, as_json, from_json
+from parser.parsing.input_columns import ColumnShares, InputColumnCheck, as_json, from_json
 from parser.quoting import shortened
 from parser.settings_faults import FAULTS_SHOWN, fault_lines, more_faults
 from parser.transitions import transition_system

@@ -74,7 +74,9 @@ class ComposingStepper:
 
     def scores(self, inputs: Inputs) -> Tensor:
         network, memory = self._network, self._memory
-        shown = network.linear_with_dropout(network.from_buffer, stack_lstm.output(network.buffer, self._states))
+        shown = network.linear_with_dropout(
+            network.from_buffer, stack_lstm.output(network.buffer, self._states)
+        )
         if network.from_words:
             is_root = memory.stack.pointer[:, None] == 1  # with nothing below
             below = torch.where(is_root, self._top, self._below)

@@ -37,7 +37,9 @@ class PlainStepper:
         self._tops = self._belows = None
         if network.from_words:
             # [W + 2, hidden] each
-            self._tops, self._belows, of_fronts = network.linear_with_dropout(network.from_words, table).chunk(FEATURE_WORDS, dim=1)
+            self._tops, self._belows, of_fronts = network.linear_with_dropout(
+                network.from_words, table
+            ).chunk(FEATURE_WORDS, dim=1)
             rows = to_device(front_rows(tokens), table.device)
             self._buffer = self._buffer + of_fronts.index_select(0, rows)
         root_row = stack_lstm.first_state(network.stack, network.tokens.root)  # [1, state]
@@ -49,7 +51,9 @@ class PlainStepper:
     def inputs_at(self, positions: Positions) -> Inputs:
         shown = gather_rows(self._buffer, positions.front)
         if self._tops is not None and self._belows is not None:
-            shown = shown + gather_rows(self._tops, positions.top) + gather_rows(self._belows, positions.below)
+            shown = (
+                shown + gather_rows(self._tops, positions.top) + gather_rows(self._belows, positions.below)
+            )
         return shown, gather_rows(self._words, positions.top)
 
     def transition_inputs(self, transitions: Tensor) -> Tensor:

@@ -65,7 +65,7 @@ class _Explorer:
         scores = self._sharpness * self._parsers.scores(inputs)
         drawn = _drawn(scores.masked_fill(~allowed, ILLEGAL_SCORE).softmax(1), allowed)
         finished = self._inventory.system.finished(self._state)
-        self._taken = drawn.masked_fill(finished, self._inventory.wait)
+        self._taken = drawn.masked_fill(finished, self._inventory.no_op)
         return self._taken
 
     def _positions(self) -> Positions:

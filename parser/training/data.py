@@ -17,8 +17,8 @@ from parser.training.word_dropout import WordDropout
 from parser.transitions.inventory import Inventory
 from parser.treebank.conllu import read_treebank
 from parser.treebank.embeddings import read_vectors
-from parser.treebank.pseudo_projective import projectivized
 from parser.treebank.projectivity import is_projective
+from parser.treebank.pseudo_projective import projectivized
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import Vocabulary
 

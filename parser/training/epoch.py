@@ -20,7 +20,7 @@ from parser.replay.examples import Examples
 from parser.training import data
 from parser.training.checkpoint import Progress, Training
 from parser.training.training_batch import training_batch
-from parser.treebank.batches import split_by_words, length_buckets, padding_share
+from parser.treebank.batches import length_buckets, padding_share, split_by_words
 
 STEPS_BETWEEN_TRIMS = 50
 """Steps after which unused memory is returned to the system; without it, EWT needs half a GiB more."""

@@ -45,7 +45,9 @@ def oracle_trajectory(inventory: Inventory, heads: Ragged, labels: Ragged) -> Tr
         kind = (2 * wanted.int() + legal.int()).argmax(1)  # [batch]
         dependent = state.words().gather(0, inventory.dependent[kind][None]).squeeze(0)
         label = gold_labels[state.flat_index(dependent)]
-        right = torch.full_like(legal, NOT_OPTIMAL, dtype=torch.long).scatter_(1, kind[:, None], label[:, None])
+        right = torch.full_like(legal, NOT_OPTIMAL, dtype=torch.long).scatter_(
+            1, kind[:, None], label[:, None]
+        )
         return inventory.number[kind, label], right
 
     trajectory = record(inventory, state, choose)

@@ -1,7 +1,7 @@
-"""Which vector stands for which word along known trajectories.
+"""The vectors that each step of a known trajectory uses, by their numbers in the sentence.
 
-VectorNumbers of a sentence are numbered: 0 is ROOT's, 1 to n are the words' own, n + 1 is that of the buffer's end,
-and those that steps compose follow in their order.
+In a sentence of n words, vector 0 is that of ROOT, 1 to n are the words, and n + 1 is the end
+of the buffer. Composed vectors follow in the order of the steps that compose them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class VectorNumbers:
     dependent: Tensor
 
 
-def number_vectors(inventory: Inventory, trajectory: Trajectory, forest: StackForest, lengths: Tensor) -> VectorNumbers:
+def number_vectors(
+    inventory: Inventory, trajectory: Trajectory, forest: StackForest, lengths: Tensor
+) -> VectorNumbers:
     """forest: the stack's, of the trajectory; lengths: [batch] in words."""
     kind = inventory.kind[trajectory.transitions]  # [batch, steps]
     if not inventory.system.composes:

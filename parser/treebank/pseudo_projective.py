@@ -17,7 +17,7 @@ from parser.treebank.sentence import Sentence
 
 def projectivized(sentence: Sentence) -> Sentence:
     """The sentence with a projective tree; itself, if it has one."""
-    heads, labels = lift(sentence.heads, sentence.labels)
+    heads, labels = projectivize(sentence.heads, sentence.labels)
     return sentence if heads == sentence.heads else replace(sentence, heads=heads, labels=labels)
 
 

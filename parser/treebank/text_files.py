@@ -47,7 +47,7 @@ def open_text(path: str) -> Iterator[TextIO]:
 
 
 def bounded_lines(file: TextIO) -> Iterator[str]:
-    """A file's lines. Raises UnboundedError at one longer than `MAX_LINE_LENGTH`, without reading all of it."""
+    """Yield the lines of a file. Raises UnboundedError at the first line of more than `MAX_LINE_LENGTH`."""
     for number in count(1):
         line = file.readline(MAX_LINE_LENGTH + 1)
         if len(line) > MAX_LINE_LENGTH:

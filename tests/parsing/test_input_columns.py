@@ -7,7 +7,7 @@ import pytest
 
 from parser.cli import main
 from parser.parsing import input_columns
-from parser.parsing.input_columns import InputColumnCheck, ColumnShares, as_json, from_json, column_shares
+from parser.parsing.input_columns import ColumnShares, InputColumnCheck, as_json, column_shares, from_json
 from parser.treebank.conllu import read_treebank
 from parser.treebank.vocabulary import Vocabulary
 
@@ -60,7 +60,9 @@ def test_blank_columns_are_told_once(quickstart, monkeypatch):
     assert told[1].startswith(
         "UPOS is blank for 100% of the words (0% of the dev treebank), and this model reads it"
     )
-    assert warnings(InputColumnCheck(vocabulary, ["form"], dev_shares), without) == []  # it reads none of them
+    assert (
+        warnings(InputColumnCheck(vocabulary, ["form"], dev_shares), without) == []
+    )  # it reads none of them
     assert len(warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), without[:1])) == 3  # not FEATS
     one = [replace(s, forms=s.forms[:1], upos=("_",), xpos=s.xpos[:1], lemmas=s.lemmas[:1]) for s in test[:1]]
     assert len(warnings(InputColumnCheck(vocabulary, ("form", "upos"), dev_shares), one)) == 1
@@ -89,7 +91,9 @@ def test_values_of_another_kind(quickstart):
 def test_a_model_of_before_knows_blanks_alone(quickstart):
     vocabulary, _, _, test = quickstart
     other = [replace(s, xpos=tuple(f"T-{tag}" for tag in s.xpos)) for s in blank(test, "upos")]
-    [told] = [text for text in warnings(InputColumnCheck(vocabulary, COLUMNS, {}), other) if "FEATS" not in text]
+    [told] = [
+        text for text in warnings(InputColumnCheck(vocabulary, COLUMNS, {}), other) if "FEATS" not in text
+    ]
     assert told.startswith("UPOS is blank for 100% of the words, and")
 
 

@@ -14,8 +14,8 @@ from small_parsers import (
     plain_loss,
 )
 
-from parser.baselines.unbatched import score_sentence
 from parser.baselines.paper_decoder import score_with_paper_decoder
+from parser.baselines.unbatched import score_sentence
 from parser.networks import stack_lstm, stack_parser, token_encoder
 from parser.networks.loss import transition_loss
 from parser.replay.examples import Examples
@@ -149,7 +149,9 @@ def test_a_sentence_of_a_thousand_words(system, tree):
     parser, prepared = network(of), examples(of, [tree, (0,)])
     batch = prepared.batch(torch.tensor([0, 1]))
     with torch.no_grad():
-        torch.testing.assert_close(parser.replay(batch), score_by_stepping(parser, of, batch), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(
+            parser.replay(batch), score_by_stepping(parser, of, batch), rtol=1e-9, atol=1e-9
+        )
 
 
 def test_a_deep_stack_has_gradients_equal_in_step_and_replay():
@@ -171,7 +173,9 @@ def test_dropout_draws_anew_in_training_and_is_off_otherwise():
     assert not torch.equal(parser.replay(batch), parser.replay(batch))
     parser.eval()
     assert torch.equal(parser.replay(batch), parser.replay(batch))
-    torch.testing.assert_close(parser.replay(batch), score_by_stepping(parser, of, batch), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        parser.replay(batch), score_by_stepping(parser, of, batch), rtol=1e-9, atol=1e-9
+    )
 
 
 def inputs_of_dropout(monkeypatch, run):
@@ -230,7 +234,9 @@ def test_random_trees_of_random_lengths(data):
     torch.manual_seed(0)
     parser, prepared = network(of), examples(of, trees)
     batch = prepared.batch(torch.arange(len(prepared)))
-    torch.testing.assert_close(parser.replay(batch), score_by_stepping(parser, of, batch), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        parser.replay(batch), score_by_stepping(parser, of, batch), rtol=1e-9, atol=1e-9
+    )
 
 
 def random_tree(length, draw):

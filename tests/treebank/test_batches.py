@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.treebank.batches import split_by_words, length_buckets, padding_share
+from parser.treebank.batches import length_buckets, padding_share, split_by_words
 
 
 def generator(seed=0):

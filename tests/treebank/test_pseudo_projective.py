@@ -8,8 +8,8 @@ from plain import all_trees, is_projective
 
 from parser.treebank.conllu import read_treebank
 from parser.treebank.labels import MARK
-from parser.treebank.pseudo_projective import deprojectivize, projectivize, projectivized
 from parser.treebank.projectivity import crossing
+from parser.treebank.pseudo_projective import deprojectivize, projectivize, projectivized
 
 
 def names(count):
@@ -103,7 +103,11 @@ def test_real_trees(treebanks, name, moved, back):
         (was, now)
         for before, after in zip(sentences, lifted_sentences, strict=True)
         for was, now, label, again in zip(
-            before.heads, deprojectivize(after.heads, after.labels)[0], after.labels, before.labels, strict=True
+            before.heads,
+            deprojectivize(after.heads, after.labels)[0],
+            after.labels,
+            before.labels,
+            strict=True,
         )
         if label != again
     ]
