@@ -1,1 +1,1 @@
-"""Files <-> sentences <-> integer tensors."""
+"""Treebank files, sentences, vocabularies, and their conversion to integer tensors."""

@@ -1,4 +1,4 @@
-"""Sentences of like length together, in an order that differs from epoch to epoch."""
+"""Batches of sentences of similar length, shuffled anew in each epoch."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from torch import Tensor
 def length_buckets(
     lengths: Tensor, size: int, by_words: bool, generator: torch.Generator, max_batch_words: int | None = None
 ) -> list[Tensor]:
-    """Batches of sentence numbers, each sentence in one batch.
+    """Partition sentences into batches of similar length; return the sentence indices [batch] of each.
 
-    lengths: [sentences] in words. size: of a batch, in sentences or, if `by_words`, in words, padding
-    included (a longer sentence is a batch of its own). max_batch_words: bounds the words besides `size`.
     Sentences of equal length are shuffled, and so are the batches.
+
+    lengths: [sentences] in words. size: sentences in a batch or, if `by_words`, words in a batch, padding
+    included. A sentence of more words than that is a batch by itself. max_batch_words: splits each batch
+    further, so that it has at most this many words, padding included.
     """
     shuffled = torch.randperm(len(lengths), generator=generator)
     by_length = shuffled[lengths[shuffled].argsort(stable=True)]
-    # The first batch takes a random share of the size, so that batches' borders move between epochs too.
+    # The first batch has a random size, so that the boundaries between batches change with the epoch, too.
     first = int(torch.randint(1, size + 1, (), generator=generator))
     if by_words:
         batches = split_by_words(by_length, lengths[by_length].tolist(), size, first)
@@ -34,10 +36,10 @@ def length_buckets(
 
 
 def split_by_words(order: Tensor, lengths: list[int], size: int, first: int | None = None) -> list[Tensor]:
-    """Cut where one sentence more, with the padding it brings, would exceed the size.
+    """Split sentences into batches of at most `size` words, padding included.
 
-    order: [sentences] their numbers, and lengths: their lengths, sorted up or down; first: another size for
-    the first batch.
+    order: [sentences] indices of the sentences. lengths: their lengths, in ascending or descending order.
+    first: the size of the first batch, if it differs.
     """
     starts, limit, longest = [0], first or size, 0
     for place, length in enumerate(lengths):
@@ -50,6 +52,6 @@ def split_by_words(order: Tensor, lengths: list[int], size: int, first: int | No
 
 
 def padding_share(lengths: Tensor) -> float:
-    """Share of the elements of a padded batch of these lengths [sentences] that are padding."""
+    """The fraction of a padded batch that is padding. lengths: [sentences]."""
     padded = len(lengths) * int(lengths.max())
     return 1 - int(lengths.sum()) / padded

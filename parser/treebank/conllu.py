@@ -1,7 +1,7 @@
-"""Files in CoNLL-U or CoNLL-X <-> sentences.
+"""Reading and writing CoNLL-U and CoNLL-X.
 
-A pass over the lines of a sentence validates and remembers them; the `conllu` library parses what
-passed. Files are written from the remembered lines, so that nothing is lost that we do not understand.
+The lines of a sentence are validated first and then parsed by the `conllu` library. A sentence keeps its
+lines. Output is written from them, so that columns and comments which the parser does not use are preserved.
 """
 
 from __future__ import annotations
@@ -42,29 +42,31 @@ from parser.treebank.text_files import UnboundedError, bounded_lines, open_text
 
 BYTE_ORDER_MARK = "\ufeff"
 MAX_BLOCK_BYTES = 1 << 26
-"""Bytes of memory for the lines of a sentence: those of one of 50,000 words take a tenth of it."""
-POINTER = 8
-"""Bytes."""
+"""Memory limit for the lines of one sentence. A sentence of 50,000 words needs a tenth of it."""
+POINTER_BYTES = 8
 Roots = Literal["refuse", "attach-to-first"]
 ARC_PROBABILITY = "ArcProbability"
 ENHANCED_ARC = re.compile(r"[0-9.]+:")
 PROJECTIVE_HEAD = re.compile(r"[0-9]+")
-"""CoNLL-X's in the place of DEPS; PDEPREL stands in the place of MISC then."""
+"""In CoNLL-X, PHEAD and PDEPREL are in the columns of DEPS and MISC."""
 MAX_COLUMNS = len(COLUMNS) + 1
 UNSPECIFIED = "dep"
-"""A label of Universal and of Stanford Dependencies."""
+"""The label of an unspecified dependency in Universal and Stanford Dependencies."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """The lines of one sentence and the blank lines behind it; `line` is the first one's number."""
+    """The lines of one sentence, with the blank lines after it."""
 
     line: int
+    """Line number of the first line in the file, from 1."""
     lines: tuple[str, ...]
     ordinal: int
+    """Number of the sentence in the file, from 1."""
 
     @cached_property
     def identifier(self) -> str:
+        """The `sent_id` comment, or "#n" for the n-th sentence if there is none."""
         for line in self.lines:
             if line.startswith("#"):
                 key, _, value = line[1:].partition("=")
@@ -74,7 +76,7 @@ class Block:
 
 
 def blocks(lines: Iterable[str]) -> Iterator[Block]:
-    """Cut a file into sentences. The blocks' lines, joined, are the file.
+    """Split a file into blocks of one sentence each. No line is lost.
 
     Raises UnboundedError at a block larger than `MAX_BLOCK_BYTES`.
     """
@@ -85,11 +87,9 @@ def blocks(lines: Iterable[str]) -> Iterator[Block]:
         if ended and not blank:
             yield Block(first_line, tuple(block), ordinal)
             block, first_line, ordinal, size, ended = [], number, ordinal + 1, 0, False
-        size += POINTER if line == "\n" else sys.getsizeof(line)  # Python has that string once
+        size += POINTER_BYTES if line == "\n" else sys.getsizeof(line)  # Python shares this string
         if size > MAX_BLOCK_BYTES:
-            message = (
-                f"sentence #{ordinal}, all up to the next one, takes more than {MAX_BLOCK_BYTES >> 20} MiB"
-            )
+            message = f"sentence #{ordinal}, up to the next one, takes more than {MAX_BLOCK_BYTES >> 20} MiB"
             raise UnboundedError(first_line, message)
         block.append(line)
         has_content = has_content or not blank
@@ -99,19 +99,19 @@ def blocks(lines: Iterable[str]) -> Iterator[Block]:
 
 
 def block_rows(block: Block) -> list[tuple[int, Row]]:
-    """The lines with columns, each with its place among the block's lines."""
+    """The lines that have columns, each with its index in `block.lines`."""
     rows = []
     for place, line in enumerate(block.lines):
         content = line.lstrip(BYTE_ORDER_MARK).rstrip("\r\n")
         if content.strip() and not content.startswith("#"):
-            # What has more columns is a fault: there is no need to take it apart.
+            # A line with too many columns is reported as a fault, so it need not be split completely.
             columns = content.split("\t", MAX_COLUMNS)
             rows.append((place, Row(block.line + place, tuple(columns), content.count("\t") + 1)))
     return rows
 
 
 def parse_block(block: Block, tree: bool, roots: Roots = "refuse") -> Sentence | list[Fault]:
-    """A block's sentence, or all that is wrong with it."""
+    """Parse a block. Returns the sentence, or all faults of the block."""
     placed_rows = block_rows(block)
     rows = [row for _, row in placed_rows]
     if not rows:
@@ -154,14 +154,14 @@ def comment_faults(block: Block) -> list[Fault]:
 
 
 def _with_cause(fault: Fault, block: Block) -> Fault:
-    """The fault, if it is in a last line without an end, with the likely reason."""
+    """Add the likely cause to a fault in a last line without a line end: a truncated file."""
     if fault.line == block.line + len(block.lines) - 1 and not block.lines[-1].endswith("\n"):
         return replace(fault, message=f"{fault.message}; the file ends in this line: was it cut?")
     return fault
 
 
 def _attached_to_first(heads: Sequence[int], labels: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Heads and labels with all roots but the first below that, where they can not be called `root`."""
+    """Attach all roots but the first to the first one. A label `root` becomes `dep` there."""
     found = []
     first = heads.index(0) + 1
     for word, (head, label) in enumerate(zip(heads, labels, strict=True), 1):
@@ -173,9 +173,10 @@ def _attached_to_first(heads: Sequence[int], labels: Sequence[str]) -> tuple[lis
 
 
 def parse_rows(rows: Sequence[Row], tree: bool) -> conllu.TokenList:
-    """The library's tokens of validated rows: their ids, and of words the heads if it is a `tree`.
+    """Parse the ids of validated rows and, if `tree`, the heads of words.
 
-    The other columns may hold what the library takes for the end of a line or of a column.
+    The other columns are not given to the library. It would split them at characters that it takes for line
+    ends or column separators.
     """
     lines = []
     for row in rows:
@@ -185,15 +186,16 @@ def parse_rows(rows: Sequence[Row], tree: bool) -> conllu.TokenList:
 
 
 def is_word(token: conllu.Token) -> bool:
-    """Whether it is a syntactic word, not a multiword token or an empty node."""
+    """Whether a token is a syntactic word, not a multiword token or an empty node."""
     return isinstance(token["id"], int)
 
 
 def stream_sentences(path: str, tree: bool = True, roots: Roots = "refuse") -> Iterator[Sentence]:
     """Read a file sentence by sentence.
 
-    tree: whether HEAD and DEPREL are needed; roots: as for `read_treebank`. At a faulty sentence the rest of
-    the file is looked through, and TreebankError raised with all its faults.
+    tree: whether HEAD and DEPREL are validated and read. roots: see `read_treebank`. After a sentence with a
+    fault no further sentence is yielded; the rest of the file is validated, and TreebankError lists all
+    faults.
     """
     faults: list[Fault] = []
     total = 0
@@ -208,16 +210,16 @@ def stream_sentences(path: str, tree: bool = True, roots: Roots = "refuse") -> I
                     yield parsed
         except UnboundedError as error:
             total += 1
-            faults.append(Fault(error.line, "-", f"{error}; nothing is read behind it"))
+            faults.append(Fault(error.line, "-", f"{error}; nothing is read after it"))
     if faults:
         raise TreebankError(path, faults, total)
 
 
 def read_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:
-    """Read all trees of a file. Raises TreebankError with every fault of the file, FileNotFoundError.
+    """Read all trees of a file.
 
-    roots: what to do where a tree has several; "attach-to-first" puts the others below the first, those
-    labelled `root` as `dep`.
+    roots: what to do with a tree of several roots. "attach-to-first" attaches the others to the first one and
+    changes a label `root` to `dep`. Raises TreebankError, which lists the faults of the file, and OSError.
     """
     reading = tqdm(
         stream_sentences(path, roots=roots), desc=f"reading {path}", unit=" sentences", **PROGRESS_BAR
@@ -229,9 +231,9 @@ def read_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:
 
 
 def with_probabilities(sentence: Sentence, probabilities: Sequence[float]) -> Sentence:
-    """The sentence with `ArcProbability=...` in MISC, in the place of what stood there under that name.
+    """The sentence with `ArcProbability=...` in MISC, replacing earlier values.
 
-    Raises ValueError for a sentence of CoNLL-X with PDEPREL in that column.
+    Raises ValueError if MISC has the PDEPREL of CoNLL-X.
     """
     lines = list(sentence.lines)
     for place, probability in zip(sentence.word_lines, probabilities, strict=True):
@@ -239,7 +241,7 @@ def with_probabilities(sentence: Sentence, probabilities: Sequence[float]) -> Se
         line_end = lines[place][len(content) :]
         columns = content.split("\t")
         if PROJECTIVE_HEAD.fullmatch(columns[DEPS]):
-            message = "has the PHEAD and PDEPREL of CoNLL-X: there is no column for probabilities"
+            message = "has the PHEAD and PDEPREL of CoNLL-X, so there is no column for probabilities"
             raise ValueError(f"line {sentence.line + place}: sentence {sentence.identifier} {message}")
         others = [
             part
@@ -252,9 +254,9 @@ def with_probabilities(sentence: Sentence, probabilities: Sequence[float]) -> Se
 
 
 def with_tree(sentence: Sentence, heads: Sequence[int], labels: Sequence[str]) -> str:
-    """The sentence's lines with another tree in HEAD and DEPREL.
+    """The lines of the sentence, with the tree in HEAD and DEPREL.
 
-    DEPS (enhanced dependencies) becomes _ where a word's arc changes, since it was built on the old one.
+    Where an arc changes, DEPS (enhanced dependencies) becomes _, because it was derived from the old arc.
     """
     lines = list(sentence.lines)
     for place, head, label in zip(sentence.word_lines, heads, labels, strict=True):

@@ -1,4 +1,4 @@
-"""Ready-made word vectors: text as word2vec, GloVe and fastText write it, and word2vec's binary files."""
+"""Reading pretrained word vectors: the text format of word2vec, GloVe and fastText, and binary word2vec."""
 
 from __future__ import annotations
 
@@ -17,19 +17,17 @@ from parser.treebank.faults import undecoded
 from parser.treebank.text_files import UnboundedError, bounded_lines, open_text
 
 BINARY = (".bin", ".bin.gz")
+# Larger values show that a file has another format.
 MAX_WORD_BYTES = 10_000
-"""Bytes; what is longer shows that a file is not what it is taken for."""
 MAX_VECTOR_SIZE = 100_000
-"""Numbers of a vector; the same."""
 MAX_HEADER_DIGITS = 12
-"""Of a number in a header."""
 
 
 def read_vectors(path: str) -> tuple[list[str], Tensor]:
-    """The words and their vectors [words, size]; a word that comes twice keeps its first vector.
+    """Read words and their vectors [words, size]. Of a repeated word the first vector is kept.
 
-    Files named `.bin` or `.bin.gz` are word2vec's binary ones. Raises ValueError, with file and line or word,
-    for what is not a word and as many numbers as the others have.
+    Files named `.bin` or `.bin.gz` are read as binary word2vec. Raises ValueError, with file and line or
+    word, if a vector has another size than the first one or is not valid.
     """
     return _read_binary(path) if path.endswith(BINARY) else _read_text(path)
 
@@ -56,12 +54,12 @@ def _read_text(path: str) -> tuple[list[str], Tensor]:
             raise ValueError(f"{path}:{line_number}: {error}") from None
     if not words:
         raise ValueError(f"{path}: the file holds no word vector")
-    # `torch.tensor` would make an object of every number first.
+    # `torch.tensor` would create a Python object for each number first.
     return list(words), torch.frombuffer(numbers, dtype=torch.float32).view(len(words), size)
 
 
 def _numbers(values: list[str]) -> list[float]:
-    """Raises ValueError if one is no finite number."""
+    """Convert to floats. Raises ValueError if a value is not a finite number."""
     try:
         numbers = list(map(float, values))
     except ValueError as error:
@@ -72,10 +70,10 @@ def _numbers(values: list[str]) -> list[float]:
 
 
 def _word_and_values(line: str, size: int) -> tuple[str, list[str]]:
-    """What a line says; size: how many numbers are expected, 0 if that is not known.
+    """Split a line into the word and its values. size: the expected number of values, 0 if unknown.
 
-    Some words of GloVe's larger files have blanks, as ". . .". A number is no end of such a word. Raises
-    ValueError for what is not UTF-8.
+    The larger GloVe files have words with spaces, such as ". . .": with more than `size` values, leading
+    values that are not numbers belong to the word. Raises ValueError if the line is not UTF-8.
     """
     if message := undecoded(line):
         raise ValueError(message)
@@ -95,7 +93,7 @@ def _is_number(text: str) -> bool:
 
 
 def _read_binary(path: str) -> tuple[list[str], Tensor]:
-    """A line with the number of words and the size; then each word, a blank and its numbers, 4 bytes each."""
+    """Read a header line (number of words, vector size), then for each word: word, space, float32 values."""
     words: dict[str, None] = {}
     vectors = []
     try:
@@ -114,7 +112,7 @@ def _read_binary(path: str) -> tuple[list[str], Tensor]:
                 if word not in words:
                     words[word] = None
                     vectors.append(vector)
-            file.read()  # to the end, where gzip looks whether all is there
+            file.read()  # gzip verifies its checksum at the end of the file
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{path}: not a whole gzip file: {error}") from None
     if not words:
@@ -135,7 +133,7 @@ def _header(path: str, file: BinaryIO | gzip.GzipFile) -> tuple[int, int]:
 
 
 def _word(path: str, file: BinaryIO | gzip.GzipFile, number: int) -> str:
-    """The next one; some programs write a line end before it."""
+    """Read the next word. Some programs write a line end before it."""
     found = bytearray()
     while (byte := file.read(1)) != b" ":
         if not byte or len(found) > MAX_WORD_BYTES:

@@ -1,4 +1,4 @@
-"""What can be wrong with a sentence's lines, and how it is said."""
+"""Validation of the lines of a sentence, and the messages for users."""
 
 from __future__ import annotations
 
@@ -13,28 +13,31 @@ COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DE
 ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, LABEL, DEPS, MISC = range(10)
 SHOWN_FAULTS = 50
 SHOWN_WORDS = 10
-"""Of a fault that concerns many."""
+"""Word numbers that one message lists at most."""
 
 WORD_ID = re.compile(r"[1-9][0-9]{0,8}")
 RANGE_ID = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 EMPTY_ID = re.compile(r"(0|[1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
 UNDECODED = re.compile("[\udc80-\udcff]")
-"""What `conllu.open_text` makes of a byte that is not UTF-8."""
+"""How `text_files.open_text` decodes bytes that are not UTF-8."""
 HEAD_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
 @dataclass(frozen=True)
 class Fault:
+    """Something that is wrong with a treebank file."""
+
     line: int
     sentence: str
+    """The identifier of the sentence."""
     message: str
 
 
 class TreebankError(ValueError):
-    """A file that is not the CoNLL it should be; carries the first faults found."""
+    """A file that is not valid CoNLL-U. Carries the first faults."""
 
     def __init__(self, path: str, faults: Sequence[Fault], total: int | None = None):
-        """total: of all faults, if there are more than these."""
+        """total: the number of all faults, if `faults` has only the first ones."""
         self.faults = tuple(faults)
         more = (total or len(faults)) - min(len(faults), SHOWN_FAULTS)
         shown = [
@@ -51,23 +54,25 @@ def _printable(identifier: str) -> str:
 
 
 def _listed(words: Sequence[int]) -> str:
-    """Their numbers, the first of many."""
+    """List word numbers, at most `SHOWN_WORDS` of them."""
     shown = ", ".join(map(str, words[:SHOWN_WORDS]))
     return shown if len(words) <= SHOWN_WORDS else f"{shown}, … ({len(words):,} words)"
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of ten columns; `line` counts from 1 in the file."""
+    """A line that is divided into columns."""
 
     line: int
+    """Line number in the file, from 1."""
     columns: tuple[str, ...]
+    """The columns. If there are more than eleven, the eleventh holds the rest of the line."""
     count: int = len(COLUMNS)
-    """Of all columns, of which a few more than ten are enough."""
+    """The number of columns in the file."""
 
 
 def undecoded(text: str) -> str | None:
-    """What is wrong with a line that is not UTF-8."""
+    """Describe the first byte that is not UTF-8; None if there is none."""
     found = None if text.isascii() else UNDECODED.search(text)
     if not found:
         return None
@@ -77,7 +82,7 @@ def undecoded(text: str) -> str | None:
 
 
 def row_faults(row: Row, sentence: str) -> Iterator[Fault]:
-    """What one line shows by itself."""
+    """Faults that can be found in one line without its context."""
 
     def fault(message: str) -> Fault:
         return Fault(row.line, sentence, message)
@@ -86,20 +91,20 @@ def row_faults(row: Row, sentence: str) -> Iterator[Fault]:
         yield fault(message)
     if len(row.columns) != len(COLUMNS):
         if len(row.columns) == 1:
-            yield fault("no tabs: ten columns are due, separated by tabs and not by spaces")
+            yield fault("no tabs: a line needs ten columns, separated by tabs, not spaces")
         else:
             yield fault(f"{row.count:,} columns instead of {len(COLUMNS)}")
         return
     for name, column in zip(COLUMNS, row.columns, strict=True):
         if not column:
-            yield fault(f"{name} is empty; write _ for nothing")
+            yield fault(f"{name} is empty; write _ for an empty value")
     identifier = row.columns[ID]
     if not any(pattern.fullmatch(identifier) for pattern in (WORD_ID, RANGE_ID, EMPTY_ID)):
-        yield fault(f"ID {quoted(identifier)} is none of 1, 1-2 or 1.1")
+        yield fault(f"ID {quoted(identifier)} is not of the form 1, 1-2 or 1.1")
 
 
 def order_faults(rows: Sequence[Row], sentence: str) -> Iterator[Fault]:
-    """Whether the ids run 1, 2, 3, ... with ranges and empty nodes in their places."""
+    """Check that the ids are 1, 2, 3, ..., with ranges and empty nodes in the right places."""
     last_word, last_empty, range_end = 0, 0, 0
     word_total = sum(bool(WORD_ID.fullmatch(row.columns[ID])) for row in rows)
     for row in rows:
@@ -112,16 +117,16 @@ def order_faults(rows: Sequence[Row], sentence: str) -> Iterator[Fault]:
         elif match := EMPTY_ID.fullmatch(identifier):
             if (int(match[1]), int(match[2])) != (last_word, last_empty + 1):
                 expected = f"{last_word}.{last_empty + 1}"
-                yield Fault(row.line, sentence, f"empty node {identifier} where {expected} is due")
+                yield Fault(row.line, sentence, f"empty node {identifier}; expected {expected}")
             last_empty = int(match[2])
         else:
             if int(identifier) != last_word + 1:
-                yield Fault(row.line, sentence, f"ID {identifier} where {last_word + 1} is due")
+                yield Fault(row.line, sentence, f"ID {identifier}; expected {last_word + 1}")
             last_word, last_empty = int(identifier), 0
 
 
 def tree_faults(words: Sequence[Row], sentence: str, several_roots: bool) -> Iterator[Fault]:
-    """Whether HEAD and DEPREL of one word or more make one tree; with one root, unless `several_roots`."""
+    """Check that HEAD and DEPREL form a tree, with a single root unless `several_roots`."""
     heads = []
     for row in words:
         head, number = row.columns[HEAD], int(row.columns[ID])
@@ -142,8 +147,8 @@ def tree_faults(words: Sequence[Row], sentence: str, several_roots: bool) -> Ite
         yield Fault(words[0].line, sentence, "no word has HEAD 0: the tree has no root")
     if len(roots) > 1 and not several_roots:
         message = (
-            f"{len(roots)} words have HEAD 0 ({_listed(roots)}): one root is allowed; roots: attach-to-first "
-            "puts the others below the first"
+            f"{len(roots)} words have HEAD 0 ({_listed(roots)}): one root is allowed; `roots: "
+            "attach-to-first` attaches the others to the first"
         )
         yield Fault(words[roots[1] - 1].line, sentence, message)
     for cycle in cycles(heads):
@@ -152,7 +157,7 @@ def tree_faults(words: Sequence[Row], sentence: str, several_roots: bool) -> Ite
 
 
 def cycles(heads: Sequence[int]) -> list[list[int]]:
-    """The cycles among `heads` (heads[0] is word 1's), each as a sorted list of words."""
+    """Find all cycles, each as a sorted list of words. heads[0] is the head of word 1."""
     found = []
     visited_from = [0] * (len(heads) + 1)
     for start in range(1, len(heads) + 1):
@@ -171,7 +176,7 @@ def cycles(heads: Sequence[int]) -> list[list[int]]:
 def sentence_faults(
     rows: Sequence[Row], sentence: str, tree: bool, several_roots: bool = False
 ) -> list[Fault]:
-    """All that is wrong with a sentence's rows; HEAD and DEPREL are looked at if `tree`."""
+    """All faults in the rows of a sentence. HEAD and DEPREL are checked if `tree`."""
     faults = [fault for row in rows for fault in row_faults(row, sentence)]
     if faults:
         return faults

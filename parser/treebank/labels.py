@@ -1,29 +1,29 @@
-"""Which labels an arc may have: one rule for treebanks that are read and for models that write."""
+"""Valid dependency labels, for treebanks as well as for the vocabularies of models."""
 
 from __future__ import annotations
 
 from parser.quoting import quoted
 
 MARK = "↑"
-"""Stands between the label of a lifted word and the label of the word that was its head."""
+"""Separates the label of a lifted word from the label of its original head."""
 MAX_LABEL_LENGTH = 1000
-"""Characters: lines stay far below `text_files.MAX_LINE_LENGTH`."""
+"""Characters. Lines stay far below `text_files.MAX_LINE_LENGTH`."""
 
 
 def label_fault(label: str) -> str | None:
-    """Why the label can not stand in a treebank; None if it can."""
+    """Why a label is not valid in a treebank; None if it is valid."""
     if not label or label == "_":
         return "DEPREL is missing"
     if len(label) > MAX_LABEL_LENGTH:
         return f"DEPREL {quoted(label)} has more than {MAX_LABEL_LENGTH:,} characters"
     if not label.isprintable():
-        return f"DEPREL {quoted(label)} holds a character that can not be printed"
+        return f"DEPREL {quoted(label)} has a character that cannot be printed"
     if MARK in label:
-        return f"DEPREL {quoted(label)} holds {MARK}, which marks lifted words here; rename it"
+        return f"DEPREL {quoted(label)} has the character {MARK}, which marks lifted words; rename the label"
     return None
 
 
 def lifted_label_fault(label: str) -> str | None:
-    """The same for a model's label, which may be of a lifted word."""
+    """As `label_fault`, for a label of a model, which may be that of a lifted word."""
     plain, mark, head_label = label.partition(MARK)
     return label_fault(plain) or (label_fault(head_label) if mark else None)

@@ -1,4 +1,4 @@
-"""Which of a tree's arcs cross others."""
+"""Projectivity of trees and of single arcs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 def is_projective(heads: Sequence[int]) -> bool:
     """Whether every word between a head and its dependent descends from that head.
 
-    heads[0] is the head of word 1. ROOT lies left of word 1, so an arc over the root word crosses its arc.
-    A stack of open arcs finds a crossing in one pass: arcs must close in the reverse of the order in which
-    they open.
+    heads[0] is the head of word 1. ROOT is left of word 1, so an arc over the root word crosses its arc.
+    One pass with a stack of open arcs suffices: without crossings, arcs close in the reverse of the order in
+    which they open.
     """
-    closing: list[list[int]] = [[] for _ in range(len(heads) + 1)]  # for each word, arcs that end at it
-    opening: list[list[int]] = [[] for _ in range(len(heads) + 1)]  # for each word, ends of those it begins
+    # For ROOT and each word: the left ends of arcs to the left, and the right ends of arcs to the right.
+    closing: list[list[int]] = [[] for _ in range(len(heads) + 1)]
+    opening: list[list[int]] = [[] for _ in range(len(heads) + 1)]
     for dependent, head in enumerate(heads, 1):
         left, right = min(head, dependent), max(head, dependent)
         opening[left].append(right)
@@ -28,9 +29,9 @@ def is_projective(heads: Sequence[int]) -> bool:
 
 
 def crossing(heads: Sequence[int]) -> list[int]:
-    """The dependents of the arcs between whose ends there are words that do not descend from the head.
+    """The dependents of all non-projective arcs, from left to right.
 
-    heads as above; from left to right.
+    An arc is non-projective if a word between its ends does not descend from its head.
     """
     if is_projective(heads):
         return []
@@ -45,7 +46,7 @@ def crossing(heads: Sequence[int]) -> list[int]:
 
 
 class _Extremes:
-    """The least, or the greatest, of any slice of some numbers: tables know those of 1, 2, 4, ... numbers."""
+    """A sparse table, which gives the minimum or maximum of any slice in constant time."""
 
     def __init__(self, numbers: Sequence[int], choose: Callable[[int, int], int]):
         self._choose, self._tables = choose, [list(numbers)]
@@ -54,13 +55,13 @@ class _Extremes:
             self._tables.append(list(map(choose, table, table[width // 2 :])))
 
     def of(self, start: int, end: int) -> int:
-        """Of those from start to before end; there is one at least."""
+        """The extreme of numbers[start:end], which must not be empty."""
         level = (end - start).bit_length() - 1
         return self._choose(self._tables[level][start], self._tables[level][end - (1 << level)])
 
 
 def children_of(heads: Sequence[int]) -> list[list[int]]:
-    """Of ROOT and each word, from left to right."""
+    """For ROOT and each word, its dependents from left to right."""
     children: list[list[int]] = [[] for _ in range(len(heads) + 1)]
     for dependent, head in enumerate(heads, 1):
         children[head].append(dependent)
@@ -68,7 +69,7 @@ def children_of(heads: Sequence[int]) -> list[list[int]]:
 
 
 def _spans_in_depth_first_order(heads: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Of ROOT and each word, its own number and the last of those below it."""
+    """For ROOT and each word, its depth-first number and the greatest number among its descendants."""
     children = children_of(heads)
     first, last = [0] * len(children), [0] * len(children)
     number, waiting = 0, [0]

@@ -1,6 +1,7 @@
-"""Pseudo-projective trees (Nivre & Nilsson 2005): crossing arcs lifted for training, put back after parsing.
+"""Pseudo-projective parsing (Nivre & Nilsson 2005) with the head encoding scheme.
 
-The head scheme: a lifted word's label names, after the mark, the label of the word that was its head.
+Before training, non-projective arcs are lifted, and the label of a lifted word is extended by the label of
+its original head. After parsing, the extended labels are used to move these words back.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ from parser.treebank.sentence import Sentence
 
 
 def projectivized(sentence: Sentence) -> Sentence:
-    """The sentence with a projective tree; itself, if it has one."""
+    """The sentence with a projective tree; the same object if its tree is projective."""
     heads, labels = projectivize(sentence.heads, sentence.labels)
     return sentence if heads == sentence.heads else replace(sentence, heads=heads, labels=labels)
 
 
 def projectivize(heads: Sequence[int], labels: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The shortest crossing arc goes up to its head's head, until none crosses. heads[0] is word 1's.
+    """Lift non-projective arcs until the tree is projective; return the heads and the extended labels.
 
-    The leftmost of equally short ones first. A crossing arc never leaves the root word, so there is a head's
-    head, and the root stays.
+    Lifting attaches a word to the head of its head. The shortest arc is lifted first, and the leftmost of
+    equally short ones. The dependents of the root word are never lifted, so the root stays. heads[0] is the
+    head of word 1.
     """
     lifting = _Lifting(heads)
     lifting.run()
@@ -37,17 +39,18 @@ def projectivize(heads: Sequence[int], labels: Sequence[str]) -> tuple[tuple[int
 
 
 class _Lifting:
-    """A tree whose crossing arcs are lifted one by one.
+    """A tree whose non-projective arcs are lifted one at a time.
 
-    Lifting a word takes what is below it from its old head and from no other word, so that only the arcs of
-    that head may begin to cross; and an arc that crosses does so until it is lifted itself.
+    Lifting a word removes its subtree from the descendants of its old head, and from those of no other word.
+    So only the arcs from that head can become non-projective. An arc stays non-projective until it is lifted.
     """
 
     def __init__(self, heads: Sequence[int]):
         self.heads = list(heads)
         self._children = children_of(heads)
         self._crossing = set(crossing(heads))
-        self._witness: dict[int, int] = {}  # of an arc that was lifted: a word that showed that it crosses
+        # For a dependent: a word between its head and itself that last did not descend from the head.
+        self._witness: dict[int, int] = {}
         self._shortest_first = [(self._length(word), word) for word in self._crossing]
         heapify(self._shortest_first)
 
@@ -63,14 +66,14 @@ class _Lifting:
         left, right = self._nearest_below(word, head)
         for sibling in self._children[head]:
             if sibling < left or sibling > right:
-                self._note(sibling)
+                self._add_crossing(sibling)
         self.heads[word - 1] = self.heads[head - 1]
         self._children[self.heads[word - 1]].append(word)
         if self._crosses(word):
-            self._note(word)
+            self._add_crossing(word)
 
     def _nearest_below(self, word: int, head: int) -> tuple[int, int]:
-        """Of the word and all below it, the next to the head on its left and on its right."""
+        """The words closest to the head, on its left and on its right, in the subtree of `word`."""
         left, right, waiting = 0, len(self.heads) + 1, [word]
         while waiting:
             below = waiting.pop()
@@ -82,7 +85,7 @@ class _Lifting:
         return left, right
 
     def _crosses(self, word: int) -> bool:
-        """Whether its arc passes over a word that is not below its head."""
+        """Whether the arc to the word is non-projective: a word in between does not descend from the head."""
         head = self.heads[word - 1]
         start, end = min(head, word) + 1, max(head, word)
         witness = self._witness.get(word, 0)
@@ -105,7 +108,7 @@ class _Lifting:
             word = self.heads[word - 1]
         return bool(word)
 
-    def _note(self, word: int) -> None:
+    def _add_crossing(self, word: int) -> None:
         if word not in self._crossing:
             self._crossing.add(word)
             heappush(self._shortest_first, (self._length(word), word))
@@ -115,21 +118,21 @@ class _Lifting:
 
 
 def deprojectivize(heads: Sequence[int], labels: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Marked words moved down again, and all marks taken away.
+    """Move lifted words back and remove the extensions of the labels.
 
-    A word moves to the first with the label that its mark names, looking level by level and from left to
-    right below its head, but not below itself. It stays where there is none, and the root is never moved.
-    The word that is nearest to the root at that time moves first.
+    The new head of a lifted word is the first descendant of its present head with the label of the original
+    head, in breadth-first order from left to right; the subtree of the word itself is skipped. If there is
+    none the word stays. The root is never moved. Words closer to the root are moved first.
     """
     if not any(MARK in label for label in labels):
         return tuple(heads), tuple(labels)
     found = list(heads)
     plain, marks = zip(*(label.partition(MARK)[::2] for label in labels), strict=True)
     known = set(plain)
-    wanted = [mark if mark in known else None for mark in marks]  # of those that have yet to move
+    wanted = [mark if mark in known else None for mark in marks]  # None once a word has been visited
     children = children_of(heads)
     level = list(children[0])
-    while level:  # who moves goes below a word of its level, so that the levels above stay
+    while level:  # a moved word goes to a deeper level, so the levels above do not change
         staying = []
         for word in level:
             head = found[word - 1]
@@ -148,7 +151,7 @@ def deprojectivize(heads: Sequence[int], labels: Sequence[str]) -> tuple[tuple[i
 def _first_labelled(
     label: str, children: Sequence[Sequence[int]], labels: Sequence[str], word: int, head: int
 ) -> int:
-    """Below the word's head; else that head."""
+    """The first descendant of `head` with the label, in breadth-first order without `word`; else `head`."""
     level = children[head]
     while level:
         level = [other for other in level if other != word]

@@ -1,4 +1,4 @@
-"""Sequences of different lengths in one flat tensor, without padding."""
+"""Ragged tensors: rows of different lengths in one flat tensor, without padding."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Ragged:
-    """Rows of different lengths, one after the other.
+    """Rows of different lengths.
 
-    values: [total, ...], the rows' elements; lengths: [rows], elements of each row.
+    values: [total, ...] elements of all rows, row by row. lengths: [rows] number of elements in each row.
     """
 
     values: Tensor
@@ -22,12 +22,12 @@ class Ragged:
 
     @classmethod
     def of(cls, rows: Sequence[Tensor]) -> Ragged:
-        """Join tensors [length, ...] that differ in nothing but their length."""
+        """Concatenate rows [length, ...]."""
         return cls(torch.cat(list(rows)), torch.tensor([len(row) for row in rows]))
 
     @classmethod
     def join(cls, parts: Sequence[Ragged]) -> Ragged:
-        """The rows of all, one after the other."""
+        """Concatenate the rows of several ragged tensors."""
         return cls(torch.cat([part.values for part in parts]), torch.cat([part.lengths for part in parts]))
 
     def __len__(self) -> int:
@@ -35,27 +35,27 @@ class Ragged:
 
     @cached_property
     def offsets(self) -> Tensor:
-        """[rows] Where each row begins in `values`."""
+        """[rows] Index in `values` of the first element of each row."""
         return self.lengths.cumsum(0) - self.lengths
 
     def elements(self, rows: Tensor) -> Tensor:
-        """[selected total] Positions in `values` of the elements of `rows`, row after row."""
+        """[selected total] Indices in `values` of all elements of the given rows, row by row."""
         lengths = self.lengths[rows]
         ends = lengths.cumsum(0)
         shift = self.offsets[rows] - (ends - lengths)
         return torch.arange(int(lengths.sum())) + shift.repeat_interleave(lengths)
 
     def select(self, rows: Tensor) -> Ragged:
-        """The rows [selected], in that order."""
+        """The given rows [selected], in this order."""
         return Ragged(self.values[self.elements(rows)], self.lengths[rows])
 
     def row_of_element(self) -> Tensor:
-        """[total] The row that each element belongs to."""
+        """[total] Row of each element."""
         rows = torch.arange(len(self), device=self.lengths.device)
         return rows.repeat_interleave(self.lengths, output_size=len(self.values))
 
     def position_in_row(self) -> Tensor:
-        """[total] 0, 1, 2, ... within each row."""
+        """[total] Position of each element in its row, from 0."""
         starts = self.offsets.repeat_interleave(self.lengths, output_size=len(self.values))
         return torch.arange(len(self.values), device=self.lengths.device) - starts
 

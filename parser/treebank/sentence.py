@@ -1,4 +1,4 @@
-"""A sentence as the parser sees it."""
+"""A sentence of a treebank."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ NO_HEAD = -1
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """The syntactic words of a sentence, and the lines of the file that they come from.
+    """The syntactic words of a sentence, and its lines in the file.
 
-    Words count from 1, ROOT is 0; all the tuples begin with word 1. `heads` holds `NO_HEAD` and
-    `labels` holds "_" where the tree was not read.
+    ROOT has number 0, words have numbers from 1, and all tuples start with word 1. If the tree was not read,
+    `heads` are `NO_HEAD` and `labels` are "_".
     """
 
     forms: tuple[str, ...]
@@ -20,17 +20,17 @@ class Sentence:
     xpos: tuple[str, ...]
     lemmas: tuple[str, ...]
     feats: tuple[str, ...]
-    """Morphological features as they stand: "Case=Nom|Number=Sing"."""
+    """Morphological features as in the file, such as "Case=Nom|Number=Sing"."""
     heads: tuple[int, ...]
     labels: tuple[str, ...]
     identifier: str
-    """The `sent_id` comment, or "#n" for the n-th sentence of a file without one."""
+    """The `sent_id` comment, or "#n" for the n-th sentence if there is none."""
     line: int
-    """Number of the sentence's first line in its file, from 1."""
+    """Line number of the first line of the sentence in its file, from 1."""
     lines: tuple[str, ...]
-    """Every line as it stood, its line end and the blank lines that follow among them."""
+    """All lines as in the file, with their line ends and with the blank lines after the sentence."""
     word_lines: tuple[int, ...]
-    """Which of `lines` hold the words: not comments, multiword tokens or empty nodes."""
+    """Indices in `lines` of the words, without comments, multiword tokens and empty nodes."""
 
     def __len__(self) -> int:
         return len(self.forms)

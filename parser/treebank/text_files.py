@@ -11,11 +11,11 @@ from itertools import count
 from typing import TextIO
 
 MAX_LINE_LENGTH = 1 << 20
-"""Characters. What is longer is a file of another kind, or one without line ends."""
+"""Characters. Longer lines show that a file has another format, or no line ends."""
 
 
 class UnboundedError(ValueError):
-    """A line, or what belongs together, that is too large to be held; `line` is its number, from 1."""
+    """A line, or a sentence, that is too large for the memory. `line` is its line number, from 1."""
 
     def __init__(self, line: int, message: str):
         super().__init__(message)
@@ -24,11 +24,11 @@ class UnboundedError(ValueError):
 
 @contextmanager
 def open_text(path: str) -> Iterator[TextIO]:
-    """Open a file, a `.gz` file or "-", standard input; bytes that are not UTF-8 become surrogates.
+    """Open a text file, a `.gz` file or, for "-", standard input. Bytes that are not UTF-8 become surrogates.
 
-    Raises ValueError for a broken `.gz` file.
+    Raises ValueError for a damaged `.gz` file.
     """
-    # newline="\n": lines end at \n alone, and a \r before it is kept for the output.
+    # With newline="\n" only \n ends a line, and a \r before it is preserved for the output.
     how = {"mode": "rt", "encoding": "utf-8", "errors": "surrogateescape", "newline": "\n"}
     if path == "-":
         if sys.stdin is None:

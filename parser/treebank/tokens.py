@@ -1,4 +1,4 @@
-"""The words of sentences as numbers, ready to be looked up."""
+"""The words of sentences as integers, the input of the token encoder."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from parser.treebank.ragged import Ragged
 
 @dataclass(frozen=True)
 class Tokens:
-    """A row of numbers for each word.
+    """The columns of each word as integers.
 
-    A column whose strings are read in parts, as characters, says which string of `parts` each word has: each
-    distinct string is there once.
+    Most columns hold vocabulary numbers. A column of `parts` (characters, or morphological features) is
+    divided further: each distinct string is stored once in `parts`, and the column holds its index there.
     """
 
     numbers: Ragged
-    """[words, columns]"""
+    """[words, columns] Vocabulary numbers, or indices into `parts`."""
     parts: Mapping[int, Ragged] = field(default_factory=dict)
-    """For the columns that are read in parts, the numbers of the parts of each string [strings]."""
+    """For each divided column, by its index: the vocabulary numbers of the parts of each distinct string."""
 
     def __len__(self) -> int:
         """Number of sentences."""
@@ -36,7 +36,7 @@ class Tokens:
 
     @property
     def lengths(self) -> Tensor:
-        """[sentences] In words; on the host wherever the rest is."""
+        """[sentences] Lengths in words; always on the host."""
         return self.numbers.lengths
 
     @property
@@ -44,7 +44,7 @@ class Tokens:
         return len(self.numbers.values)
 
     def select(self, sentences: Tensor) -> Tokens:
-        """The sentences [selected], in that order, with those strings alone that they have."""
+        """The given sentences [selected], in this order. `parts` keeps only their strings."""
         numbers = self.numbers.select(sentences)
         if not self.parts:
             return Tokens(numbers)

@@ -1,4 +1,4 @@
-"""Words, tags and labels as numbers."""
+"""Vocabularies: words, tags and labels as integers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from parser.treebank.tokens import Tokens
 
 UNKNOWN = 0
 PRETRAINED = "pretrained"
-"""The column of the forms that a file of word vectors knows."""
+"""The column of the forms that have a pretrained vector."""
 CHARACTERS, FEATURES = "characters", "feats"
 
 COLUMNS: dict[str, Callable[[Sentence], Sequence[str]]] = {
@@ -36,11 +36,11 @@ PARTS: dict[str, Callable[[str], Sequence[str]]] = {
     CHARACTERS: tuple,
     FEATURES: lambda feats: () if feats == "_" else feats.split("|"),
 }
-"""The columns that are read in parts: their lexicons hold parts, not strings."""
+"""The columns that are divided into parts. Their lexicons hold the parts, not whole strings."""
 
 
 class Lexicon:
-    """The strings of one column and their numbers; 0 is whatever was never seen."""
+    """The strings of one column and their numbers. Number 0 stands for unknown strings."""
 
     def __init__(self, strings: Iterable[str], fold_case: bool = False):
         self.strings = tuple(strings)
@@ -48,11 +48,11 @@ class Lexicon:
         self._numbers = {string: number for number, string in enumerate(self.strings, 1)}
 
     def __len__(self) -> int:
-        """Number of strings, the unknown one included."""
+        """Number of strings, the unknown string included."""
         return len(self.strings) + 1
 
     def number(self, string: str) -> int:
-        """The string's number; with `fold_case`, its lower-case form's where it has none of its own."""
+        """The number of a string, 0 if unknown. With `fold_case`, the lower-case form is tried as well."""
         number = self._numbers.get(string, UNKNOWN)
         if number == UNKNOWN and self.fold_case:
             return self._numbers.get(string.lower(), UNKNOWN)
@@ -63,7 +63,7 @@ class Lexicon:
 
     @classmethod
     def of(cls, strings: Iterable[str], fold_case: bool = False) -> Lexicon:
-        """Of all that occur, most frequent first; with `fold_case`, of their lower-case forms."""
+        """All distinct strings, the most frequent first. With `fold_case`, strings are lower-cased."""
         counts = Counter(map(str.lower, strings) if fold_case else strings)
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return cls((string for string, _ in ordered), fold_case)
@@ -71,18 +71,16 @@ class Lexicon:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Everything that a training treebank named.
-
-    columns: a lexicon for each column that the parser reads, in the order of the network's input; of strings,
-    or for those in `PARTS`, of parts.
-    labels: all labels; root_labels and word_labels: the numbers of those seen on the arc from ROOT, and
-    of those seen between words.
-    """
+    """The lexicons of a training treebank."""
 
     columns: dict[str, Lexicon]
+    """A lexicon for each column that the parser reads, in the order of the network's input."""
     labels: Lexicon
+    """All labels."""
     root_labels: frozenset[int]
+    """Numbers of the labels that occur on arcs from ROOT."""
     word_labels: frozenset[int]
+    """Numbers of the labels that occur on arcs between words."""
 
     @classmethod
     def build(
@@ -92,14 +90,14 @@ class Vocabulary:
         pretrained: Iterable[str] = (),
         fold_case: bool = False,
     ) -> Vocabulary:
-        """Name what the training sentences hold.
+        """Build the lexicons from training sentences.
 
-        pretrained: the forms with ready-made vectors; fold_case: forms that differ in case alone are one.
+        pretrained: the forms that have pretrained vectors. fold_case: whether forms are lower-cased.
         """
         lexicons = {}
         for name in columns:
             strings = (string for sentence in sentences for string in COLUMNS[name](sentence))
-            lexicons[name] = Lexicon.of(_in_parts(name, strings), fold_case and name == "form")
+            lexicons[name] = Lexicon.of(_divide(name, strings), fold_case and name == "form")
         if pretrained:
             lexicons[PRETRAINED] = Lexicon(pretrained, fold_case=True)
         labels = Lexicon.of(label for sentence in sentences for label in sentence.labels)
@@ -111,24 +109,24 @@ class Vocabulary:
         return cls(lexicons, labels, frozenset(on_root), frozenset(between_words))
 
     def encode_tokens(self, sentences: Sequence[Sentence]) -> Tokens:
-        """Of the sentences' words, the columns that the parser reads."""
+        """The columns that the parser reads, as integers."""
         numbers, parts = [], {}
         for column, (name, lexicon) in enumerate(self.columns.items()):
             strings = [string for sentence in sentences for string in COLUMNS[name](sentence)]
             if name in PARTS:
                 place = {string: number for number, string in enumerate(dict.fromkeys(strings))}
                 numbers.append([place[string] for string in strings])
-                parts[column] = _spelled(PARTS[name], lexicon, place)
+                parts[column] = _encode_parts(PARTS[name], lexicon, place)
             else:
                 numbers.append([lexicon.number(string) for string in strings])
         return Tokens(Ragged(_integers(numbers).T.contiguous(), _lengths(sentences)), parts)
 
     def encode_heads(self, sentences: Sequence[Sentence]) -> Ragged:
-        """Values [words], 0 for ROOT."""
+        """The heads of all words; values: [words], 0 for ROOT."""
         return Ragged(_integers([h for s in sentences for h in s.heads]), _lengths(sentences))
 
     def encode_labels(self, sentences: Sequence[Sentence]) -> Ragged:
-        """Values [words], 0 for a label that training never saw."""
+        """The labels of all words; values: [words], 0 for a label that does not occur in training."""
         number = self.labels.number
         return Ragged(
             _integers([number(label) for s in sentences for label in s.labels]), _lengths(sentences)
@@ -146,7 +144,7 @@ class Vocabulary:
 
     @classmethod
     def from_json(cls, text: str) -> Vocabulary:
-        """Raises ValueError for what is not a vocabulary, or would write trees that can not be read."""
+        """Inverse of `as_json`. Raises ValueError if the text is not a vocabulary or has invalid labels."""
         content = _Content.model_validate_json(text)
         columns = {
             name: Lexicon(strings, fold_case=name in content.folded)
@@ -156,12 +154,12 @@ class Vocabulary:
         _refuse_bad_labels(labels)
         for numbers in (content.root_labels, content.word_labels):
             if not numbers or not all(0 < number < len(labels) for number in numbers):
-                raise ValueError("root_labels and word_labels must be numbers of labels, from 1 on")
+                raise ValueError("root_labels and word_labels must be label numbers, counted from 1")
         return cls(columns, labels, frozenset(content.root_labels), frozenset(content.word_labels))
 
 
 class _Content(BaseModel):
-    """What `Vocabulary.as_json` writes."""
+    """The JSON of `Vocabulary.as_json`."""
 
     model_config = ConfigDict(strict=True)
 
@@ -173,23 +171,23 @@ class _Content(BaseModel):
 
 
 def _refuse_bad_labels(labels: Lexicon) -> None:
-    """Raises ValueError for a label that can not stand in a treebank, or stands there twice."""
+    """Raises ValueError if a label is not valid in a treebank or occurs twice."""
     for label in labels.strings:
         if message := lifted_label_fault(label):
             raise ValueError(f"label {quoted(label)}: {message}")
     if len(set(labels.strings)) < len(labels.strings):
-        raise ValueError("a label is there twice")
+        raise ValueError("a label occurs twice")
 
 
-def _in_parts(column: str, strings: Iterable[str]) -> Iterable[str]:
-    """The strings themselves, unless the column is read in parts."""
+def _divide(column: str, strings: Iterable[str]) -> Iterable[str]:
+    """Divide strings into parts if the column is in `PARTS`; otherwise return them unchanged."""
     return chain.from_iterable(map(PARTS[column], strings)) if column in PARTS else strings
 
 
-def _spelled(cut: Callable[[str], Sequence[str]], lexicon: Lexicon, strings: Iterable[str]) -> Ragged:
-    """[strings] The numbers of each one's parts."""
-    cuts = [[lexicon.number(part) for part in cut(string)] for string in strings]
-    return Ragged(_integers(list(chain.from_iterable(cuts))), _integers(list(map(len, cuts))))
+def _encode_parts(divide: Callable[[str], Sequence[str]], lexicon: Lexicon, strings: Iterable[str]) -> Ragged:
+    """The vocabulary numbers of the parts of each string, a row for each string."""
+    parts = [[lexicon.number(part) for part in divide(string)] for string in strings]
+    return Ragged(_integers(list(chain.from_iterable(parts))), _integers(list(map(len, parts))))
 
 
 def _lengths(sentences: Sequence[Sentence]) -> Tensor:
@@ -197,5 +195,5 @@ def _lengths(sentences: Sequence[Sentence]) -> Tensor:
 
 
 def _integers(numbers: list[int] | list[list[int]]) -> Tensor:
-    """Of integers even if there are none."""
+    """A tensor of integers even if there are no numbers."""
     return torch.tensor(numbers, dtype=torch.long)

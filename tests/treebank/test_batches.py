@@ -18,19 +18,19 @@ def test_every_sentence_is_in_one_batch(lengths, size, by_words):
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=80), st.integers(1, 200))
-def test_no_batch_exceeds_its_words_unless_it_is_one_sentence(lengths, size):
+def test_batches_of_several_sentences_have_at_most_size_words(lengths, size):
     lengths = torch.tensor(lengths)
     for batch in length_buckets(lengths, size, True, generator()):
         assert len(batch) == 1 or len(batch) * lengths[batch].max() <= size
 
 
-def test_batches_hold_sentences_of_like_length():
+def test_batches_have_sentences_of_similar_length():
     lengths = torch.arange(1, 101).repeat(10)
     batches = length_buckets(lengths, 10, False, generator())
     assert max(int(lengths[batch].max() - lengths[batch].min()) for batch in batches) <= 1
 
 
-def test_each_epoch_has_other_batches_in_another_order_and_a_seed_gives_the_same():
+def test_batches_depend_on_the_seed_alone():
     lengths = torch.randint(5, 15, (200,))
 
     def content(seed):
@@ -48,7 +48,7 @@ def test_padding_share():
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=80), st.integers(1, 200), st.integers(1, 200))
-def test_a_batch_is_cut_only_where_the_next_sentence_would_be_too_much(lengths, size, first):
+def test_batches_end_only_where_the_next_sentence_does_not_fit(lengths, size, first):
     lengths.sort()
     batches = split_by_words(torch.arange(len(lengths)), lengths, size, first)
     assert torch.cat(batches).tolist() == list(range(len(lengths)))

@@ -37,7 +37,7 @@ def write(tmp_path, text, name="file.conllu"):
 
 
 def rewritten(path, tree=True):
-    """The file's text after its own trees were put into it."""
+    """The text of the file after each tree has been replaced by itself."""
     return "".join(
         with_tree(sentence, sentence.heads, sentence.labels) for sentence in stream_sentences(path, tree)
     )
@@ -144,9 +144,9 @@ FAULTS = {
     "too many columns": (row().replace("\n", "\tx\n"), "11 columns instead of 10"),
     "blanks for tabs": ("1  a  _  X  _  _  0  root  _  _\n", "no tabs"),
     "empty column": (row(label=""), "DEPREL is empty"),
-    "bad id": (row("x"), "ID 'x' is none of 1, 1-2 or 1.1"),
-    "id gap": (row() + row("3", "1", "x"), ":2: .*ID 3 where 2 is due"),
-    "id repeated": (row() + row("1", "1", "x"), "ID 1 where 2 is due"),
+    "bad id": (row("x"), "ID 'x' is not of the form 1, 1-2 or 1.1"),
+    "id gap": (row() + row("3", "1", "x"), ":2: .*ID 3; expected 2"),
+    "id repeated": (row() + row("1", "1", "x"), "ID 1; expected 2"),
     "head is no number": (row(head="x"), "HEAD 'x' is not the number of a word"),
     "head is negative": (row(head="-1"), "HEAD '-1' is not the number"),
     "head beyond the end": (row(head="2"), "HEAD 2 is beyond the last word, 1"),
@@ -157,16 +157,19 @@ FAULTS = {
     "no label": (row(label="_"), "DEPREL is missing"),
     "range beyond the end": (row("1-2") + row(), "range 1-2 does not fit"),
     "range out of place": (row() + row("1-2", "_", "_") + row("2", "1"), "range 1-2 does not fit"),
-    "empty node out of place": (row() + row("2.1", "_", "_"), "empty node 2.1 where 1.1 is due"),
+    "empty node out of place": (row() + row("2.1", "_", "_"), "empty node 2.1; expected 1.1"),
     "not UTF-8": (row(form="ä\udcff"), "byte 0xff, number 5 of the line, is not UTF-8"),
     "comment not UTF-8": ("# \udce4\n" + row(), ":1: .*byte 0xe4, number 3 of the line"),
     "no words": ("0.1\tx\t_\tX\t_\t_\t_\t_\t_\t_\n", ":1: .*empty nodes without words"),
-    "label with the mark of lifting": (row(label="a↑b"), "'a↑b' holds ↑, which marks lifted words"),
-    "label with a line separator": (row(label="a\u2028b"), r"'a\\u2028b' holds a character that can not be"),
-    "label with a carriage return": (row(label="a\rb"), "can not be printed"),
-    "label without an end": (row(label="x" * 1001), f"DEPREL '{60 * 'x'}…' has more than 1,000 characters"),
-    "long label": (row(label="x" * 500 + "\0"), f"DEPREL '{60 * 'x'}…' holds"),
-    "long id": (row("9" * 500), f"ID '{60 * '9'}…' is none"),
+    "label with the mark of lifted words": (
+        row(label="a↑b"),
+        "'a↑b' has the character ↑, which marks lifted words",
+    ),
+    "label with a line separator": (row(label="a\u2028b"), r"'a\\u2028b' has a character that cannot be"),
+    "label with a carriage return": (row(label="a\rb"), "cannot be printed"),
+    "endless label": (row(label="x" * 1001), f"DEPREL '{60 * 'x'}…' has more than 1,000 characters"),
+    "long label": (row(label="x" * 500 + "\0"), f"DEPREL '{60 * 'x'}…' has"),
+    "long id": (row("9" * 500), f"ID '{60 * '9'}…' is not"),
     "long cycle": (
         row() + "".join(row(str(n), str(n + 1 if n < 30 else 2), "x") for n in range(2, 31)),
         r"words 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … \(29 words\) form a cycle",
@@ -178,14 +181,14 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("text", "message"), FAULTS.values(), ids=FAULTS.keys())
-def test_says_what_is_wrong(tmp_path, text, message):
+def test_faults_are_described(tmp_path, text, message):
     path = write(tmp_path, text)
     with pytest.raises(TreebankError, match=message) as error:
         read_treebank(path)
     assert str(error.value).startswith(path + ":")
 
 
-def test_what_follows_a_block_of_empty_nodes_is_looked_through(tmp_path):
+def test_sentences_after_a_block_of_empty_nodes_are_validated(tmp_path):
     path = write(tmp_path, "0.1\tx\t_\tX\t_\t_\t_\t_\t_\t_\n\n" + row(head="7"))
     for tree, lines in ((True, [1, 3]), (False, [1])):
         with pytest.raises(TreebankError) as error:
@@ -194,8 +197,7 @@ def test_what_follows_a_block_of_empty_nodes_is_looked_through(tmp_path):
 
 
 @pytest.mark.parametrize("comment", ["# sent_id" + " " * 200_000, "# sent_id =" + " " * 200_000])
-def test_a_comment_of_many_blanks(tmp_path, comment):
-    """In a moment, and not in minutes."""
+def test_a_comment_with_many_spaces_is_read_in_linear_time(tmp_path, comment):
     (sentence,) = read_treebank(write(tmp_path, f"{comment}\n#sent_id=a b \n{row()}"))
     assert sentence.identifier == "a b"
 
@@ -206,17 +208,17 @@ def test_a_comment_of_many_blanks(tmp_path, comment):
         (b"x" * (MAX_LINE_LENGTH + 1), ":5: .*the line is longer than 1,048,576 characters"),
         (
             b"# a comment\n" * (MAX_BLOCK_BYTES // 60),
-            ":5: .*sentence #3, all up to the next one, takes more than 64 MiB",
+            ":5: .*sentence #3, up to the next one, takes more than 64 MiB",
         ),
-        (b"\n" * (MAX_BLOCK_BYTES // 8), ":3: .*sentence #2, all up to the next one, takes more than 64 MiB"),
+        (b"\n" * (MAX_BLOCK_BYTES // 8), ":3: .*sentence #2, up to the next one, takes more than 64 MiB"),
     ],
 )
-def test_what_has_no_end_is_refused(tmp_path, content, message):
+def test_endless_input_is_refused(tmp_path, content, message):
     path = tmp_path / "endless.conllu.gz"
     path.write_bytes(gzip.compress(f"{row(head='x')}\n{row()}\n".encode() + content, 1))
     with pytest.raises(TreebankError, match=message) as error:
         read_treebank(str(path))
-    assert len(error.value.faults) == 2  # that of the first sentence, too
+    assert len(error.value.faults) == 2  # with the fault of the first sentence
 
 
 def test_any_number_of_blank_lines_may_follow(tmp_path):
@@ -224,7 +226,7 @@ def test_any_number_of_blank_lines_may_follow(tmp_path):
     assert len(read_treebank(path)) == 2
 
 
-def test_only_the_faults_that_are_shown_are_kept(tmp_path):
+def test_only_as_many_faults_are_kept_as_are_shown(tmp_path):
     path = write(tmp_path, (row(head="7") + row("2", "9") + "\n") * 100)
     with pytest.raises(TreebankError) as error:
         read_treebank(path)
@@ -237,9 +239,9 @@ def test_a_line_of_tabs_is_one_fault(tmp_path):
         read_treebank(write(tmp_path, "1" + 500_000 * "\t" + "\n"))
 
 
-def test_other_roots_go_below_the_first(tmp_path):
+def test_further_roots_are_attached_to_the_first(tmp_path):
     path = write(tmp_path, row(head="2", label="x") + row("2") + row("3", "4", "x") + row("4"))
-    with pytest.raises(TreebankError, match=r"2 words have HEAD 0 .* roots: attach-to-first"):
+    with pytest.raises(TreebankError, match=r"2 words have HEAD 0 .* `roots: attach-to-first`"):
         read_treebank(path)
     (sentence,) = read_treebank(path, "attach-to-first")
     assert sentence.heads == (2, 0, 4, 2)
@@ -265,7 +267,7 @@ def test_lists_all_faults_and_counts_those_it_does_not_show(tmp_path):
 
 
 @pytest.mark.real_data
-def test_real_treebanks_survive_byte_by_byte(treebanks):
+def test_real_treebanks_are_preserved_byte_by_byte(treebanks):
     paths = sorted(treebanks.glob("*/*.conllu"))
     assert paths
     for path in paths:
@@ -273,7 +275,7 @@ def test_real_treebanks_survive_byte_by_byte(treebanks):
             assert rewritten(str(path)) == file.read(), path
 
 
-def test_other_roots_keep_labels_of_their_own(tmp_path):
+def test_further_roots_keep_labels_other_than_root(tmp_path):
     text = row(head="2", label="x") + row("2") + row("3", label="parataxis") + row("4", label="ROOT")
     (sentence,) = read_treebank(write(tmp_path, text), "attach-to-first")
     assert sentence.heads == (2, 0, 2, 2)

@@ -17,7 +17,7 @@ def test_reads_text_vectors_with_and_without_header(tmp_path, header):
     torch.testing.assert_close(vectors, torch.tensor([[1, 2, 3], [-1, 0.5, 0.01]]))
 
 
-def test_words_with_blanks(tmp_path):
+def test_words_with_spaces(tmp_path):
     path = tmp_path / "vectors.txt"
     path.write_text("the 1 2\n. . . 3 4\nat name@domain.com 5 6\n. 7 8\n", encoding="utf-8")
     words, vectors = read_vectors(str(path))
@@ -45,7 +45,7 @@ def test_reads_gzip(tmp_path):
         ("a 1\n" + "b" * (MAX_LINE_LENGTH + 1), ":2: the line is longer than"),
     ],
 )
-def test_says_where_a_file_is_wrong(tmp_path, content, message):
+def test_invalid_text_files_are_refused_with_the_line(tmp_path, content, message):
     path = tmp_path / "vectors.txt"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
@@ -85,14 +85,14 @@ def test_binary_files_of_word2vec(tmp_path, name, between):
         (b"1 " + b"9" * 5000 + b"\n", "does not begin"),
     ],
 )
-def test_broken_binary_files(tmp_path, content, message):
+def test_damaged_binary_files_are_refused(tmp_path, content, message):
     path = tmp_path / "vectors.bin"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=message):
         read_vectors(str(path))
 
 
-def test_a_broken_gzip_file_of_vectors_is_named(tmp_path):
+def test_a_damaged_gzip_file_is_named(tmp_path):
     path = tmp_path / "vectors.bin.gz"
     path.write_bytes(gzip.compress(binary({"dog": [1.0]}))[:-9])
     with pytest.raises(ValueError, match=r"vectors\.bin\.gz: not a whole gzip file"):

@@ -1,6 +1,6 @@
-"""Damaged treebanks are refused with their lines, or read and written back byte by byte.
+"""Damaged treebanks are refused with line numbers, or read and written back byte by byte.
 
-`make fuzz N=10000` tries so many.
+`make fuzz N=10000` tests 10,000 of them.
 """
 
 import os
@@ -42,7 +42,7 @@ JUNK += [
 
 
 def damaged(content: bytes, draw: random.Random) -> bytes:
-    """A few sentences of a treebank with a few changes."""
+    """Some sentences of a treebank with some random changes."""
     sentences = content.split(b"\n\n")
     start = draw.randrange(len(sentences))
     data = b"\n\n".join(sentences[start : start + draw.randint(1, 4)]) + b"\n\n"
@@ -52,7 +52,7 @@ def damaged(content: bytes, draw: random.Random) -> bytes:
 
 
 def changed_span(data: bytes, draw: random.Random) -> bytes:
-    """Some bytes lost, doubled or replaced by junk."""
+    """Delete, double or replace some bytes."""
     start = draw.randrange(len(data) + 1)
     end = min(len(data), start + draw.choice([0, 0, 1, 1, 5, 30]))
     middle = draw.choice([b"", draw.choice(JUNK), draw.choice(JUNK), data[start:end] * 2])
@@ -84,7 +84,7 @@ CHANGES = (changed_span, changed_span, cut, lost_or_shuffled_lines, other_separa
 
 
 def check(path: Path) -> bool:
-    """Whether the file is accepted; then it must come back."""
+    """Whether the file is accepted. If it is, writing must reproduce it."""
     try:
         sentences = read_treebank(str(path))
     except TreebankError as refused:

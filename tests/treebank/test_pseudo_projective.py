@@ -1,4 +1,4 @@
-"""Lifting and restoring, on all small trees, on a known example, and on treebanks."""
+"""Projectivizing and deprojectivizing: all small trees, a published example, and treebanks."""
 
 import plain
 import pytest
@@ -17,7 +17,7 @@ def names(count):
 
 
 @pytest.mark.parametrize("length", range(1, 7))
-def test_every_small_tree_comes_back_if_labels_tell_heads_apart(length):
+def test_every_small_tree_is_recovered_if_all_labels_differ(length):
     for heads in all_trees(length):
         lifted_heads, labels = projectivize(heads, names(length))
         assert is_projective(lifted_heads), heads
@@ -27,8 +27,8 @@ def test_every_small_tree_comes_back_if_labels_tell_heads_apart(length):
             assert (lifted_heads, labels) == (heads, names(length))
 
 
-def test_the_shortest_crossing_arc_goes_up_until_none_crosses():
-    # The beginning of Nivre & Nilsson's example, "Z nich je jen jedna na kvalitu".
+def test_the_example_of_nivre_and_nilsson():
+    # The beginning of their example, "Z nich je jen jedna na kvalitu".
     heads, labels = (3, 1, 0, 5, 3, 3), ("AuxP", "Atr", "Pred", "AuxZ", "Sb", "AuxP")
     crossing = (5, 1, 0, 5, 3, 3)  # "Z" depends on "jedna", and "je" lies between
     assert projectivize(heads, labels) == (heads, labels)
@@ -37,7 +37,7 @@ def test_the_shortest_crossing_arc_goes_up_until_none_crosses():
 
 @st.composite
 def trees(draw, longest=12):
-    """With one root, crossing arcs among them, and any depth."""
+    """Random trees with one root, of any depth, projective or not."""
     length = draw(st.integers(1, longest))
     order = draw(st.permutations(range(1, length + 1)))
     heads = [0] * length
@@ -48,7 +48,7 @@ def trees(draw, longest=12):
 
 @settings(max_examples=400)
 @given(trees())
-def test_lifting_is_what_its_definition_says(heads):
+def test_lifting_follows_its_definition(heads):
     assert crossing(heads) == plain.crossing(heads)
     found, labels = projectivize(heads, ["x"] * len(heads))
     assert found == plain.lifted_heads(heads)
@@ -57,8 +57,7 @@ def test_lifting_is_what_its_definition_says(heads):
 
 @settings(max_examples=400)
 @given(trees(), st.data())
-def test_restoring_is_what_its_definition_says(heads, data):
-    """Whatever the marks say."""
+def test_deprojectivizing_follows_its_definition_for_any_labels(heads, data):
     length = len(heads)
     labels = data.draw(st.lists(st.sampled_from("ab"), min_size=length, max_size=length))
     wanted = data.draw(st.lists(st.sampled_from(["", "a", "b", "c"]), min_size=length, max_size=length))
@@ -71,19 +70,19 @@ def test_a_word_is_not_moved_below_itself():
     assert deprojectivize(heads, labels) == ((0, 1, 2), ("root", "x", "y"))
 
 
-def test_the_root_is_not_moved_and_loses_its_mark():
+def test_the_root_is_not_moved_and_loses_the_extension_of_its_label():
     assert deprojectivize((0, 1), (f"root{MARK}x", "x")) == ((0, 1), ("root", "x"))
 
 
-def test_the_nearest_level_and_then_the_leftmost_word_is_taken():
+def test_the_new_head_is_the_first_in_breadth_first_order():
     #       1 root: 2 y, 5 z; below 2: 3 y; below 5: 4 y;  6 is lifted from a y
     heads = (0, 1, 2, 5, 1, 1)
     assert deprojectivize(heads, ("root", "y", "y", "y", "z", f"x{MARK}y"))[0] == (0, 1, 2, 5, 1, 2)
     assert deprojectivize(heads, ("root", "q", "y", "y", "z", f"x{MARK}y"))[0] == (0, 1, 2, 5, 1, 3)
 
 
-def test_words_nearer_to_the_root_move_first():
-    # 2 goes below 4 first, so that 3, which looks below 4, finds it there.
+def test_words_closer_to_the_root_move_first():
+    # Word 2 is attached to 4 first, so that 3, which searches the descendants of 4, finds it.
     heads, labels = (0, 1, 4, 1), ("root", f"y{MARK}w", f"x{MARK}y", "w")
     assert deprojectivize(heads, labels) == ((0, 4, 2, 1), ("root", "y", "x", "w"))
 

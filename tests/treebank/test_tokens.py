@@ -1,4 +1,4 @@
-"""Words as numbers, and the parts of those strings that are read in parts."""
+"""Tokens: the columns of words, and the parts of divided columns."""
 
 import torch
 from hypothesis import given
@@ -16,7 +16,7 @@ def sentences(forms):
 
 
 def spelled(vocabulary, tokens):
-    """The characters of every word, by way of the numbers."""
+    """The characters of each word, decoded from its numbers."""
     column = COLUMNS.index("characters")
     strings = tokens.parts[column].unflatten()
     lexicon = vocabulary.columns["characters"]
@@ -25,7 +25,7 @@ def spelled(vocabulary, tokens):
 
 
 @given(st.lists(FORMS, min_size=1, max_size=5), st.data())
-def test_a_selection_is_what_encoding_the_selected_gives(forms, data):
+def test_selecting_equals_encoding_the_selected_sentences(forms, data):
     chosen = data.draw(st.lists(st.integers(0, len(forms) - 1), min_size=1, max_size=6))
     vocabulary = Vocabulary.build(sentences(forms), COLUMNS)
     tokens = vocabulary.encode_tokens(sentences(forms)).select(torch.tensor(chosen))
@@ -36,7 +36,7 @@ def test_a_selection_is_what_encoding_the_selected_gives(forms, data):
     assert tokens.lengths.tolist() == again.lengths.tolist() == list(map(len, expected))
     assert torch.equal(tokens.values[:, :2], again.values[:, :2])
     for column, strings in tokens.parts.items():
-        assert len(strings) == len(again.parts[column])  # each distinct string once, and no other
+        assert len(strings) == len(again.parts[column])  # each distinct string once, and no others
         assert len(strings) == len(tokens.values[:, column].unique())
 
 
@@ -57,7 +57,7 @@ def test_unseen_characters_and_features_are_unknown():
     assert characters == [[b, UNKNOWN], [vocabulary.columns["characters"].number("a")], [UNKNOWN]]
 
 
-def test_moving_keeps_all(device):
+def test_moving_to_a_device_preserves_everything(device):
     vocabulary = Vocabulary.build(sentences([["ab", "c"]]), COLUMNS)
     tokens = vocabulary.encode_tokens(sentences([["ab", "c"]]))
     moved = tokens.to(device)

@@ -20,7 +20,7 @@ def test_frequent_strings_come_first_and_unseen_ones_are_unknown():
     assert len(form) == 5
 
 
-def test_labels_of_root_and_of_words_are_told_apart():
+def test_labels_from_root_and_from_words_are_distinguished():
     vocabulary = Vocabulary.build(TRAIN, ["form"])
     assert {vocabulary.labels.string(number) for number in vocabulary.root_labels} == {"root"}
     assert {vocabulary.labels.string(number) for number in vocabulary.word_labels} == {"det", "obj"}
@@ -54,7 +54,7 @@ def test_json_and_back():
     assert loaded.columns[PRETRAINED].fold_case
 
 
-def test_forms_of_either_case_can_be_one():
+def test_case_folding():
     vocabulary = Vocabulary.build(TRAIN, ["form", "upos"], fold_case=True)
     assert vocabulary.columns["form"].strings == ("dog", "the", "cat")
     for known in (vocabulary, Vocabulary.from_json(vocabulary.as_json())):
@@ -70,12 +70,12 @@ def test_json_does_not_depend_on_the_order_of_sets():
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (["root", "x", "x"], "a label is there twice"),
+        (["root", "x", "x"], "a label occurs twice"),
         (["root", "x↑"], "DEPREL is missing"),
-        (["root", "a\tb"], "can not be printed"),
+        (["root", "a\tb"], "cannot be printed"),
     ],
 )
-def test_labels_that_can_not_be_written_are_refused(labels, message):
+def test_invalid_labels_are_refused(labels, message):
     content = {"columns": {"form": []}, "labels": labels, "root_labels": [1], "word_labels": [2]}
     with pytest.raises(ValueError, match=message):
         Vocabulary.from_json(json.dumps(content))
@@ -83,7 +83,7 @@ def test_labels_that_can_not_be_written_are_refused(labels, message):
 
 @pytest.mark.parametrize("numbers", [[], [0], [3]])
 @pytest.mark.parametrize("name", ["root_labels", "word_labels"])
-def test_numbers_of_no_label_are_refused(name, numbers):
+def test_label_numbers_out_of_range_are_refused(name, numbers):
     content = {"columns": {"form": []}, "labels": ["root", "x"], "root_labels": [1], "word_labels": [2]}
-    with pytest.raises(ValueError, match="must be numbers of labels, from 1 on"):
+    with pytest.raises(ValueError, match="must be label numbers, counted from 1"):
         Vocabulary.from_json(json.dumps({**content, name: numbers}))
