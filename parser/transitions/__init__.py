@@ -1,4 +1,4 @@
-"""What a parser may do, and what an oracle would have it do."""
+"""Transition systems, the states of parsers, oracles, and trajectories."""
 
 from parser.transitions.arc_eager import ARC_EAGER
 from parser.transitions.arc_hybrid import ARC_HYBRID
@@ -9,5 +9,5 @@ SYSTEMS = {system.name: system for system in (ARC_HYBRID, ARC_EAGER, ARC_STANDAR
 
 
 def transition_system(name: str, composition: bool) -> TransitionSystem:
-    """By its name; for a parser that composes, or not."""
+    """The transition system of this name, for parsers with or without composition."""
     return SYSTEMS[name].composing() if composition else SYSTEMS[name]

@@ -1,7 +1,7 @@
-"""Arc-eager (Nivre 2003): a word is attached to the left as soon as it is met, and reduced later.
+"""Arc-eager (Nivre 2003): a word is attached to a head on its left as soon as possible, and reduced later.
 
-The costs are those of Goldberg & Nivre 2013, for a system that may leave words without heads. This one may
-not, so in some states no legal transition has cost zero, and the cheapest are the best.
+The costs are those of Goldberg & Nivre 2013. Their system may leave words without heads; this one may not. So
+in some states every legal transition has a positive cost, and those of least cost are optimal.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from parser.transitions.view import View
 
 
 def _may_attach_front(view: View) -> Tensor:
-    """The last word is attached to the left only when no other word waits for a head."""
+    """The last word may take a head on the stack only if all words on the stack have heads."""
     return (view.words_left >= 2) | ((view.words_left == 1) & (view.state.headless == 0))
 
 
 def _left_cost(view: View) -> Tensor:
-    """S0 loses a head behind B0, and its dependents in the buffer."""
+    """S0 loses its head if that is in the buffer after B0, and its dependents in the buffer."""
     return view.s0_dependents_ahead + (view.gold_head_of_s0 > view.b0).long()
 
 
 def _right_cost(view: View) -> Tensor:
-    """B0 loses a head on the stack below S0 or behind itself, and its dependents on the stack."""
+    """B0 loses its head if that is below S0 or after B0, and its dependents on the stack."""
     head = view.gold_head_of_b0
     lost = (view.b0_head_is_on_stack & (head != view.s0)) | (head > view.b0)
     return view.b0_dependents_behind + lost.long()
 
 
 def _shift_cost(view: View) -> Tensor:
-    """B0 loses a head, and its dependents, on the stack."""
+    """B0 loses its head if that is on the stack, and its dependents on the stack."""
     return view.b0_dependents_behind + view.b0_head_is_on_stack.long()
 
 
@@ -54,7 +54,7 @@ RIGHT_ARC = Transition(
     pops_buffer=True,
     head=Place.S0,
     dependent=Place.B0,
-    composes=Place.S0,  # the dependent's new place; the head below keeps its own vector
+    composes=Place.S0,  # the new S0 is the dependent; the head below it keeps its own vector
     legal=lambda view: _may_attach_front(view) & view.s0_is_word,
     oracle=lambda view: (view.gold_head_of_b0 == view.s0) & (view.s0 > 0),
     cost=_right_cost,
@@ -69,7 +69,7 @@ REDUCE = Transition(
     "Reduce",
     POP,
     top=Place.S1,
-    # The dependent of ROOT is never reduced, so that ROOT takes no second one.
+    # The dependent of ROOT is never reduced, so ROOT has only one.
     legal=lambda view: view.has_buffer & (view.s0_head > 0),
     oracle=lambda view: (view.s0_head > 0) & view.s0_is_complete,
     cost=lambda view: view.s0_dependents_ahead,
@@ -86,7 +86,7 @@ SHIFT = Transition(
 
 
 def finished(state: State) -> Tensor:
-    """[batch] When the buffer is empty: by the rules every word has its head then."""
+    """[batch] bool: the buffer is empty. By the rules all words have heads then."""
     return state.front > state.length
 
 

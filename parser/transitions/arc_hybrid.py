@@ -1,4 +1,4 @@
-"""Arc-hybrid (Kuhlmann, Gómez-Rodríguez & Satta 2011): the left arc comes from the buffer.
+"""Arc-hybrid (Kuhlmann, Gómez-Rodríguez & Satta 2011): the head of a left arc is B0.
 
 The costs are those of Goldberg & Nivre 2013.
 """
@@ -14,18 +14,18 @@ from parser.transitions.view import View
 
 
 def _left_cost(view: View) -> Tensor:
-    """S0 loses a head at S1 or behind B0, and its dependents in the buffer."""
+    """S0 loses its head if that is S1 or after B0, and its dependents in the buffer."""
     head = view.gold_head_of_s0
     return view.s0_dependents_ahead + ((head == view.s1) | (head > view.b0)).long()
 
 
 def _right_cost(view: View) -> Tensor:
-    """S0 loses a head in the buffer, and its dependents there."""
+    """S0 loses its head if that is in the buffer, and its dependents in the buffer."""
     return view.s0_dependents_ahead + (view.gold_head_of_s0 >= view.b0).long()
 
 
 def _shift_cost(view: View) -> Tensor:
-    """B0 loses a head on the stack below S0, and its dependents on the stack."""
+    """B0 loses its head if that is below S0, and its dependents on the stack."""
     head_is_below = view.b0_head_is_on_stack & (view.gold_head_of_b0 != view.s0)
     return view.b0_dependents_behind + head_is_below.long()
 

@@ -1,4 +1,4 @@
-"""Arc-standard (Nivre 2004): both arcs join the two words on top of the stack. No costs are known."""
+"""Arc-standard (Nivre 2004): arcs connect the two top words of the stack. Without costs."""
 
 from __future__ import annotations
 

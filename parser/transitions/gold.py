@@ -1,4 +1,4 @@
-"""The trees that an oracle follows."""
+"""Gold trees, in the layout that oracles need."""
 
 from __future__ import annotations
 
@@ -13,33 +13,32 @@ from parser.treebank.sentence import NO_HEAD
 
 @dataclass(frozen=True)
 class Gold:
-    """The trees that an oracle follows, in the flat layout of `State` unless said: tensors [words + 1].
-
-    heads: NO_HEAD in the last place. last_dependent: the rightmost dependent of each word, 0 for none.
-    """
+    """The gold trees of a batch. Tensors [words + 1] have the flat layout of `State`."""
 
     heads: Tensor
+    """[words + 1] Head of each word; NO_HEAD at the end."""
     last_dependent: Tensor
+    """[words + 1] Rightmost dependent of each word; 0 for none."""
     by_sentence: Tensor
-    """[batch, longest + 1] Heads by sentence and word; NO_HEAD for ROOT and behind the last word."""
+    """[batch, longest + 1] Heads by sentence and word; NO_HEAD for ROOT and after the last word."""
 
     def head_of(self, state: State, word: Tensor) -> Tensor:
-        """[batch] Gold heads of the words [batch], NO_HEAD for ROOT."""
+        """[batch] Gold heads of the words [batch]; NO_HEAD for ROOT."""
         return self.heads[state.flat_index(word)]
 
     def is_complete(self, state: State, word: Tensor) -> Tensor:
-        """[batch] Whether no gold dependent of the words [batch] is left in the buffer."""
+        """[batch] bool: no gold dependent of the words [batch] is in the buffer."""
         return self.last_dependent[state.flat_index(word)] < state.front
 
     def dependents_in_buffer(self, state: State, word: Tensor) -> Tensor:
-        """[batch] How many gold dependents of the words [batch] are left in the buffers, front included."""
-        place = torch.arange(self.by_sentence.shape[1], device=word.device)
-        return ((self.by_sentence == word[:, None]) & (place >= state.front[:, None])).sum(1)
+        """[batch] Number of gold dependents of the words [batch] in the buffer, including B0."""
+        words = torch.arange(self.by_sentence.shape[1], device=word.device)
+        return ((self.by_sentence == word[:, None]) & (words >= state.front[:, None])).sum(1)
 
     def dependents_on_stack(self, state: State, word: Tensor) -> Tensor:
-        """[batch] How many gold dependents of the words [batch] are on the stacks and have no head yet."""
+        """[batch] Number of gold dependents of the words [batch] that are on the stack without a head."""
         stack = state.stack
         exists = stack > 0
-        place = torch.where(exists, state.base[:, None] + stack, len(state.heads) - 1)
-        waits = state.on_stack() & (state.heads[place] == NO_HEAD)
-        return ((self.by_sentence.gather(1, stack) == word[:, None]) & waits).sum(1)
+        index = torch.where(exists, state.base[:, None] + stack, len(state.heads) - 1)
+        is_headless = state.on_stack() & (state.heads[index] == NO_HEAD)
+        return ((self.by_sentence.gather(1, stack) == word[:, None]) & is_headless).sum(1)

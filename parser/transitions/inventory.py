@@ -1,4 +1,4 @@
-"""The labelled transitions of one parser, and what each of them does to a batch of states."""
+"""The labelled transitions of a parser, and their effect on a batch of states."""
 
 from __future__ import annotations
 
@@ -13,51 +13,59 @@ from parser.treebank.vocabulary import Vocabulary
 
 UNKNOWN_LABEL = 0
 NOT_OPTIMAL = -1
-"""In the place of a label, where no label makes a transition right."""
+"""Stands in place of a label where a kind of transition is not optimal with any label."""
 
 
 @dataclass(frozen=True)
 class Inventory:
-    """A system's transitions, each with each label that it may carry.
+    """The labelled transitions: each transition of a system ("kind") with each label that it may have.
 
-    Labelled transitions count from 0; the number after the last, `wait`, is that of waiting. Label 0 stands
-    for labels that training never saw: it can occur in a gold tree, but it is never legal.
+    Labelled transitions have numbers from 0; the number after the last one is `no_op`, the transition of
+    finished sentences. Label 0 stands for labels that do not occur in training. It can occur in a gold tree,
+    but transitions with it are never legal.
     """
 
     system: TransitionSystem
     kind: Tensor
-    """[transitions + 1] The unlabelled transition; the last is `NO_OP`'s, after all of the system's."""
+    """[transitions + 1] The kind of each labelled transition; the last is that of `NO_OP`."""
     label: Tensor
-    """[transitions + 1] The label of the arc; 0 also where there is no arc."""
+    """[transitions + 1] The label of the arc; also 0 if there is no arc."""
     known: Tensor
-    """[transitions] bool, False for arcs with a label that training never saw."""
+    """[transitions] bool: False for arcs with the unknown label."""
     number: Tensor
-    """[kinds, labels] The labelled transition, given the kind and the gold label of the arc."""
+    """[kinds, labels] The labelled transition of each kind and label."""
     stack_read: Tensor
-    """[kinds + 1] `read` of the stack operation; so for the others, one number for each kind."""
+    """[kinds + 1] `Operation.read` of the stack."""
     stack_move: Tensor
+    """[kinds + 1] `Operation.move` of the stack."""
     buffer_move: Tensor
+    """[kinds + 1] 1 if B0 leaves the buffer, else 0."""
     top: Tensor
+    """[kinds + 1] `Place` of the word that is on top of the stack afterwards."""
     head: Tensor
+    """[kinds + 1] `Place` of the head."""
     dependent: Tensor
+    """[kinds + 1] `Place` of the dependent."""
     composes: Tensor
+    """[kinds + 1] `Place` of the word whose vector becomes the composed one."""
     headless_change: Tensor
+    """[kinds + 1] Change of `State.headless`."""
 
     @classmethod
     def of(cls, system: TransitionSystem, vocabulary: Vocabulary) -> Inventory:
-        """With the labels that a training treebank named."""
+        """The inventory of a system with the labels of a training treebank."""
         return cls.build(system, len(vocabulary.labels), vocabulary.word_labels, vocabulary.root_labels)
 
     @classmethod
     def build(
         cls, system: TransitionSystem, labels: int, word_labels: frozenset[int], root_labels: frozenset[int]
     ) -> Inventory:
-        """labels: their number, with the unknown one; the sets: those of arcs from words and from ROOT."""
+        """labels: number of labels, with the unknown one. The sets: the labels from words and from ROOT."""
         pairs: list[tuple[int, int]] = []
         number = torch.zeros(len(system.transitions), labels, dtype=torch.long)
         for kind, transition in enumerate(system.transitions):
             seen = sorted(root_labels if transition.from_root else word_labels)
-            number[kind] = len(pairs)  # that of the unknown label, unless the label was seen
+            number[kind] = len(pairs)  # the transition with the unknown label, unless replaced below
             for label in [UNKNOWN_LABEL, *seen] if transition.makes_arc else [UNKNOWN_LABEL]:
                 number[kind, label] = len(pairs)
                 pairs.append((kind, label))
@@ -81,11 +89,12 @@ class Inventory:
         )
 
     def __len__(self) -> int:
-        """Number of labelled transitions, waiting not counted."""
+        """Number of labelled transitions, without `no_op`."""
         return len(self.known)
 
     @property
     def no_op(self) -> int:
+        """The transition that finished sentences take; it changes nothing."""
         return len(self)
 
     def to(self, device: torch.device) -> Inventory:
@@ -93,17 +102,17 @@ class Inventory:
         return replace(self, **moved)
 
     def with_labels(self, legal_kinds: Tensor) -> Tensor:
-        """[batch, transitions] from what is legal without labels, [batch, kinds]."""
+        """[batch, transitions] bool: the legal labelled transitions. legal_kinds: [batch, kinds] bool."""
         return legal_kinds[:, self.kind[:-1]] & self.known
 
     def with_label(self, labels: Tensor) -> Tensor:
-        """[batch, kinds] The transition of each kind with a label; labels: [batch, kinds]."""
+        """[batch, kinds] The labelled transitions of all kinds with the given labels [batch, kinds]."""
         return self.number.gather(1, labels.T).T
 
     def apply(self, state: State, transitions: Tensor) -> Tensor:
-        """Change the states by the labelled transitions [batch], `wait` among them.
+        """Apply labelled transitions [batch] to the states in place.
 
-        Returns the words [batch] that lie on top of the stacks afterwards.
+        Returns the words [batch] on top of the stacks afterwards.
         """
         kind = self.kind[transitions]
         words = state.words()  # [places, batch]

@@ -1,4 +1,4 @@
-"""Oracles: from gold trees to trajectories, and to what is right in any state."""
+"""Static and dynamic oracles."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from parser.transitions.trajectory import Trajectory, record
 from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import NO_HEAD
 
-NEVER = 1 << 40
-"""More than any cost."""
+ILLEGAL_COST = 1 << 40
+"""The cost of illegal transitions: more than any other cost."""
 
 
 def gold_trees(heads: Ragged) -> Gold:
-    """The oracle's view of the trees. heads: values [words], 0 for ROOT."""
+    """The gold trees for an oracle. heads: values [words], 0 for ROOT."""
     dependents = heads.position_in_row() + 1
     first = heads.offsets.repeat_interleave(heads.lengths)
     has_word_head = heads.values > 0
@@ -31,9 +31,9 @@ def gold_trees(heads: Ragged) -> Gold:
 
 
 def oracle_trajectory(inventory: Inventory, heads: Ragged, labels: Ragged) -> Trajectory:
-    """The transitions that build a batch of projective trees.
+    """The transitions of the static oracle for a batch of projective trees.
 
-    heads, labels: values [words]. Raises ValueError if a tree can not be built, as non-projective ones.
+    heads, labels: values [words]. Raises ValueError for a tree that the system cannot build.
     """
     gold = gold_trees(heads)
     gold_labels = torch.cat([labels.values, labels.values.new_zeros(1)])
@@ -41,7 +41,7 @@ def oracle_trajectory(inventory: Inventory, heads: Ragged, labels: Ragged) -> Tr
 
     def choose(state: State, legal: Tensor) -> tuple[Tensor, Tensor]:
         wanted = inventory.system.oracle(state, gold) & legal
-        # The first that is wanted; for a tree that can not be built, at least one that is legal.
+        # The first transition of the oracle or, if there is none (non-projective trees), the first legal one.
         kind = (2 * wanted.int() + legal.int()).argmax(1)  # [batch]
         dependent = state.words().gather(0, inventory.dependent[kind][None]).squeeze(0)
         label = gold_labels[state.flat_index(dependent)]
@@ -54,18 +54,20 @@ def oracle_trajectory(inventory: Inventory, heads: Ragged, labels: Ragged) -> Tr
     if not torch.equal(state.heads, gold.heads):
         wrong = (state.heads != gold.heads)[:-1].nonzero()[0]
         raise ValueError(
-            f"tree {int(heads.row_of_element()[wrong])} of the batch can not be built: not projective?"
+            f"tree {int(heads.row_of_element()[wrong])} of the batch cannot be built: is it non-projective?"
         )
     return trajectory
 
 
 class DynamicOracle:
-    """What is right in the states of a batch, however the parsers came there."""
+    """Optimal transitions in any states of a batch (Goldberg & Nivre 2013)."""
 
     def __init__(self, inventory: Inventory, heads: Ragged, labels: Ragged, device: torch.device):
-        """heads, labels: values [words], of projective trees. Raises ValueError where costs are not known."""
+        """heads, labels: values [words], of projective trees. Raises ValueError without costs."""
         if not inventory.system.has_costs:
-            raise ValueError(f"{inventory.system.name} has no dynamic oracle: explore with another system")
+            raise ValueError(
+                f"{inventory.system.name} has no dynamic oracle: use another system for exploration"
+            )
         self._inventory = inventory
         gold = gold_trees(heads)
         parts = (gold.heads, gold.last_dependent, gold.by_sentence)
@@ -73,12 +75,12 @@ class DynamicOracle:
         self._labels = to_device(torch.cat([labels.values, labels.values.new_zeros(1)]), device)
 
     def optimal_labels(self, state: State, legal: Tensor) -> Tensor:
-        """[batch, kinds] Where a transition costs least its dependent's gold label; else NOT_OPTIMAL.
+        """[batch, kinds] The gold label of the dependent for transitions of least cost; else NOT_OPTIMAL.
 
-        An arc from a head that is not the gold one has no right label: UNKNOWN_LABEL stands for any.
-        legal: [batch, kinds].
+        An arc whose head is not the gold one has no gold label; UNKNOWN_LABEL means that any label is
+        optimal. legal: [batch, kinds] bool.
         """
-        costs = self._inventory.system.costs(state, self._gold).masked_fill(~legal, NEVER)
+        costs = self._inventory.system.costs(state, self._gold).masked_fill(~legal, ILLEGAL_COST)
         least = costs.min(1, keepdim=True).values
         words = state.words()  # [places, batch]
         dependents = state.flat_index(words[self._inventory.dependent[:-1]])  # [kinds, batch]

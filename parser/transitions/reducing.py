@@ -1,4 +1,4 @@
-"""What arc-hybrid and arc-standard share: a word is reduced as it gets its head, and ROOT takes one last."""
+"""Transitions that arc-hybrid and arc-standard share: a word is reduced as soon as it gets its head."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RIGHT_ARC = Transition(
     legal=lambda view: view.s1_is_word,
     oracle=lambda view: (view.gold_head_of_s0 == view.s1) & view.s0_is_complete & (view.s1 > 0),
 )
-# The last transition: nothing is left that would look at what it composes.
+# This is the last transition, so it needs no composition: nothing reads the vector afterwards.
 ROOT_ARC = Transition(
     "Root-Arc",
     POP,
@@ -35,5 +35,5 @@ SHIFT = Transition(
 
 
 def finished(state: State) -> Tensor:
-    """[batch] When the buffer is empty and ROOT alone on the stack."""
+    """[batch] bool: the buffer is empty, and only ROOT is on the stack."""
     return (state.front > state.length) & (state.depth == 1)

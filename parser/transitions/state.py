@@ -1,4 +1,4 @@
-"""Where a batch of parsers stands: stacks, buffers and the arcs so far, as tensors."""
+"""Parser states of a batch: stacks, buffers and arcs as tensors."""
 
 from __future__ import annotations
 
@@ -13,35 +13,36 @@ from parser.treebank.sentence import NO_HEAD
 
 @dataclass
 class State:
-    """The configurations of a batch. Changed in place by `Inventory.apply`.
+    """The states of a batch of parsers, changed in place by `Inventory.apply`.
 
-    Words count from 1 in each sentence and ROOT is 0. Facts about words lie in flat tensors [words + 1],
-    sentence after sentence; `base` + word is a word's place there, and the last place belongs to no word.
+    In each sentence ROOT is 0 and words have numbers from 1. Flat tensors [words + 1] have an element for
+    each word, sentence by sentence: that of a word has the index `base` + word, and the last element is for
+    no word.
     """
 
     stack: Tensor
-    """[batch, capacity] Words, ROOT at the bottom."""
+    """[batch, capacity] Words on the stack, from ROOT at the bottom."""
     depth: Tensor
-    """[batch] Height of the stack, ROOT included."""
+    """[batch] Number of words on the stack, including ROOT."""
     front: Tensor
-    """[batch] B0, the buffer's first word; length + 1 when the buffer is empty."""
+    """[batch] B0, the first word of the buffer; length + 1 if the buffer is empty."""
     length: Tensor
-    """[batch] Words of the sentence."""
+    """[batch] Number of words in the sentence."""
     base: Tensor
-    """[batch] Place of the sentence's first word in the flat tensors, less 1."""
+    """[batch] Index in flat tensors of the first word of the sentence, minus 1."""
     headless: Tensor
-    """[batch] Words on the stack, ROOT not counted, that have no head."""
+    """[batch] Number of words on the stack, without ROOT, that have no head."""
     heads: Tensor
-    """[words + 1] Head of every word so far, NO_HEAD for none."""
+    """[words + 1] Head of each word; NO_HEAD if it has none yet."""
     labels: Tensor
-    """[words + 1] Label of the arc to every word."""
+    """[words + 1] Label of the arc to each word."""
 
     @classmethod
     def initial(cls, lengths: Tensor, batch: int | None = None, device: torch.device | None = None) -> State:
-        """ROOT on the stacks, all words in the buffers.
+        """Initial states: ROOT on the stacks, all words in the buffers.
 
-        lengths: [sentences], on the host, so that nothing waits for the device. The first `batch` sentences,
-        all unless said, have states; the flat tensors have room for every sentence.
+        lengths: [sentences], on the host, to avoid a synchronisation. batch: number of states, for the first
+        sentences; by default all. The flat tensors have elements for the words of all sentences.
         """
         total, longest = int(lengths.sum()), int(lengths.max())
         lengths = to_device(lengths, device or lengths.device)
@@ -58,28 +59,28 @@ class State:
         )
 
     def top(self, below: int = 0) -> Tensor:
-        """[batch] S0, or S1 with `below` 1; ROOT where the stack ends."""
-        place = (self.depth - 1 - below).clamp(min=0)
-        return self.stack.gather(1, place[:, None]).squeeze(1)
+        """[batch] S0, or S1 for `below` = 1; ROOT if the stack has fewer words."""
+        index = (self.depth - 1 - below).clamp(min=0)
+        return self.stack.gather(1, index[:, None]).squeeze(1)
 
     def on_stack(self) -> Tensor:
-        """[batch, capacity] bool, which places of `stack` are filled."""
+        """[batch, capacity] bool: the used part of `stack`."""
         return torch.arange(self.stack.shape[1], device=self.depth.device) < self.depth[:, None]
 
     def has_on_stack(self, word: Tensor) -> Tensor:
-        """[batch] Whether the words [batch], or ROOT, are on the stacks."""
+        """[batch] bool: the words [batch], or ROOT, are on the stack."""
         return ((self.stack == word[:, None]) & self.on_stack()).any(1)
 
     def words(self) -> Tensor:
-        """[places, batch] The words at S0, S1, B0 and, -1, nowhere: the order of `system.Place`."""
+        """[places, batch] The words at S0, S1, B0 and NOWHERE (-1), in the order of `system.Place`."""
         nowhere = torch.full_like(self.front, -1)
         return torch.stack([self.top(), self.top(below=1), self.front, nowhere])
 
     def flat_index(self, word: Tensor) -> Tensor:
-        """[..., batch] Places of words [..., batch] in the flat tensors; the last for no word."""
+        """[..., batch] Indices in flat tensors of the words [..., batch]; the last index for no word."""
         exists = (word > 0) & (word <= self.length)
         return torch.where(exists, self.base + word, len(self.heads) - 1)
 
     def head_of(self, word: Tensor) -> Tensor:
-        """[batch] Head so far of the words [batch]; NO_HEAD for none."""
+        """[batch] Heads of the words [batch]; NO_HEAD for words without heads."""
         return self.heads[self.flat_index(word)]

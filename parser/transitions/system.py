@@ -1,4 +1,4 @@
-"""Transition systems: what a parser may do, each move with its validity, its oracle and its cost."""
+"""Transition systems: transitions with their effects, preconditions, oracles and costs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from parser.transitions.state import State
 from parser.transitions.view import View
 
 Rule = Callable[[View], Tensor]
-"""[batch] What holds of a move in each state."""
+"""A property [batch] of a transition in each state."""
 
 
 def never(view: View) -> Tensor:
@@ -28,7 +28,7 @@ def always(view: View) -> Tensor:
 
 
 class Place(IntEnum):
-    """Where a transition finds a word."""
+    """A position in the state: the two top words of the stack and the first word of the buffer."""
 
     S0 = 0
     S1 = 1
@@ -37,56 +37,55 @@ class Place(IntEnum):
 
 
 class Transition(NamedTuple):
-    """A transition without its label, by its effects."""
+    """A transition without its label."""
 
     name: str
     stack: Operation
-    """What the stack of words does, and the StackLSTM with it."""
+    """The effect on the stack of words and on the StackLSTM."""
     top: Place
-    """The word that lies on top of the stack afterwards."""
+    """The word on top of the stack afterwards."""
     pops_buffer: bool = False
     """Whether B0 leaves the buffer."""
     head: Place = Place.NOWHERE
     dependent: Place = Place.NOWHERE
     from_root: bool = False
-    """Whether ROOT is the head: such arcs have labels of their own."""
+    """Whether ROOT is the head. Arcs from ROOT have their own set of labels."""
     legal: Rule = never
-    """bool. Validity: whether it may be taken."""
+    """bool: whether the transition may be taken."""
     oracle: Rule = never
-    """bool. Whether it leads to the gold tree, unless a move before it in its system does."""
+    """bool: whether it leads to the gold tree, if no transition before it in the system does."""
     cost: Rule | None = None
-    """Gold arcs that can be reached before the move and not after it (Goldberg & Nivre 2013); None where
-    nobody has worked them out."""
+    """Number of gold arcs that the transition makes unreachable (Goldberg & Nivre 2013); None if unknown."""
     composes: Place = Place.NOWHERE
-    """Which of S0 and B0 stands, afterwards, for its head and dependent together, if the parser composes."""
+    """Whether the composed vector replaces that of S0 or of B0, in parsers with composition."""
 
     @property
     def makes_arc(self) -> bool:
         return self.dependent != Place.NOWHERE
 
 
-NO_OP = Transition("Wait", HOLD, top=Place.S0)
-"""What a finished sentence does while others of its batch go on."""
+NO_OP = Transition("No-Op", HOLD, top=Place.S0)
+"""The transition of finished sentences while others of the batch continue."""
 
 
 @dataclass(frozen=True)
 class TransitionSystem:
-    """One way of building trees from left to right; n words take at most 2n transitions.
+    """A transition system. A sentence of n words takes at most 2n transitions.
 
-    In each state that is not finished some move is legal.
+    In each unfinished state at least one transition is legal.
     """
 
     name: str
     transitions: tuple[Transition, ...]
-    """In the order in which the oracle asks them."""
+    """In the order in which the static oracle tries them."""
     finished: Callable[[State], Tensor]
-    """[batch] bool"""
+    """[batch] bool: which states are final."""
     composes: bool = False
-    """Whether arcs make composed vectors, which change what the stack does."""
+    """Whether arcs create composed vectors, which changes the stack operations."""
 
     @property
     def has_costs(self) -> bool:
-        """Whether a dynamic oracle can be asked, and so training explore."""
+        """Whether the system has a dynamic oracle, which exploration needs."""
         return all(transition.cost for transition in self.transitions)
 
     def legal(self, state: State) -> Tensor:
@@ -95,12 +94,12 @@ class TransitionSystem:
         return torch.stack([transition.legal(view) for transition in self.transitions], dim=1)
 
     def oracle(self, state: State, gold: Gold) -> Tensor:
-        """[batch, transitions] bool; the first True is the transition towards the gold tree."""
+        """[batch, transitions] bool. The first True is the transition of the static oracle."""
         view = View(state, gold)
         return torch.stack([transition.oracle(view) for transition in self.transitions], dim=1)
 
     def costs(self, state: State, gold: Gold) -> Tensor:
-        """[batch, transitions] Of legal transitions, if the system `has_costs`."""
+        """[batch, transitions] Costs, valid for legal transitions. The system must have costs."""
         assert self.has_costs
         view = View(state, gold)
         return torch.stack(
@@ -108,11 +107,11 @@ class TransitionSystem:
         )
 
     def composing(self) -> TransitionSystem:
-        """The same, for a StackLSTM whose top is replaced by a composed vector (Dyer et al. 2015, 3.2)."""
+        """The same system for parsers with composition (Dyer et al. 2015, section 3.2)."""
         return replace(self, transitions=tuple(map(_composing, self.transitions)), composes=True)
 
 
 def _composing(transition: Transition) -> Transition:
-    """A dependent that is popped leaves its head changed: that is not a pop, but two words become one."""
+    """With composition, a pop that makes an arc becomes a reduction: two rows become one new row."""
     pops = transition.composes == Place.S0 and transition.stack == POP
     return transition._replace(stack=REDUCE_AND_REPLACE) if pops else transition

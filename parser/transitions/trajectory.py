@@ -1,4 +1,4 @@
-"""What a batch of parsers did, step by step."""
+"""Trajectories: the transitions of a batch of parsers, step by step."""
 
 from __future__ import annotations
 
@@ -14,60 +14,61 @@ from parser.transitions.state import State
 
 @dataclass(frozen=True)
 class Trajectory:
-    """The transitions of a batch and what they do to stack and buffer. Tensors [batch, steps] unless said.
+    """The transitions of a batch and their effects on stacks and buffers.
 
-    After its end a sentence waits: transition `Inventory.wait`, and both hold.
+    Finished sentences take the transition `Inventory.no_op`, which changes neither.
     """
 
     transitions: Tensor
-    """Labelled transitions."""
+    """[batch, steps] Labelled transitions."""
     legal: Tensor
-    """[batch, steps, kinds] What was legal, without labels."""
+    """[batch, steps, kinds] bool: which kinds of transitions were legal."""
     optimal_labels: Tensor
-    """[batch, steps, kinds] The label with which each would have been right; NOT_OPTIMAL for the others."""
+    """[batch, steps, kinds] The label with which each kind was optimal; NOT_OPTIMAL for the others."""
     stack_read: Tensor
-    """With `stack_move`, the operation of the stack: push (0, 1), pop (0, -1), hold (0, 0), ..."""
+    """[batch, steps] `Operation.read` of the stack."""
     stack_move: Tensor
+    """[batch, steps] `Operation.move` of the stack."""
     top: Tensor
-    """The word on top of the stack after the step; where the step writes to the stack, the word written."""
+    """[batch, steps] The word on top of the stack after the step."""
     front: Tensor
-    """B0 before the step."""
+    """[batch, steps] B0 before the step."""
     buffer_move: Tensor
-    """The operation of the buffer: 1 for a pop, 0 for a hold."""
+    """[batch, steps] 1 if the step removes B0 from the buffer, else 0."""
 
     def to(self, device: torch.device) -> Trajectory:
         return Trajectory(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
 STEPS_BETWEEN_SYNCHRONISATIONS = 16
-"""Of the host at a GPU, for which it waits; the steps after the end are cut off."""
+"""On a GPU, the host checks only this often whether all sentences are finished."""
 
 
 def record(
     inventory: Inventory, state: State, choose: Callable[[State, Tensor], tuple[Tensor, Tensor]]
 ) -> Trajectory:
-    """Run a batch to its end.
+    """Run a batch of parsers until all are finished, and record the trajectory.
 
-    state: changed in place. choose: (state, legal kinds [batch, kinds]) -> labelled transitions [batch], not
-    heeded where a sentence is finished, and the right ones [batch, kinds].
+    state: changed in place. choose: takes the state and the legal kinds [batch, kinds], and returns labelled
+    transitions [batch], ignored for finished sentences, and optimal labels [batch, kinds].
     """
     steps: list[tuple[Tensor, ...]] = []
-    looks = STEPS_BETWEEN_SYNCHRONISATIONS if state.front.is_cuda else 1
-    while len(steps) % looks or not inventory.system.finished(state).all():
+    interval = STEPS_BETWEEN_SYNCHRONISATIONS if state.front.is_cuda else 1
+    while len(steps) % interval or not inventory.system.finished(state).all():
         finished = inventory.system.finished(state)
         legal = inventory.system.legal(state)
-        chosen, right = choose(state, legal)
+        chosen, optimal = choose(state, legal)
         transitions = chosen.masked_fill(finished, inventory.no_op)
         front = state.front.clone()
         top = inventory.apply(state, transitions)
-        steps.append((transitions, legal, right, top, front))
+        steps.append((transitions, legal, optimal, top, front))
     columns = (torch.stack(values, dim=1) for values in zip(*steps, strict=True))
-    transitions, legal, right, top, front = _without_waiting(inventory, list(columns))
+    transitions, legal, optimal, top, front = _trimmed(inventory, list(columns))
     kind = inventory.kind[transitions]  # [batch, steps]
     return Trajectory(
         transitions=transitions,
         legal=legal,
-        optimal_labels=right,
+        optimal_labels=optimal,
         stack_read=inventory.stack_read[kind],
         stack_move=inventory.stack_move[kind],
         top=top,
@@ -76,7 +77,7 @@ def record(
     )
 
 
-def _without_waiting(inventory: Inventory, columns: list[Tensor]) -> list[Tensor]:
-    """Without the last steps if all wait in them; columns: [batch, steps, ...], the first the transitions."""
+def _trimmed(inventory: Inventory, columns: list[Tensor]) -> list[Tensor]:
+    """Remove trailing steps of `no_op` alone. columns: [batch, steps, ...]; the first: transitions."""
     steps = int((columns[0] != inventory.no_op).sum(1).max())
     return [column[:, :steps] for column in columns]

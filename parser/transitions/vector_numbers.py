@@ -19,24 +19,26 @@ from parser.transitions.trajectory import Trajectory
 
 @dataclass(frozen=True)
 class VectorNumbers:
-    """Tensors [batch, steps] unless said."""
+    """The numbers of the vectors that each step uses."""
 
     of_node: Tensor
-    """[batch, steps + 1] That each node of the stack's forest was made from."""
+    """[batch, steps + 1] The vector from which each node of the stack forest was computed."""
     front: Tensor
-    """The buffer's front's, before each step."""
+    """[batch, steps] The vector of B0 before each step."""
     composes: Tensor
-    """bool, whether the step composes a vector."""
+    """[batch, steps] bool: whether the step composes a vector."""
     composed: Tensor
-    """Its number, where there is one; so for the next two."""
+    """[batch, steps] The composed vector, where there is one."""
     head: Tensor
+    """[batch, steps] The vector of the head from which it is composed."""
     dependent: Tensor
+    """[batch, steps] The vector of the dependent from which it is composed."""
 
 
 def number_vectors(
     inventory: Inventory, trajectory: Trajectory, forest: StackForest, lengths: Tensor
 ) -> VectorNumbers:
-    """forest: the stack's, of the trajectory; lengths: [batch] in words."""
+    """Number the vectors of a trajectory. forest: its stack forest. lengths: [batch] in words."""
     kind = inventory.kind[trajectory.transitions]  # [batch, steps]
     if not inventory.system.composes:
         return _own_vectors(trajectory)
@@ -49,7 +51,7 @@ def number_vectors(
     for step in range(kind.shape[1]):
         top = forest.top[:, step, None]
         below = forest.parent.gather(1, top).clamp(min=0)
-        # [places, batch], in the order of `Place`; what is composed is nowhere before it is.
+        # [places, batch] in the order of `Place`. Before its arc, the composed vector is at no place.
         found = torch.stack(
             [of_node.gather(1, top)[:, 0], of_node.gather(1, below)[:, 0], front, composed[:, step]]
         )
@@ -77,7 +79,7 @@ def number_vectors(
 
 
 def _own_vectors(trajectory: Trajectory) -> VectorNumbers:
-    """Of a parser that does not compose: every word's is its own."""
+    """Without composition, the vector of each word is always its own."""
     nothing = torch.zeros_like(trajectory.top)
     root = torch.zeros_like(trajectory.top[:, :1])
     return VectorNumbers(

@@ -1,4 +1,4 @@
-"""What transitions look at in a batch of states and in the gold trees, each computed once."""
+"""The properties of states and gold trees that transition rules use, each computed at most once."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from parser.transitions.state import State
 
 
 class View:
-    """Tensors [batch], bool unless said.
+    """Properties of a batch of states. Tensors are [batch] and bool unless stated otherwise.
 
-    S0 and S1 are the words on top of the stacks and below that, ROOT where there is none; B0 is the first
-    word of the buffers.
+    S0 and S1 are the two top words of the stack, or ROOT if there are fewer. B0 is the first word of the
+    buffer.
     """
 
     def __init__(self, state: State, gold: Gold | None = None):
-        """gold: for what is asked about gold trees."""
+        """gold: the gold trees, for properties that depend on them."""
         self.state, self._gold = state, gold
 
     @cached_property
@@ -33,12 +33,12 @@ class View:
 
     @property
     def b0(self) -> Tensor:
-        """[batch] long; one more than the last word where the buffer is empty."""
+        """[batch] long; the last word + 1 if the buffer is empty."""
         return self.state.front
 
     @cached_property
     def words_left(self) -> Tensor:
-        """[batch] long, in the buffer."""
+        """[batch] long, number of words in the buffer."""
         return self.state.length + 1 - self.state.front
 
     @cached_property
@@ -55,7 +55,7 @@ class View:
 
     @cached_property
     def s0_head(self) -> Tensor:
-        """[batch] long, so far; NO_HEAD for none."""
+        """[batch] long, the present head; NO_HEAD for none."""
         return self.state.head_of(self.s0)
 
     @property
@@ -65,30 +65,32 @@ class View:
 
     @cached_property
     def gold_head_of_s0(self) -> Tensor:
-        """[batch] long; so for the next two."""
+        """[batch] long; NO_HEAD for ROOT."""
         return self.gold.head_of(self.state, self.s0)
 
     @cached_property
     def gold_head_of_s1(self) -> Tensor:
+        """[batch] long; NO_HEAD for ROOT."""
         return self.gold.head_of(self.state, self.s1)
 
     @cached_property
     def gold_head_of_b0(self) -> Tensor:
+        """[batch] long; NO_HEAD if the buffer is empty."""
         return self.gold.head_of(self.state, self.b0)
 
     @cached_property
     def s0_is_complete(self) -> Tensor:
-        """Whether no gold dependent is left in the buffer."""
+        """Whether no gold dependent of S0 is in the buffer."""
         return self.gold.is_complete(self.state, self.s0)
 
     @cached_property
     def s0_dependents_ahead(self) -> Tensor:
-        """[batch] long, how many gold dependents of S0 are in the buffer, B0 included."""
+        """[batch] long, number of gold dependents of S0 in the buffer, including B0."""
         return self.gold.dependents_in_buffer(self.state, self.s0)
 
     @cached_property
     def b0_dependents_behind(self) -> Tensor:
-        """[batch] long, how many gold dependents of B0 are on the stack and have no head yet."""
+        """[batch] long, number of gold dependents of B0 that are on the stack without a head."""
         return self.gold.dependents_on_stack(self.state, self.b0)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The dynamic oracles' costs against enumeration: every reachable state, every projective tree."""
+"""The costs of dynamic oracles against exhaustive search: all reachable states, all projective trees."""
 
 import copy
 
@@ -28,8 +28,8 @@ def key(configuration):
     return tuple(configuration.stack), tuple(configuration.buffer), tuple(sorted(heads.items()))
 
 
-def free_eager_moves(configuration):
-    """Arc-eager as Goldberg & Nivre 2013 have it: words may be left without heads, ROOT may have many."""
+def unrestricted_eager_moves(configuration):
+    """As in Goldberg & Nivre 2013: words may stay without heads, ROOT may have many dependents."""
     stack, buffer, heads = configuration.stack, configuration.buffer, configuration.heads
     top, names = stack[-1], set()
     if buffer:
@@ -42,30 +42,30 @@ def free_eager_moves(configuration):
 
 
 class Reachable:
-    """The best that can still be reached from a state, for all gold trees at once."""
+    """The gold arcs that are reachable from a state, for all gold trees at once."""
 
     def __init__(self, system, length):
         self.system, self.trees = system, projective_trees(length)
         self.known = {}
 
     def best(self, configuration):
-        """[trees] Gold arcs of each tree that some way on from here has."""
+        """[trees] Greatest number of gold arcs of each tree among all continuations."""
         name = key(configuration)
         if name not in self.known:
             heads = configuration.heads
             own = np.array([sum(heads.get(w) == h for w, h in enumerate(tree, 1)) for tree in self.trees])
-            ways = [self.best(after(configuration, move)) for move in self.moves(configuration)]
-            self.known[name] = np.max(ways, axis=0) if ways else own
+            continuations = [self.best(after(configuration, move)) for move in self.moves(configuration)]
+            self.known[name] = np.max(continuations, axis=0) if continuations else own
         return self.known[name]
 
     def moves(self, configuration):
         if self.system == "arc-eager":
-            return free_eager_moves(configuration)
+            return unrestricted_eager_moves(configuration)
         return set() if configuration.finished() else configuration.legal()
 
 
 def reachable_states(system, length):
-    """Every unfinished state that the parser can come to."""
+    """All unfinished states that the parser can reach."""
     found, waiting = {}, [Configuration(system, length)]
     while waiting:
         configuration = waiting.pop()
@@ -117,7 +117,7 @@ def test_costs_are_the_arcs_that_a_transition_makes_unreachable(system):
     assert checked > 50_000
 
 
-def test_hybrid_always_has_a_transition_that_costs_nothing_and_eager_mostly():
+def test_arc_hybrid_always_has_a_transition_of_cost_zero_and_arc_eager_mostly():
     shares = {}
     for system in SYSTEMS:
         of = inventory(system).system
@@ -136,7 +136,7 @@ def test_hybrid_always_has_a_transition_that_costs_nothing_and_eager_mostly():
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_oracle_names_least_cost_transitions_with_the_dependents_labels(system):
+def test_the_oracle_returns_gold_labels_for_transitions_of_least_cost(system):
     of = inventory(system)
     tree, labels = (2, 0, 2, 3), (2, 1, 3, 2)
     configurations = reachable_states(system, len(tree))
@@ -167,7 +167,7 @@ def test_arc_standard_has_no_dynamic_oracle():
 
 
 def test_along_the_gold_trajectory_the_oracles_agree():
-    """What the static oracle does is among what the dynamic one finds right."""
+    """The transition of the static oracle is optimal for the dynamic oracle."""
     for system in SYSTEMS:
         of = inventory(system)
         for tree in projective_trees(5):

@@ -1,4 +1,4 @@
-"""The batched transition systems against plain Python and against enumeration."""
+"""The batched transition systems against plain Python and against exhaustive search."""
 
 import pytest
 import torch
@@ -71,16 +71,15 @@ def test_oracle_gives_unseen_labels_a_transition_that_is_never_legal(system):
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_oracle_refuses_a_tree_that_it_can_not_build(system):
+def test_oracle_refuses_non_projective_trees(system):
     crossing = [(3, 4, 0, 3), (2, 0), (3, 4, 0, 3)]
     assert not is_projective(crossing[0])
-    with pytest.raises(ValueError, match="tree 0 of the batch can not be built"):
+    with pytest.raises(ValueError, match="tree 0 of the batch cannot be built"):
         oracle_trajectory(inventory(system), *gold(crossing))
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_rules_in_plain_python_reach_exactly_the_projective_trees(system):
-    """What the batched rules are held against below."""
+def test_the_plain_rules_reach_exactly_the_projective_trees(system):
 
     def reachable(path):
         plain = Configuration(system, length)
@@ -98,7 +97,7 @@ def test_the_rules_in_plain_python_reach_exactly_the_projective_trees(system):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 @given(seed=st.integers(0, 10_000), lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6))
-def test_random_legal_walks_agree_with_plain_python_and_never_meet_a_dead_end(system, seed, lengths):
+def test_random_walks_agree_with_plain_python_and_have_no_dead_ends(system, seed, lengths):
     of = inventory(system)
     generator = torch.Generator().manual_seed(seed)
     plains = [Configuration(system, length) for length in lengths]
@@ -130,8 +129,7 @@ def test_random_legal_walks_agree_with_plain_python_and_never_meet_a_dead_end(sy
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_trajectory_says_what_stack_and_buffer_do(system):
-    """The operations alone, on lists, give the stacks that the transitions give."""
+def test_the_operations_of_a_trajectory_reproduce_stack_and_buffer(system):
     of = inventory(system)
     trees = projective_trees(5)
     trajectory = oracle_trajectory(of, *gold(trees))
@@ -150,9 +148,9 @@ def test_trajectory_says_what_stack_and_buffer_do(system):
             assert int(trajectory.top[row, step]) == plain.stack[-1]
             assert stack == plain.stack or move == -1  # a pop writes above the top
             stack = list(plain.stack)
-        waits = trajectory.transitions[row] == of.no_op
-        assert not trajectory.stack_move[row][waits].any()
-        assert not trajectory.buffer_move[row][waits].any()
+        is_no_op = trajectory.transitions[row] == of.no_op
+        assert not trajectory.stack_move[row][is_no_op].any()
+        assert not trajectory.buffer_move[row][is_no_op].any()
 
 
 @pytest.mark.real_data
@@ -175,7 +173,7 @@ def test_oracle_builds_every_projective_tree_of_english_ewt(treebanks, system):
         assert torch.equal(state.labels[:-1], labels.select(rows).values)
 
 
-def test_transitions_have_the_same_numbers_whatever_order_labels_were_met_in():
+def test_transition_numbers_do_not_depend_on_the_order_of_labels():
     one, other = (
         Inventory.build(SYSTEMS["arc-hybrid"], 10, frozenset(numbers), frozenset([2]))
         for numbers in ([1, 9], [9, 1])  # whose orders differ
