@@ -1,4 +1,4 @@
-"""YAML from anybody: what would take endless time or memory to read is refused."""
+"""Loading untrusted YAML with limits on size, nesting and numbers, so that time and memory are bounded."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from yaml.scanner import ScannerError
 from parser.quoting import quoted
 
 MAX_TEXT_LENGTH = 1 << 18
-"""Characters. The longest config of the project has some thousand."""
+"""Characters. The configs of the project have a few thousand."""
 MAX_DEPTH = 50
-"""Sections and lists within each other."""
+"""Nesting of sections and lists."""
 MAX_NODES = 50_000
-"""Keys, values and lists, with each alias counted as all that it stands for."""
+"""Keys, values and lists, after the expansion of aliases."""
 MAX_NUMBER_LENGTH = 100
 """Characters."""
 NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
 class BoundedLoader(yaml.SafeLoader):
-    """YAML 1.1, but 1e-3 is a number, as everybody expects."""
+    """A safe loader of YAML 1.1, extended to read 1e-3 as a number."""
 
     def __init__(self, text: str):
         super().__init__(text)
         self._depth = 0
-        self._sizes: dict[yaml.Node, int] = {}  # of the nodes that are complete
+        self._sizes: dict[yaml.Node, int] = {}  # number of nodes below each complete node
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         mark = self.peek_event().start_mark
         if self._depth == MAX_DEPTH:
             raise ComposerError(
-                None, None, f"more than {MAX_DEPTH} sections and lists within each other", mark
+                None, None, f"sections and lists are nested more than {MAX_DEPTH} levels deep", mark
             )
         is_alias = self.check_event(yaml.AliasEvent)
         self._depth += 1
         node = super().compose_node(parent, index)
         self._depth -= 1
         if is_alias and node not in self._sizes:
-            raise ComposerError(None, None, "an alias within what it stands for", mark)
+            raise ComposerError(None, None, "an alias inside the section that it refers to", mark)
         if node is not None and not is_alias:
             self._sizes[node] = 1 + sum(self._sizes[child] for child in _children(node))
             if self._sizes[node] > MAX_NODES:
-                message = f"more than {MAX_NODES:,} keys and values, aliases replaced by what they stand for"
+                message = f"more than {MAX_NODES:,} keys and values after the expansion of aliases"
                 raise ComposerError(None, None, message, mark)
         return node
 
@@ -59,14 +59,18 @@ class BoundedLoader(yaml.SafeLoader):
             return super().construct_object(node, deep)
         except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError):
             shown = quoted(node.value) if isinstance(node, yaml.ScalarNode) else "this"
-            message = f"{shown} is no {node.tag.rpartition(':')[2]}"  # as 2001-99-99 is no timestamp
+            message = (
+                f"{shown} is not a valid {node.tag.rpartition(':')[2]}"  # such as the timestamp 2001-99-99
+            )
             raise ConstructorError(None, None, message, node.start_mark) from None
 
     def fetch_more_tokens(self) -> None:
         try:
             super().fetch_more_tokens()
         except (ValueError, ArithmeticError):
-            raise ScannerError(None, None, "an escape that is no character", self.get_mark()) from None
+            raise ScannerError(
+                None, None, "an escape sequence that is not a character", self.get_mark()
+            ) from None
 
 
 BoundedLoader.add_implicit_resolver(
@@ -81,7 +85,7 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
 
 
 def read_text(path: Path) -> str:
-    """Of a file of YAML. Raises ValueError for one that is too long or not UTF-8, OSError."""
+    """Read a YAML file. Raises ValueError if it is too long or not UTF-8, and OSError."""
     with path.open(encoding="utf-8") as file:
         text = file.read(MAX_TEXT_LENGTH + 1)
     if len(text) > MAX_TEXT_LENGTH:
@@ -90,5 +94,5 @@ def read_text(path: Path) -> str:
 
 
 def load(text: str) -> Any:
-    """What a text says. Raises yaml.YAMLError."""
+    """Parse YAML. Raises yaml.YAMLError."""
     return yaml.load(text, Loader=BoundedLoader)

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 PROGRESS_BAR: dict[str, Any] = {"delay": 2, "leave": False, "disable": None}
-"""Options of a progress bar for work that is usually short: shown only in a terminal, after two seconds."""
+"""Options of a progress bar that is shown only in a terminal, and only after two seconds."""
 
 
 def say(text: str) -> None:
@@ -24,7 +24,7 @@ def warn(text: str) -> None:
 
 
 def _write(text: str, file: TextIO | None) -> None:
-    """If the reader of a pipe or the terminal is gone, the work goes on without messages."""
+    """Write a line. If the pipe or terminal is closed, the program continues without messages."""
     if file is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""Writing without losing what was there."""
+"""Atomic writing of files, and file locks."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from typing import TextIO
 
 @contextmanager
 def atomic_text_file(path: str) -> Iterator[TextIO]:
-    """A text file, compressed if named `.gz`, that takes its name only when all is written.
+    """Open a text file for writing that appears under its name only when it is complete.
 
-    Pipes and devices, which can not be replaced, are written directly.
+    It is compressed if its name ends in `.gz`. Pipes and devices, which cannot be replaced, are written
+    directly.
     """
     if os.path.exists(path) and not os.path.isfile(path):
         with _open(path, path) as file:
             yield file
         return
-    target = Path(path).resolve()  # a link stays a link
+    target = Path(path).resolve()  # a symbolic link is kept, and its target is replaced
     try:
         handle, unfinished = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:
@@ -39,10 +40,10 @@ def atomic_text_file(path: str) -> Iterator[TextIO]:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """The file has its old content until it has the new one whole, whatever happens.
+    """Replace the content of a file atomically: at any time it has either the old or the new content.
 
-    For one writer at a time; what a killed one leaves behind, the next removes, be it a link. Raises OSError
-    with the file's name.
+    For a single writer at a time. A temporary file left behind by a killed writer is removed. Raises OSError
+    with the name of the file.
     """
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
@@ -61,16 +62,16 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def file_lock(path: Path, otherwise: str) -> Iterator[None]:
-    """This process alone is within; the lock ends with it, however it does.
+def file_lock(path: Path, message: str) -> Iterator[None]:
+    """Hold an exclusive lock on a file. The operating system releases it if the process dies.
 
-    Raises ValueError with what to say `otherwise`, if another process is.
+    Raises ValueError with `message` if another process holds the lock.
     """
     with path.open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(otherwise) from None
+            raise ValueError(message) from None
         yield
 
 
@@ -80,7 +81,7 @@ def _open(path: str, name: str) -> TextIO:
 
 
 def _mode(path: Path) -> int:
-    """The permissions that a file has, or that a new one would get."""
+    """The permissions of a file or, if it does not exist, those of a new file."""
     if path.exists():
         return path.stat().st_mode & 0o777
     mask = os.umask(0)

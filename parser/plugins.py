@@ -1,8 +1,9 @@
-"""What the speed harness measures: a plugin is a model with the ways of batching it.
+"""The interface between models and the benchmark harness.
 
-A file `parser/benchmarks/FOLDER/NAME_plugin.py` has one as `PLUGIN`; other packages add theirs through the
-entry-point group `stack_parser.plugins`. The harness makes one object for each cell that it measures and
-calls, in this order, `skip`, `prepare`, `batches`, `check` and, many times, `run`.
+A plugin is a model with several batching methods. A file `parser/benchmarks/FOLDER/NAME_plugin.py` defines
+one as `PLUGIN`; other packages register theirs in the entry-point group `stack_parser.plugins`. The harness
+creates an object for each cell and calls, in this order, `skip`, `prepare`, `batches`, `check` and,
+repeatedly, `run`.
 """
 
 from __future__ import annotations
@@ -17,105 +18,105 @@ from pydantic import BaseModel
 from torch import Tensor
 
 Mode = Literal["train", "infer"]
-"""A training step, from the examples to the changed weights; or inference, from inputs to outputs."""
+"""A training step, from the examples to the updated weights, or inference, from inputs to outputs."""
 
 NO_BATCHING = "none"
-"""The method that every plugin has: one example after the other. Its results are those of the others."""
+"""The method without batching, which every plugin has: the reference for the results of the others."""
 
 CELLS, CELLS_BACKWARD = "cells", "cells backward"
 PHASES = ("data", "graph", "scheduling", "forward", CELLS, "backward", CELLS_BACKWARD, "update", "messages")
-"""The parts of a run, as in Neubig et al. 2017, Figure 2. What no phase covers is reported as `other`.
+"""The phases of a run, as in Neubig et al. 2017, Figure 2. Time outside all phases is reported as `other`.
 
-While messages are exchanged, forward, backward and update are going on side by side.
-The cells are the modules of a network that is put together anew for each example; where they are told apart
-(inside of `forward` and `backward`), these are without them: mostly the putting together of their rows.
+In `messages`, forward passes, backward passes and updates run concurrently. `cells` and `cells backward` are
+the modules of networks that are assembled for each example. They are nested in `forward` and `backward`,
+whose time excludes them: it is mostly that of gathering and concatenating rows.
 """
 
 
 @dataclass(frozen=True)
 class Setup:
-    """One cell, as a plugin needs to know it."""
+    """The cell that a plugin is to run."""
 
     settings: Any
-    """The plugin's own, an instance of its `Settings`."""
+    """An instance of the plugin's `Settings`."""
     method: str
     mode: Mode
     batch_size: int
     device: torch.device
     seed: int
-    """Equal seeds give equal weights and batches, whatever the method."""
+    """Equal seeds give equal weights and batches for all methods."""
     phase: Callable[[str], AbstractContextManager[object]]
-    """`with phase("forward"): ...` says which part of `run` this is; next to free while speed is measured.
+    """`with phase("forward"): ...` marks a phase of `run`. It costs almost nothing while speed is measured.
 
-    A phase inside of another takes its time from that one."""
+    The time of a nested phase is not counted in the outer one."""
     threads: int = 1
-    """Of the CPU: torch's own, or the workers of a plugin that has some."""
+    """CPU threads of PyTorch, or workers of a plugin that has workers."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What one batch asks for, whatever the method; only the padding depends on it."""
+    """The work in a batch. Only `padding` depends on the method."""
 
     sentences: int
-    """Examples, where they are no sentences."""
+    """Number of sentences, or of examples of another kind."""
     tokens: int
     operations: float
-    """Floating-point operations of the matrix products, forward and in training backward, as few as the
-    function needs: no padding, nothing that is thrown away, and no parameter update."""
+    """Floating-point operations of the matrix products that the function needs: forward and, in training,
+    backward, without padding, unused results and parameter updates."""
     padding: float | None = None
-    """Share of the rows that the method computes which nobody reads; None where it is not known."""
+    """Share of the computed rows that are not used; None if unknown."""
     counts: Mapping[str, float] = field(default_factory=dict)
-    """What else can be counted, by its name for people, as the calls that a schedule makes."""
+    """Further counts by their names in reports, such as the calls of a schedule."""
     batches: int = 1
-    """Of `batch_size` at the most, that one run has on their way."""
+    """Number of batches, of at most `batch_size` examples, that one run processes."""
 
 
 class Plugin(Protocol):
-    """A model to measure. Its class has no arguments, and `prepare` makes it ready for one cell."""
+    """A model to measure. The class is created without arguments; `prepare` sets it up for a cell."""
 
     name: ClassVar[str]
     paper: ClassVar[str]
-    """The paper and the table or figure that it stands for."""
+    """The paper, with the table or figure, that the plugin reproduces."""
     methods: ClassVar[Mapping[Mode, Sequence[str]]]
-    """The batching methods of each mode, `none` among them."""
+    """The batching methods of each mode, including `none`."""
     Settings: ClassVar[type[BaseModel]]
-    """What a config may set. Its defaults must work where there is nothing but the project."""
+    """The settings of a config. Their defaults must work without further data."""
 
     def skip(self, setup: Setup) -> str | None:
-        """Why this cell can not be measured here, or None."""
+        """Why the cell cannot be measured here; None if it can."""
 
     def prepare(self, setup: Setup) -> None:
-        """Load data and build the model on the device. Not timed."""
+        """Load the data and build the model on the device. Not timed."""
 
     def batches(self) -> Sequence[Any]:
-        """One epoch, in batches of `batch_size`, the same examples for every method.
+        """One epoch in batches of `batch_size`, with the same examples for all methods.
 
-        For inference a batch may hold more examples, of which `batch_size` at a time are in work; for
-        training it may hold several batches, if `work` says so.
+        For inference a batch may have more examples, of which `batch_size` are processed at a time. For
+        training it may combine several batches; see `Work.batches`.
         """
 
     def run(self, batch: Any) -> None:
-        """One training step, or inference. The only thing that is timed."""
+        """One training step, or inference. Only this is timed."""
 
     def check(self) -> Tensor:
-        """The loss or the outputs on a few examples, in batches of `batch_size`, by the weights as they are.
+        """The loss or the outputs for some examples in batches of `batch_size`, with the current weights.
 
-        Every method, and every batch size, must give the same numbers but for rounding.
+        All methods and batch sizes must give the same numbers, up to rounding.
         """
 
     def work(self, batch: Any) -> Work:
-        """What a batch asks for."""
+        """The work in a batch."""
 
 
 @runtime_checkable
 class Learner(Protocol):
-    """A plugin that can be trained until it is good, too: `prepare`, and then epochs, each with its score."""
+    """A plugin that can also be trained to convergence, in epochs after `prepare`."""
 
     def learn(self, epoch: int) -> None:
-        """One epoch, in an order that its number decides, by the setup's method. This is timed."""
+        """Train for an epoch by the method of the setup. Its number determines the order. This is timed."""
 
     def score(self) -> float:
-        """On examples that are not learned from; the higher the better."""
+        """The score on held-out examples; higher is better."""
 
     def notes(self) -> Mapping[str, float]:
-        """What else is to be said of the epochs, by its name for people."""
+        """Further figures about the training, by their names in reports."""

@@ -1,16 +1,16 @@
-"""Quoting in messages what stands in a file, however long or strange it is."""
+"""Quoting the content of files in messages."""
 
 from __future__ import annotations
 
 MAX_QUOTE_LENGTH = 60
-"""Characters."""
+"""Characters; longer text is truncated."""
 
 
 def quoted(text: str) -> str:
-    """In quotes, cut where it is long, with escapes for what can not be printed."""
+    """Quote text, truncated if it is long, with escapes for characters that cannot be printed."""
     return repr(shortened(text))
 
 
 def shortened(text: str) -> str:
-    """Cut where it is long."""
+    """Truncate text if it is long."""
     return text if len(text) <= MAX_QUOTE_LENGTH else f"{text[:MAX_QUOTE_LENGTH]}…"

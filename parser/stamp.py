@@ -1,4 +1,4 @@
-"""When, where and with what something was measured."""
+"""The provenance of measurements: date, commit, versions and machine."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import parser
 
 
 def stamp() -> dict[str, Any]:
-    """To be kept with a measurement, as JSON can hold it."""
+    """The provenance of a measurement made now, in JSON types."""
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return {"date": now, "commit": _commit(), "versions": _versions(), "machine": machine()}
 
 
 @cache
 def machine() -> dict[str, Any]:
-    """The processors, by their names."""
+    """The CPU and the GPUs."""
     gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
     capability = torch.backends.cpu.get_cpu_capability()
     return {"cpu": _cpu_name(), "vectors": capability, "cores": os.cpu_count(), "gpus": gpus}
@@ -50,7 +50,7 @@ def _versions() -> dict[str, str | None]:
 
 @cache
 def _commit() -> str | None:
-    """Of the source that runs, marked where it was changed since; None outside a git checkout."""
+    """The commit of the running source, with "-dirty" if it has changes; None outside a git checkout."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40", "--dirty"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -1,1 +1,1 @@
-"""Slower ways of running the same parser, to compare with: the paper's decoder, and no batching."""
+"""Slower ways of running the parser, for comparison: the decoder of Ding & Koehn 2019, and no batching."""

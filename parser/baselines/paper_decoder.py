@@ -1,8 +1,8 @@
-"""The batched parser as its paper has it (Ding & Koehn 2019, section 3), for comparison.
+"""The batched decoder as described by Ding & Koehn 2019, section 3, for comparison.
 
-Each step gathers from the whole stacks of hidden and cell states, runs every LSTM for one frame with the
-library's cell, input product and all, and writes into the whole stacks by index.
-`parser.stepping.plain` is the same algorithm without that waste.
+Each step gathers hidden and cell states from the stacks by index, runs one frame of each LSTM with
+`torch.lstm_cell`, including the input product, and writes the states back by index. `parser.stepping.plain`
+is the same algorithm, but computes input products in advance.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from parser.replay.batch import Batch
 from parser.transitions.inventory import Inventory
 
 CELL_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-"""Names of a layer's weights, in the order of the library's cell."""
+"""The parameters of a layer, in the order of the arguments of `torch.lstm_cell`."""
 States = tuple[Tensor, Tensor]
-"""Hidden and cell states, each [batch, layers, hidden]."""
+"""Hidden and cell states, [batch, layers, hidden] each."""
 
 
 class PaperDecoder:
-    """The stacks, buffers and histories of a batch of parsers."""
+    """Stacks, buffers and histories of a batch of parsers."""
 
     def __init__(
         self, network: StackParser, inventory: Inventory, table: Tensor, buffer_tokens: Tensor, depth: int
     ):
-        """table: [W + 2, token]; buffer_tokens: [frames, batch], from the end; depth: the deepest stack's."""
+        """table: [W + 2, token]. buffer_tokens: [frames, batch], see `Batch`. depth: greatest stack depth."""
         batch = buffer_tokens.shape[1]
         self._network, self._inventory, self._table = network, inventory, table
         self._column = torch.arange(batch, device=table.device)
@@ -39,25 +39,25 @@ class PaperDecoder:
         self._hidden, self._cell = (table.new_zeros(depth + 2, *states.shape) for states in root)
         self._hidden[1], self._cell[1] = root
         self._pointer = torch.ones_like(self._column)
-        wait = torch.full_like(self._column, inventory.no_op)
+        no_op = torch.full_like(self._column, inventory.no_op)
         start = _zeros(network.history, table, batch)
-        self._history = _frame(network.history, network.transition_embeddings(wait), start)
+        self._history = _frame(network.history, network.transition_embeddings(no_op), start)
 
     def scores(self, frame: Tensor) -> Tensor:
-        """[batch, transitions] frame: [batch], that of each buffer's front."""
+        """[batch, transitions] frame: [batch], the frame of each buffer's front."""
         network = self._network
-        shown = (
-            network.from_stack(self._dropped(self._hidden[self._pointer, self._column, -1]))
-            + network.from_buffer(self._dropped(self._buffer[frame, self._column]))
-            + network.from_history(self._dropped(self._history[0][:, -1]))
+        hidden = (
+            network.from_stack(self._dropout(self._hidden[self._pointer, self._column, -1]))
+            + network.from_buffer(self._dropout(self._buffer[frame, self._column]))
+            + network.from_history(self._dropout(self._history[0][:, -1]))
         )
-        return network.scores(self._dropped(F.relu(shown)))
+        return network.scores(self._dropout(F.relu(hidden)))
 
-    def _dropped(self, states: Tensor) -> Tensor:
+    def _dropout(self, states: Tensor) -> Tensor:
         return F.dropout(states, self._network.dropout, self._network.training)
 
     def advance(self, transitions: Tensor, words: Tensor) -> None:
-        """Take the transitions [batch]; words: [batch], rows of the table that are on top afterwards."""
+        """Take the transitions [batch]. words: [batch], table rows of the words on top afterwards."""
         network, kind = self._network, self._inventory.kind[transitions]
         read, move = self._inventory.stack_read[kind], self._inventory.stack_move[kind]
         below = self._pointer - read
@@ -75,7 +75,7 @@ def _zeros(lstm: nn.LSTM, like: Tensor, batch: int) -> States:
 
 
 def _frame(lstm: nn.LSTM, inputs: Tensor, before: States) -> States:
-    """inputs: [batch, input]."""
+    """Run one frame through all layers. inputs: [batch, input]."""
     hidden, cell = [], []
     for layer in range(lstm.num_layers):
         if layer:
@@ -89,7 +89,7 @@ def _frame(lstm: nn.LSTM, inputs: Tensor, before: States) -> States:
 
 
 def _frame_by_frame(lstm: nn.LSTM, inputs: Tensor) -> Tensor:
-    """[frames, batch, hidden] inputs: [frames, batch, input]."""
+    """[frames, batch, hidden] Hidden states of the top layer. inputs: [frames, batch, input]."""
     states = _zeros(lstm, inputs, inputs.shape[1])
     outputs = []
     for frame in inputs:
@@ -99,11 +99,11 @@ def _frame_by_frame(lstm: nn.LSTM, inputs: Tensor) -> Tensor:
 
 
 def score_with_paper_decoder(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
-    """[S, transitions] The scores that `StackParser.replay` gives, computed step by step."""
+    """[S, transitions] The scores of `StackParser.replay`, computed by the decoder of the paper."""
     assert network.is_plain
     table = network.tokens(batch.tokens)
     [buffer_tokens] = batch.buffer_tokens
-    stepper = PaperDecoder(network, inventory, table, buffer_tokens, len(batch.forest.levels))
+    decoder = PaperDecoder(network, inventory, table, buffer_tokens, len(batch.forest.levels))
     end = batch.tokens.words + 1
     each_step = zip(
         batch.by_step(batch.transitions, inventory.no_op),
@@ -113,6 +113,6 @@ def score_with_paper_decoder(network: StackParser, inventory: Inventory, batch: 
     )
     scores = []
     for taken, word, frame in each_step:
-        scores.append(stepper.scores(frame))
-        stepper.advance(taken, word)
+        scores.append(decoder.scores(frame))
+        decoder.advance(taken, word)
     return torch.cat(scores)[batch.step]

@@ -9,7 +9,7 @@ from parser.baselines.unbatched import UnbatchedParser
 from parser.networks import stack_lstm
 from parser.parsing.greedy import best_transitions, legal_scores
 from parser.parsing.model import Model
-from parser.replay.vector_rows import buffer_tokens
+from parser.replay.vector_rows import buffer_rows
 from parser.stepping.positions import Positions
 from parser.stepping.stepper import stepper
 from parser.transitions.state import State
@@ -17,25 +17,25 @@ from parser.treebank.tokens import Tokens
 
 
 def parse_one(model: Model, tokens: Tokens) -> State:
-    """The final state of one sentence, parsed a transition at a time."""
+    """Parse one sentence without batching; return its final state."""
     network, inventory = model.network, model.inventory
     if not network.is_plain:
         return _step_unbatched(model, tokens)
     table = network.tokens(tokens)  # [words + 2, token]
     words = stack_lstm.project(network.stack, table)  # [words + 2, 4 * hidden]
-    state, single = State.initial(tokens.lengths, device=model.device), UnbatchedParser(network, inventory)
+    state, parser = State.initial(tokens.lengths, device=model.device), UnbatchedParser(network, inventory)
     length = state.length
-    buffer = network.project_buffer(table, [buffer_tokens(length)])  # [words + 1, hidden]
+    buffer = network.project_buffer(table, buffer_rows(length))  # [words + 1, hidden]
     while not inventory.system.finished(state):
-        scores = legal_scores(inventory, state, single.scores(buffer[length + 1 - state.front]))
+        scores = legal_scores(inventory, state, parser.scores(buffer[length + 1 - state.front]))
         best = best_transitions(inventory, state, scores)
         top = inventory.apply(state, best)
-        single.advance(int(best), words[top - 1 if top else length])
+        parser.advance(int(best), words[top - 1 if top else length])
     return state
 
 
 def _step_unbatched(model: Model, tokens: Tokens) -> State:
-    """As `parse_one`, for any network."""
+    """As `parse_one`, for all networks."""
     inventory, state = model.inventory, State.initial(tokens.lengths, device=model.device)
     sentence = torch.zeros_like(state.length)
     positions = Positions.of(state, sentence, tokens.words)
@@ -52,13 +52,13 @@ def _step_unbatched(model: Model, tokens: Tokens) -> State:
 
 
 def parse_batch(model: Model, tokens: Tokens) -> State:
-    """The final state of a static batch, decoded as in the paper until its longest sentence is finished."""
+    """Parse a static batch with the decoder of the paper until all are finished; return the final states."""
     network, inventory = model.network, model.inventory
     assert network.is_plain
     table = network.tokens(tokens)  # [words + 2, token]
     state = State.initial(tokens.lengths, device=model.device)
     lengths, capacity = state.length, int(tokens.lengths.max()) + 1
-    decoder = PaperDecoder(network, inventory, table, buffer_tokens(lengths), capacity)
+    decoder = PaperDecoder(network, inventory, table, buffer_rows(lengths)[0], capacity)
     while not inventory.system.finished(state).all():
         scores = legal_scores(inventory, state, decoder.scores(lengths + 1 - state.front))
         best = best_transitions(inventory, state, scores)

@@ -1,4 +1,4 @@
-"""The parser without any batching: one sentence, one transition at a time, its stack a Python list."""
+"""The parser without batching: one sentence, one transition at a time, with a Python list as stack."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from parser.transitions.inventory import Inventory
 
 
 class UnbatchedParser:
-    """The stack and the history of one sentence. A pop calls no network."""
+    """Stack and history of one sentence. Unlike in batches, a pop needs no LSTM call."""
 
     def __init__(self, network: StackParser, inventory: Inventory):
         self._network = network
@@ -24,11 +24,11 @@ class UnbatchedParser:
         )
 
     def scores(self, buffer: Tensor) -> Tensor:
-        """[1, transitions] buffer: [1, hidden], of `StackParser.project_buffer` for the front."""
+        """[1, transitions] buffer: [1, hidden], output of `StackParser.project_buffer` for the front."""
         return self._network.score_states(self._stack[-1], buffer, self._history)
 
     def advance(self, transition: int, word: Tensor) -> None:
-        """Take a transition. word: [1, 4 * hidden], that on top afterwards, see `stack_lstm.project`."""
+        """Take a transition. word: [1, 4 * hidden], the projected vector of the top afterwards."""
         network, stack = self._network, self._stack
         read, move = self._operations[transition]
         below = len(stack) - read
@@ -37,25 +37,27 @@ class UnbatchedParser:
             stack[below:] = [row]
         else:
             del stack[len(stack) + move :]
-        action = stack_lstm.project(network.history, network.transition_embeddings.weight[transition, None])
-        self._history = stack_lstm.advance(network.history, action, self._history)
+        projected = stack_lstm.project(
+            network.history, network.transition_embeddings.weight[transition, None]
+        )
+        self._history = stack_lstm.advance(network.history, projected, self._history)
 
 
 def score_sentence(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
-    """[S, transitions] The scores that `StackParser.replay` gives, for a batch of one sentence."""
+    """[S, transitions] The scores of `StackParser.replay`, for a batch of one sentence."""
     assert network.is_plain
     assert batch.sentences == 1
     table = network.tokens(batch.tokens)  # [W + 2, token]
     words = stack_lstm.project(network.stack, table)  # [W + 2, 4 * hidden]
     buffer = network.project_buffer(table, batch.buffer_tokens)  # [frames, hidden]
-    single, scores = UnbatchedParser(network, inventory), []
+    parser, scores = UnbatchedParser(network, inventory), []
     steps = zip(
         batch.transitions.tolist(),
         words[batch.top_vector].split(1),
         buffer[batch.buffer_row].split(1),
         strict=True,
     )
-    for transition, word, shown in steps:
-        scores.append(single.scores(shown))
-        single.advance(transition, word)
+    for transition, word, front in steps:
+        scores.append(parser.scores(front))
+        parser.advance(transition, word)
     return torch.cat(scores)

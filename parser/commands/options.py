@@ -82,4 +82,4 @@ def _renamed(now: str) -> Callable[[str], None]:
 
 def watched(model: Model, sentences: Iterable[Sentence], source: str) -> Iterator[Sentence]:
     """The sentences; warns if they lack what the model reads. source: where they come from."""
-    return model.watch().over(sentences, lambda text: warn(f"warning: {source}: {text}"))
+    return model.watch().check(sentences, lambda text: warn(f"warning: {source}: {text}"))

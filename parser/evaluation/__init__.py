@@ -1,1 +1,1 @@
-"""How good trees are."""
+"""Scores, reports and significance tests."""

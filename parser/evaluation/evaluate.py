@@ -1,4 +1,4 @@
-"""Scores of a trained model."""
+"""Evaluation of a trained model."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ from parser.treebank.sentence import Sentence
 def evaluate(
     model: Model, gold: Sequence[Sentence], batch_size: int = BATCH_SIZE, punctuation: bool = True
 ) -> Scores:
-    """Parse the sentences and compare with their own trees."""
+    """Parse sentences and score the trees against their gold trees."""
     trees = (tree for _, tree in parse_stream(model, gold, batch_size))
     return score(gold, trees, punctuation)

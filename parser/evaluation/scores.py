@@ -1,4 +1,4 @@
-"""How well trees agree with gold trees: the measures of the CoNLL 2018 shared task, on gold words."""
+"""Attachment scores as in the CoNLL 2018 shared task, for gold tokenization."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ CONTENT_LABELS = frozenset([
     "obl", "orphan", "parataxis", "reparandum", "root", "vocative", "xcomp",
 ])
 # fmt: on
-"""Labels of content words, for CLAS, as the shared task's scorer lists them."""
+"""Labels of content words, for CLAS, as in the scorer of the shared task."""
 PUNCTUATION_TAGS = frozenset(["PUNCT", "``", "''", ":", ",", "."])
-"""The UPOS of UD, and the five tags of the Penn Treebank; XPOS is looked at where there is no UPOS."""
+"""UPOS of UD and the five tags of the Penn Treebank. XPOS is used for words without UPOS."""
 ARC_LENGTHS = ((1, 1), (2, 2), (3, 3), (4, 7), (8, 15), (16, None))
 
 
@@ -29,7 +29,7 @@ def without_subtype(label: str) -> str:
 
 @dataclass
 class Scores:
-    """Counts that add up over sentences; the measures are percentages."""
+    """Counts, which can be added up, and scores in percent."""
 
     words: int = 0
     sentences: int = 0
@@ -49,7 +49,7 @@ class Scores:
     def add(
         self, gold: Sentence, heads: Sequence[int], labels: Sequence[str], punctuation: bool = True
     ) -> None:
-        """Count a sentence; without `punctuation`, its punctuation is left out."""
+        """Add a sentence. punctuation: whether punctuation is scored."""
         exact = True
         crosses = frozenset(crossing(gold.heads))
         tags = [xpos if upos == "_" else upos for upos, xpos in zip(gold.upos, gold.xpos, strict=True)]
@@ -93,7 +93,7 @@ class Scores:
 
     @property
     def las_full(self) -> float:
-        """Labelled attachment score over labels as they stand."""
+        """Labelled attachment score with full labels, including subtypes."""
         return _percent(self.correct_full_arcs, self.words)
 
     @property
@@ -109,16 +109,16 @@ class Scores:
 
     @property
     def exact(self) -> float:
-        """Sentences whose labelled tree is right altogether."""
+        """Exact match: sentences in which all heads and labels are right."""
         return _percent(self.exact_sentences, self.sentences)
 
     @property
     def crossing_recall(self) -> float:
-        """Non-projective gold arcs that were found, whatever their labels."""
+        """Recall of non-projective gold arcs, unlabelled."""
         return _percent(self.correct_crossing_heads, self.crossing_arcs)
 
     def label_f1(self) -> dict[str, float]:
-        """F1 of each label (with its head), most frequent gold label first."""
+        """F1 of labelled arcs by label, the most frequent gold label first."""
         names = sorted(
             self.gold_labels | self.parsed_labels, key=lambda name: (-self.gold_labels[name], name)
         )
@@ -128,7 +128,7 @@ class Scores:
         }
 
     def length_las(self) -> dict[str, float]:
-        """LAS by the length of the gold arc, in words; "root" for the arc from ROOT."""
+        """LAS by the length of the gold arc in words; "root" for arcs from ROOT."""
         names = ["root", *(_range_name(*group) for group in ARC_LENGTHS)]
         return {
             name: _percent(self.correct_lengths[name], self.lengths[name])
@@ -153,7 +153,7 @@ class Scores:
 
 
 def score(gold: Iterable[Sentence], trees: Iterable[tuple[Any, ...]], punctuation: bool = True) -> Scores:
-    """Scores of the trees (heads, labels, ...) of the same sentences."""
+    """Score trees (heads, labels, ...) against the gold trees of the same sentences."""
     scores = Scores()
     for sentence, (heads, labels, *_) in zip(gold, trees, strict=True):
         scores.add(sentence, heads, labels, punctuation)

@@ -1,4 +1,4 @@
-"""Whether one parser is better than another, or was lucky: the paired bootstrap (Koehn 2004)."""
+"""Significance of the difference between two parsers by the paired bootstrap (Koehn 2004)."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ RESAMPLES_PER_BATCH = 250
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two parsers on the same sentences. Differences are the second's less the first's."""
+    """Two parsers on the same sentences. Differences are second minus first."""
 
     first: Scores
     second: Scores
     interval: tuple[float, float]
-    """Between which 95 % of the differences in LAS are when sentences are drawn anew, in points."""
+    """95 % confidence interval of the difference in LAS, in points."""
     p_value: float
-    """How often a difference as large, either way, would come about if the two were equally good."""
+    """Two-sided p-value of the difference in LAS."""
 
     @property
     def difference(self) -> float:
-        """In LAS, in points."""
+        """Difference in LAS, in points."""
         return self.second.las - self.first.las
 
 
@@ -40,7 +40,7 @@ def compare(
     punctuation: bool = True,
     seed: int = 1,
 ) -> Comparison:
-    """The trees of two parsers for the same sentences, at least one. seed: of the draws."""
+    """Compare the trees of two parsers for the same sentences, at least one. seed: for resampling."""
     by_sentence = [
         [score([one], [tree], punctuation) for one, tree in zip(gold, trees, strict=True)]
         for trees in (first, second)
@@ -51,7 +51,7 @@ def compare(
     observed = 100 * gained.sum() / max(words.sum(), 1)
     differences = resampled(gained, words, np.random.default_rng(seed))
     low, high = np.percentile(differences, [2.5, 97.5])
-    # Drawn anew, differences scatter around the observed one as it does around the true one.
+    # Resampled differences scatter around the observed one as that does around the true one.
     as_large = (np.abs(differences - observed) >= abs(observed)).sum()
     return Comparison(
         sum(by_sentence[0], Scores()),
@@ -64,9 +64,10 @@ def compare(
 def resampled(
     gained: NDArray[np.int64], words: NDArray[np.int64], draw: np.random.Generator
 ) -> NDArray[np.float64]:
-    """[RESAMPLES] Differences in points if as many sentences are drawn, each as likely as any other.
+    """[RESAMPLES] Differences in points over bootstrap samples of the sentences.
 
-    gained: [sentences] right arcs that the second has more; words: [sentences] that are scored.
+    gained: [sentences] correct arcs of the second parser minus those of the first. words: [sentences] scored
+    words.
     """
     count, found = len(words), []
     for _ in range(0, RESAMPLES, RESAMPLES_PER_BATCH):

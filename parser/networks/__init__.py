@@ -1,1 +1,1 @@
-"""The torch modules, and the batches that they take."""
+"""The network of the parser."""

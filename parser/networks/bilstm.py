@@ -1,6 +1,6 @@
-"""A bidirectional LSTM over sequences: batched by hand, and the library's.
+"""Bidirectional LSTMs over sequences of different lengths, by our own batching and by PyTorch's.
 
-Both share the library's parameters, but for its second bias, which is left at zero.
+Both use the parameters of a `torch.nn.LSTM`. Its second bias stays zero.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from parser.treebank.batches import split_by_words
 
 DIRECTIONS = ("", "_reverse")
 MAX_PADDED_FRAMES = 100_000
-"""Frames that the library's LSTM reads at a time, counted as if all sequences were as long as the longest:
-what it keeps of them is bounded."""
+"""Frames, including padding, that `bilstm_packed` processes at a time, which bounds its memory."""
 
 
 def bilstm(inputs: int, hidden: int, layers: int, dropout: float = 0.0) -> nn.LSTM:
-    """hidden: each way; dropout: between the layers."""
+    """A bidirectional LSTM. hidden: size of each direction. dropout: between the layers."""
     lstm = nn.LSTM(inputs, hidden, layers, bidirectional=True, dropout=dropout if layers > 1 else 0.0)
     for name, weight in lstm.named_parameters():
         if name.startswith("bias_hh"):
@@ -33,23 +32,26 @@ def bilstm(inputs: int, hidden: int, layers: int, dropout: float = 0.0) -> nn.LS
 
 
 def weights_of(lstm: nn.LSTM, layer: int, direction: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Input weight, recurrent weight and bias."""
     names = (f"{name}_l{layer}{direction}" for name in ("weight_ih", "weight_hh", "bias_ih"))
     weight_in, weight, bias = (getattr(lstm, name) for name in names)
     return weight_in, weight, bias
 
 
 def bilstm_by_levels(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
-    """[frames, 2 * hidden] Batched by hand: a call for each step of the longest sequence, without padding.
+    """[frames, 2 * hidden] Run a bidirectional LSTM without padding, a cell call for each step and direction.
 
     inputs: [frames, in], one sequence after the other.
     """
     forests = [forest.to(inputs.device) for forest in _chains(torch.tensor(lengths))]
-    places = [[to_device(which, inputs.device) for which in (each.order, each.position)] for each in forests]
+    permutations = [
+        [to_device(indices, inputs.device) for indices in (each.order, each.position)] for each in forests
+    ]
     for layer in range(lstm.num_layers):
         if layer:
             inputs = dropout(inputs, lstm.dropout, lstm.training)
         states = []
-        for forest, (order, position), direction in zip(forests, places, DIRECTIONS, strict=True):
+        for forest, (order, position), direction in zip(forests, permutations, DIRECTIONS, strict=True):
             weight_in, weight, bias = weights_of(lstm, layer, direction)
             gates = linear(inputs.index_select(0, order), weight_in, bias)
             hidden = forest_lstm(gates, weight, forest)
@@ -59,7 +61,7 @@ def bilstm_by_levels(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> T
 
 
 def _chains(lengths: Tensor) -> tuple[Forest, Forest]:
-    """Each frame upon the one before it, and upon the one after it."""
+    """Forests of chains: each sequence from its first frame to its last, and from its last to its first."""
     frame = torch.arange(int(lengths.sum()))
     last = (lengths.cumsum(0) - 1).repeat_interleave(lengths)
     from_end = last - frame
@@ -71,24 +73,24 @@ def _chains(lengths: Tensor) -> tuple[Forest, Forest]:
 
 
 def bilstm_packed(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
-    """As `bilstm_by_levels`, by the library's LSTM; some sequences after the others, if many or long."""
+    """As `bilstm_by_levels`, by `torch.nn.LSTM` over packed sequences, in groups of bounded size."""
     all_lengths, found = torch.tensor(lengths), []
     groups = split_by_words(torch.arange(len(lengths)), list(lengths), MAX_PADDED_FRAMES)
     own_inputs = inputs.split([int(all_lengths[rows].sum()) for rows in groups])
     for rows, own in zip(groups, own_inputs, strict=True):
-        # Found on the host: a mask on the device would make it wait.
-        order, running = _packing(all_lengths[rows])
-        places, back = (to_device(which, inputs.device) for which in (order, order.argsort()))
-        packed = nn.utils.rnn.PackedSequence(own.index_select(0, places), running)
-        found.append(lstm(packed)[0].data.index_select(0, back))
+        # Computed on the host, to avoid a synchronisation.
+        order, batch_sizes = _packing(all_lengths[rows])
+        packing, unpacking = (to_device(indices, inputs.device) for indices in (order, order.argsort()))
+        packed = nn.utils.rnn.PackedSequence(own.index_select(0, packing), batch_sizes)
+        found.append(lstm(packed)[0].data.index_select(0, unpacking))
     return torch.cat(found)
 
 
 def _packing(lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """How `PackedSequence` wants the frames of sequences that lie one after the other.
+    """The order [frames] and the batch sizes [steps] of a `PackedSequence`.
 
-    [frames] The first frames of all, the longest sequence's ahead, then the second frames, ...; and [steps]
-    how many there are of each.
+    The order has the first frames of all sequences, the longest sequence first, then the second frames, and
+    so on.
     """
     longest_first = lengths.argsort(descending=True, stable=True)
     start = (lengths.cumsum(0) - lengths)[longest_first]

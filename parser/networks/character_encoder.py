@@ -1,7 +1,7 @@
-"""A word's vector from its characters: a convolution and the greatest value of each filter.
+"""Word vectors from characters: a convolution and max pooling over the word (Ma & Hovy 2016).
 
-As the character models of Ma & Hovy 2016 and others. What is convolved are embeddings of few distinct
-characters, so a filter's product with each of them is computed once, and a window is a sum of looked up rows.
+There are few distinct characters, so the products of the filters with their embeddings are computed once for
+each character. The value of a filter at a window is then a sum of gathered rows.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from parser.treebank.ragged import Ragged
 
 
 class CharacterEncoder(nn.Module):
-    """ReLU(max over the windows of a word (filters x window + bias))."""
+    """ReLU(max over windows of (filters x window + bias))."""
 
     def __init__(self, settings: CharacterSettings, characters: int):
-        """characters: their number, the unknown one included."""
+        """characters: number of characters, including the unknown one."""
         super().__init__()
         self.outside = characters
-        """The number of what is before and behind a word."""
+        """The padding character before and after a word."""
         self.characters = nn.Embedding(characters + 1, settings.size)
         nn.init.normal_(self.characters.weight, std=settings.size**-0.5)
         self.filters = nn.ModuleList(
@@ -37,33 +37,33 @@ class CharacterEncoder(nn.Module):
         self.size = len(settings.widths) * settings.filters
 
     def forward(self, strings: Ragged) -> Tensor:
-        """[strings, size] strings: the characters' numbers; none is empty."""
+        """[strings, size] strings: character numbers, at least one in each string."""
         characters = dropout(self.characters.weight, self.dropout, self.training)
-        place = strings.position_in_row()
+        position = strings.position_in_row()
         length = strings.lengths.repeat_interleave(strings.lengths, output_size=len(strings.values))
-        highest = []
+        maxima = []
         for width, filters, bias in zip(self.widths, self.filters, self.biases, strict=True):
-            # [characters + 1, filters] for each character of a window
+            # For each position in a window: [characters + 1, filters]
             products = filters(characters).chunk(width, dim=1)
             values = F.embedding(strings.values, products[width // 2] + bias)  # [characters of all, filters]
-            for number, product in enumerate(products):
-                if number != width // 2:
-                    beside = self._beside(strings.values, place, length, number - width // 2)
-                    values = values + F.embedding(beside, product)
-            highest.append(segment_max(values, strings))
-        return F.relu(torch.cat(highest, dim=1))
+            for index, product in enumerate(products):
+                if index != width // 2:
+                    shifted = self._shifted(strings.values, position, length, index - width // 2)
+                    values = values + F.embedding(shifted, product)
+            maxima.append(segment_max(values, strings))
+        return F.relu(torch.cat(maxima, dim=1))
 
-    def _beside(self, values: Tensor, place: Tensor, length: Tensor, shift: int) -> Tensor:
-        """The characters that are `shift` places to the right of each, `outside` where the word has ended."""
-        inside = (place + shift >= 0) & (place + shift < length)
+    def _shifted(self, values: Tensor, position: Tensor, length: Tensor, shift: int) -> Tensor:
+        """The character `shift` positions to the right of each character, `outside` beyond the word."""
+        inside = (position + shift >= 0) & (position + shift < length)
         return torch.where(inside, values.roll(-shift), self.outside)
 
 
 def segment_max(values: Tensor, rows: Ragged) -> Tensor:
-    """[rows, n] The greatest of each column over the elements of each row; values: [elements, n].
+    """[rows, n] Maximum over the elements of each row. values: [elements, n].
 
-    Elements that are equally great share the gradient. (That of torch's own `segment_reduce` is wrong for
-    these, and a word often has a character twice.)
+    Equal maxima share the gradient. (The gradient of `torch.segment_reduce` is wrong for equal maxima, which
+    are frequent here because words often repeat a character.)
     """
     return _SegmentMax.apply(values, rows.lengths, rows.row_of_element())
 
@@ -71,14 +71,14 @@ def segment_max(values: Tensor, rows: Ragged) -> Tensor:
 class _SegmentMax(Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, lengths: Tensor, row: Tensor) -> Tensor:
-        highest = torch.segment_reduce(values, "max", lengths=lengths, unsafe=True)
-        ctx.save_for_backward(values, highest, row)
-        return highest
+        maxima = torch.segment_reduce(values, "max", lengths=lengths, unsafe=True)
+        ctx.save_for_backward(values, maxima, row)
+        return maxima
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        values, highest, row = ctx.saved_tensors
-        is_highest = (values == highest.index_select(0, row)).to(values.dtype)
-        count = torch.zeros_like(highest).index_add_(0, row, is_highest)
-        return is_highest.mul_((gradient / count).index_select(0, row)), None, None
+        values, maxima, row = ctx.saved_tensors
+        is_max = (values == maxima.index_select(0, row)).to(values.dtype)
+        count = torch.zeros_like(maxima).index_add_(0, row, is_max)
+        return is_max.mul_((gradient / count).index_select(0, row)), None, None

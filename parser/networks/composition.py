@@ -1,8 +1,8 @@
-"""Composed vectors: a head and its dependent become one (Dyer et al. 2015, section 3.2).
+"""Composition: the vector of a head with a new dependent (Dyer et al. 2015, section 3.2).
 
-A composed vector depends on those of its head and its dependent alone, on no LSTM, so along known
-trajectories all are computed before anything else, level by level. Written with its own backward pass, as
-`forest_lstm`, and for the same reasons.
+A composed vector depends on the vectors of the head and the dependent, but on no LSTM state. So for known
+trajectories all composed vectors are computed first, level by level. As in `forest_lstm`, a custom backward
+pass avoids the overhead of autograd at each level.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from parser.replay.batch import Compositions
 
 
 class Composition(nn.Module):
-    """g(head, dependent, transition) = tanh(W [head; dependent] + vector of the transition)."""
+    """g(head, dependent, transition) = tanh(W [head; dependent] + embedding of the transition)."""
 
     def __init__(self, size: int, transitions: int):
-        """size: of the vectors; transitions: labelled ones."""
+        """size: size of the vectors. transitions: number of labelled transitions."""
         super().__init__()
         self.join = nn.Linear(2 * size, size, bias=False)
         self.transitions = nn.Embedding(transitions + 1, size)
         nn.init.normal_(self.transitions.weight, std=0.1)
 
     def forward(self, head: Tensor, dependent: Tensor, transition: Tensor) -> Tensor:
-        """[n, size] head, dependent: [n, size]; transition: [n], `wait` among them, for nobody."""
+        """[n, size] head, dependent: [n, size]. transition: [n]; the results of `no_op` are not used."""
         joined = torch.cat([head, dependent], dim=1)
         return torch.tanh(linear(joined, self.join.weight) + self.transitions(transition))
 
     def replay(self, table: Tensor, compositions: Compositions) -> Tensor:
-        """[rows + A, size] The table [rows, size] and, below it, all that a batch composes."""
+        """[rows + A, size] The table [rows, size], followed by the composed vectors of a batch."""
         return _Levels.apply(table, self.join.weight, self.transitions(compositions.transition), compositions)
 
 
@@ -75,6 +75,6 @@ class _Levels(Function):
 
 
 def _pairs(joined: Tensor, compositions: Compositions, which: slice) -> Tensor:
-    """[n, 2 * size] Heads beside their dependents."""
+    """[n, 2 * size] Concatenated vectors of heads and dependents."""
     heads = joined.index_select(0, compositions.head[which])
     return torch.cat([heads, joined.index_select(0, compositions.dependent[which])], dim=1)

@@ -1,4 +1,4 @@
-"""Dropout whose masks are cheap on a CPU."""
+"""Dropout with fast mask generation on a CPU."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ LEVELS = 1 << 16
 
 
 def dropout(tensor: Tensor, probability: float, training: bool) -> Tensor:
-    """`torch.nn.functional.dropout`, but on a CPU four elements share the 64 bits of one random number.
+    """As `torch.nn.functional.dropout`, but on a CPU one 64-bit random number serves four elements.
 
-    torch draws one number for each element, which took a seventh of a training step; this takes a fifth of
-    that. The probability is rounded to a multiple of 1 / 65,536.
+    PyTorch draws one number for each element, which took a seventh of a training step; this takes a fifth of
+    that time. The probability is rounded to a multiple of 1 / 65,536.
     """
     if not training or probability == 0 or tensor.device.type != "cpu":
         return F.dropout(tensor, probability, training)

@@ -1,4 +1,4 @@
-"""The loss of known trajectories."""
+"""The loss of a batch of known trajectories."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ ILLEGAL_SCORE = float("-inf")
 
 
 class BatchLoss(NamedTuple):
-    """Sums over a batch: scalars on the device."""
+    """Sums over a batch, scalars on the device."""
 
     transitions: Tensor
-    """Negative log-likelihoods of the right transitions."""
+    """Negative log-likelihood of the optimal transitions."""
     tags: Tensor
-    """Cross entropies of the auxiliary tags; 0 if there are none."""
+    """Cross entropy of the auxiliary tags; 0 if there are none."""
 
     @property
     def total(self) -> Tensor:
@@ -27,27 +27,30 @@ class BatchLoss(NamedTuple):
 
 
 def transition_loss(scores: Tensor, batch: Batch, inventory: Inventory) -> Tensor:
-    """The sum over the steps of -log of the probability of all that is right, among what is legal.
+    """Sum over all steps of -log p(optimal transitions), normalised over the legal transitions.
 
-    scores: [S, transitions]. For an oracle that knows one right transition it is the cross entropy. Where
-    no arc of its kind has the label that would be right, or the head is wrong already, every label is.
+    With one optimal transition for each step this is the cross entropy. If the optimal label is unknown, or
+    the head is not the gold one, any label is optimal. scores: [S, transitions].
     """
     legal = inventory.with_labels(batch.legal)  # [S, transitions]
-    is_right = batch.optimal_labels != NOT_OPTIMAL  # [S, kinds]
-    right = inventory.with_label(batch.optimal_labels.clamp(min=0))  # [S, kinds]
-    wanted = scores.gather(1, right)
-    any_label = is_right & ~inventory.known[right]
-    if scores.is_cuda:  # to ask it for which steps takes longer than all
-        wanted = torch.where(any_label, _of_any_label(scores, inventory), wanted)
+    is_optimal = batch.optimal_labels != NOT_OPTIMAL  # [S, kinds]
+    optimal = inventory.with_label(batch.optimal_labels.clamp(min=0))  # [S, kinds]
+    optimal_scores = scores.gather(1, optimal)
+    any_label = is_optimal & ~inventory.known[optimal]
+    if (
+        scores.is_cuda
+    ):  # selecting the steps would need a synchronisation, which takes longer than computing all
+        optimal_scores = torch.where(any_label, _any_label_scores(scores, inventory), optimal_scores)
     elif len(steps := any_label.any(1).nonzero().squeeze(1)):
-        of_any = _of_any_label(scores[steps], inventory)
-        wanted = wanted.index_put((steps,), torch.where(any_label[steps], of_any, wanted[steps]))
-    possible = scores.masked_fill(~legal, ILLEGAL_SCORE).logsumexp(1)
-    return (possible - wanted.masked_fill(~is_right, ILLEGAL_SCORE).logsumexp(1)).sum()
+        any_scores = _any_label_scores(scores[steps], inventory)
+        chosen = torch.where(any_label[steps], any_scores, optimal_scores[steps])
+        optimal_scores = optimal_scores.index_put((steps,), chosen)
+    normaliser = scores.masked_fill(~legal, ILLEGAL_SCORE).logsumexp(1)
+    return (normaliser - optimal_scores.masked_fill(~is_optimal, ILLEGAL_SCORE).logsumexp(1)).sum()
 
 
-def _of_any_label(scores: Tensor, inventory: Inventory) -> Tensor:
-    """[S, kinds] The score of a kind of transitions with any label that it can have."""
+def _any_label_scores(scores: Tensor, inventory: Inventory) -> Tensor:
+    """[S, kinds] The log-sum-exp of the scores of each kind over all labels."""
     kinds = torch.arange(len(inventory.number), device=scores.device)
     of_kind = (inventory.kind[:-1] == kinds[:, None]) & inventory.known  # [kinds, transitions]
     return torch.stack([scores.masked_fill(~own, ILLEGAL_SCORE).logsumexp(1) for own in of_kind], dim=1)

@@ -1,8 +1,4 @@
-"""The weights of a `torch.nn.LSTM` frame by frame and over a forest.
-
-All three ways of running an LSTM (the library's over a sequence, a frame at a time, level by level) share
-the library's parameters, so that what one trains the others use.
-"""
+"""Running a `torch.nn.LSTM` frame by frame and over a forest, with its own parameters."""
 
 from __future__ import annotations
 
@@ -17,26 +13,26 @@ from parser.networks.dropout import dropout
 
 
 def state_size(lstm: nn.LSTM) -> int:
-    """Size of the hidden and cell states of all layers, joined."""
+    """Size of the concatenated hidden and cell states of all layers."""
     return 2 * lstm.num_layers * lstm.hidden_size
 
 
 def project(lstm: nn.LSTM, inputs: Tensor, layer: int = 0) -> Tensor:
-    """[rows, 4 * hidden] The inputs' part of a layer's gates; inputs: [rows, input] of that layer."""
+    """[rows, 4 * hidden] The input projection of a layer's gates, with both biases. inputs: [rows, input]."""
     bias = getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}")
     return linear(inputs, getattr(lstm, f"weight_ih_l{layer}"), bias)
 
 
 def recurrent_weight(lstm: nn.LSTM, layer: int) -> Tensor:
-    """[4 * hidden, hidden]"""
+    """[4 * hidden, hidden] The recurrent weight of a layer."""
     return getattr(lstm, f"weight_hh_l{layer}")
 
 
 def advance(lstm: nn.LSTM, projected: Tensor, state: Tensor) -> Tensor:
-    """One frame through all layers.
+    """Run one frame through all layers; return the new state.
 
-    projected: [batch, 4 * hidden], the inputs as `project` gives them; state: [batch, 2 * layers * hidden],
-    each layer's hidden and cell state. Returns the new state; its top layer's hidden state is its `output`.
+    projected: [batch, 4 * hidden] inputs, see `project`. state: [batch, 2 * layers * hidden] hidden and cell
+    state of each layer.
     """
     parts = list(state.split(lstm.hidden_size, dim=1))
     for layer in range(lstm.num_layers):
@@ -50,15 +46,16 @@ def advance(lstm: nn.LSTM, projected: Tensor, state: Tensor) -> Tensor:
 
 
 def output(lstm: nn.LSTM, state: Tensor) -> Tensor:
-    """[batch, hidden] The top layer's hidden state in a joined state."""
+    """[batch, hidden] The hidden state of the top layer."""
     return state[:, -2 * lstm.hidden_size : -lstm.hidden_size]
 
 
 def over_forest(lstm: nn.LSTM, inputs: Tensor, forest: Forest) -> Tensor:
-    """Top-layer hidden states [nodes, hidden] of a forest. inputs: [nodes, input], in running order.
+    """[nodes, hidden] Hidden states of the top layer over a forest. inputs: [nodes, input], in execution
+    order.
 
-    Layer after layer, so that a layer's input product is one for all nodes. Dropout between the layers, as
-    the library does it: one mask per node.
+    Layers run one after the other, so that each has a single input product for all nodes. Dropout between
+    layers is as in `torch.nn.LSTM`.
     """
     hidden = forest_lstm(project(lstm, inputs), recurrent_weight(lstm, 0), forest)
     for layer in range(1, lstm.num_layers):
@@ -68,6 +65,6 @@ def over_forest(lstm: nn.LSTM, inputs: Tensor, forest: Forest) -> Tensor:
 
 
 def first_state(lstm: nn.LSTM, inputs: Tensor) -> Tensor:
-    """[1, state] An LSTM's after one frame, inputs [input]."""
+    """[1, state] The state after one frame, inputs [input], from the zero state."""
     projected = project(lstm, inputs[None])
     return advance(lstm, projected, inputs.new_zeros(1, state_size(lstm)))

@@ -1,7 +1,7 @@
 """The StackLSTM parser (Dyer et al. 2015, section 3; Ding & Koehn 2019, section 2).
 
-`replay` runs known trajectories all at once. `parser.stepping` goes through sentences one transition
-at a time, as the paper does and as parsing must; both compute the same function.
+`StackParser.replay` computes the scores of all steps of known trajectories at once. `parser.stepping` runs
+one transition at a time, as parsing requires. Both compute the same function.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from parser.transitions.inventory import Inventory
 from parser.treebank.tokens import Tokens
 
 FEATURE_WORDS = 3
-"""Words that the scores may see: on top of the stack, below that, at the front of the buffer."""
+"""Words that `word_features` adds to the input of the scores: S0, S1 and B0."""
 
 
 class StackParser(nn.Module):
-    """Three LSTMs, over the stack, the buffer and the transitions so far, and scores from what they show."""
+    """LSTMs over the stack, the buffer and the previous transitions, and a scorer of transitions."""
 
     def __init__(
         self,
@@ -38,7 +38,10 @@ class StackParser(nn.Module):
         transitions: int,
         vectors: Tensor | None = None,
     ):
-        """lexicon_sizes: of the word columns, in order. transitions: labelled. vectors: pretrained."""
+        """lexicon_sizes: of the input columns, in order. transitions: number of labelled transitions.
+
+        vectors: [words, size] pretrained vectors.
+        """
         super().__init__()
         self.tokens = TokenEncoder(settings, lexicon_sizes, vectors)
         self.composition = Composition(self.tokens.size, transitions) if settings.composition else None
@@ -67,11 +70,11 @@ class StackParser(nn.Module):
         return BatchLoss(transition_loss(scores, batch, inventory), self.tagging_loss(table, batch.tokens))
 
     def replay(self, batch: Batch) -> Tensor:
-        """[S, transitions] Scores of all steps of known trajectories, before each of them is taken."""
+        """[S, transitions] Scores at all steps of known trajectories."""
         return self.replay_words(self.tokens(batch.tokens), batch)
 
     def tagging_loss(self, table: Tensor, tokens: Tokens) -> Tensor:
-        """Sum of the cross entropies of the tags that are learnt beside; table: [W + 2, token]."""
+        """Summed cross entropy of the auxiliary tags. table: [W + 2, token]."""
         losses = [table.new_zeros(())]
         for column, layer in zip(self._tag_columns, self.tags.values(), strict=True):
             assert isinstance(layer, nn.Linear)
@@ -80,7 +83,7 @@ class StackParser(nn.Module):
         return torch.stack(losses).sum()
 
     def replay_words(self, table: Tensor, batch: Batch) -> Tensor:
-        """As `replay`, from the words' vectors; table: [W + 2, token], as `tokens` gives it."""
+        """As `replay`, from word vectors. table: [W + 2, token], the output of `tokens`."""
         if self.composition:
             assert batch.compositions
             table = self.composition.replay(table, batch.compositions)  # [W + 2 + A, token]
@@ -95,28 +98,28 @@ class StackParser(nn.Module):
             + self.linear_with_dropout(self.from_history, history.index_select(0, batch.step))
         )
         if self.from_words:
-            # [rows, FEATURE_WORDS * hidden] -> [rows * FEATURE_WORDS, hidden]
-            shown = self.linear_with_dropout(self.from_words, table).view(
-                -1, self.from_words.out_features // FEATURE_WORDS
-            )
-            places = FEATURE_WORDS * batch.word_features + torch.arange(FEATURE_WORDS, device=shown.device)
-            joined = joined + F.embedding_bag(places, shown, mode="sum")
+            projected = self.linear_with_dropout(self.from_words, table)  # [rows, FEATURE_WORDS * hidden]
+            projected = projected.view(
+                -1, projected.shape[1] // FEATURE_WORDS
+            )  # [rows * FEATURE_WORDS, hidden]
+            indices = FEATURE_WORDS * batch.word_features + torch.arange(FEATURE_WORDS, device=table.device)
+            joined = joined + F.embedding_bag(indices, projected, mode="sum")
         return self.score(joined)
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is the paper's: some ways of running, there to be compared with, know that one alone."""
+        """Whether the network is that of Ding & Koehn 2019, the only one that some baselines support."""
         return self.composition is None and self.from_words is None
 
     def project_words(self, top: Tensor, below: Tensor, front: Tensor) -> Tensor:
-        """[batch, hidden] What vectors [batch, token] in these places show to the scores."""
+        """[batch, hidden] The projected word features of vectors [batch, token] of S0, S1 and B0."""
         assert self.from_words is not None
         weights = self.from_words.weight.chunk(FEATURE_WORDS)
         vectors = (dropout(vector, self.dropout, self.training) for vector in (top, below, front))
         return sum(map(linear, vectors, weights), torch.zeros((), device=top.device))
 
     def _buffer_features(self, table: Tensor, batch: Batch) -> Tensor:
-        """[rows, hidden] What the buffers show: for each front, and for what replaces it."""
+        """[rows, hidden] Projected buffer states, indexed by `Batch.buffer_row`."""
         if not batch.compositions:
             return self.project_buffer(table, batch.buffer_tokens)
         inputs = table.index_select(0, batch.compositions.buffer_vectors)
@@ -124,29 +127,32 @@ class StackParser(nn.Module):
         return self.linear_with_dropout(self.from_buffer, nodes)
 
     def project_buffer(self, table: Tensor, buffer_tokens: Sequence[Tensor]) -> Tensor:
-        """[rows, hidden] What the buffers show to the scores at each of their fronts, laid out flat.
+        """[rows, hidden] Projected buffer states without composition, flattened.
 
-        table: [W + 2, token]; buffer_tokens: for each group [frames, sentences], from the buffers' ends.
+        table: [W + 2, token]. buffer_tokens: see `Batch.buffer_tokens`.
         """
         buffer = flatten([self.buffer(table[group])[0] for group in buffer_tokens])  # [rows, hidden]
         return self.linear_with_dropout(self.from_buffer, buffer)
 
-    def score_states(self, stack: Tensor, shown: Tensor, history: Tensor) -> Tensor:
-        """[batch, transitions] stack, history: [batch, state], as `stack_lstm.advance` gives them; shown:
-        [batch, hidden], what `project_buffer` gives for the fronts, with what words show if they do."""
+    def score_states(self, stack: Tensor, features: Tensor, history: Tensor) -> Tensor:
+        """[batch, transitions] Scores from LSTM states.
+
+        stack, history: [batch, state], see `stack_lstm.advance`. features: [batch, hidden], the sum of the
+        projected buffer states and the projected word features.
+        """
         top, last = stack_lstm.output(self.stack, stack), stack_lstm.output(self.history, history)
         return self.score(
             self.linear_with_dropout(self.from_stack, top)
-            + shown
+            + features
             + self.linear_with_dropout(self.from_history, last)
         )
 
     def score(self, joined: Tensor) -> Tensor:
-        """[..., transitions] from the sum [..., hidden] of what stack, buffer and history show."""
+        """[..., transitions] joined: [..., hidden], sum of the projections of stack, buffer and history."""
         return self.linear_with_dropout(self.scores, F.relu(joined))
 
     def linear_with_dropout(self, layer: nn.Linear, inputs: Tensor) -> Tensor:
-        """[rows, out] A linear layer on inputs [rows, in], with dropout when training."""
+        """[rows, out] Apply dropout, then a linear layer. inputs: [rows, in]."""
         return linear(dropout(inputs, self.dropout, self.training), layer.weight, layer.bias)
 
 

@@ -1,4 +1,4 @@
-"""From the columns of a word to one vector (Ding & Koehn 2019, section 2.1)."""
+"""Word vectors from the columns of words (Ding & Koehn 2019, section 2.1)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from parser.treebank.vocabulary import CHARACTERS, FEATURES, PRETRAINED, UNKNOWN
 
 
 class TokenEncoder(nn.Module):
-    """ReLU(Linear[word; pretrained vector; tags; ...]), and learned vectors for ROOT and the buffer's end.
+    """ReLU(Linear[word; pretrained vector; tags; ...]), and learned vectors for ROOT and the end of the
+    buffer.
 
-    If the settings say so a bidirectional LSTM goes over the words of each sentence.
+    Optionally, a bidirectional LSTM runs over the words of each sentence.
     """
 
     def __init__(
         self, settings: NetworkSettings, lexicon_sizes: dict[str, int], vectors: Tensor | None = None
     ):
-        """lexicon_sizes: of each column, in the order of the input. vectors: [words, size], pretrained."""
+        """lexicon_sizes: of the input columns, in order. vectors: [words, size] pretrained vectors."""
         super().__init__()
         self.embeddings = nn.ModuleDict(
             {
@@ -34,12 +35,12 @@ class TokenEncoder(nn.Module):
                 if column not in settings.auxiliary_tags
             }
         )
-        self._place = {column: place for place, column in enumerate(lexicon_sizes)}
+        self._index = {column: index for index, column in enumerate(lexicon_sizes)}
         joined_size = sum(_width(embedding) for embedding in self.embeddings.values())
         self.join = nn.Linear(joined_size, settings.token_size)
         self.sentence_encoder = None
         self.size = settings.token_size
-        """Of a word's vector."""
+        """Size of a word vector."""
         if settings.sentence_encoder:
             hidden, layers = settings.sentence_encoder.hidden_size, settings.sentence_encoder.layers
             self.sentence_encoder = bilstm(settings.token_size, hidden, layers, settings.dropout)
@@ -49,14 +50,14 @@ class TokenEncoder(nn.Module):
         self.dropout = settings.dropout
 
     def pretrained_weights(self) -> list[Tensor]:
-        """Those that came from a file, whether they are trained on or not."""
+        """The pretrained vectors, whether or not they are trained."""
         return list(self.embeddings[PRETRAINED].parameters()) if PRETRAINED in self.embeddings else []
 
     def forward(self, tokens: Tokens) -> Tensor:
-        """[words + 2, size] The words, then ROOT, then the buffer's end."""
+        """[words + 2, size] The vectors of the words, ROOT and the end of the buffer."""
         parts = []
         for name, embedding in self.embeddings.items():
-            column = self._place[name]
+            column = self._index[name]
             numbers = tokens.values[:, column]
             if column in tokens.parts:
                 parts.append(embedding(tokens.parts[column]).index_select(0, numbers))
@@ -65,15 +66,15 @@ class TokenEncoder(nn.Module):
         words = F.relu(linear(torch.cat(parts, dim=1), self.join.weight, self.join.bias))
         words = dropout(words, self.dropout, self.training)
         if self.sentence_encoder is not None:
-            over = bilstm_packed if words.is_cuda else bilstm_by_levels
+            run = bilstm_packed if words.is_cuda else bilstm_by_levels
             words = dropout(
-                over(self.sentence_encoder, words, tokens.lengths.tolist()), self.dropout, self.training
+                run(self.sentence_encoder, words, tokens.lengths.tolist()), self.dropout, self.training
             )
         return torch.cat([words, self.root[None], self.end[None]])
 
 
 class SummedEmbedding(nn.Module):
-    """The sum of the embeddings of a string's parts; zeros for a string without any."""
+    """The sum of the embeddings of the parts of a string; zeros for a string without parts."""
 
     def __init__(self, parts: int, size: int):
         super().__init__()
@@ -81,12 +82,12 @@ class SummedEmbedding(nn.Module):
         self.size = size
 
     def forward(self, strings: Ragged) -> Tensor:
-        """[strings, size]"""
+        """[strings, size] strings: part numbers of each string."""
         return F.embedding_bag(strings.values, self.parts.weight, strings.offsets, mode="sum")
 
 
 def _embedding(column: str, settings: NetworkSettings, count: int, vectors: Tensor | None) -> nn.Module:
-    """Of a column whose lexicon has `count` entries."""
+    """The embedding of a column whose lexicon has `count` entries."""
     if column == PRETRAINED:
         return _pretrained(count, vectors, settings.train_pretrained)
     if column == CHARACTERS:
@@ -105,16 +106,16 @@ def _width(embedding: nn.Module) -> int:
 
 
 def trained_embedding(count: int, size: int) -> nn.Embedding:
-    """With zeros for the unknown."""
+    """A randomly initialised embedding, with zeros for the unknown string."""
     embedding = nn.Embedding(count, size)
     nn.init.normal_(embedding.weight, std=size**-0.5)
     with torch.no_grad():
-        embedding.weight[UNKNOWN] = 0  # where nothing in training is unknown it stays so
+        embedding.weight[UNKNOWN] = 0  # stays zero if the training data has no unknown string
     return embedding
 
 
 def _pretrained(count: int, vectors: Tensor | None, train: bool) -> nn.Embedding:
-    """The pretrained vectors, and zeros for a word that has none."""
+    """The pretrained vectors, with zeros for words that have none."""
     assert vectors is not None
     assert len(vectors) == count - 1
     return nn.Embedding.from_pretrained(

@@ -1,1 +1,1 @@
-"""A trained network at work."""
+"""Trained models, and parsing with them."""

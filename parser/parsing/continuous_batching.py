@@ -1,7 +1,7 @@
-"""Continuous batching: when a sentence of the batch is finished, the next one takes its row.
+"""Continuous batching: when a sentence of the batch is finished, its row is refilled with the next sentence.
 
-A static batch runs until its longest sentence is finished, and its other rows idle. Here the rows are full
-until the sentences run out, whatever their lengths.
+A static batch runs until its longest sentence is finished, and its other rows are idle. With continuous
+batching all rows are in use until no sentences are left.
 """
 
 from __future__ import annotations
@@ -19,22 +19,24 @@ from parser.transitions.system import TransitionSystem
 from parser.treebank.tokens import Tokens
 
 STEPS_BETWEEN_SYNCHRONISATIONS = 16
-"""Steps between two reads of the device's state by the host, which waits for the device there."""
+"""Steps between two synchronisations of host and device."""
 STEPS_BETWEEN_REFILLS = 4
-"""A refill costs a sixth of a step, so a finished row idles for up to three steps."""
+"""A refill takes a sixth of the time of a step, so a finished row is idle for up to three steps."""
 MAX_FRAMES = 100_000
-"""Memory bound: rows of the batch times the deepest stack that the longest sentence can have."""
+"""Memory limit: rows of the batch times the greatest possible stack depth."""
 
 
 def parse_tokens(model: Model, tokens: Tokens, batch_size: int, probabilities: Tensor | None = None) -> State:
-    """The state when all sentences are parsed; its flat tensors hold the trees.
+    """Parse sentences; return the final state, whose flat tensors have the trees.
 
-    batch_size: sentences in the batch at the same time, fewer if they are very long. probabilities:
-    [words + 1], receives those of the arcs, in the order of `State.heads`.
+    batch_size: number of sentences in the batch, reduced if they are very long. probabilities: [words + 1],
+    filled with the probabilities of the arcs, in the order of `State.heads`.
     """
     inventory = model.inventory
-    fitting = max(1, MAX_FRAMES // (int(tokens.lengths.max()) + 1))
-    queue = _Queue(tokens.lengths, min(batch_size, len(tokens), fitting), inventory.system, model.device)
+    max_batch_size = max(1, MAX_FRAMES // (int(tokens.lengths.max()) + 1))
+    queue = _Queue(
+        tokens.lengths, min(batch_size, len(tokens), max_batch_size), inventory.system, model.device
+    )
     parsers = stepper(model.network, inventory, tokens.to(model.device), queue.positions().front)
     while True:
         deepest, done = queue.synchronise()
@@ -56,10 +58,10 @@ def parse_tokens(model: Model, tokens: Tokens, batch_size: int, probabilities: T
 
 
 class _Queue:
-    """The sentence in each row of the batch, and the states of the parsers there."""
+    """The states of the rows of the batch, and the sentence in each row."""
 
     def __init__(self, lengths: Tensor, batch_size: int, system: TransitionSystem, device: torch.device):
-        """lengths: [sentences], in words, on the host."""
+        """lengths: [sentences] in words, on the host."""
         self.state = State.initial(lengths, batch_size, device)
         lengths = to_device(lengths, device)
         self._system, self._lengths = system, lengths
@@ -69,13 +71,13 @@ class _Queue:
         self._root_row = lengths.sum()
 
     def synchronise(self) -> tuple[int, bool]:
-        """The depth of the deepest stack, and whether all is parsed. The host waits for the device here."""
+        """Synchronise host and device; return the greatest stack depth, and whether all is parsed."""
         done = self._system.finished(self.state).all() & (self._started >= len(self._lengths))
         deepest, is_done = torch.stack([self.state.depth.max(), done.long()]).tolist()
         return deepest, bool(is_done)
 
     def refill(self) -> Tensor:
-        """Put the next sentences into the rows whose sentences are finished; returns [batch], True there."""
+        """Put the next sentences into finished rows. Returns [batch] bool: which rows were refilled."""
         finished = self._system.finished(self.state)
         sentences = self._started + finished.cumsum(0) - 1
         refilled = finished & (sentences < len(self._lengths))
@@ -90,5 +92,5 @@ class _Queue:
         return refilled
 
     def positions(self) -> Positions:
-        """Of all rows' parsers."""
+        """The positions of the parsers in all rows."""
         return Positions.of(self.state, self._sentences, self._root_row)

@@ -1,4 +1,7 @@
-"""Whether an input has what a model reads: without its tags, or with others, it writes nonsense."""
+"""Checks whether the columns of an input resemble those of the treebank that a model was trained on.
+
+A model that reads tags gives bad trees for an input without tags or with those of another tag set.
+"""
 
 from __future__ import annotations
 
@@ -13,26 +16,26 @@ from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import COLUMNS, PARTS, UNKNOWN, Lexicon, Vocabulary
 
 BLANK = "_"
-MUCH = 0.5
-"""A share of blank values above which something is said, if dev has fewer."""
-FAR_ABOVE = 0.2
-"""More than dev's by so much is far above, and by one over the root of their number: few differ by chance."""
-FEWEST = 50
-"""Values that are judged by whether they are known: those of one sentence are often strange together."""
+MAX_BLANK = 0.5
+"""Share of blank values that is accepted whatever the share in the dev treebank."""
+MAX_EXCESS = 0.2
+"""Accepted excess over the share in the dev treebank; see `_max_excess`."""
+MIN_KNOWN_VALUES = 50
+"""Number of values needed to judge the share of unknown ones. Those of a single sentence vary too much."""
 WORDS_BETWEEN_CHECKS = 25_000
 NAMES = {"form": "FORM", "lemma": "LEMMA", "upos": "UPOS", "xpos": "XPOS", "feats": "FEATS"}
-"""What is looked at, and what users call it."""
+"""The columns that are checked, and their names in messages."""
 
 
 class ColumnShares(BaseModel):
-    """Of a column's values."""
+    """Shares of unusual values in a column."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
     blank: float = Field(ge=0, le=1)
-    """That are "_"."""
+    """Share of the values that are "_"."""
     unknown: float = Field(ge=0, le=1)
-    """Of the others, those that training never saw, or a part of them."""
+    """Share of the other values that do not occur in training, or that have a part which does not."""
 
 
 _AS_JSON = TypeAdapter(dict[str, ColumnShares])
@@ -43,13 +46,13 @@ def as_json(shares: Mapping[str, ColumnShares]) -> str:
 
 
 def from_json(text: str) -> dict[str, ColumnShares]:
-    """Raises ValueError."""
+    """Inverse of `as_json`. Raises ValueError if the text is invalid."""
     return _AS_JSON.validate_json(text)
 
 
 @dataclass
 class Counts:
-    """Of a column's values."""
+    """Numbers of values in a column: all, blank and unknown."""
 
     values: int = 0
     blank: int = 0
@@ -77,23 +80,23 @@ def _whole(string: str) -> tuple[str]:
 def column_shares(
     vocabulary: Vocabulary, columns: Iterable[str], sentences: Sequence[Sentence]
 ) -> dict[str, ColumnShares]:
-    """columns: those that a network reads."""
+    """The shares in all given sentences. columns: the columns that a network reads."""
     counts = _counts(columns)
-    _add(counts, vocabulary, sentences)
+    _update(counts, vocabulary, sentences)
     return {name: own.shares for name, own in counts.items()}
 
 
 class InputColumnCheck:
-    """Over the columns of sentences that pass: warns, once of each, if they are not what the model knows."""
+    """Checks the columns of a stream of sentences. Warns at most once for each column."""
 
     def __init__(self, vocabulary: Vocabulary, columns: Iterable[str], dev: Mapping[str, ColumnShares]):
-        """columns: those that the network reads; dev: the shares in the dev treebank, or nothing."""
+        """columns: the columns that the network reads. dev: shares in the dev treebank; may be empty."""
         self._vocabulary, self._dev = vocabulary, dev
         self._counts = _counts(columns)
         self._told: set[str] = set()
 
-    def over(self, sentences: Iterable[Sentence], warn: Callable[[str], None]) -> Iterator[Sentence]:
-        """The sentences, one after the other."""
+    def check(self, sentences: Iterable[Sentence], warn: Callable[[str], None]) -> Iterator[Sentence]:
+        """Yield the sentences unchanged, and call `warn` with messages about their columns."""
         passed: list[Sentence] = []
         words = 0
         for sentence in sentences:
@@ -101,13 +104,13 @@ class InputColumnCheck:
             passed.append(sentence)
             words += len(sentence)
             if words >= WORDS_BETWEEN_CHECKS:
-                self._look(passed, warn)
+                self._add(passed, warn)
                 passed, words = [], 0
-        self._look(passed, warn)
+        self._add(passed, warn)
 
-    def _look(self, sentences: Sequence[Sentence], warn: Callable[[str], None]) -> None:
-        """With these sentences added to all before."""
-        _add(self._counts, self._vocabulary, sentences)
+    def _add(self, sentences: Sequence[Sentence], warn: Callable[[str], None]) -> None:
+        """Add sentences to the counts and check the shares."""
+        _update(self._counts, self._vocabulary, sentences)
         for name, counts in self._counts.items():
             message = _message(NAMES[name], counts, self._dev.get(name))
             if message and name not in self._told:
@@ -116,33 +119,33 @@ class InputColumnCheck:
 
 
 def _message(name: str, counts: Counts, dev: ColumnShares | None) -> str | None:
-    """What to say of a column."""
-    now, known = counts.shares, counts.values - counts.blank
-    chance = _far_above(counts.values) if dev and dev.blank else FAR_ABOVE
-    if now.blank > max(MUCH, dev.blank + chance if dev else 0.0):
+    """The warning for a column; None if there is nothing unusual."""
+    shares, known = counts.shares, counts.values - counts.blank
+    excess = _max_excess(counts.values) if dev and dev.blank else MAX_EXCESS
+    if shares.blank > max(MAX_BLANK, dev.blank + excess if dev else 0.0):
         usual = f" ({dev.blank:.0%} of the dev treebank)" if dev else ""
         return (
-            f"{name} is blank for {now.blank:.0%} of the words{usual}, and this model reads it: expect bad "
-            "trees. Fill the column, or take a model that does not read it"
+            f"{name} is blank for {shares.blank:.0%} of the words{usual}, and this model reads it: expect "
+            "bad trees. Fill the column, or use a model that does not read it"
         )
-    if dev and known >= FEWEST and now.unknown > dev.unknown + _far_above(known):
+    if dev and known >= MIN_KNOWN_VALUES and shares.unknown > dev.unknown + _max_excess(known):
         return (
-            f"{name}: training never saw {now.unknown:.0%} of the values ({dev.unknown:.0%} of the dev "
-            "treebank): expect bad trees. The model wants the language and the kind of tags of its training"
+            f"{name}: {shares.unknown:.0%} of the values do not occur in training ({dev.unknown:.0%} in the "
+            "dev treebank): expect bad trees. Use the language and the tag set that the model was trained on"
         )
     return None
 
 
-def _far_above(values: int) -> float:
-    """How much more than dev's a share is that chance does not explain."""
-    return FAR_ABOVE + max(1, values) ** -0.5
+def _max_excess(values: int) -> float:
+    """The excess over dev that is accepted, with 1 / sqrt(n) for the variation of shares among n values."""
+    return MAX_EXCESS + max(1, values) ** -0.5
 
 
 def _counts(columns: Iterable[str]) -> dict[str, Counts]:
     return {name: Counts() for name in columns if name in NAMES}
 
 
-def _add(counts: Mapping[str, Counts], vocabulary: Vocabulary, sentences: Sequence[Sentence]) -> None:
+def _update(counts: Mapping[str, Counts], vocabulary: Vocabulary, sentences: Sequence[Sentence]) -> None:
     for name, own in counts.items():
         strings = (string for sentence in sentences for string in COLUMNS[name](sentence))
         own.add(strings, name, vocabulary.columns[name])

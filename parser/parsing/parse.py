@@ -1,4 +1,4 @@
-"""From sentences to trees."""
+"""Parsing sentences with a trained model."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import Sentence
 
 BATCH_SIZE = 256
-"""Sentences that are parsed at the same time."""
+"""Number of sentences that are parsed at the same time."""
 READ_AHEAD = 25_000
-"""Words that are read, and sorted by length, at a time."""
+"""Words that are read and sorted by sentence length at a time."""
 
 
 class ParsedTree(NamedTuple):
     heads: tuple[int, ...]
     labels: tuple[str, ...]
     probabilities: tuple[float, ...] | None = None
-    """Of each word's arc and label, at the time when the parser made the arc; None if not asked for."""
+    """Probability of the labelled arc to each word when the parser made it; None unless requested."""
 
 
 def parse_stream(
@@ -35,9 +35,9 @@ def parse_stream(
     read_ahead: int = READ_AHEAD,
     probabilities: bool = False,
 ) -> Iterator[tuple[Sentence, ParsedTree]]:
-    """Parse any number of sentences, in their order, in bounded memory.
+    """Parse a stream of sentences in bounded memory, and yield the trees in the order of the sentences.
 
-    read_ahead: words that are read, and sorted by length, at a time; a longer sentence is read all the same.
+    read_ahead: words that are read and sorted by sentence length at a time, or a single longer sentence.
     """
     for group in _groups(sentences, read_ahead):
         yield from zip(group, parse(model, group, batch_size, probabilities), strict=True)
@@ -59,9 +59,9 @@ def _groups(sentences: Iterable[Sentence], words: int) -> Iterator[list[Sentence
 def parse(
     model: Model, sentences: Sequence[Sentence], batch_size: int = BATCH_SIZE, probabilities: bool = False
 ) -> list[ParsedTree]:
-    """The trees of some sentences; if the device has too little memory for all, in microbatches.
+    """Parse sentences, in microbatches if the memory of the device is too small for all of them.
 
-    Raises ValueError if it has too little for a single sentence.
+    Raises ValueError if the memory is too small for a single sentence.
     """
     if not sentences:
         return []
@@ -80,7 +80,7 @@ def parse(
 def _parse_together(
     model: Model, sentences: Sequence[Sentence], batch_size: int, probabilities: bool
 ) -> list[ParsedTree]:
-    # Longest first, so that no long sentence is left at the end, when the batch runs empty.
+    # Longest first, so that no long sentence remains at the end, when rows of the batch become empty.
     order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
     tokens = model.vocabulary.encode_tokens([sentences[number] for number in order])
     found = torch.ones(tokens.words + 1, device=model.device) if probabilities else None
@@ -88,9 +88,9 @@ def _parse_together(
         state = parse_tokens(model, tokens, batch_size, found)
     heads = Ragged(state.heads[:-1].cpu(), tokens.lengths).unflatten()
     labels = Ragged(state.labels[:-1].cpu(), tokens.lengths).unflatten()
-    name = model.vocabulary.labels.string
+    label_name = model.vocabulary.labels.string
     trees = {
-        number: ParsedTree(*deprojectivize(own_heads.tolist(), tuple(map(name, own_labels.tolist()))))
+        number: ParsedTree(*deprojectivize(own_heads.tolist(), tuple(map(label_name, own_labels.tolist()))))
         for number, own_heads, own_labels in zip(order, heads, labels, strict=True)
     }
     if found is not None:

@@ -1,1 +1,1 @@
-"""Known trajectories as batches that the network replays level by level."""
+"""Batches of known trajectories, which the network replays level by level."""

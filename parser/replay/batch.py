@@ -1,4 +1,4 @@
-"""A batch of known trajectories, ready to be replayed."""
+"""A batch of known trajectories, the input of replay."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ Part = TypeVar("Part", "Batch", "Compositions")
 
 @dataclass(frozen=True)
 class Compositions:
-    """What a batch composes: A vectors in the order in which they run, level by level.
+    """The A composed vectors of a batch, in execution order, level by level.
 
-    In the table of vectors they follow the batch's words, ROOT and the buffer's end.
+    In the vector table they follow the words, ROOT and the end of the buffer.
     """
 
     head: Tensor
-    """[A] Row of the table that each is composed of; so for the dependent."""
+    """[A] Table row of the head's vector."""
     dependent: Tensor
+    """[A] Table row of the dependent's vector."""
     transition: Tensor
-    """[A] The labelled transition that composes."""
+    """[A] The labelled transition that composes the vector."""
     levels: tuple[slice, ...]
-    """Of 0 to A; none is composed of others of its level."""
+    """The vectors of each level. A vector depends only on vectors of earlier levels."""
     buffer: Forest
-    """Of the rows that the buffers store: all words, and beside these what replaces them."""
+    """The states of the buffer LSTM: for each word, and for each composed vector that replaces a word."""
     buffer_vectors: Tensor
-    """[nodes] Row of the table that each of them holds, in running order."""
+    """[nodes] Table row of the input of each node of `buffer`, in execution order."""
 
     def to(self, device: torch.device) -> Compositions:
         return _moved(self, device)
@@ -40,50 +41,52 @@ class Compositions:
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch whose trajectories are known. W words, N stack nodes, S transitions in all; B sentences.
+    """Known trajectories of B sentences, with W words, N stack nodes and S transitions in total.
 
-    Rows of the table of vectors are the words, then ROOT (W), the buffer's end (W + 1) and what is composed.
+    The rows of the vector table are the W words, ROOT (row W), the end of the buffer (row W + 1) and the
+    composed vectors. Tensors [S] have the transitions of all sentences, one sentence after the other.
     """
 
     tokens: Tokens
     buffer_tokens: tuple[Tensor, ...]
-    """For each group [longest + 1, sentences] Rows of the table, from the buffer's end to the first word; no
-    group if there are compositions, which have a buffer of their own."""
+    """For each group of sentences [longest + 1, sentences] Table rows from the end of the buffer to the first
+    word. Empty with composition; see `Compositions.buffer`."""
     history: tuple[Tensor, ...]
-    """For each group [most steps, sentences] The transition before each step: `wait` before the first and
-    after the end."""
+    """For each group of sentences [most steps, sentences] The previous transition at each step: `no_op` at
+    the first step and after the end."""
     forest: Forest
-    """Of the rows that the stacks store."""
+    """The states of the StackLSTM."""
     node_vectors: Tensor
-    """[N] Row of the table that each node holds, in running order."""
+    """[N] Table row of the input of each stack node, in execution order."""
     transitions: Tensor
-    """[S] The transitions taken, sentence after sentence; so for the rest."""
+    """[S] The transition taken at each step."""
     legal: Tensor
-    """[S, kinds] bool"""
+    """[S, kinds] bool: which kinds of transitions were legal."""
     optimal_labels: Tensor
-    """[S, kinds] The label with which a transition would have been right; NOT_OPTIMAL for the others."""
+    """[S, kinds] The label with which each kind was optimal; NOT_OPTIMAL for the others."""
     step: Tensor
-    """[S] Row of (step, sentence) in `history`, laid out flat."""
+    """[S] Index of each step in the flattened `history`."""
     top_node: Tensor
-    """[S] Position in running order of the node on top before the step."""
+    """[S] The node on top of the stack before the step, by its position in execution order."""
     top_vector: Tensor
-    """[S] Row of the table that is on top after the step."""
+    """[S] Table row of the vector on top of the stack after the step."""
     word_features: Tensor
-    """[S, 3] Rows of the table on top, below that (or ROOT) and at the buffer's front, before it."""
+    """[S, 3] Table rows of the vectors of S0, S1 (or ROOT) and B0 before the step."""
     front: Tensor
-    """[S] The word at the buffer's front before the step, its number in its sentence."""
+    """[S] B0 before the step, as a word number in its sentence."""
     buffer_row: Tensor
-    """[S] What shows before the step: row of (frame, sentence) in `buffer_tokens`, laid out flat; with
-    compositions, position in their buffer's running order."""
+    """[S] The buffer state before the step: index in the flattened `buffer_tokens` or, with composition,
+    position in execution order of `Compositions.buffer`."""
     compositions: Compositions | None
+    """None for parsers without composition."""
 
     @property
     def sentences(self) -> int:
         return len(self.tokens)
 
     def by_step(self, values: Tensor, fill: int) -> Tensor:
-        """[steps, B] from one value for each transition [S]; `fill` where a sentence is finished."""
-        [history] = self.history  # steps go through all sentences at once
+        """[steps, B] Arrange values [S] by step and sentence; `fill` after the end of a sentence."""
+        [history] = self.history  # stepping runs all sentences as one group
         padded = torch.full_like(history, fill)
         padded.view(-1)[self.step] = values
         return padded
@@ -93,7 +96,7 @@ class Batch:
 
 
 def _moved(part: Part, device: torch.device) -> Part:
-    """All its tensors, and what holds tensors, on the device."""
+    """Move all tensors, and nested objects with tensors, to a device."""
     found: dict[str, Any] = {}
     for name in (field.name for field in fields(part)):
         value = getattr(part, name)

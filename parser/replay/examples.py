@@ -1,4 +1,4 @@
-"""Sentences with known trajectories, ready to be put into batches for replay."""
+"""Sentences with known trajectories, from which batches for replay are taken."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from parser.batching.levels import heights
 from parser.batching.padding import Padding
 from parser.console import PROGRESS_BAR
 from parser.replay.batch import Batch
-from parser.replay.vector_rows import VectorRows
+from parser.replay.vector_rows import VectorRows, buffer_rows
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import oracle_trajectory
 from parser.transitions.system import Place
@@ -27,40 +27,44 @@ from parser.treebank.tokens import Tokens
 from parser.treebank.vocabulary import Vocabulary
 
 MAX_GROUP_SENTENCES = 512
+"""Sentences for which the oracle runs at the same time."""
 MAX_GROUP_WORDS = 100_000
-"""Padding included: so a long sentence does not fill the memory with the padding of others."""
+"""Their words, including padding, which bounds the memory."""
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Sentences in flat tensors. VectorNumbers are numbered by sentence, as in `transitions.vectors`."""
+    """Sentences with their trajectories, in flat tensors.
+
+    Vectors have numbers in each sentence, see `transitions.vector_numbers`.
+    """
 
     inventory: Inventory
     tokens: Tokens
     gold: Ragged
-    """[words, 2]: the head, 0 for ROOT, and the label of each word."""
+    """[words, 2] Head (0 for ROOT) and label of each word."""
     steps: Ragged
-    """[transitions, 5]: the transition; before it B0, its vector and the node on top; after it the vector on
-    top."""
+    """[transitions, 5] The transition; before it B0, the vector of B0 and the node on top of the stack; after
+    it the vector on top of the stack."""
     legal: Ragged
-    """[transitions, kinds] bool"""
+    """[transitions, kinds] bool: which kinds of transitions were legal."""
     optimal_labels: Ragged
-    """[transitions, kinds] The label with which each would be right, or NOT_OPTIMAL."""
+    """[transitions, kinds] The label with which each kind was optimal; NOT_OPTIMAL for the others."""
     nodes: Ragged
-    """[nodes, 3]: parent (-1 for none), depth and vector of every row that the stack stores."""
+    """[nodes, 3] Parent (-1 for none), depth and vector of each node of the stack forest."""
     composed: Ragged
-    """[vectors, 5]: the vectors of head and dependent, the transition, the level; the word at the buffer's
-    front if that is what it replaces, else 0."""
+    """[vectors, 5] For each composed vector: the vectors of head and dependent, the transition, the level,
+    and B0 if the vector replaces that of B0, else 0."""
 
     @classmethod
     def of(cls, inventory: Inventory, vocabulary: Vocabulary, sentences: Sequence[Sentence]) -> Examples:
-        """Sentences with projective trees. Raises ValueError for others."""
+        """Prepare sentences. Raises ValueError if a tree is non-projective."""
         heads, labels = vocabulary.encode_heads(sentences), vocabulary.encode_labels(sentences)
         return cls.prepare(inventory, vocabulary.encode_tokens(sentences), heads, labels)
 
     @classmethod
     def prepare(cls, inventory: Inventory, tokens: Tokens, heads: Ragged, labels: Ragged) -> Examples:
-        """Ask the oracle for the trajectories of projective trees. Raises ValueError for others."""
+        """Run the static oracle on all trees. Raises ValueError if a tree is non-projective."""
         gold = Ragged(torch.stack([heads.values, labels.values], dim=1), heads.lengths)
         if not len(heads):
             nothing = Ragged(torch.zeros(0, 5, dtype=torch.long), heads.lengths)
@@ -68,26 +72,29 @@ class Examples:
         by_length = heads.lengths.argsort()
         found = []
         with tqdm(total=len(heads.values), desc="trajectories", unit="word", **PROGRESS_BAR) as bar:
-            for rows in _cut(by_length, heads.lengths):
+            for rows in _groups(by_length, heads.lengths):
                 trajectory = oracle_trajectory(inventory, heads.select(rows), labels.select(rows))
                 found.append(_flatten(inventory, trajectory, heads.lengths[rows]))
                 bar.update(int(heads.lengths[rows].sum()))
-        place = by_length.argsort()
-        joined = (Ragged.join(parts).select(place) for parts in zip(*found, strict=True))
+        original_order = by_length.argsort()
+        joined = (Ragged.join(parts).select(original_order) for parts in zip(*found, strict=True))
         return cls(inventory, tokens, gold, *joined)
 
     @classmethod
     def of_trajectory(
         cls, inventory: Inventory, tokens: Tokens, gold: Ragged, trajectory: Trajectory
     ) -> Examples:
-        """The sentences with trajectories that somebody else chose."""
+        """Prepare sentences with given trajectories."""
         return cls(inventory, tokens, gold, *_flatten(inventory, trajectory, tokens.lengths))
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     def batch(self, rows: Tensor, group: int | None = None) -> Batch:
-        """The sentences `rows` [batch]; group: so many of them are padded together, those of like length."""
+        """A batch of the sentences `rows` [batch].
+
+        group: number of sentences that are padded to a common length, after sorting by length; None for all.
+        """
         if group:
             rows = rows[self.tokens.lengths[rows].argsort(descending=True, stable=True)]
         tokens, steps, nodes = self.tokens.select(rows), self.steps.select(rows), self.nodes.select(rows)
@@ -99,10 +106,10 @@ class Examples:
         table = VectorRows(tokens, self.composed.select(rows))
         top = top_node + nodes.offsets[sentence]
         below = parent[top].clamp(min=0) + nodes.offsets[sentence]
-        seen = torch.stack([node_vector[top], node_vector[below], front_vector, top_vector])  # [4, S]
-        *shown, top_vector_row = table.row(seen, sentence)
+        used = torch.stack([node_vector[top], node_vector[below], front_vector, top_vector])  # [4, S]
+        *word_features, top_vector_row = table.row(used, sentence)
         step = steps.position_in_row()
-        goes_on = step + 1 < steps.lengths[sentence]
+        is_not_last = step + 1 < steps.lengths[sentence]
         histories = Padding.of(steps.lengths, group)
         buffer_tokens: tuple[Tensor, ...] = ()
         compositions = None
@@ -111,15 +118,15 @@ class Examples:
             buffer_row = compositions.buffer.position[table.buffer_node(front, front_vector, sentence)]
         else:
             buffers = Padding.of(lengths + 1, group)
-            buffer_tokens = _buffer_tokens(tokens, buffers)
+            buffer_tokens = buffer_rows(lengths, group)
             buffer_row = buffers.row(lengths[sentence] + 1 - front, sentence)
         return Batch(
             tokens=tokens,
             buffer_tokens=buffer_tokens,
             history=histories.spread(
-                frame=step[goes_on] + 1,
-                sequence=sentence[goes_on],
-                values=transition[goes_on],
+                frame=step[is_not_last] + 1,
+                sequence=sentence[is_not_last],
+                values=transition[is_not_last],
                 fill=self.inventory.no_op,
             ),
             forest=forest,
@@ -130,65 +137,56 @@ class Examples:
             step=histories.row(step, sentence),
             top_node=forest.position[top],
             top_vector=top_vector_row,
-            word_features=torch.stack(shown, dim=1),
+            word_features=torch.stack(word_features, dim=1),
             front=front,
             buffer_row=buffer_row,
             compositions=compositions,
         )
 
 
-def _cut(order: Tensor, lengths: Tensor) -> Iterator[Tensor]:
-    """The sentences [sentences] in this order, some at a time; lengths: of all of them."""
+def _groups(order: Tensor, lengths: Tensor) -> Iterator[Tensor]:
+    """Split sentences [sentences] into groups for the oracle. lengths: of all sentences, by index."""
     for rows in order.split(MAX_GROUP_SENTENCES):
         yield from split_by_words(rows, lengths[rows].tolist(), MAX_GROUP_WORDS)
 
 
-def _buffer_tokens(tokens: Tokens, buffers: Padding) -> tuple[Tensor, ...]:
-    """As `Batch.buffer_tokens`."""
-    sentence = tokens.numbers.row_of_element()
-    return buffers.spread(
-        frame=tokens.lengths[sentence] - tokens.numbers.position_in_row(),
-        sequence=sentence,
-        values=torch.arange(tokens.words),
-        fill=tokens.words + 1,
-    )
-
-
 def _flatten(inventory: Inventory, trajectory: Trajectory, lengths: Tensor) -> tuple[Ragged, ...]:
-    """Steps, legal and right ones, stack nodes and compositions of padded trajectories; nodes by sentence."""
+    """From padded trajectories: `Examples.steps`, `legal`, `optimal_labels`, `nodes` and `composed`."""
     taken = trajectory.transitions != inventory.no_op  # [batch, steps]
     forest = StackForest.of(trajectory.stack_read, trajectory.stack_move)
     number = forest.is_node.cumsum(1) - 1  # [batch, steps + 1]
     top_node = number.gather(1, forest.top)[:, :-1]
     parent = number.gather(1, forest.parent.clamp(min=0)).where(forest.parent >= 0, -1)
-    named = number_vectors(inventory, trajectory, forest, lengths)
-    top_vector = named.of_node[:, 1:]
-    steps = [trajectory.transitions, trajectory.front, named.front, top_node, top_vector]
-    nodes = torch.stack([parent, forest.depth, named.of_node], dim=2)
+    vectors = number_vectors(inventory, trajectory, forest, lengths)
+    top_vector = vectors.of_node[:, 1:]
+    steps = [trajectory.transitions, trajectory.front, vectors.front, top_node, top_vector]
+    nodes = torch.stack([parent, forest.depth, vectors.of_node], dim=2)
     step_counts = taken.sum(1)
     return (
         Ragged(torch.stack(steps, dim=2)[taken], step_counts),
         Ragged(trajectory.legal[taken], step_counts),
         Ragged(trajectory.optimal_labels[taken], step_counts),
         Ragged(nodes[forest.is_node], forest.is_node.sum(1)),
-        _composed(inventory, trajectory, named, lengths),
+        _composed(inventory, trajectory, vectors, lengths),
     )
 
 
-def _composed(inventory: Inventory, trajectory: Trajectory, named: VectorNumbers, lengths: Tensor) -> Ragged:
-    """[vectors, 5] As `Examples.composed`."""
-    which = named.composes & (trajectory.transitions != inventory.no_op)
+def _composed(
+    inventory: Inventory, trajectory: Trajectory, vectors: VectorNumbers, lengths: Tensor
+) -> Ragged:
+    """`Examples.composed`: the composed vectors of padded trajectories."""
+    which = vectors.composes & (trajectory.transitions != inventory.no_op)
     counts = which.sum(1)
     sentence = torch.arange(len(lengths)).repeat_interleave(counts)
     first = (counts.cumsum(0) - counts - lengths - 2)[sentence]
-    user = torch.arange(len(sentence))
+    own_number = torch.arange(len(sentence))
     edges = []
-    for vector in (named.head[which], named.dependent[which]):
+    for vector in (vectors.head[which], vectors.dependent[which]):
         is_composed = vector > lengths[sentence] + 1
-        edges.append(torch.stack([(first + vector)[is_composed], user[is_composed]]))
+        edges.append(torch.stack([(first + vector)[is_composed], own_number[is_composed]]))
     used, users = torch.cat(edges, dim=1).numpy()
-    level = torch.from_numpy(heights(len(user), used, users))
+    level = torch.from_numpy(heights(len(own_number), used, users))
     into_buffer = inventory.composes[inventory.kind[trajectory.transitions[which]]] == Place.B0
     replaced = torch.where(into_buffer, trajectory.front[which], 0)
-    columns = [named.head[which], named.dependent[which], trajectory.transitions[which], level, replaced]
+    columns = [vectors.head[which], vectors.dependent[which], trajectory.transitions[which], level, replaced]
     return Ragged(torch.stack(columns, dim=1), counts)

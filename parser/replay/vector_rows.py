@@ -1,7 +1,7 @@
-"""Which row of a batch's table of vectors each vector of its sentences has.
+"""The rows of a batch's vector table.
 
-The table holds the words, ROOT, the buffer's end and, if the parser composes, what is composed, level by
-level.
+The table has the words of all sentences, ROOT, the end of the buffer and, with composition, the composed
+vectors, level by level.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from parser.treebank.tokens import Tokens
 
 
 class VectorRows:
-    """The rows of a batch's table of vectors: words, ROOT, the buffer's end, what is composed by level."""
+    """Maps the vectors of a sentence, numbered as in `transitions.vector_numbers`, to rows of the table."""
 
     def __init__(self, tokens: Tokens, composed: Ragged):
+        """composed: see `Examples.composed`."""
         self._tokens, self._composed = tokens, composed
         self._head, self._dependent, self._transition, self._level, self._replaced = composed.values.unbind(1)
         self._order = self._level.argsort(stable=True)
         self._position = self._order.argsort()
 
     def row(self, vector: Tensor, sentence: Tensor) -> Tensor:
-        """[..., n] vector: [..., n] numbers in their sentences [n]."""
+        """[..., n] Table rows of the vectors [..., n] of sentences [n]."""
         words, lengths = self._tokens.words, self._tokens.lengths[sentence]
         of_word = torch.where(vector > 0, self._tokens.numbers.offsets[sentence] + vector - 1, words)
         row = torch.where(vector > lengths, words + 1, of_word)
@@ -34,10 +35,11 @@ class VectorRows:
         return row
 
     def _number(self, vector: Tensor, sentence: Tensor) -> Tensor:
-        """[..., n] Which of all that the batch composes."""
+        """[..., n] The indices of composed vectors among those of the batch."""
         return self._composed.offsets[sentence] + vector - self._tokens.lengths[sentence] - 2
 
     def compositions(self) -> Compositions:
+        """The composed vectors, ordered by level."""
         sentence = self._composed.row_of_element()
         ends = torch.bincount(self._level).cumsum(0).tolist() if len(self._level) else []
         forest, vectors = self._buffer()
@@ -51,24 +53,27 @@ class VectorRows:
         )
 
     def _buffer(self) -> tuple[Forest, Tensor]:
-        """Nodes of all words and ends by sentence, then of what replaces them; and their vectors' rows."""
+        """The forest of buffer states, and the table row [nodes] of each node's input.
+
+        First the nodes of all words and ends, by sentence; then those of composed vectors that replace B0.
+        """
         lengths = self._tokens.lengths
-        sentence, place = front_places(lengths)
-        depth = lengths[sentence] - place
-        parent = torch.where(depth > 0, torch.arange(len(place)) + 1, -1)
+        sentence, position = front_positions(lengths)
+        depth = lengths[sentence] - position
+        parent = torch.where(depth > 0, torch.arange(len(position)) + 1, -1)
         of_composed = self._composed.row_of_element()
         replaces = self._replaced > 0
-        beside = self._front(of_composed, self._replaced)[replaces]
-        forest = Forest.of(torch.cat([parent, parent[beside]]), torch.cat([depth, depth[beside]]))
+        replaced = self._front(of_composed, self._replaced)[replaces]
+        forest = Forest.of(torch.cat([parent, parent[replaced]]), torch.cat([depth, depth[replaced]]))
         composed_rows = self._tokens.words + 2 + self._position
         return forest, torch.cat([front_rows(self._tokens), composed_rows[replaces]])
 
     def _front(self, sentence: Tensor, front: Tensor) -> Tensor:
-        """[n] Which of all fronts, in the order of `front_places`; front: [n], from 1 on."""
+        """[n] Indices, in the order of `front_positions`, of the buffer fronts [n] of sentences [n]."""
         return self._tokens.numbers.offsets[sentence] + sentence + front - 1
 
     def buffer_node(self, front: Tensor, vector: Tensor, sentence: Tensor) -> Tensor:
-        """[n] Of the fronts [n] of sentences [n], which the vectors [n] stand for."""
+        """[n] Buffer nodes of the fronts [n] of sentences [n], whose vectors [n] may be composed."""
         lengths = self._tokens.lengths
         words_and_ends = self._tokens.words + len(lengths)
         replaces = (self._replaced > 0).long()
@@ -79,27 +84,35 @@ class VectorRows:
         return node
 
 
-def front_places(lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """[words + sentences] The sentence of every front, and its place there from 0 on.
+def front_positions(lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """[words + sentences] The sentence of each possible buffer front, and its position there, from 0.
 
-    The last front of each sentence is that of the empty buffer. lengths: [sentences], on the host.
+    A front is a word or, last in each sentence, the end of the buffer. lengths: [sentences], on the host.
     """
     fronts = Ragged(torch.empty(int(lengths.sum()) + len(lengths)), lengths + 1)
     return fronts.row_of_element(), fronts.position_in_row()
 
 
 def front_rows(tokens: Tokens) -> Tensor:
-    """[words + sentences] Rows of the table of vectors for every front, in the order of `front_places`."""
-    sentence, place = front_places(tokens.lengths)
-    is_word = place < tokens.lengths[sentence]
-    return torch.where(is_word, tokens.numbers.offsets[sentence] + place, tokens.words + 1)
+    """[words + sentences] Table rows of all possible buffer fronts, in the order of `front_positions`."""
+    sentence, position = front_positions(tokens.lengths)
+    is_word = position < tokens.lengths[sentence]
+    return torch.where(is_word, tokens.numbers.offsets[sentence] + position, tokens.words + 1)
 
 
-def buffer_tokens(lengths: Tensor) -> Tensor:
-    """[longest + 1, batch] Rows of the token table in the order of the buffers: the end, the last word, ...
+def buffer_rows(lengths: Tensor, group: int | None = None) -> tuple[Tensor, ...]:
+    """The table rows that buffers read, for each group of sentences [longest + 1, sentences].
 
-    lengths: [batch]. A shorter sentence goes on with ends, which nobody reads.
+    Each column starts with the end of the buffer, followed by the words from last to first; shorter sentences
+    are padded with the end. lengths: [batch]. group: sentences in a group; None for a single group.
     """
+    size = group or len(lengths)
+    groups = zip(lengths.split(size), lengths.cumsum(0).split(size), strict=True)
+    return tuple(_group_rows(own, ends, lengths.sum() + 1) for own, ends in groups)
+
+
+def _group_rows(lengths: Tensor, ends: Tensor, end_row: Tensor) -> Tensor:
+    """[longest + 1, sentences] ends: [sentences] row after the last word. end_row: row of the buffer end."""
     frame = torch.arange(int(lengths.max()) + 1, device=lengths.device)[:, None]
-    exists = (frame > 0) & (frame <= lengths)
-    return torch.where(exists, lengths.cumsum(0) - frame, lengths.sum() + 1)
+    is_word = (frame > 0) & (frame <= lengths)
+    return torch.where(is_word, ends - frame, end_row)

@@ -1,1 +1,1 @@
-"""The parser one transition at a time, for many sentences at once: parsing, exploring, comparing."""
+"""Running the parser one transition at a time, for many sentences at once."""

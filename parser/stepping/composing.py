@@ -1,8 +1,8 @@
-"""The parser one transition at a time, for parsers that compose: their buffers change, too.
+"""Stepping for parsers with composition, in which buffers change as well as stacks.
 
-Besides the stack's push and pop there are two operations that replace: a right arc makes one of the two words
-on top, and a left arc one of the buffer's front and the top. Every step computes all of it for all parsers,
-and each keeps what its transition asks for: no branch, as in the paper's own step.
+A right arc replaces the two top vectors of the stack by the composed vector. With a left arc (arc-hybrid,
+arc-eager) the composed vector replaces that of B0. Each step computes both operations for all parsers and
+selects the results by the transition, without branches, as in Ding & Koehn 2019, section 3.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from parser.treebank.tokens import Tokens
 
 
 class ComposingStepper:
-    """For parsers that compose: a stack's row is an LSTM state and the vector that it was made from."""
+    """Stepper with composition. A row of the stack is an LSTM state and its input vector."""
 
     def __init__(
         self, network: StackParser, inventory: Inventory, table: Tensor, tokens: Tokens, fronts: Tensor
     ):
-        """table: [W + 2, token], the words' vectors; fronts: [batch], see `Positions`."""
+        """table: [W + 2, token] word vectors. fronts: [batch] initial fronts, see `Positions.front`."""
         assert network.composition is not None
         self._network, self._inventory, self._compose = network, inventory, network.composition
         self._transition_inputs = stack_lstm.project(network.history, network.transition_embeddings.weight)
-        # Of the buffers' fronts as if nothing were ever composed: [W + sentences, token] and [..., state].
+        # Vectors and buffer states of all fronts without composition: [W + sentences, token] and [...,
+        # state].
         self._all_vectors = table.index_select(0, to_device(front_rows(tokens), table.device))
         states = [
             frames_by_front(buffer_states(network, own[rows]), lengths)
@@ -43,7 +44,7 @@ class ComposingStepper:
         root = network.tokens.root
         root_row = torch.cat([stack_lstm.first_state(network.stack, root), root[None]], dim=1)
         self._memory = Memory(network, inventory, len(fronts), root_row)
-        # Of the fronts as they are: [batch, token] and [batch, state].
+        # Vectors and buffer states of the current fronts: [batch, token] and [batch, state].
         self._vectors, self._states = self._all_vectors[fronts], self._all_states[fronts]
         self._read_stack()
 
@@ -52,9 +53,9 @@ class ComposingStepper:
 
     def inputs_at(self, positions: Positions) -> Inputs:
         fronts = positions.front
-        # An empty buffer's front has nothing beneath it, and is never replaced.
-        beneath = (fronts + 1).clamp(max=len(self._all_states) - 1)
-        states = gather_rows(self._all_states, fronts), gather_rows(self._all_states, beneath)
+        # The state from which the front is computed. An empty buffer has none, and is never replaced.
+        next_fronts = (fronts + 1).clamp(max=len(self._all_states) - 1)
+        states = gather_rows(self._all_states, fronts), gather_rows(self._all_states, next_fronts)
         return gather_rows(self._all_vectors, fronts), *states
 
     def transition_inputs(self, transitions: Tensor) -> Tensor:
@@ -68,23 +69,23 @@ class ComposingStepper:
         self._read_stack()
 
     def _read_stack(self) -> None:
-        """Once after each change: scores and the next transition look at the same two rows."""
+        """Read the two top rows once after each change, for the scores and for the next transition."""
         self._top_state, self._top = self._split(self._memory.stack.top())
         _, self._below = self._split(self._memory.stack.previous(1))
 
     def scores(self, inputs: Inputs) -> Tensor:
         network, memory = self._network, self._memory
-        shown = network.linear_with_dropout(
+        features = network.linear_with_dropout(
             network.from_buffer, stack_lstm.output(network.buffer, self._states)
         )
         if network.from_words:
-            is_root = memory.stack.pointer[:, None] == 1  # with nothing below
+            is_root = memory.stack.pointer[:, None] == 1  # ROOT is the only row
             below = torch.where(is_root, self._top, self._below)
-            shown = shown + network.project_words(self._top, below, self._vectors)
-        return network.score_states(self._top_state, shown, memory.history)
+            features = features + network.project_words(self._top, below, self._vectors)
+        return network.score_states(self._top_state, features, memory.history)
 
     def advance(self, transitions: Tensor, transition_inputs: Tensor, inputs: Inputs) -> None:
-        vectors, states, beneath = inputs
+        vectors, states, next_states = inputs
         network, inventory, stack = self._network, self._inventory, self._memory.stack
         kind = inventory.kind[transitions]
         # [places, batch, token], in the order of `Place`
@@ -100,7 +101,9 @@ class ComposingStepper:
         state = stack_lstm.advance(network.stack, stack_lstm.project(network.stack, written), before)
         stack.write(read, move, torch.cat([state, written], dim=1))
 
-        replaced = stack_lstm.advance(network.buffer, stack_lstm.project(network.buffer, composed), beneath)
+        replaced = stack_lstm.advance(
+            network.buffer, stack_lstm.project(network.buffer, composed), next_states
+        )
         into_buffer, takes = _is(composes, Place.B0), pops_buffer[:, None]
         self._vectors = torch.where(takes, vectors, torch.where(into_buffer, composed, self._vectors))
         self._states = torch.where(takes, states, torch.where(into_buffer, replaced, self._states))
@@ -108,16 +111,16 @@ class ComposingStepper:
         self._read_stack()
 
     def _split(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """States and vectors of rows of the stacks."""
+        """Split stack rows [batch, state + token] into states and vectors."""
         size = stack_lstm.state_size(self._network.stack)
         return rows[:, :size], rows[:, size:]
 
 
 def _at(words: Tensor, place: Tensor) -> Tensor:
-    """[batch, token] The vectors at places [batch]; for nowhere, any. words: [places, batch, token]."""
+    """[batch, token] The vectors at places [batch], arbitrary for NOWHERE. words: [places, batch, token]."""
     return words[place.clamp(max=len(words) - 1), torch.arange(len(place), device=place.device)]
 
 
 def _is(composes: Tensor, place: Place) -> Tensor:
-    """[batch, 1] bool"""
+    """[batch, 1] bool: where the composed vector is put at `place`."""
     return (composes == place)[:, None]

@@ -1,4 +1,4 @@
-"""What a batch of parsers remembers: their stacks, and the states of the LSTM over their transitions."""
+"""The recurrent state of a batch of parsers: stacks, and the LSTM over their transitions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from parser.transitions.inventory import Inventory
 
 
 class Memory:
-    """`stack` is read and written by whoever steps; `history` is [batch, state]."""
+    """The stacks of a batch, which the stepper reads and writes, and the history state [batch, state]."""
 
     def __init__(self, network: StackParser, inventory: Inventory, batch: int, root_row: Tensor):
-        """root_row: [1, size] What lies on every stack at first."""
+        """root_row: [1, size] The first row of each stack."""
         self._network, self._root_row = network, root_row
         self._history_start = stack_lstm.first_state(
             network.history, network.transition_embeddings.weight[inventory.no_op]
@@ -25,12 +25,12 @@ class Memory:
         self.restart(torch.ones(batch, dtype=torch.bool, device=root_row.device))
 
     def restart(self, which: Tensor) -> None:
-        """Let the parsers where `which` [batch] is True begin anew."""
+        """Reset the parsers where `which` [batch] is True to their initial state."""
         self.stack.empty(which)
-        # The others hold: their ROOT goes where nothing reads it.
+        # The other stacks hold: their row is written above the top, where nothing reads it.
         self.stack.write(0, which.long(), self._root_row.expand(len(which), -1))
         self.history = torch.where(which[:, None], self._history_start, self.history)
 
     def add_to_history(self, transition_inputs: Tensor) -> None:
-        """transition_inputs: [batch, 4 * hidden], embeddings projected by `stack_lstm.project`."""
+        """Advance the history LSTM. transition_inputs: [batch, 4 * hidden], see `stack_lstm.project`."""
         self.history = stack_lstm.advance(self._network.history, transition_inputs, self.history)

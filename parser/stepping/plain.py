@@ -1,4 +1,4 @@
-"""The parser one transition at a time (Ding & Koehn 2019, section 3): a step for all sentences at once."""
+"""Stepping for parsers without composition (Ding & Koehn 2019, section 3)."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from parser.transitions.inventory import Inventory
 from parser.treebank.tokens import Tokens
 
 Inputs = tuple[Tensor, ...]
-"""Each [batch, some size], or [steps, batch, some size]."""
+"""Tensors [batch, size] or, for many steps, [steps, batch, size], gathered at `Positions`."""
 
 
 class PlainStepper:
-    """For parsers that do not compose: words and buffers stay as they were before the first transition."""
+    """Stepper without composition. Word vectors and buffer states are computed before the first step."""
 
     def __init__(
         self, network: StackParser, inventory: Inventory, table: Tensor, tokens: Tokens, fronts: Tensor
     ):
-        """table: [W + 2, token], the words' vectors; fronts: [batch], see `Positions`."""
+        """table: [W + 2, token] word vectors. fronts: [batch] initial fronts, see `Positions.front`."""
         self._network, self._inventory = network, inventory
         self._words = stack_lstm.project(network.stack, table)  # [W + 2, 4 * hidden]
         self._transition_inputs = stack_lstm.project(network.history, network.transition_embeddings.weight)
-        shown = [
+        buffers = [
             frames_by_front(network.project_buffer(own, [rows]), lengths)
             for own, rows, lengths in sentence_groups(table, tokens)
         ]
-        self._buffer = torch.cat(shown)  # [W + sentences, hidden]
+        self._buffer = torch.cat(buffers)  # [W + sentences, hidden]
         self._tops = self._belows = None
         if network.from_words:
             # [W + 2, hidden] each
@@ -49,12 +49,12 @@ class PlainStepper:
         self._memory.stack.reserve(depth)
 
     def inputs_at(self, positions: Positions) -> Inputs:
-        shown = gather_rows(self._buffer, positions.front)
+        features = gather_rows(self._buffer, positions.front)
         if self._tops is not None and self._belows is not None:
-            shown = (
-                shown + gather_rows(self._tops, positions.top) + gather_rows(self._belows, positions.below)
+            features = (
+                features + gather_rows(self._tops, positions.top) + gather_rows(self._belows, positions.below)
             )
-        return shown, gather_rows(self._words, positions.top)
+        return features, gather_rows(self._words, positions.top)
 
     def transition_inputs(self, transitions: Tensor) -> Tensor:
         return gather_rows(self._transition_inputs, transitions)
@@ -63,8 +63,8 @@ class PlainStepper:
         self._memory.restart(which)
 
     def scores(self, inputs: Inputs) -> Tensor:
-        shown, _ = inputs
-        return self._network.score_states(self._memory.stack.top(), shown, self._memory.history)
+        features, _ = inputs
+        return self._network.score_states(self._memory.stack.top(), features, self._memory.history)
 
     def advance(self, transitions: Tensor, transition_inputs: Tensor, inputs: Inputs) -> None:
         _, words = inputs

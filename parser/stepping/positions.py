@@ -1,4 +1,4 @@
-"""Where parsers are in their sentences, by rows of what was computed before the first transition."""
+"""The positions of parsers in their sentences, as rows of precomputed tensors."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from parser.transitions.state import State
 
 
 class Positions(NamedTuple):
-    """Of parsers in their sentences: tensors [batch], or [steps, batch] for many steps of each."""
+    """Tensors [batch] or, for many steps, [steps, batch]."""
 
     top: Tensor
-    """Row, in the table of vectors (words, ROOT, the buffer's end), of the word on top of the stack."""
+    """Row of S0 in the vector table (words, ROOT, end of the buffer)."""
     below: Tensor
-    """The same of the word below, ROOT if there is none."""
+    """Row of S1 in the vector table; that of ROOT if there is no S1."""
     front: Tensor
-    """Row of the buffer's front among all sentences': each has one more than words, for the empty buffer."""
+    """Index of the buffer's front among the fronts of all sentences, see `vector_rows.front_positions`."""
 
     @classmethod
     def of(cls, state: State, sentences: Tensor, words: Tensor | int) -> Positions:
-        """sentences: [batch], whose the states are; words: the number of all words, which is ROOT's row."""
+        """sentences: [batch] sentence of each state. words: number of all words, which is the row of ROOT."""
         on_stack = state.words()[:2]
         top, below = torch.where(on_stack > 0, state.base + on_stack, words)
         return cls(top, below, state.base + state.front + sentences)

@@ -1,7 +1,7 @@
-"""Trajectories that the parser chooses itself, for training with exploration (Ballesteros et al. 2016).
+"""Rollouts of the parser, for training with exploration (Ballesteros et al. 2016).
 
-Step without gradients, and at each state ask a dynamic oracle what would be right; then replay where the
-parser went, with gradients. Exploring costs a forward pass more, and no slow backward pass.
+A rollout steps through a batch without gradients and queries a dynamic oracle in each state. Its trajectory
+is then replayed with gradients, so exploration costs a forward pass by steps, but no backward pass by steps.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from parser.treebank.tokens import Tokens
 def explore(
     network: StackParser, inventory: Inventory, tokens: Tokens, gold: Ragged, settings: ExplorationSettings
 ) -> Trajectory:
-    """The trajectories that the network takes through sentences, and what was right at each step.
+    """Sample trajectories from the network, with the optimal labels at each step.
 
-    inventory, tokens: on the network's device; gold: values [words, 2], heads and labels, on the host.
+    inventory, tokens: on the device of the network. gold: values [words, 2], heads and labels, on the host.
     """
     device = network.tokens.root.device
     heads, labels = (Ragged(column, gold.lengths) for column in gold.values.unbind(1))
@@ -43,12 +43,12 @@ def explore(
 
 
 class _Explorer:
-    """The parsers of a batch, each on a way of its own."""
+    """Samples transitions for a batch of parsers."""
 
     def __init__(
         self, network: StackParser, inventory: Inventory, tokens: Tokens, state: State, sharpness: float
     ):
-        """state: the parsers', which somebody else changes by what is chosen here."""
+        """state: the state of the parsers. The caller applies the chosen transitions to it."""
         self._inventory, self._state, self._sharpness = inventory, state, sharpness
         self._words = tokens.words
         self._sentence = torch.arange(len(state.length), device=state.length.device)
@@ -57,28 +57,29 @@ class _Explorer:
         self._taken: Tensor | None = None
 
     def choose(self, legal: Tensor) -> Tensor:
-        """[batch] The next transitions; legal: [batch, kinds]."""
+        """[batch] Sample the next transitions. legal: [batch, kinds] bool."""
         inputs = self._parsers.inputs_at(self._positions())
         if self._taken is not None:
             self._parsers.advance(self._taken, self._parsers.transition_inputs(self._taken), inputs)
         allowed = self._inventory.with_labels(legal)
         scores = self._sharpness * self._parsers.scores(inputs)
-        drawn = _drawn(scores.masked_fill(~allowed, ILLEGAL_SCORE).softmax(1), allowed)
+        sampled = _sample(scores.masked_fill(~allowed, ILLEGAL_SCORE).softmax(1), allowed)
         finished = self._inventory.system.finished(self._state)
-        self._taken = drawn.masked_fill(finished, self._inventory.no_op)
+        self._taken = sampled.masked_fill(finished, self._inventory.no_op)
         return self._taken
 
     def _positions(self) -> Positions:
         return Positions.of(self._state, self._sentence, self._words)
 
 
-def _drawn(probabilities: Tensor, legal: Tensor) -> Tensor:
-    """[batch] A draw for each row; probabilities, legal: [batch, transitions].
+def _sample(probabilities: Tensor, legal: Tensor) -> Tensor:
+    """[batch] A sample from each row. probabilities, legal: [batch, transitions].
 
-    One random number for each row: torch's own draw takes one for each element, and seven times as long.
+    Inverse transform sampling, with a random number for each row. `torch.multinomial` draws one for each
+    element and takes seven times as long.
     """
-    below = probabilities.cumsum(1)
-    place = torch.rand(len(below), 1, device=below.device) * below[:, -1:]
-    drawn = (below <= place).sum(1, keepdim=True).clamp(max=below.shape[1] - 1)
-    # Rounding, or scores that are no numbers, may lead to what is not legal.
-    return torch.where(legal.gather(1, drawn), drawn, legal.int().argmax(1, keepdim=True)).squeeze(1)
+    cumulative = probabilities.cumsum(1)
+    threshold = torch.rand(len(cumulative), 1, device=cumulative.device) * cumulative[:, -1:]
+    sampled = (cumulative <= threshold).sum(1, keepdim=True).clamp(max=cumulative.shape[1] - 1)
+    # Rounding errors or NaN scores can select an illegal transition; then the first legal one is taken.
+    return torch.where(legal.gather(1, sampled), sampled, legal.int().argmax(1, keepdim=True)).squeeze(1)

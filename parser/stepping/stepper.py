@@ -1,4 +1,4 @@
-"""A batch of parsers that take one transition at a time: parsing, exploring, along known trajectories."""
+"""The interface of steppers: a batch of parsers that take one transition at a time."""
 
 from __future__ import annotations
 
@@ -17,49 +17,50 @@ from parser.treebank.tokens import Tokens
 
 
 class Stepper(Protocol):
-    """All its parsers begin with ROOT on their stacks."""
+    """A batch of parsers, initially with only ROOT on their stacks."""
 
     def reserve(self, depth: int) -> None:
-        """Make room for stacks of `depth` vectors."""
+        """Ensure that stacks have room for `depth` vectors."""
 
     def inputs_at(self, positions: Positions) -> Inputs:
-        """What parsers read there of all that was computed before the first transition."""
+        """Gather what was precomputed for the given positions."""
 
     def transition_inputs(self, transitions: Tensor) -> Tensor:
-        """[..., 4 * hidden] The embeddings of transitions [...], projected; see `stack_lstm.project`."""
+        """[..., 4 * hidden] Projected embeddings of transitions [...], see `stack_lstm.project`."""
 
     def restart(self, which: Tensor, inputs: Inputs) -> None:
-        """Let the parsers where `which` [batch] is True begin anew."""
+        """Reset the parsers where `which` [batch] is True. inputs: at their initial positions."""
 
     def scores(self, inputs: Inputs) -> Tensor:
-        """[batch, transitions]"""
+        """[batch, transitions] Scores in the present states. inputs: at the present positions."""
 
     def advance(self, transitions: Tensor, transition_inputs: Tensor, inputs: Inputs) -> None:
-        """Take the transitions [batch]; inputs: at the positions afterwards."""
+        """Take the transitions [batch]. inputs: at the positions afterwards."""
 
 
 def stepper(network: StackParser, inventory: Inventory, tokens: Tokens, fronts: Tensor) -> Stepper:
-    """Parsers at the first words of some of the sentences; fronts: [batch], see `Positions`."""
+    """A stepper for sentences of a batch. fronts: [batch] initial fronts, see `Positions.front`."""
     table = network.tokens(tokens)  # [W + 2, token]
     kind = ComposingStepper if inventory.system.composes else PlainStepper
     return kind(network, inventory, table, tokens, fronts)
 
 
 def score_by_stepping(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
-    """[S, transitions] The scores that `StackParser.replay` gives, computed step by step as in parsing.
+    """[S, transitions] The scores of `StackParser.replay`, computed step by step as in parsing.
 
-    With dropout, a step draws masks of its own, where replay has one for each word, node and step.
+    With dropout the masks differ: stepping samples new ones at each step, replay one for each word, node and
+    step.
     """
     lengths = batch.tokens.lengths.to(batch.transitions.device)
     sentence = torch.arange(len(lengths), device=lengths.device)
-    first = lengths.cumsum(0) - lengths + sentence  # each sentence's first front
+    first = lengths.cumsum(0) - lengths + sentence  # the first front of each sentence
     root = batch.tokens.words
     top, below = (batch.by_step(rows, root) for rows in batch.word_features[:, :2].unbind(1))
     positions = Positions(top, below, first + batch.by_step(batch.front, 1) - 1)  # [steps, sentences] each
     transitions = batch.by_step(batch.transitions, inventory.no_op)
     own = stepper(network, inventory, batch.tokens, positions.front[0])
     own.reserve(len(batch.forest.levels))
-    # Looked up before the steps: a look-up's backward pass fills a tensor as large as what it looks into.
+    # Gathered before the steps: the backward pass of each gather fills a tensor of the size of its source.
     transition_inputs = own.transition_inputs(transitions[:-1]).unbind()
     first_inputs, *inputs_after = zip(*(part.unbind() for part in own.inputs_at(positions)), strict=True)
     scores = [own.scores(first_inputs)]

@@ -1,4 +1,4 @@
-"""Inputs without what a model reads."""
+"""Warnings about inputs with blank or unknown columns."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +15,9 @@ QUICKSTART = Path("data/quickstart")
 COLUMNS = ("form", "lemma", "upos", "xpos", "feats")
 
 
-def warnings(watch, sentences):
+def warnings(check, sentences):
     told = []
-    assert list(watch.over(sentences, told.append)) == sentences
+    assert list(check.check(sentences, told.append)) == sentences
     return told
 
 
@@ -45,13 +45,13 @@ def test_shares_of_a_treebank(quickstart):
     assert from_json(as_json(dev_shares)) == dev_shares
 
 
-def test_dev_and_test_are_as_they_should_be(quickstart):
+def test_no_warnings_for_dev_and_test(quickstart):
     vocabulary, dev_shares, dev, test = quickstart
     for sentences in (dev, test, dev[:1], test[:3], []):
         assert warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), sentences) == []
 
 
-def test_blank_columns_are_told_once(quickstart, monkeypatch):
+def test_blank_columns_are_reported_once(quickstart, monkeypatch):
     monkeypatch.setattr(input_columns, "WORDS_BETWEEN_CHECKS", 50)
     vocabulary, dev_shares, _, test = quickstart
     without = blank(test, "lemmas", "upos", "xpos", "feats")
@@ -68,11 +68,13 @@ def test_blank_columns_are_told_once(quickstart, monkeypatch):
     assert len(warnings(InputColumnCheck(vocabulary, ("form", "upos"), dev_shares), one)) == 1
 
 
-def test_columns_that_go_blank_later_are_told(quickstart, monkeypatch):
+def test_columns_that_become_blank_later_are_reported(quickstart, monkeypatch):
     monkeypatch.setattr(input_columns, "WORDS_BETWEEN_CHECKS", 50)
     vocabulary, dev_shares, _, test = quickstart
     told = []
-    some = InputColumnCheck(vocabulary, COLUMNS, dev_shares).over(test + 3 * blank(test, "upos"), told.append)
+    some = InputColumnCheck(vocabulary, COLUMNS, dev_shares).check(
+        test + 3 * blank(test, "upos"), told.append
+    )
     for _ in test:
         next(some)
     assert not told
@@ -80,15 +82,15 @@ def test_columns_that_go_blank_later_are_told(quickstart, monkeypatch):
     assert len(told) == 1
 
 
-def test_values_of_another_kind(quickstart):
+def test_values_of_another_tag_set_are_reported(quickstart):
     vocabulary, dev_shares, _, test = quickstart
     other = [replace(s, xpos=tuple(f"T-{tag}" for tag in s.xpos)) for s in test]
     assert warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), other[:1]) == []  # too few to judge
     [told] = warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), other)
-    assert told.startswith("XPOS: training never saw 100% of the values (0% of the dev treebank)")
+    assert told.startswith("XPOS: 100% of the values do not occur in training (0% in the dev treebank)")
 
 
-def test_a_model_of_before_knows_blanks_alone(quickstart):
+def test_without_shares_of_dev_only_blank_columns_are_reported(quickstart):
     vocabulary, _, _, test = quickstart
     other = [replace(s, xpos=tuple(f"T-{tag}" for tag in s.xpos)) for s in blank(test, "upos")]
     [told] = [
@@ -126,7 +128,7 @@ def test_commands_warn(config_file, tmp_path, capsys):
 
 
 @pytest.mark.real_data
-def test_no_treebank_warns_of_its_own_dev_and_test(treebanks):
+def test_no_real_treebank_has_warnings_for_its_own_dev_and_test(treebanks):
     folders = [path for path in sorted(treebanks.iterdir()) if list(path.glob("*-ud-train.conllu"))]
     assert folders
     for folder in folders:
