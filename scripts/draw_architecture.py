@@ -132,7 +132,7 @@ def draw_box(axes: Axes, box: Box) -> None:
     )
     axes.add_patch(patch)
     axes.text(box.x, box.y + (0.11 if box.module else 0), box.text, ha="center", va="center", fontsize=10)
-    axes.text(box.x, box.y - 0.15, box.module, ha="center", va="center", fontsize=7, family="monospace")
+    axes.text(box.x, box.y - 0.15, box.module, ha="center", va="center", fontsize=6.3, family="monospace")
 
 
 def draw_arrow(axes: Axes, *points: Point) -> None:
