@@ -140,13 +140,13 @@ def main() -> None:
             print(f"{name:6} {images:4} images  {times} us each")
     for size in given.batch_sizes:
         batches = cut(programs, size)[:BATCHES]
-        alone = modules.seconds(batches, None, executor.sizes.unary)
+        unbatched = modules.seconds(batches, None, executor.sizes.unary)
         for labelling in LABELLINGS:
             together = modules.seconds(batches, labelling, executor.sizes.unary)
-            forward, backward = alone[0] / together[0], alone[1:].sum() / together[1:].sum()
+            forward, backward = unbatched[0] / together[0], unbatched[1:].sum() / together[1:].sum()
             print(
                 f"{labelling:8} at {size:4}: modules about {forward:.2f} times as fast as alone forward, "
-                f"{backward:.2f} backward, {alone.sum() / together.sum():.2f} both"
+                f"{backward:.2f} backward, {unbatched.sum() / together.sum():.2f} both"
             )
 
 

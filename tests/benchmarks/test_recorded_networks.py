@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from parser.batching.operations.graph import METHODS, Graph
-from parser.batching.operations.known import KnownComputation
 from parser.batching.operations.lstm import Grain
+from parser.batching.operations.static import StaticComputation
 from parser.benchmarks.feature_parser.decisions import Decisions, FeatureSentence
 from parser.benchmarks.feature_parser.hybrid_states import NOTHING
 from parser.benchmarks.feature_parser.network import FeatureParser, FeatureParserSizes, RecordedFeatureParser
@@ -237,9 +237,9 @@ def test_tree_lstms_are_equal(leaves: list[int], draw: random.Random) -> None:
             graph.backward(losses)
             assert_same(outcome(loss, network), expected, (grain, method))
         for by_height in (True, False):
-            known = KnownComputation(DEVICE, torch.double)
+            computation = StaticComputation(DEVICE, torch.double)
             calls, numbers = recorded.calls(trees, by_height)
-            known.run(known.schedule(calls))
-            loss = known.rows(numbers, 1).sum().item()
-            known.backward(numbers)
+            computation.run(computation.schedule(calls))
+            loss = computation.rows(numbers, 1).sum().item()
+            computation.backward(numbers)
             assert_same(outcome(loss, network), expected, (grain, by_height))

@@ -16,10 +16,13 @@ from parser.batching.transfer import to_device
 class Runner:
     """The values of a graph, and how they came about."""
 
-    def __init__(self, device: torch.device, dtype: torch.dtype, alone: bool, gradients: bool):
-        """alone: whether parameters' gradients are added batch by batch, too; gradients: if there will be."""
+    def __init__(self, device: torch.device, dtype: torch.dtype, unbatched: bool, gradients: bool):
+        """unbatched: accumulate the parameters' gradients batch by batch.
+
+        gradients: keep what `backward` needs.
+        """
         self._device, self._dtype = device, dtype
-        self._alone, self._gradients = alone, gradients
+        self._unbatched, self._gradients = unbatched, gradients
         self._values: dict[int, Tensor] = {}  # of each width: [rows at least, width]
         self._given: list[tuple[int, int, int]] = []  # width, first row, rows
         self._tape: list[tuple[Step, Batch]] = []
@@ -82,7 +85,7 @@ class Runner:
             for read, gradient in zip(step.inputs, flowing.inputs, strict=False):
                 if gradient is not None:
                     _scatter(gradients[read.width], read, operation.columns, gradient)
-            if flowing.kept and self._alone and not operation.only_gathers:
+            if flowing.kept and self._unbatched and not operation.only_gathers:
                 operation.accumulate([flowing.kept])
             elif flowing.kept:
                 kept.setdefault(operation.signature(), (operation, []))[1].append(flowing.kept)

@@ -20,7 +20,7 @@ from parser.batching.groups import Groups, Runs, grouped_product
 from parser.batching.product import linear, write_product
 from parser.batching.transfer import to_device
 
-METHODS = ("none", "known", "grouped")
+METHODS = ("none", "static", "grouped")
 """Each call by itself; each expert once, on all its rows; all experts by torch's `grouped_product`."""
 
 

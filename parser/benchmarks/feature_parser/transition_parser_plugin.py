@@ -26,7 +26,14 @@ from parser.benchmarks.feature_parser.network import (
     FeatureParserSizes,
     RecordedFeatureParser,
 )
-from parser.benchmarks.operation_training import ByTorch, Forward, Training, cut, longest_first, missing
+from parser.benchmarks.operation_training import (
+    AutogradForward,
+    Forward,
+    Training,
+    cut,
+    longest_first,
+    missing,
+)
 from parser.benchmarks.tagged_text import UNKNOWN, numbered
 from parser.config import data_path
 from parser.plugins import Mode, Setup, Work
@@ -99,7 +106,7 @@ class TransitionParser:
     def _forward(self) -> Callable[[Any], Forward]:
         if self._setup.method not in METHODS:
             library = self._setup.method == "library"
-            return ByTorch(self._setup, partial(self._network.loss, library=library))
+            return AutogradForward(self._setup, partial(self._network.loss, library=library))
         recorded = RecordedFeatureParser(self._network, self._setup.settings.grain)
         return partial(_in_graph, self._setup, recorded, Patterns())
 

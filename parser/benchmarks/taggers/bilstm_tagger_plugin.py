@@ -20,9 +20,9 @@ from torch import Tensor
 from parser.batching.operations.graph import METHODS
 from parser.batching.operations.lstm import Grain
 from parser.benchmarks.operation_training import (
-    ByTorch,
+    AutogradForward,
     Forward,
-    InGraph,
+    GraphForward,
     Training,
     cut,
     longest_first,
@@ -119,10 +119,10 @@ class BiLSTMTagger:
         setup, tagger = self._setup, self._tagger
         recorded = RecordedTagger(tagger, setup.settings.grain)
         if setup.method in METHODS:
-            return InGraph.by_example(setup, recorded.losses)
+            return GraphForward.by_example(setup, recorded.losses)
         if setup.method == "manual-agenda":
-            return InGraph(setup, recorded.losses_together, "agenda")
-        return ByTorch(setup, partial(tagger.loss, library=setup.method == "library"))
+            return GraphForward(setup, recorded.losses_together, "agenda")
+        return AutogradForward(setup, partial(tagger.loss, library=setup.method == "library"))
 
 
 def make_sentences(made: MadeSentences, seed: int) -> list[list[TaggedWord]]:

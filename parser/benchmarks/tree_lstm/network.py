@@ -109,7 +109,7 @@ class RecordedTreeLSTM:
         return hidden
 
     def calls(self, trees: Sequence[Tree], by_height: bool) -> tuple[list[Applications], Integers]:
-        """All that is to be computed for some trees, as `KnownComputation` takes it, and the losses' numbers.
+        """The calls for some trees, as `StaticComputation` takes them, and the numbers of the losses.
 
         Leaves have level 0. A node's level is its height; or else its place in its tree, column by column, as
         one pads. The losses come last.

@@ -25,7 +25,7 @@ from parser.batching.operations.graph import METHODS
 from parser.batching.operations.lstm import Grain
 from parser.benchmarks.embedding_tables import table_optimizer
 from parser.benchmarks.message_training import ACTIVE, MessageTraining, share_right
-from parser.benchmarks.operation_training import Forward, InGraph, KnownInAdvance, Training, cut, missing
+from parser.benchmarks.operation_training import Forward, GraphForward, StaticForward, Training, cut, missing
 from parser.benchmarks.tagged_text import UNKNOWN, numbered
 from parser.benchmarks.tree_lstm.labelled_trees import LabelledTree, read_labelled_trees
 from parser.benchmarks.tree_lstm.messages import TreeMessages
@@ -159,9 +159,9 @@ class TreeLSTMPlugin:
     def _forward(self) -> Callable[[Any], Forward]:
         recorded = RecordedTreeLSTM(self._network, self._setup.settings.grain)
         if self._setup.method in METHODS:
-            return InGraph.by_example(self._setup, recorded.losses)
+            return GraphForward.by_example(self._setup, recorded.losses)
         calls = partial(recorded.calls, by_height=self._setup.method == "levels")
-        return KnownInAdvance(self._setup, calls)
+        return StaticForward(self._setup, calls)
 
 
 def prepare_tree(tree: LabelledTree, words: dict[str, int]) -> Tree:
