@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from parser.batching.operations.graph import Graph
-from parser.batching.operations.lstm import Grain, written
+from parser.batching.operations.lstm import Grain, traced
 from parser.batching.operations.operation import Batch, Gradients, Operation
 from parser.batching.operations.parameterised import Lookup
 from parser.batching.operations.template import Template
@@ -148,7 +148,7 @@ class RecordedFeatureParser:
         self._reader = RecordedBiLSTM(network.reader, grain)
         self._join = Template.trace(lambda writer, *ways: writer.concatenate(ways), (sizes.hidden_size,) * 2)
         self._nothing = Template.of(Lookup(network.nothing))
-        self._score = written(grain, score, (2 * sizes.hidden_size,) * FEATURES)
+        self._score = traced(grain, score, (2 * sizes.hidden_size,) * FEATURES)
         width = KINDS + 1 + 2 * sizes.labels
         self._hinge = Template.of(Hinge(width), (width,))
 

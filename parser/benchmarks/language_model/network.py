@@ -159,7 +159,7 @@ class LibraryModel(nn.Module):
         between = {(each.source, each.target): weights.of(each) for each in full}
         everything, size = slice(None), self.lstm.hidden_size
         yield self.embedding.weight, everything, between[INPUT, EMBEDDING].T
-        for number, gate in enumerate(("in gate", "forget gate", "cell input", "out gate")):
+        for number, gate in enumerate(("input gate", "forget gate", "cell gate", "output gate")):
             rows = slice(number * size, (number + 1) * size)
             yield self.lstm.get_parameter("weight_ih_l0"), rows, between[EMBEDDING, gate]
             yield self.lstm.get_parameter("weight_hh_l0"), rows, between["output", gate]

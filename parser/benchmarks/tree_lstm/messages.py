@@ -129,8 +129,8 @@ class Leaf(nn.Module):
 
     def forward(self, word: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden and cell state, [rows, hidden] each. word: [rows, word_size]"""
-        into, new, out = self.gates(word).chunk(3, dim=1)
-        return _states(into.sigmoid() * new.tanh(), out)
+        input_gate, cell_gate, output_gate = self.gates(word).chunk(3, dim=1)
+        return _states(input_gate.sigmoid() * cell_gate.tanh(), output_gate)
 
 
 class Branch(nn.Module):
@@ -142,13 +142,16 @@ class Branch(nn.Module):
         self, hidden_left: Tensor, cell_left: Tensor, hidden_right: Tensor, cell_right: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Hidden and cell state. All: [rows, hidden]."""
-        new, into, out = self.gates(torch.cat([hidden_left, hidden_right], dim=1)).chunk(3, dim=1)
-        kept = self.left(hidden_left).sigmoid() * cell_left + self.right(hidden_right).sigmoid() * cell_right
-        return _states(into.sigmoid() * new.tanh() + kept, out)
+        gates = self.gates(torch.cat([hidden_left, hidden_right], dim=1))
+        cell_gate, input_gate, output_gate = gates.chunk(3, dim=1)
+        forgotten = (
+            self.left(hidden_left).sigmoid() * cell_left + self.right(hidden_right).sigmoid() * cell_right
+        )
+        return _states(input_gate.sigmoid() * cell_gate.tanh() + forgotten, output_gate)
 
 
-def _states(cell: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
-    return out.sigmoid() * cell.tanh(), cell
+def _states(cell: Tensor, output_gate: Tensor) -> tuple[Tensor, Tensor]:
+    return output_gate.sigmoid() * cell.tanh(), cell
 
 
 class Score(nn.Module):
