@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from parser.batching.operations.operation import Batch, Operation
+from parser.batching.operations.operation import Operation, OperationBatch
 from parser.benchmarks.operation_training import cut
 from parser.benchmarks.programs.image_blocks import operation_of
 from parser.benchmarks.programs.network import LABELLINGS, ProgramCalls, ProgramExecutor, number_calls
@@ -59,7 +59,7 @@ class Seconds:
 def _seconds(operation: Operation, rows: torch.Tensor) -> tuple[float, float, float]:
     """rows: [arguments + 1, images, width], the inputs, and the gradient at the output."""
     *inputs, gradient = rows
-    batch = Batch(inputs, [torch.empty_like(gradient)], None)
+    batch = OperationBatch(inputs, [torch.empty_like(gradient)], None)
 
     def forward() -> None:
         operation.forward(batch)

@@ -51,7 +51,7 @@ class Forward(NamedTuple):
     backward: Callable[[], object]
 
 
-class Training:
+class OperationTraining:
     """Steps of Adam on the sum of a batch's losses."""
 
     def __init__(self, setup: Setup, network: nn.Module, forward: Callable[[Any], Forward], rate: float):

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from parser.batching.activations import tanh
 from parser.batching.lstm_cell import activate_, activation_backward_, cell_state_gradient
-from parser.batching.operations.cell import Cell
+from parser.batching.operations.cell import CellOperation
 from parser.batching.operations.operation import (
-    Batch,
-    Gradients,
     Operation,
+    OperationBatch,
+    OperationGradients,
     add_product_gradient,
     joined,
     leaf,
@@ -39,7 +39,7 @@ def traced(
 ) -> Template:
     """As `Template.trace`, with all its operations fused into one if the grain is `cell`."""
     template = Template.trace(write, widths, indices)
-    return Template.of(Cell(template), widths) if grain == "cell" else template
+    return Template.of(CellOperation(template), widths) if grain == "cell" else template
 
 
 class LSTMTemplates(NamedTuple):
@@ -112,7 +112,7 @@ class LSTMStart(Operation):
     def signature(self) -> Hashable:
         return type(self), self.width, self.outputs
 
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         gates, (hidden, cell) = batch.inputs[0].clone(), batch.outputs
         input_gate, cell_gate, output_gate = self._gates(gates)
         activate_(gates, self.outputs[0], self._cell_gate)
@@ -121,7 +121,7 @@ class LSTMStart(Operation):
         torch.mul(output_gate, tanh_cell, out=hidden)
         batch.saved = gates, tanh_cell
 
-    def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
+    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
         active, tanh_cell = batch.saved
         d_hidden, d_cell = gradients
         input_gate, cell_gate, output_gate = self._gates(active)
@@ -131,7 +131,7 @@ class LSTMStart(Operation):
         torch.mul(d_cell, cell_gate, out=d_input)
         torch.mul(d_cell, input_gate, out=d_cell_gate)
         torch.mul(d_hidden, tanh_cell, out=d_output)
-        return Gradients((activation_backward_(d_gates, active, self.outputs[0], self._cell_gate),))
+        return OperationGradients((activation_backward_(d_gates, active, self.outputs[0], self._cell_gate),))
 
     def _gates(self, gates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The input gate, the cell gate and the output gate, [rows, hidden] each."""
@@ -153,7 +153,7 @@ class LSTMStep(Operation):
     def signature(self) -> Hashable:
         return type(self), id(self.weight)
 
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         projected, previous_hidden, previous_cell = batch.inputs
         hidden, cell = batch.outputs
         gates = times_transposed(previous_hidden, self.weight).add_(projected)
@@ -164,13 +164,13 @@ class LSTMStep(Operation):
         torch.mul(output_gate, tanh_cell, out=hidden)
         batch.saved = gates, tanh_cell
 
-    def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
+    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
         _, previous_hidden, previous_cell = batch.inputs
         active, tanh_cell = batch.saved
         d_gates, d_cell = _step_backward(active, tanh_cell, previous_cell, *gradients)
         _, forget_gate, _, _ = active.chunk(4, dim=1)
         d_inputs = d_gates, times_transposed(d_gates, self.weight.T), d_cell.mul_(forget_gate)
-        return Gradients(d_inputs, (d_gates, previous_hidden))
+        return OperationGradients(d_inputs, (d_gates, previous_hidden))
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
         d_gates, previous_hidden = joined(batches)

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from parser.batching.levels import Integers
 from parser.batching.operations.layout import Read, Step
-from parser.batching.operations.operation import ALL, Batch, Operation
+from parser.batching.operations.operation import ALL, Operation, OperationBatch
 from parser.batching.transfer import to_device
 
 
-class Runner:
+class StepRunner:
     """The values of a graph, and how they came about."""
 
     def __init__(self, device: torch.device, dtype: torch.dtype, unbatched: bool, gradients: bool):
@@ -25,7 +25,7 @@ class Runner:
         self._unbatched, self._gradients = unbatched, gradients
         self._values: dict[int, Tensor] = {}  # of each width: [rows at least, width]
         self._given: list[tuple[int, int, int]] = []  # width, first row, rows
-        self._tape: list[tuple[Step, Batch]] = []
+        self._tape: list[tuple[Step, OperationBatch]] = []
 
     @torch.no_grad()
     def give(self, start: int, rows: Tensor) -> None:
@@ -45,7 +45,7 @@ class Runner:
             operation, count = step.operation, step.length
             inputs = [_gather(values[read.width], read, count, operation.columns) for read in step.inputs]
             outputs = [values[width][start : start + count] for width, start in step.outputs]
-            batch = Batch(inputs, outputs, step.indices)
+            batch = OperationBatch(inputs, outputs, step.indices)
             operation.forward(batch)
             if self._gradients:
                 self._tape.append((step, batch))

@@ -29,7 +29,7 @@ from parser.benchmarks.feature_parser.network import (
 from parser.benchmarks.operation_training import (
     AutogradForward,
     Forward,
-    Training,
+    OperationTraining,
     cut,
     longest_first,
     missing,
@@ -79,7 +79,7 @@ class TransitionParser:
         sizes, self._sentences = prepare_trees(settings, trees, setup.seed)
         torch.manual_seed(setup.seed)
         self._network = FeatureParser(sizes).to(setup.device)
-        self._training = Training(setup, self._network, self._forward(), settings.learning_rate)
+        self._training = OperationTraining(setup, self._network, self._forward(), settings.learning_rate)
 
     def batches(self) -> list[list[FeatureSentence]]:
         """The longest sentences of a batch first, so that those still running are its first ones."""

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.batching.recurrence.gradients import Gradients
+from parser.batching.recurrence.gradients import WeightGradients
 from parser.batching.recurrence.graph import Connection, Layer, LayerGraph
 from parser.batching.recurrence.unrolled import Unrolled
 from parser.batching.recurrence.weights import Weights
@@ -79,7 +79,7 @@ class LayeredModel:
     def __init__(self, weights: Weights, frames: int, streams: int, back: int, method: Method):
         """back: how many frames before a chunk errors go, see `Unrolled`."""
         width = streams if method.together else 1
-        gradients = Gradients()
+        gradients = WeightGradients()
         self._runs = [
             (
                 slice(start, start + width),

@@ -28,7 +28,7 @@ from parser.batching.operations.patterns import Patterns
 from parser.batching.operations.static import StaticComputation
 from parser.batching.operations.writer import Value
 from parser.batching.transfer import to_device
-from parser.benchmarks.operation_training import Forward, Training, cut, missing, not_too_many
+from parser.benchmarks.operation_training import Forward, OperationTraining, cut, missing, not_too_many
 from parser.benchmarks.programs.clevr.features import Features
 from parser.benchmarks.programs.clevr.images import Images, PaintedImages, RandomImages
 from parser.benchmarks.programs.clevr.lessons import Lesson
@@ -131,7 +131,7 @@ class ProgramExecutorPlugin:
         self._recorded = RecordedExecutor(self.executor, partial(Timed, phase=setup.phase))
         self._patterns = Patterns()
         forward = self._by_slices if setup.method == "sliced" else self._in_graph
-        self.training = Training(setup, self.executor, forward, settings.learning_rate)
+        self.training = OperationTraining(setup, self.executor, forward, settings.learning_rate)
 
     def batches(self) -> list[list[Example]]:
         shuffled = list(self.examples)

@@ -23,7 +23,7 @@ from parser.benchmarks.operation_training import (
     AutogradForward,
     Forward,
     GraphForward,
-    Training,
+    OperationTraining,
     cut,
     longest_first,
     missing,
@@ -91,7 +91,7 @@ class BiLSTMTagger:
         self._sentences = [vocabulary.number(sentence, settings.characters) for sentence in sentences]
         torch.manual_seed(setup.seed)
         self._tagger = Tagger(sizes_of(settings, vocabulary)).to(setup.device)
-        self._training = Training(setup, self._tagger, self._forward(), settings.learning_rate)
+        self._training = OperationTraining(setup, self._tagger, self._forward(), settings.learning_rate)
 
     def batches(self) -> list[list[TaggedSentence]]:
         """The longest sentences of a batch first, so that those still running are its first ones."""

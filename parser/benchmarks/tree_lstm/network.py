@@ -24,9 +24,9 @@ from parser.batching.operations.graph import Graph
 from parser.batching.operations.layout import Applications
 from parser.batching.operations.lstm import Grain, LSTMStart, slices, traced, write_forget, write_states
 from parser.batching.operations.operation import (
-    Batch,
-    Gradients,
     Operation,
+    OperationBatch,
+    OperationGradients,
     add_product_gradient,
     add_sum_gradient,
     joined,
@@ -38,7 +38,7 @@ from parser.benchmarks.embedding_tables import sparse_table
 
 
 @dataclass(frozen=True)
-class Tree:
+class BinaryTree:
     """A binary tree, its nodes numbered: the leaves from left to right, then the others, children first."""
 
     words: Integers
@@ -91,15 +91,15 @@ class RecordedTreeLSTM:
         self._score = traced(grain, score, (hidden,))
         self._loss = traced(grain, loss, (hidden,), indices=1)
 
-    def losses(self, graph: Graph, tree: Tree) -> Sequence[Value]:
+    def losses(self, graph: Graph, tree: BinaryTree) -> Sequence[Value]:
         """Of each node."""
         return graph.each(self._loss, [self._states(graph, tree)], [tree.labels.tolist()])[0]
 
-    def scores(self, graph: Graph, tree: Tree) -> Value:
+    def scores(self, graph: Graph, tree: BinaryTree) -> Value:
         """Of the root, those of all labels."""
         return graph.apply(self._score, self._states(graph, tree)[-1:])[0]
 
-    def _states(self, graph: Graph, tree: Tree) -> list[Value]:
+    def _states(self, graph: Graph, tree: BinaryTree) -> list[Value]:
         """The hidden state of each node."""
         hidden, cell = map(list, graph.each(self._leaf, [], [tree.words.tolist()]))
         for left, right in zip(tree.left.tolist(), tree.right.tolist(), strict=True):
@@ -108,7 +108,7 @@ class RecordedTreeLSTM:
             cell.append(state[1])
         return hidden
 
-    def calls(self, trees: Sequence[Tree], by_height: bool) -> tuple[list[Applications], Integers]:
+    def calls(self, trees: Sequence[BinaryTree], by_height: bool) -> tuple[list[Applications], Integers]:
         """The calls for some trees, as `StaticComputation` takes them, and the numbers of the losses.
 
         Leaves have level 0. A node's level is its height; or else its place in its tree, column by column, as
@@ -142,7 +142,7 @@ class RecordedTreeLSTM:
         ], losses
 
 
-def _numbers(trees: Sequence[Tree], sizes: Integers) -> list[Integers]:
+def _numbers(trees: Sequence[BinaryTree], sizes: Integers) -> list[Integers]:
     """Of each tree's nodes, if the leaves of all trees come first, and then the other nodes of all."""
     leaf = sizes.cumsum() - sizes
     other = sizes.sum() + (sizes - 1).cumsum() - (sizes - 1)
@@ -187,7 +187,7 @@ class TreeNode(Operation):
     def packs(self, arguments: int) -> tuple[tuple[int, ...], ...]:
         return (0, 2), (1, 3)
 
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         children, child_cells = batch.inputs  # [rows, 2 * hidden] each: hidden states, cell states
         hidden, cell = batch.outputs
         network, size = self.network, self.outputs[0]
@@ -205,7 +205,7 @@ class TreeNode(Operation):
         torch.mul(output_gate, tanh_cell, out=hidden)
         batch.saved = gates, tanh_cell
 
-    def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
+    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
         children, child_cells = batch.inputs
         gates, tanh_cell = batch.saved
         d_hidden, d_cell = gradients
@@ -227,7 +227,7 @@ class TreeNode(Operation):
         write_product(d_children, d_gates[:, : 3 * size], network.gates.weight.T)
         for linear, d_child, d_gate in zip(self._forgets, d_children.chunk(2, dim=1), d_forgets, strict=True):
             add_product(d_child, d_gate, linear.weight.T)
-        return Gradients((d_children, d_child_cells), (d_gates, children))
+        return OperationGradients((d_children, d_child_cells), (d_gates, children))
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
         d_gates, children = joined(batches)
