@@ -14,6 +14,9 @@ class MessageState(NamedTuple):
     position: tuple[int, ...] = ()
     """Counters, to which a model gives their meaning: the step of a loop, a node of a tree."""
 
+    def __str__(self) -> str:
+        return f"instance {self.instance}, position {self.position}"
+
     def at(self, *position: int) -> MessageState:
         return self._replace(position=position)
 

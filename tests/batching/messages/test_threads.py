@@ -128,7 +128,7 @@ def test_a_node_that_fails_ends_the_run_and_is_named():
     graph = layers_in_a_row(*two_layers())
     wrong = torch.zeros(4, 6, dtype=torch.double)
     data = [*examples(3), (wrong, torch.zeros(4, dtype=torch.long)), *examples(3)]
-    with pytest.raises(NodeError, match="first, worker 0, MessageState"):
+    with pytest.raises(NodeError, match="first, worker 0, instance 3, position"):
         run(graph, instances(data), max_active=2, report=lambda _: None)
 
 
