@@ -48,8 +48,7 @@ class Decisions:
     """
 
     def __init__(self, sentences: Sequence[FeatureSentence], labels: int, explore: float):
-        """labels: their number; explore: the probability of following an incorrect, lower-scoring
-        transition."""
+        """labels: their number; explore: the probability of following a lower-scoring incorrect action."""
         self._count, self._explore = labels, explore
         self._states = HybridStates([sentence.heads for sentence in sentences])
         most = max(len(sentence.heads) for sentence in sentences)
