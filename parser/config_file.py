@@ -1,4 +1,4 @@
-"""Read a config strictly: whatever is wrong is said with its file, its line and what was probably meant."""
+"""Reads configs strictly: every error has its file and line, and says what was probably meant."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ AnyConfig = TypeVar("AnyConfig", bound=BaseModel)
 
 
 COMMANDS = {"treebank": "train", "rows": "table", "experiments": "speed"}
-"""A key that every config of a command has, and no other's."""
+"""The command of a config, by a key that all of its configs have and no others."""
 
 
 class ConfigError(ValueError):
-    """A config that can not be used; says where and why."""
+    """A config that cannot be used; the message says where and why."""
 
 
 def read_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -36,7 +36,7 @@ def read_config(path: Path, overrides: Sequence[str] = ()) -> Config:
 
 
 def read_settings(path: Path, kind: type[AnyConfig], overrides: Sequence[str] = ()) -> AnyConfig:
-    """The config in a file, changed by overrides as "training.batch_size=64". kind: what it may say.
+    """The config in a file, with overrides such as "training.batch_size=64". kind: its class.
 
     Raises ConfigError, FileNotFoundError.
     """
@@ -44,7 +44,7 @@ def read_settings(path: Path, kind: type[AnyConfig], overrides: Sequence[str] = 
 
 
 class ConfigFile:
-    """A config, and where each of its keys stands."""
+    """The content of a config, and the place of each of its keys."""
 
     def __init__(self, path: Path, overrides: Sequence[str] = ()):
         """Raises ConfigError, FileNotFoundError."""
@@ -54,7 +54,7 @@ class ConfigFile:
             _override(self._content, override, self._places)
 
     def _refuse_other_commands(self, kind: type[BaseModel]) -> None:
-        """Raises ConfigError, which names the command that takes the file."""
+        """Raises ConfigError, which names the right command, if this is a config of another command."""
         own = [key for key in COMMANDS if key in kind.model_fields]
         for key, command in COMMANDS.items():
             if own and own[0] not in self._content and key in self._content:
@@ -63,7 +63,7 @@ class ConfigFile:
                 )
 
     def validated(self, kind: type[AnyConfig], section: KeyPath = ()) -> AnyConfig:
-        """What a section says, all that there is unless said. kind: what it may say. Raises ConfigError."""
+        """A section as an instance of `kind`; the whole config unless given. Raises ConfigError."""
         self._refuse_other_commands(kind)
         content = self._content
         for key in section:
@@ -79,7 +79,7 @@ class ConfigFile:
 
 
 def _without_alternatives(details: list[ErrorDetails]) -> list[ErrorDetails]:
-    """Without "must be 'paper'" where a number of the wrong size stands, which could be mended as well."""
+    """Leave out "must be 'paper'" for a number out of range: the error about the range is enough."""
     numbers = {
         detail["loc"][:-1] for detail in details if detail["type"] in ("greater_than", "finite_number")
     }
@@ -87,13 +87,13 @@ def _without_alternatives(details: list[ErrorDetails]) -> list[ErrorDetails]:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[KeyPath, str]]:
-    """What a file says, and where. Raises ConfigError."""
+    """The content of a file, and the places of its keys. Raises ConfigError."""
     try:
         loader = BoundedLoader(_text(path))
         node = loader.get_single_node()
         if not isinstance(node, yaml.MappingNode):
             raise ConfigError(f"{path}:1: a config has keys and values, as in configs/")
-        places = _places(node, path)  # before the values are made, which changes the nodes
+        places = _places(node, path)  # constructing the values changes the nodes
         return loader.construct_document(node), places
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -114,19 +114,17 @@ def _text(path: Path) -> str:
 
 
 def _places(node: yaml.MappingNode, path: Path) -> dict[KeyPath, str]:
-    """Where each key stands. Raises ConfigError for one that is there twice."""
+    """The place of each key, as "file:line". Raises ConfigError for duplicate keys."""
     places: dict[KeyPath, str] = {}
     for key_path, line in _key_lines(node):
         if key_path in places:
-            raise ConfigError(
-                f"{path}:{line}: {shortened('.'.join(key_path))} stands here for the second time"
-            )
+            raise ConfigError(f"{path}:{line}: {shortened('.'.join(key_path))} is a duplicate key")
         places[key_path] = f"{path}:{line}"
     return places
 
 
 def _key_lines(node: yaml.Node, above: KeyPath = ()) -> Iterator[tuple[KeyPath, int]]:
-    """Every key with its line, from 1."""
+    """All keys with their line numbers, from 1."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             key_path = (*above, str(key.value))
@@ -159,11 +157,14 @@ def _message(
     detail: ErrorDetails, places: dict[KeyPath, str], path: str, kind: type[BaseModel], section: KeyPath
 ) -> str:
     parts = map(str, detail["loc"])
-    keys = (*section, *(part for part in parts if not part.startswith("<")))  # which tell kinds of values
+    keys = (
+        *section,
+        *(part for part in parts if not part.startswith("<")),
+    )  # alternatives of a type
     known = max((n for n in range(len(keys) + 1) if keys[:n] in places), default=0)
     place = places.get(keys[:known], path)
     if known and detail["type"] not in ("extra_forbidden", "missing", CONTRADICTION):
-        keys = keys[:known]  # what follows names no key, but a choice that was tried
+        keys = keys[:known]  # the rest names an alternative of a type, not a key
     name = shortened(".".join(keys))
     if detail["type"] == "extra_forbidden":
         fields = _fields(kind, keys[len(section) : -1])
@@ -184,9 +185,9 @@ def _message(
 
 
 def _fields(kind: type[BaseModel], section: KeyPath) -> list[str]:
-    """The keys that a section of the config may have."""
+    """The keys that are allowed in a section."""
     for key in section:
-        if key in kind.model_fields:  # else it is a name that the user gave to one of several sections
+        if key in kind.model_fields:  # otherwise the key is a name that the user chose
             annotation = kind.model_fields[key].annotation
             inner = [annotation, *get_args(annotation)]
             plain = [part for part in inner if isinstance(part, type) and get_origin(part) is None]
@@ -195,7 +196,7 @@ def _fields(kind: type[BaseModel], section: KeyPath) -> list[str]:
 
 
 def flat(content: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Values by their keys as in "training.seed"."""
+    """The values by dotted keys, such as "training.seed"."""
     found: dict[str, Any] = {}
     for key, value in content.items():
         name = f"{above}{key}"

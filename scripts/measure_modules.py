@@ -1,8 +1,8 @@
-"""What pooling calls of a program executor's modules can gain here: about the bound for `levels` over `none`.
+"""How much batching can speed up a program executor on this machine: a bound for `levels` over `none`.
 
-Modules are timed for more and more images, each by itself, its memory warm: forward, backward to the images,
-and the weights' gradients, which pooled methods compute for all of a module's images at once. From that
-follows how long the calls of a batch take if nothing but the modules cost time.
+Single modules are timed for increasing numbers of images, with warm caches: the forward pass, the backward
+pass to the images, and the weights' gradients, which batched methods compute for all images of a module at
+once. The times of all calls of a batch are then summed, without any other costs.
 
 python scripts/measure_modules.py configs/speed/levels.yaml programs --batch-sizes 64 640
 """
@@ -19,16 +19,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from parser.batching.operations.operation import Batch, Operation
+from parser.batching.operations.operation import Operation, OperationBatch
 from parser.benchmarks.operation_training import cut
+from parser.benchmarks.programs.examples import load, prepare_question
 from parser.benchmarks.programs.image_blocks import operation_of
 from parser.benchmarks.programs.network import LABELLINGS, ProgramCalls, ProgramExecutor, number_calls
-from parser.benchmarks.programs.program_executor_plugin import (
-    ProgramExecutorSettings,
-    load,
-    prepare_question,
-    sizes_of,
-)
+from parser.benchmarks.programs.settings import ProgramExecutorSettings, sizes_of
 from parser.config_file import read_settings
 from parser.machine import tune_process
 from parser.speed.settings import SpeedConfig
@@ -37,13 +33,13 @@ IMAGES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 PARTS = ("forward", "backward", "weights")
 ROUNDS = 5
 SECONDS = 0.02
-"""Of one timing, at least."""
+"""The minimum duration of a timing."""
 BATCHES = 8
-"""That stand for an epoch."""
+"""The number of batches that represent an epoch."""
 
 
 class Seconds:
-    """Of a module, for different numbers of images."""
+    """The times of a module, for different numbers of images."""
 
     def __init__(self, operation: Operation, arguments: int):
         (width,) = operation.outputs
@@ -51,7 +47,7 @@ class Seconds:
         self.per_image = np.array(found).T / np.array(IMAGES)  # [parts, numbers of images]
 
     def of(self, part: int, calls: Sequence[int]) -> float:
-        """calls: images of each. Per image as in between those measured, and as of the largest beyond."""
+        """calls: the number of images of each. Interpolates between the measured sizes."""
         images = np.array(calls, np.int64)
         return float((images * np.interp(images, IMAGES, self.per_image[part])).sum())
 
@@ -59,7 +55,7 @@ class Seconds:
 def _seconds(operation: Operation, rows: torch.Tensor) -> tuple[float, float, float]:
     """rows: [arguments + 1, images, width], the inputs, and the gradient at the output."""
     *inputs, gradient = rows
-    batch = Batch(inputs, [torch.empty_like(gradient)], None)
+    batch = OperationBatch(inputs, [torch.empty_like(gradient)], None)
 
     def forward() -> None:
         operation.forward(batch)
@@ -140,13 +136,13 @@ def main() -> None:
             print(f"{name:6} {images:4} images  {times} us each")
     for size in given.batch_sizes:
         batches = cut(programs, size)[:BATCHES]
-        alone = modules.seconds(batches, None, executor.sizes.unary)
+        unbatched = modules.seconds(batches, None, executor.sizes.unary)
         for labelling in LABELLINGS:
             together = modules.seconds(batches, labelling, executor.sizes.unary)
-            forward, backward = alone[0] / together[0], alone[1:].sum() / together[1:].sum()
+            forward, backward = unbatched[0] / together[0], unbatched[1:].sum() / together[1:].sum()
             print(
                 f"{labelling:8} at {size:4}: modules about {forward:.2f} times as fast as alone forward, "
-                f"{backward:.2f} backward, {alone.sum() / together.sum():.2f} both"
+                f"{backward:.2f} backward, {unbatched.sum() / together.sum():.2f} both"
             )
 
 

@@ -57,7 +57,7 @@ BAD = {
     ),
     "control character": (GOOD + "device: '\x01'\n", "not YAML in UTF-8"),
     "missing": ("treebank:\n  train: a\n", ":1: treebank.dev: field required"),
-    "second time": (GOOD + "treebank:\n  train: c\n", ":4: treebank stands here for the second time"),
+    "second time": (GOOD + "treebank:\n  train: c\n", ":4: treebank is a duplicate key"),
     "not YAML": ("treebank: [a\n", r"some.yaml:2: not YAML"),
     "no mapping": ("- a\n", ":1: a config has keys and values"),
     "empty": ("", ":1: a config has"),

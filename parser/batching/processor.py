@@ -1,4 +1,4 @@
-"""What this machine's processor is: how fast a library's kernels are differs from maker to maker."""
+"""The processor of this machine: which kernels are fast depends on its vendor."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class Processor(NamedTuple):
     vendor: str = ""
     family: int = 0
     flags: frozenset[str] = frozenset()
-    """What it can do."""
+    """Its instruction set extensions."""
 
 
 @cache
 def processor(description: Path = CPU_DESCRIPTION) -> Processor:
-    """description: as Linux has it; where there is none, nothing is known."""
+    """description: a file in the format of /proc/cpuinfo. All fields are empty if it can not be read."""
     try:
         lines = description.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:

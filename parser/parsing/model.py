@@ -1,4 +1,4 @@
-"""A trained parser and the folder that it lives in."""
+"""A trained parser, and saving it to and loading it from a folder."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ BROKEN = (
     RecursionError,
     yaml.YAMLError,
 )
-"""What reading files can end in that are not what they should be."""
+"""Exceptions that reading broken files can raise."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """What is needed to parse: names, transitions and weights."""
+    """All that is needed to parse: settings, vocabulary, transitions and weights."""
 
     settings: ParserSettings
     vocabulary: Vocabulary
     inventory: Inventory
     network: StackParser
     dev_shares: Mapping[str, ColumnShares] = field(default_factory=dict)
-    """Of blank and unknown values of the dev treebank, by column; older models have none."""
+    """By column: shares of blank and of unknown values in the dev treebank. Older models have none."""
 
     @classmethod
     def build(
@@ -72,7 +72,7 @@ class Model:
         device: torch.device,
         vectors: Tensor | None = None,
     ) -> Model:
-        """A model with fresh weights. vectors: [words, size], those of the vocabulary's pretrained words."""
+        """A model with new weights. vectors: [words, size], pretrained vectors of the vocabulary's words."""
         inventory = Inventory.of(system_of(settings), vocabulary)
         lexicon_sizes = {name: len(lexicon) for name, lexicon in vocabulary.columns.items()}
         network = StackParser(settings.network, lexicon_sizes, len(inventory), vectors)
@@ -83,14 +83,11 @@ class Model:
         return self.network.tokens.root.device
 
     def watch(self) -> InputColumnCheck:
-        """Over what is parsed."""
+        """Warns about input that lacks what the model reads."""
         return InputColumnCheck(self.vocabulary, self.settings.network.read_columns, self.dev_shares)
 
     def save(self, folder: Path, scores: dict[str, Any]) -> None:
-        """Write the folder's files, each whole or not at all.
-
-        scores: what the model reached, for people to read.
-        """
+        """Write the files of the folder, each atomically. scores: of the model, for people to read."""
         folder.mkdir(parents=True, exist_ok=True)
         settings = yaml.safe_dump({"format": FORMAT, **self.settings.model_dump()}, sort_keys=False)
         weights = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
@@ -105,10 +102,10 @@ class Model:
 
     @classmethod
     def load(cls, folder: Path, device: torch.device) -> Model:
-        """Raises ValueError if the folder is not a model's, or a newer program's.
+        """Raises ValueError if the folder has no model, a broken one, or one of a newer version.
 
-        Whoever made the folder: it is read as text and numbers, and nothing is as large as its files say
-        before their sizes are found to fit each other.
+        Safe for untrusted folders: nothing in them is executed, and the sizes are checked before memory is
+        allocated.
         """
         missing = [name for name in (SETTINGS, VOCABULARY, WEIGHTS) if not (folder / name).is_file()]
         if missing:
@@ -136,7 +133,7 @@ class Model:
         weights = {_weight_name(name): weight for name, weight in load_file(folder / WEIGHTS).items()}
         for name, weight in weights.items():
             if not weight.isfinite().all():
-                raise ValueError(f"{name} holds what is no finite number")
+                raise ValueError(f"{name} has values that are not finite")
         vectors = weights[VECTORS][1:] if PRETRAINED in vocabulary.columns else None
         model = replace(cls.build(settings, vocabulary, device, vectors), dev_shares=_shares(folder))
         model.network.load_state_dict(weights)
@@ -187,14 +184,14 @@ def _shares(folder: Path) -> dict[str, ColumnShares]:
 
 
 def _refuse_other_columns(settings: ParserSettings, vocabulary: Vocabulary) -> None:
-    """Raises ValueError if the vocabulary is not of what the settings say that the parser reads."""
+    """Raises ValueError if the vocabulary does not have the columns of the settings."""
     found, wanted = [name for name in vocabulary.columns if name != PRETRAINED], settings.network.columns
     if found != wanted:
         raise ValueError(f"{VOCABULARY}: holds the columns {', '.join(found)}, not {', '.join(wanted)}")
 
 
 def _refuse_other_sizes(settings: ParserSettings, vocabulary: Vocabulary, weights: Path) -> None:
-    """Raises ValueError with the names of weights that are not of the size that the other files ask for."""
+    """Raises ValueError with the names of weights whose sizes do not fit settings and vocabulary."""
     with safe_open(weights, "pt") as file:
         names = list(file.keys())
         found = {_weight_name(name): tuple(file.get_slice(name).get_shape()) for name in names}

@@ -35,9 +35,9 @@ class Inventory:
     number: Tensor
     """[kinds, labels] The labelled transition of each kind and label."""
     stack_read: Tensor
-    """[kinds + 1] `Operation.read` of the stack."""
+    """[kinds + 1] `StackOperation.read` of the stack."""
     stack_move: Tensor
-    """[kinds + 1] `Operation.move` of the stack."""
+    """[kinds + 1] `StackOperation.move` of the stack."""
     buffer_move: Tensor
     """[kinds + 1] 1 if B0 leaves the buffer, else 0."""
     top: Tensor

@@ -26,9 +26,9 @@ class Trajectory:
     optimal_labels: Tensor
     """[batch, steps, kinds] The label with which each kind was optimal; NOT_OPTIMAL for the others."""
     stack_read: Tensor
-    """[batch, steps] `Operation.read` of the stack."""
+    """[batch, steps] `StackOperation.read` of the stack."""
     stack_move: Tensor
-    """[batch, steps] `Operation.move` of the stack."""
+    """[batch, steps] `StackOperation.move` of the stack."""
     top: Tensor
     """[batch, steps] The word on top of the stack after the step."""
     front: Tensor

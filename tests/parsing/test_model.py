@@ -184,5 +184,5 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path):
     model = Model.build(ParserSettings(), Vocabulary.build(TRAIN, ["form", "upos"]), CPU)
     torch.nn.init.constant_(model.network.scores.bias, float("nan"))
     model.save(tmp_path, {})
-    with pytest.raises(ValueError, match=r"scores\.bias holds what is no finite number"):
+    with pytest.raises(ValueError, match=r"scores\.bias has values that are not finite"):
         Model.load(tmp_path, CPU)

@@ -1,18 +1,18 @@
-"""Nodes that look at states alone: conditions, joins, and changes of the state (section 4)."""
+"""Nodes that depend on states only: conditions, joins, and changes of the state (section 4)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from parser.batching.messages.message import Message, Send, State, back, onward
+from parser.batching.messages.message import Message, MessageState, Send, back, onward
 from parser.batching.messages.node import Node
-from parser.batching.messages.payload import Payload, Sum
+from parser.batching.messages.payload import Payload, PayloadSum
 
 
 class Condition(Node):
-    """Sends each message to the output that its state chooses (the paper's Cond)."""
+    """Sends each message to the output that its state selects (the paper's Cond)."""
 
-    def __init__(self, choose: Callable[[State], int], outputs: int = 2):
+    def __init__(self, choose: Callable[[MessageState], int], outputs: int = 2):
         self._choose, self.outputs = choose, outputs
 
     def forward(self, port: int, message: Message) -> list[Send]:
@@ -23,11 +23,11 @@ class Condition(Node):
 
 
 class Join(Node):
-    """Passes on what comes from anywhere, and remembers from where (Phi)."""
+    """Merges its inputs, and returns gradients to the input that a message came from (Phi)."""
 
     def __init__(self, inputs: int = 2):
         self.inputs = inputs
-        self._origin: dict[State, int] = {}
+        self._origin: dict[MessageState, int] = {}
 
     def forward(self, port: int, message: Message) -> list[Send]:
         if message.training:
@@ -42,9 +42,11 @@ class Join(Node):
 
 
 class ChangeState(Node):
-    """Changes the state by a function that can be undone (Isu)."""
+    """Changes the state by an invertible function (Isu)."""
 
-    def __init__(self, change: Callable[[State], State], undo: Callable[[State], State]):
+    def __init__(
+        self, change: Callable[[MessageState], MessageState], undo: Callable[[MessageState], MessageState]
+    ):
         self._change, self._undo = change, undo
 
     def forward(self, port: int, message: Message) -> list[Send]:
@@ -55,17 +57,17 @@ class ChangeState(Node):
 
 
 class Broadcast(Node):
-    """The same message to all outputs; their gradients are summed (Bcast)."""
+    """Broadcasts a message to all outputs, and sums their gradients (Bcast)."""
 
     def __init__(self, outputs: int):
         self.outputs = outputs
-        self._sums: dict[State, Sum] = {}
+        self._sums: dict[MessageState, PayloadSum] = {}
 
     def forward(self, port: int, message: Message) -> list[Send]:
         return [Send(True, output, message) for output in range(self.outputs)]
 
     def backward(self, port: int, message: Message) -> list[Send]:
-        total = self._sums.setdefault(message.state, Sum(self.outputs))
+        total = self._sums.setdefault(message.state, PayloadSum(self.outputs))
         if not total.add(message.payload):
             return []
         return back(message._replace(payload=self._sums.pop(message.state).payload))
@@ -74,8 +76,8 @@ class Broadcast(Node):
         return len(self._sums)
 
 
-class Nowhere(Node):
-    """Takes what nobody needs any more, and answers that no gradient comes from there."""
+class Discard(Node):
+    """Discards messages, and answers them without gradients."""
 
     outputs = 0
 
@@ -84,25 +86,25 @@ class Nowhere(Node):
         return back(message._replace(payload=nothing)) if message.training else []
 
     def backward(self, port: int, message: Message) -> list[Send]:
-        raise AssertionError("nothing is sent on")
+        raise AssertionError("a node without outputs gets no gradients")
 
 
 class FlatMap(Node):
-    """The same payload with each of several states; their gradients are summed."""
+    """Sends the payload once with each of several states, and sums their gradients."""
 
-    def __init__(self, states: Callable[[State], Sequence[State]]):
-        """states: at least one, different ones for different states that are given."""
+    def __init__(self, states: Callable[[MessageState], Sequence[MessageState]]):
+        """states: maps a state to at least one state; states of different messages must differ."""
         self._states = states
-        self._origin: dict[State, State] = {}
-        self._sums: dict[State, Sum] = {}
+        self._origin: dict[MessageState, MessageState] = {}
+        self._sums: dict[MessageState, PayloadSum] = {}
 
     def forward(self, port: int, message: Message) -> list[Send]:
         states = self._states(message.state)
         if not states:
-            raise ValueError(f"{message.state} is copied to no states")
+            raise ValueError(f"{message.state}: mapped to no states")
         if message.training:
             self._origin.update(dict.fromkeys(states, message.state))
-            self._sums[message.state] = Sum(len(states))
+            self._sums[message.state] = PayloadSum(len(states))
         return [Send(True, 0, message._replace(state=state)) for state in states]
 
     def backward(self, port: int, message: Message) -> list[Send]:

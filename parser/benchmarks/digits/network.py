@@ -11,51 +11,56 @@ from torch import Tensor, nn
 
 from parser.batching.messages.controller import Controller, Entry, Instance
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
-from parser.batching.messages.grouping import Concatenate
+from parser.batching.messages.grouping import ConcatenatePayloads
 from parser.batching.messages.routing import Broadcast
 from parser.batching.messages.transforms import Loss, Losses, Transform, Updates, losses_of
+from parser.benchmarks.module_lists import typed
 
 
 class DigitClassifier(nn.Module):
-    """Linear layers, a ReLU between each and the next. A layer's tiles give some of its outputs each."""
+    """Linear layers with ReLUs in between. Each tile of a layer computes a slice of its outputs."""
 
     def __init__(self, widths: Sequence[int], tiles: Sequence[int]):
-        """widths: of the input, of what each layer gives; tiles: of each layer but the last.
+        """widths: of the input and of the output of each layer; tiles: of each layer but the last.
 
-        Raises ValueError for tiles that can not be alike.
+        Raises ValueError if a layer can not be cut into tiles of equal size.
         """
         super().__init__()
         for width, count in zip(widths[1:-1], tiles, strict=True):
             if width % count:
-                raise ValueError(f"{width} outputs can not be cut into {count} tiles that are alike")
+                raise ValueError(f"{width} outputs can not be cut into {count} tiles of equal size")
         counts = [*tiles, 1]
-        self.layers = [
-            [nn.Linear(inputs, outputs // count) for _ in range(count)]
+        self._layers = nn.ModuleList(
+            nn.ModuleList(nn.Linear(inputs, outputs // count) for _ in range(count))
             for (inputs, outputs), count in zip(pairwise(widths), counts, strict=True)
-        ]
-        self._registered = nn.ModuleList(tile for tiles in self.layers for tile in tiles)
+        )
+
+    @property
+    def layers(self) -> list[list[nn.Linear]]:
+        """The tiles of each layer."""
+        return [typed(tiles, nn.Linear) for tiles in typed(self._layers, nn.ModuleList)]
 
     def losses(self, batch: tuple[Tensor, Tensor]) -> Losses:
         """batch: images [images, pixels] and labels [images]"""
         rows, labels = batch
         for number, tiles in enumerate(self.layers, 1):
             rows = torch.cat([tile(rows) for tile in tiles], dim=1)
-            if number < len(self.layers):
+            if number < len(self._layers):
                 rows = F.relu(rows)
         return losses_of(rows, labels)
 
     def replicas(self) -> Sequence[Sequence[nn.Module]]:
-        """There are none."""
+        """No replicas."""
         return ()
 
     def graph(self, updates: Updates, workers: int) -> MessageGraph:
-        """Tiles are on different workers; layers of one tile each, next to each other on the same."""
+        """Tiles of a layer are on different workers. Adjacent layers of one tile each share a worker."""
         graph = MessageGraph()
         graph.add(CONTROLLER, Controller(outputs=2))
         last = CONTROLLER
         for number, tiles in enumerate(self.layers):
-            own = number * workers // len(self.layers)
-            is_last = number + 1 == len(self.layers)
+            own = number * workers // len(self._layers)
+            is_last = number + 1 == len(self._layers)
             parts = [tile if is_last else nn.Sequential(tile, nn.ReLU()) for tile in tiles]
             last = _add_layer(graph, f"layer {number + 1}", last, parts, updates, own, workers)
         graph.add("loss", Loss(losses_of), workers - 1)
@@ -79,14 +84,14 @@ def _add_layer(
     worker: int,
     workers: int,
 ) -> str:
-    """Its last node. worker: where it is, or what brings its tiles together."""
+    """Add a layer, and return its last node. worker: of the layer, or of the node that joins its tiles."""
     if len(tiles) == 1:
         graph.add(name, updates.of(tiles[0]), worker)
         graph.connect(before, name)
         return name
     copies, parts, whole = f"{name}: copies", f"{name}: parts", f"{name}: whole"
     graph.add(copies, Broadcast(len(tiles)), worker)
-    graph.add(parts, Concatenate(len(tiles)), worker)
+    graph.add(parts, ConcatenatePayloads(len(tiles)), worker)
     graph.add(whole, Transform(lambda _, *columns: torch.cat(columns, dim=1)), worker)
     graph.chain(before, copies)
     for place, tile in enumerate(tiles):

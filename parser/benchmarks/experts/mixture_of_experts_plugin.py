@@ -1,7 +1,8 @@
-"""A sparsely gated layer of experts (Suarez & Zhu 2017): who is called is known only when the gate has run.
+"""A sparsely gated mixture of experts (Suarez & Zhu 2017): the calls are known only after the gate has run.
 
-The paper's figure caption has experts of 256-256-(number of experts), its code 256-256-256, as here. Inputs
-and targets are random: what is measured is one layer. With one expert chosen, the gate learns nothing.
+Experts are 256-256-256, as in the authors' code; the figure caption of the paper says 256-256-(number of
+experts). Inputs and targets are random, because only one layer is measured. With one expert per example, the
+gate learns nothing.
 """
 
 from __future__ import annotations
@@ -31,25 +32,25 @@ MEMORY = Path("/proc/meminfo")
 class MixtureOfExpertsSettings(Settings):
     experts: int = Field(10, gt=0)
     chosen: int = Field(1, gt=0)
-    """Experts that each example gets."""
+    """The number of experts per example."""
     input_size: int = Field(256, gt=0)
     hidden_size: int = Field(256, gt=0)
     output_size: int = Field(256, gt=0)
     examples: int = Field(64, gt=0)
-    """Made anew for an epoch of at least one batch: if that is larger, these are as many as it holds."""
+    """Random examples; at least one batch of them."""
     learning_rate: float = Field(0.1, gt=0)
 
     @model_validator(mode="after")
     def _enough_experts(self) -> MixtureOfExpertsSettings:
         if self.chosen > self.experts:
-            raise ValueError(f"chosen: {self.chosen} are more than the {self.experts} experts")
+            raise ValueError(f"chosen: {self.chosen} is more than the {self.experts} experts")
         return self
 
     def sizes(self) -> ExpertSizes:
         return ExpertSizes(self.experts, self.chosen, self.input_size, self.hidden_size, self.output_size)
 
 
-class Examples(NamedTuple):
+class RegressionExamples(NamedTuple):
     inputs: Tensor
     """[batch, inputs]"""
     targets: Tensor
@@ -80,10 +81,10 @@ class MixtureOfExperts:
         self._examples = self._make_examples(max(settings.examples, setup.batch_size))
         self._around = Around(partial(setup.phase, CELLS), partial(setup.phase, CELLS_BACKWARD))
 
-    def batches(self) -> list[Examples]:
+    def batches(self) -> list[RegressionExamples]:
         return self._cut(self._examples)
 
-    def run(self, batch: Examples) -> None:
+    def run(self, batch: RegressionExamples) -> None:
         if self._setup.mode == "train":
             self._train(batch)
         else:
@@ -97,7 +98,7 @@ class MixtureOfExperts:
         with torch.inference_mode():
             return torch.cat([self._errors(batch) for batch in batches])
 
-    def work(self, batch: Examples) -> Work:
+    def work(self, batch: RegressionExamples) -> Work:
         with torch.inference_mode():
             calls = self._network.route(batch.inputs, self._setup.method).calls
         examples = len(batch.inputs)
@@ -110,7 +111,7 @@ class MixtureOfExperts:
             counts={"calls of experts": len(calls)},
         )
 
-    def _train(self, batch: Examples) -> None:
+    def _train(self, batch: RegressionExamples) -> None:
         phase = self._setup.phase
         loss = self._loss(batch) / len(batch.inputs)
         with phase("backward"):
@@ -119,17 +120,17 @@ class MixtureOfExperts:
         with phase("update"):
             self._optimizer.step()
 
-    def _loss(self, batch: Examples) -> Tensor:
-        """Sum of the examples' mean squared errors."""
+    def _loss(self, batch: RegressionExamples) -> Tensor:
+        """The sum over examples of mean squared errors."""
         outputs = self._outputs(batch)
         with self._setup.phase("forward"):
             return F.mse_loss(outputs, batch.targets, reduction="sum") / outputs.shape[1]
 
-    def _errors(self, batch: Examples) -> Tensor:
-        """[batch] Mean squared error of each: of outputs, some are next to 0 and nothing but rounding."""
+    def _errors(self, batch: RegressionExamples) -> Tensor:
+        """[batch] Mean squared errors, compared instead of outputs, some of which are 0 up to rounding."""
         return (self._outputs(batch) - batch.targets).square().mean(1)
 
-    def _outputs(self, batch: Examples) -> Tensor:
+    def _outputs(self, batch: RegressionExamples) -> Tensor:
         """[batch, outputs]"""
         phase = self._setup.phase
         with phase("scheduling"):
@@ -137,8 +138,8 @@ class MixtureOfExperts:
         with phase("forward"):
             return self._network(batch.inputs, routing, self._around)
 
-    def _loss_and_gradients(self, batches: list[Examples]) -> Tensor:
-        """[1 + 2 * weights] The loss, and its gradients' fingerprints."""
+    def _loss_and_gradients(self, batches: list[RegressionExamples]) -> Tensor:
+        """[1 + 2 * weights] The loss, and the fingerprints of its gradients."""
         self._optimizer.zero_grad()
         losses = []
         for batch in batches:
@@ -150,17 +151,17 @@ class MixtureOfExperts:
         self._optimizer.zero_grad()
         return results
 
-    def _make_examples(self, number: int) -> Examples:
+    def _make_examples(self, number: int) -> RegressionExamples:
         """The same for every method."""
         sizes = self._network.sizes
         generator = torch.Generator().manual_seed(self._setup.seed)
         widths = (sizes.inputs, sizes.outputs)
         made = (torch.randn(number, width, generator=generator) for width in widths)
-        return Examples(*(rows.to(self._setup.device) for rows in made))
+        return RegressionExamples(*(rows.to(self._setup.device) for rows in made))
 
-    def _cut(self, examples: Examples) -> list[Examples]:
+    def _cut(self, examples: RegressionExamples) -> list[RegressionExamples]:
         parts = (rows.split(self._setup.batch_size) for rows in examples)
-        return [Examples(*both) for both in zip(*parts, strict=True)]
+        return [RegressionExamples(*both) for both in zip(*parts, strict=True)]
 
 
 def operations(sizes: ExpertSizes, training: bool) -> float:
@@ -169,8 +170,8 @@ def operations(sizes: ExpertSizes, training: bool) -> float:
     first = sizes.chosen * sizes.inputs * sizes.hidden
     second = sizes.chosen * sizes.hidden * sizes.outputs
     if training:
-        # The backward pass has a product for the weights and one for what is below them. The inputs need no
-        # gradient, nor does a gate that has but one expert to give shares to.
+        # The backward pass has one product for the weights and one for the inputs of a layer. The inputs of
+        # the network need no gradient, and the gate none if a single expert is chosen.
         gate *= 2 if sizes.chosen > 1 else 1
         first *= 2
         second *= 3
@@ -178,7 +179,7 @@ def operations(sizes: ExpertSizes, training: bool) -> float:
 
 
 def missing_product(setup: Setup) -> str | None:
-    """Why one of the layers has no grouped product, or None."""
+    """Why the grouped product is not available for one of the layers, or None."""
     settings: MixtureOfExpertsSettings = setup.settings
     widths = (settings.input_size, settings.hidden_size, settings.output_size)
     reasons = (why_not_grouped(setup.device, torch.float32, *layer) for layer in pairwise(widths))
@@ -186,7 +187,7 @@ def missing_product(setup: Setup) -> str | None:
 
 
 def needed_memory(setup: Setup) -> int:
-    """Bytes of the experts' weights and, in training, of the gradients of those that one batch can choose."""
+    """Bytes of the experts' weights and, in training, of the gradients that a batch can have."""
     settings: MixtureOfExpertsSettings = setup.settings
     first = (settings.input_size + 1) * settings.hidden_size
     second = (settings.hidden_size + 1) * settings.output_size
@@ -197,7 +198,7 @@ def needed_memory(setup: Setup) -> int:
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Bytes; None where nobody says."""
+    """In bytes; None if unknown."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     with suppress(OSError, StopIteration):

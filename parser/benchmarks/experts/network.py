@@ -1,12 +1,12 @@
-"""A sparsely gated layer: for each example a gate chooses few of many experts (Shazeer et al. 2017).
+"""A sparsely gated mixture of experts: a gate chooses few of many experts per example (Shazeer et al. 2017).
 
-Written with its own backward pass: torch's makes zeros of all experts' weights for each expert that is
-differentiated. Here gradients are computed, stored (as sparse tensors) and applied for the chosen ones alone.
+It has its own backward pass, because autograd would allocate a zero gradient of all experts' weights for each
+called expert. Here gradients are computed, stored (as sparse tensors) and applied for the chosen experts
+only.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
@@ -16,57 +16,41 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from parser.batching.groups import Groups, Runs, grouped_product
-from parser.batching.product import linear, write_product
-from parser.batching.transfer import to_device
+from parser.batching.groups import Groups, Runs
+from parser.batching.product import linear
+from parser.benchmarks.experts.calls import Calls, CallsByRun, ExpertWeights, GroupedCalls
 
-METHODS = ("none", "known", "grouped")
-"""Each call by itself; each expert once, on all its rows; all experts by torch's `grouped_product`."""
+METHODS = ("none", "static", "grouped")
+"""Each call by itself; each expert once, on all its rows; all experts by one grouped matrix product."""
 
 
 class ExpertSizes(NamedTuple):
     experts: int
     chosen: int = 1
-    """Experts of each example."""
+    """The number of experts per example."""
     inputs: int = 256
     hidden: int = 256
     outputs: int = 256
 
 
 class Around(NamedTuple):
-    """What is entered around the experts' own work, to time it."""
+    """Context managers around the computation of the experts, to time it."""
 
     forward: Callable[[], AbstractContextManager[object]] = nullcontext
     backward: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
-class Weights(NamedTuple):
-    """Of experts, a linear layer, a ReLU and a linear layer each; or of one, or gradients of these."""
-
-    first: Tensor
-    """[experts, inputs, hidden]"""
-    first_bias: Tensor
-    """[experts, hidden]"""
-    second: Tensor
-    """[experts, hidden, outputs]"""
-    second_bias: Tensor
-    """[experts, outputs]"""
-
-    def of(self, expert: int) -> Weights:
-        return Weights(*(stack[expert] for stack in self))
-
-
 class Routing(NamedTuple):
-    """Which experts each example gets, and how much of each."""
+    """The experts of each example, and their shares."""
 
     share: Tensor | None
-    """[batch, chosen]; None where one is chosen, of which the example gets all."""
+    """[batch, chosen]; None if one expert is chosen, whose share is 1."""
     calls: Calls
 
 
 class Experts(nn.Module):
     def __init__(self, sizes: ExpertSizes):
-        """Initialised as torch's linear layers. Raises ValueError if more are chosen than there are."""
+        """Initialised like `nn.Linear`. Raises ValueError if more experts are chosen than there are."""
         super().__init__()
         if sizes.chosen > sizes.experts:
             raise ValueError(f"{sizes.chosen} experts can not be chosen of {sizes.experts}")
@@ -79,9 +63,10 @@ class Experts(nn.Module):
         self.second_bias = _uniform(sizes.hidden, experts, sizes.outputs)
 
     def route(self, inputs: Tensor, method: str) -> Routing:
-        """inputs: [batch, inputs]. The best by the gate's scores, shared by a softmax over them.
+        """The experts with the highest gate scores; their shares are the softmax of these scores.
 
-        With one chosen its share is 1 whatever the scores are, and the gate learns nothing.
+        inputs: [batch, inputs]. If one is chosen, its share is 1 whatever the scores, and the gate learns
+        nothing.
         """
         scores = linear(inputs, self.gate.weight, self.gate.bias)  # [batch, experts]
         if self.sizes.chosen == 1:
@@ -90,9 +75,11 @@ class Experts(nn.Module):
         return Routing(best.softmax(dim=1), self._calls(expert.flatten(), method))
 
     def forward(self, inputs: Tensor, routing: Routing, around: Around | None = None) -> Tensor:
-        """[batch, outputs] inputs: [batch, inputs], of which `routing` is."""
+        """[batch, outputs] inputs: [batch, inputs]; routing: by `route` of the same inputs."""
         weights = (self.first, self.first_bias, self.second, self.second_bias)
-        found = _Experts.apply(inputs, *weights, routing.calls, around or Around())  # [calls, outputs]
+        found = _ExpertsFunction.apply(
+            inputs, *weights, routing.calls, around or Around()
+        )  # [calls, outputs]
         if routing.share is None:
             return found
         by_example = found.view(*routing.share.shape, self.sizes.outputs)  # [batch, chosen, outputs]
@@ -102,19 +89,21 @@ class Experts(nn.Module):
         """expert: [calls]"""
         chosen = self.sizes.chosen
         if method == "none":
-            return _InRuns(Runs.one_by_one(expert), chosen)
+            return CallsByRun(Runs.one_by_one(expert), chosen)
         groups = Groups.of(expert, self.sizes.experts)
-        return _AsOne(chosen, groups) if method == "grouped" else _InRuns(groups.runs(), chosen, groups)
+        return (
+            GroupedCalls(chosen, groups) if method == "grouped" else CallsByRun(groups.runs(), chosen, groups)
+        )
 
 
 def _uniform(inputs: int, *shape: int) -> nn.Parameter:
-    """As torch's linear layer of so many inputs has its weights and its bias."""
+    """Weights or biases initialised like those of `nn.Linear` with that number of inputs."""
     bound = inputs**-0.5
     return nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
 
 
-class _Experts(Function):
-    """The rows [calls, outputs] of each example's experts, in the order of their choice."""
+class _ExpertsFunction(Function):
+    """The outputs [calls, outputs] of each example's experts, in the order of their scores."""
 
     @staticmethod
     def forward(
@@ -128,7 +117,7 @@ class _Experts(Function):
         around: Around,
     ) -> Tensor:
         rows = calls.of_examples(inputs)  # [calls, inputs]
-        weights = Weights(first, first_bias, second, second_bias)
+        weights = ExpertWeights(first, first_bias, second, second_bias)
         with around.forward():
             hidden, found = calls.forward(rows, weights)
         ctx.calls, ctx.around = calls, around
@@ -141,184 +130,15 @@ class _Experts(Function):
         rows, hidden, *weights = ctx.saved_tensors
         calls: Calls = ctx.calls
         gradient = calls.in_order(gradient)
-        at_rows = torch.empty_like(rows) if ctx.needs_input_grad[0] else None  # [calls, inputs]
+        d_rows = torch.empty_like(rows) if ctx.needs_input_grad[0] else None  # [calls, inputs]
         with ctx.around.backward():
-            used, found = calls.backward(rows, hidden, gradient, Weights(*weights), at_rows)
-        at_inputs = None if at_rows is None else calls.sum_by_example(at_rows)
+            used, found = calls.backward(rows, hidden, gradient, ExpertWeights(*weights), d_rows)
+        d_inputs = None if d_rows is None else calls.sum_by_example(d_rows)
         stacks = (_sparse(used, values, len(stack)) for values, stack in zip(found, weights, strict=True))
-        return at_inputs, *stacks, None, None
+        return d_inputs, *stacks, None, None
 
 
 def _sparse(used: Tensor, values: Tensor, experts: int) -> Tensor:
-    """[experts, ...] `values` [used, ...] at the experts `used` [used], nothing at the others."""
+    """[experts, ...] sparse, with `values` [used, ...] for the experts `used` [used]."""
     size = (experts, *values.shape[1:])
     return torch.sparse_coo_tensor(used[None], values, size, check_invariants=False)
-
-
-class Calls(ABC):
-    """The calls of experts that a batch asks for, in the order in which they run."""
-
-    def __init__(self, chosen: int, groups: Groups | None):
-        """chosen: calls of each example, one after the other unless `groups` orders them."""
-        self._chosen, self._groups = chosen, groups
-
-    @abstractmethod
-    def __len__(self) -> int:
-        """How many there are, those that run together counted as one."""
-
-    @abstractmethod
-    def forward(self, rows: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
-        """Hidden rows after the ReLU [calls, hidden], and results [calls, outputs]; rows: [calls, inputs]."""
-
-    @abstractmethod
-    def backward(
-        self, rows: Tensor, hidden: Tensor, gradient: Tensor, weights: Weights, at_rows: Tensor | None
-    ) -> tuple[Tensor, Weights]:
-        """Experts [used], each once, and their gradients; all others' are zero.
-
-        rows, hidden: as in `forward`; gradient: [calls, outputs], at the results; at_rows: [calls, inputs],
-        to be filled with the gradient there, unless it is None.
-        """
-
-    def of_examples(self, examples: Tensor) -> Tensor:
-        """[calls, n] Each call's row of `examples` [batch, n]."""
-        if self._groups is None:
-            return examples.repeat_interleave(self._chosen, 0) if self._chosen > 1 else examples
-        return examples.index_select(0, self._groups.order // self._chosen)
-
-    def in_order(self, calls: Tensor) -> Tensor:
-        """[calls, n] Rows in the order of the choice, put in that of running."""
-        return calls if self._groups is None else calls.index_select(0, self._groups.order)
-
-    def put_back(self, calls: Tensor) -> Tensor:
-        """The other way around."""
-        return calls if self._groups is None else calls.index_select(0, self._groups.position)
-
-    def sum_by_example(self, calls: Tensor) -> Tensor:
-        """[batch, n] calls: [calls, n], in the order of running."""
-        chosen = self.put_back(calls)
-        return chosen.view(-1, self._chosen, calls.shape[1]).sum(1) if self._chosen > 1 else chosen
-
-
-class _InRuns(Calls):
-    """Run by run: each expert once if the calls are grouped, else each call by itself."""
-
-    def __init__(self, runs: Runs, chosen: int, groups: Groups | None = None):
-        super().__init__(chosen, groups)
-        self._runs = runs
-        # To look for the fastest kernel takes a good part of the time of one row's product.
-        self._mm: Callable[..., object] = torch.mm if groups is None else _mm
-        self._addmm: Callable[..., object] = torch.addmm if groups is None else _addmm
-
-    def __len__(self) -> int:
-        return len(self._runs.modules)
-
-    def forward(self, rows: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
-        addmm, (modules, sizes) = self._addmm, self._runs
-        hidden = rows.new_empty(len(rows), weights.first.shape[2])  # [calls, hidden]
-        results = rows.new_empty(len(rows), weights.second.shape[2])  # [calls, outputs]
-        experts = {module: weights.of(module) for module in set(modules)}
-        parts = (matrix.split(sizes) for matrix in (rows, hidden, results))
-        for module, row, middle, result in zip(modules, *parts, strict=True):
-            first, first_bias, second, second_bias = experts[module]
-            addmm(first_bias, row, first, out=middle)
-            middle.relu_()
-            addmm(second_bias, middle, second, out=result)
-        return hidden, results
-
-    def backward(
-        self, rows: Tensor, hidden: Tensor, gradient: Tensor, weights: Weights, at_rows: Tensor | None
-    ) -> tuple[Tensor, Weights]:
-        at_hidden = torch.empty_like(hidden)  # [calls, hidden]
-        self._through(gradient, weights.second, at_hidden)
-        at_hidden = torch.ops.aten.threshold_backward(at_hidden, hidden, 0)
-        if at_rows is not None:
-            self._through(at_hidden, weights.first, at_rows)
-        used = sorted(set(self._runs.modules))
-        second = self._of_weights(used, hidden, gradient)
-        first = self._of_weights(used, rows, at_hidden)
-        numbers = torch.tensor(used, dtype=torch.int64)
-        return to_device(numbers, rows.device), Weights(*first, *second)
-
-    def _through(self, gradient: Tensor, stack: Tensor, at_inputs: Tensor) -> None:
-        """Fill `at_inputs` [calls, m] from the gradient [calls, n] at a layer; stack: [experts, m, n]."""
-        modules, sizes = self._runs
-        turned = {module: stack[module].T for module in set(modules)}
-        parts = (matrix.split(sizes) for matrix in (gradient, at_inputs))
-        for module, above, below in zip(modules, *parts, strict=True):
-            self._mm(above, turned[module], out=below)
-
-    def _of_weights(self, used: list[int], inputs: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients [used, m, n] and [used, n] of a layer's weights and biases.
-
-        inputs: [calls, m], the layer's; gradient: [calls, n], at its outputs.
-        """
-        modules, sizes = self._runs
-        weights = inputs.new_empty(len(used), inputs.shape[1], gradient.shape[1])  # [used, m, n]
-        biases = inputs.new_empty(len(used), gradient.shape[1])  # [used, n]
-        targets = dict(zip(used, zip(weights.unbind(), biases.unbind(), strict=True), strict=True))
-        ones = inputs.new_ones(len(inputs)).split(sizes)
-        parts = (matrix.T.split(sizes, dim=1) for matrix in (inputs, gradient))
-        begun: set[int] = set()
-        for module, row, at_result, one in zip(modules, *parts, ones, strict=True):
-            weight, bias = targets[module]
-            kept = 1 if module in begun else 0  # of what is there: the sum of the module's runs before
-            weight.addmm_(row, at_result.T, beta=kept)
-            bias.addmv_(at_result, one, beta=kept)
-            begun.add(module)
-        return weights, biases
-
-
-def _mm(left: Tensor, right: Tensor, *, out: Tensor) -> None:
-    """As torch's, by the fastest kernel for some rows."""
-    write_product(out, left, right.T)
-
-
-def _addmm(bias: Tensor, left: Tensor, right: Tensor, *, out: Tensor) -> None:
-    """As `_mm`; to add the bias to what is in the cache is faster than to begin with it, as torch's does."""
-    _mm(left, right, out=out)
-    out.add_(bias)
-
-
-class _AsOne(Calls):
-    """All experts by one call of torch's for each layer; nothing here waits to know who is called."""
-
-    _groups: Groups
-
-    def __len__(self) -> int:
-        return 1
-
-    def forward(self, rows: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
-        module, ends = self._groups.module, self._groups.ends
-        hidden = grouped_product(rows, weights.first, ends)  # [calls, hidden]
-        hidden.add_(weights.first_bias.index_select(0, module)).relu_()
-        results = grouped_product(hidden, weights.second, ends)  # [calls, outputs]
-        return hidden, results.add_(weights.second_bias.index_select(0, module))
-
-    def backward(
-        self, rows: Tensor, hidden: Tensor, gradient: Tensor, weights: Weights, at_rows: Tensor | None
-    ) -> tuple[Tensor, Weights]:
-        """The experts are as many as may have been called: some that were not get gradients of zero."""
-        ends = self._groups.ends
-        at_hidden = grouped_product(gradient, weights.second.mT, ends)  # [calls, hidden]
-        at_hidden = torch.ops.aten.threshold_backward(at_hidden, hidden, 0)
-        if at_rows is not None:
-            at_rows.copy_(grouped_product(at_hidden, weights.first.mT, ends))
-        used = self._perhaps_used()
-        second = self._of_weights(used, hidden, gradient)
-        first = self._of_weights(used, rows, at_hidden)
-        return used, Weights(*first, *second)
-
-    def _perhaps_used(self) -> Tensor:
-        """[used] The experts that are called, in order, among as many others as could be instead of them."""
-        sizes = self._groups.sizes
-        called_first = (sizes == 0).sort(stable=True).indices
-        return called_first[: len(self._groups.order)].sort().values
-
-    def _of_weights(self, used: Tensor, inputs: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        """As of runs; `used`: [used], in order."""
-        # Between two of them are only experts without calls, so that their groups end where they did.
-        ends = self._groups.ends.index_select(0, used)
-        weights = grouped_product(inputs.T, gradient, ends)  # [used, m, n]
-        biases = gradient.new_zeros(len(used), gradient.shape[1])  # [used, n]
-        return weights, biases.index_add_(0, torch.searchsorted(used, self._groups.module), gradient)

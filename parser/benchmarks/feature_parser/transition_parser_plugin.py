@@ -1,12 +1,11 @@
 """The parser over BiLSTM features (Kiperwasser & Goldberg 2016), as Neubig et al. 2017 train it.
 
-The sentences of a batch are parsed in parallel. Each step needs the scores of the step before, so a graph is
-extended and run once for each step; what is batched are the BiLSTMs and the scores of all sentences' steps.
+The sentences of a batch are parsed in parallel. Each step depends on the scores of the previous one, so the
+graph is extended and run once per step. Batches consist of the BiLSTMs and the steps of all sentences.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -26,7 +25,14 @@ from parser.benchmarks.feature_parser.network import (
     FeatureParserSizes,
     RecordedFeatureParser,
 )
-from parser.benchmarks.operation_training import ByTorch, Forward, Training, cut, longest_first, missing
+from parser.benchmarks.operation_training import (
+    AutogradForward,
+    Forward,
+    OperationTraining,
+    missing,
+    sentence_batches,
+    shuffled,
+)
 from parser.benchmarks.tagged_text import UNKNOWN, numbered
 from parser.config import data_path
 from parser.plugins import Mode, Setup, Work
@@ -44,15 +50,15 @@ class TransitionParserSettings(Settings):
     treebank: str = "data/quickstart/dev.conllu"
     """Its projective trees are trained on. ${PARSER_DATA} stands for the data folder."""
     grain: Grain = "cell"
-    """What a graph's nodes are: whole cells, or single operations as in the paper."""
+    """Whether a cell is recorded as one operation, or as elementary operations as in the paper."""
     word_size: int = Field(100, gt=0)
     tag_size: int = Field(25, gt=0)
     hidden_size: int = Field(100, gt=0)
-    """Of each BiLSTM layer, each way."""
+    """Per BiLSTM layer and direction."""
     layers: int = Field(2, gt=0)
     middle_size: int = Field(100, gt=0)
     explore: float = Field(0.1, ge=0, le=1)
-    """How often to follow a wrong transition that scores lower, but not by the margin."""
+    """The probability of following an incorrect transition that scores lower by less than the margin."""
     learning_rate: float = Field(1e-3, gt=0)
 
 
@@ -72,20 +78,17 @@ class TransitionParser:
         sizes, self._sentences = prepare_trees(settings, trees, setup.seed)
         torch.manual_seed(setup.seed)
         self._network = FeatureParser(sizes).to(setup.device)
-        self._training = Training(setup, self._network, self._forward(), settings.learning_rate)
+        self._training = OperationTraining(setup, self._network, self._forward(), settings.learning_rate)
 
     def batches(self) -> list[list[FeatureSentence]]:
-        """The longest sentences of a batch first, so that those still running are its first ones."""
-        shuffled = list(self._sentences)
-        random.Random(self._setup.seed).shuffle(shuffled)
-        return [longest_first(batch) for batch in cut(shuffled, self._setup.batch_size)]
+        return sentence_batches(shuffled(self._sentences, self._setup.seed), self._setup.batch_size)
 
     def run(self, batch: Sequence[FeatureSentence]) -> None:
         self._training.step(batch)
 
     def check(self) -> Tensor:
-        batches = cut(self._sentences[:CHECKED], self._setup.batch_size)
-        return self._training.loss_and_gradients([longest_first(batch) for batch in batches])
+        batches = sentence_batches(self._sentences[:CHECKED], self._setup.batch_size)
+        return self._training.loss_and_gradients(batches)
 
     def work(self, batch: Sequence[FeatureSentence]) -> Work:
         return Work(
@@ -99,7 +102,7 @@ class TransitionParser:
     def _forward(self) -> Callable[[Any], Forward]:
         if self._setup.method not in METHODS:
             library = self._setup.method == "library"
-            return ByTorch(self._setup, partial(self._network.loss, library=library))
+            return AutogradForward(self._setup, partial(self._network.loss, library=library))
         recorded = RecordedFeatureParser(self._network, self._setup.settings.grain)
         return partial(_in_graph, self._setup, recorded, Patterns())
 
@@ -146,7 +149,7 @@ def prepare_trees(
 
 
 def operations(sizes: FeatureParserSizes, words: int) -> float:
-    """Floating-point operations of the products of a forward pass; ROOT is read, too."""
+    """Floating-point operations of the products of a forward pass, including ROOT."""
 
     def bilstm(inputs: int) -> int:
         return 2 * 4 * sizes.hidden_size * ((words + 1) * inputs + words * sizes.hidden_size)

@@ -1,6 +1,6 @@
-"""A recurrent network from a list to a digit, and the same as a loop of messages (Gaunt et al. 2017).
+"""A recurrent network from a list to a digit, and the same network as a loop of messages (Gaunt et al. 2017).
 
-The state's position is (step, steps): which token comes next, and how many there are.
+The position in the state is (step, steps): the next token, and the number of tokens.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from torch import Tensor, nn
 
 from parser.batching.messages.controller import Controller, Entry, Instance
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
-from parser.batching.messages.grouping import Concatenate
+from parser.batching.messages.grouping import ConcatenatePayloads
 from parser.batching.messages.loop import add_loop, each_step
 from parser.batching.messages.routing import Condition, FlatMap, Join
 from parser.batching.messages.transforms import Loss, Losses, Transform, Updates, losses_of
+from parser.benchmarks.module_lists import typed
 
 
-class Cell(nn.Module):
+class RecurrentCell(nn.Module):
     """ReLU(Linear[hidden; token])"""
 
     def __init__(self, hidden_size: int):
@@ -27,28 +28,33 @@ class Cell(nn.Module):
         self.linear = nn.Linear(2 * hidden_size, hidden_size)
 
     def forward(self, hidden: Tensor, token: Tensor) -> Tensor:
-        """[lists, hidden] All: [lists, hidden]."""
+        """[lists, hidden] hidden, token: [lists, hidden]"""
         return F.relu(self.linear(torch.cat([hidden, token], dim=1)))
 
 
 class ListReducer(nn.Module):
     def __init__(self, tokens: int, results: int, hidden_size: int, replicas: int = 1):
-        """replicas: of the cell, alike to begin with; an instance always meets the same."""
+        """replicas: of the cell, with equal initial weights. An instance always uses the same replica."""
         super().__init__()
         self.hidden_size = hidden_size
         self.tokens = nn.Embedding(tokens, hidden_size)
         self.scores = nn.Linear(hidden_size, results)
-        self.cells = [Cell(hidden_size) for _ in range(replicas)]
-        self._registered = nn.ModuleList(self.cells)
-        for replica in self.cells[1:]:
-            replica.load_state_dict(self.cells[0].state_dict())
+        self._cells = nn.ModuleList(RecurrentCell(hidden_size) for _ in range(replicas))
+        first, *others = self.cells
+        for replica in others:
+            replica.load_state_dict(first.state_dict())
+
+    @property
+    def cells(self) -> list[RecurrentCell]:
+        """The replicas of the cell."""
+        return typed(self._cells, RecurrentCell)
 
     def losses(self, batch: tuple[Tensor, Tensor]) -> Losses:
-        """By the first replica. batch: lists [lists, tokens], all of a length, and their results [lists]"""
+        """With the first replica. batch: lists [lists, tokens] of equal length, and results [lists]"""
         lists, results = batch
-        hidden = self._nothing_read(len(lists))
+        hidden, cell = self._initial_state(len(lists)), self.cells[0]
         for token in self.tokens(lists).unbind(1):
-            hidden = self.cells[0](hidden, token)
+            hidden = cell(hidden, token)
         return losses_of(self.scores(hidden), results)
 
     def instance(self, number: int, batch: tuple[Tensor, Tensor], training: bool) -> Instance:
@@ -56,20 +62,20 @@ class ListReducer(nn.Module):
         lists, results = batch
         steps = lists.shape[1]
         entries = [
-            Entry(0, (self._nothing_read(len(lists)),), (0, steps)),
+            Entry(0, (self._initial_state(len(lists)),), (0, steps)),
             Entry(1, (lists,), (steps,)),
             Entry(2, (results,), (steps, steps)),
         ]
         return Instance(number, entries, training=training)
 
     def graph(self, updates: Updates, workers: int) -> MessageGraph:
-        """Replicas are on different workers. A cell gets a gradient for each step of each instance."""
+        """Replicas are on different workers. A cell gets one gradient per step of each instance."""
         graph = MessageGraph()
         graph.add(CONTROLLER, Controller(outputs=3))
         graph.add("each step", FlatMap(each_step))
         graph.add("token", Transform(lambda state, lists: lists[:, state.position[0]]))
         graph.add("embedding", updates.of_table(self.tokens))
-        graph.add("with token", Concatenate())
+        graph.add("with token", ConcatenatePayloads())
         graph.add("scores", updates.of(self.scores))
         graph.add("loss", Loss(losses_of))
         graph.connect((CONTROLLER, 1), "each step")
@@ -82,8 +88,8 @@ class ListReducer(nn.Module):
         return graph
 
     def _add_cells(self, graph: MessageGraph, updates: Updates, workers: int) -> None:
-        """From `with token` to `any cell`."""
-        replicas = len(self.cells)
+        """Add the cells between `with token` and `any cell`."""
+        replicas = len(self._cells)
         graph.add("which cell", Condition(lambda state: state.instance % replicas, replicas))
         graph.add("any cell", Join(replicas))
         graph.chain("with token", "which cell")
@@ -96,6 +102,6 @@ class ListReducer(nn.Module):
     def replicas(self) -> Sequence[Sequence[nn.Module]]:
         return (self.cells,)
 
-    def _nothing_read(self, lists: int) -> Tensor:
+    def _initial_state(self, lists: int) -> Tensor:
         """[lists, hidden]"""
         return torch.zeros(lists, self.hidden_size)

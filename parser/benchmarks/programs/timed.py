@@ -1,4 +1,4 @@
-"""Operations whose time counts as cells'."""
+"""Operations whose time is reported as a phase of its own."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager
 
 from torch import Tensor
 
-from parser.batching.operations.operation import Batch, Gradients, Operation
+from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
 from parser.plugins import CELLS, CELLS_BACKWARD
 
 
 class Timed(Operation):
-    """Another operation; what it computes is a phase of its own."""
+    """Wraps an operation, and reports its computation as a phase."""
 
     def __init__(self, operation: Operation, phase: Callable[[str], AbstractContextManager[object]]):
         self._operation, self._phase = operation, phase
@@ -26,11 +26,11 @@ class Timed(Operation):
     def packs(self, arguments: int) -> tuple[tuple[int, ...], ...]:
         return self._operation.packs(arguments)
 
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         with self._phase(CELLS):
             self._operation.forward(batch)
 
-    def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
+    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
         with self._phase(CELLS_BACKWARD):
             return self._operation.backward(batch, gradients)
 

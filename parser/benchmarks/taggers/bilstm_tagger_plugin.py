@@ -1,8 +1,7 @@
-"""A BiLSTM tagger (Neubig et al. 2017): by operations batched on the fly, by hand, and by the library.
+"""A BiLSTM tagger (Neubig et al. 2017), batched on the fly, by hand, or by `nn.LSTM`.
 
-`manual` runs all sentences of a batch together, a call for each step of the longest, without padding;
-`manual-agenda` records just that, step by step, and the agenda finds what else can run together, as the two
-directions' outputs.
+`manual` runs all sentences of a batch together, step by step, without padding. `manual-agenda` records the
+same steps in a graph, in which the agenda finds further batches, such as the outputs of both directions.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from torch import Tensor
 from parser.batching.operations.graph import METHODS
 from parser.batching.operations.lstm import Grain
 from parser.benchmarks.operation_training import (
-    ByTorch,
+    AutogradForward,
     Forward,
-    InGraph,
-    Training,
-    cut,
-    longest_first,
+    GraphForward,
+    OperationTraining,
     missing,
+    sentence_batches,
+    shuffled,
 )
 from parser.benchmarks.tagged_text import TaggedSentence, TaggedWord, TagVocabulary, read_tagged_text
 from parser.benchmarks.taggers.network import RecordedTagger, Tagger, TaggerSizes
@@ -57,10 +56,10 @@ class BiLSTMTaggerSettings(Settings):
     rare: int = 5
     """Words that occur less often are unknown."""
     grain: Grain = "cell"
-    """What a graph's nodes are: whole cells, or single operations as in the paper."""
+    """Whether a cell is recorded as one operation, or as elementary operations as in the paper."""
     word_size: int = Field(128, gt=0)
     hidden_size: int = Field(256, gt=0)
-    """Each way."""
+    """Per direction."""
     layers: int = Field(1, gt=0)
     middle_size: int = Field(32, ge=0)
     """Of the layer between the BiLSTM and the labels; 0 for none."""
@@ -91,20 +90,17 @@ class BiLSTMTagger:
         self._sentences = [vocabulary.number(sentence, settings.characters) for sentence in sentences]
         torch.manual_seed(setup.seed)
         self._tagger = Tagger(sizes_of(settings, vocabulary)).to(setup.device)
-        self._training = Training(setup, self._tagger, self._forward(), settings.learning_rate)
+        self._training = OperationTraining(setup, self._tagger, self._forward(), settings.learning_rate)
 
     def batches(self) -> list[list[TaggedSentence]]:
-        """The longest sentences of a batch first, so that those still running are its first ones."""
-        shuffled = list(self._sentences)
-        random.Random(self._setup.seed).shuffle(shuffled)
-        return [longest_first(batch) for batch in cut(shuffled, self._setup.batch_size)]
+        return sentence_batches(shuffled(self._sentences, self._setup.seed), self._setup.batch_size)
 
     def run(self, batch: Sequence[TaggedSentence]) -> None:
         self._training.step(batch)
 
     def check(self) -> Tensor:
-        batches = cut(self._sentences[:CHECKED], self._setup.batch_size)
-        return self._training.loss_and_gradients([longest_first(batch) for batch in batches])
+        batches = sentence_batches(self._sentences[:CHECKED], self._setup.batch_size)
+        return self._training.loss_and_gradients(batches)
 
     def work(self, batch: Sequence[TaggedSentence]) -> Work:
         return Work(
@@ -119,10 +115,10 @@ class BiLSTMTagger:
         setup, tagger = self._setup, self._tagger
         recorded = RecordedTagger(tagger, setup.settings.grain)
         if setup.method in METHODS:
-            return InGraph.by_example(setup, recorded.losses)
+            return GraphForward.by_example(setup, recorded.losses)
         if setup.method == "manual-agenda":
-            return InGraph(setup, recorded.losses_together, "agenda")
-        return ByTorch(setup, partial(tagger.loss, library=setup.method == "library"))
+            return GraphForward(setup, recorded.losses_together, "agenda")
+        return AutogradForward(setup, partial(tagger.loss, library=setup.method == "library"))
 
 
 def make_sentences(made: MadeSentences, seed: int) -> list[list[TaggedWord]]:
@@ -151,7 +147,7 @@ def sizes_of(settings: BiLSTMTaggerSettings, vocabulary: TagVocabulary) -> Tagge
 
 
 def operations(sizes: TaggerSizes, sentence: TaggedSentence) -> float:
-    """Floating-point operations of the products of a forward pass; a first step has no recurrent one."""
+    """Floating-point operations of the products of a forward pass; first steps have no recurrent product."""
 
     def bilstm(frames: int, inputs: int, hidden: int) -> int:
         return 2 * 4 * hidden * (frames * inputs + (frames - 1) * hidden)

@@ -1,8 +1,8 @@
 """A binary Tree-LSTM as a graph of messages (Gaunt et al. 2017).
 
-A tree's words are one message, and so are the states that are scored; on the way up each node has its own.
-Its position is (place, nodes): the root's place is 1, the children of n are at 2n and 2n + 1; nodes says how
-many the tree has.
+The words of a tree are one message, and so are the states that are scored; in between each node has its own
+message with the position (place, nodes). The place of the root is 1, the children of n are at 2n and 2n + 1;
+`nodes` is the number of nodes in the tree.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from torch import Tensor, nn
 
 from parser.batching.messages.controller import Controller, Entry, Instance
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
-from parser.batching.messages.grouping import Concatenate, Group, Ungroup
-from parser.batching.messages.message import State
-from parser.batching.messages.routing import Broadcast, ChangeState, Condition, Join, Nowhere
+from parser.batching.messages.grouping import ConcatenatePayloads, Group, Ungroup
+from parser.batching.messages.message import MessageState
+from parser.batching.messages.routing import Broadcast, ChangeState, Condition, Discard, Join
 from parser.batching.messages.transforms import Loss, Losses, Updates, losses_of
 from parser.batching.transfer import to_device
-from parser.benchmarks.tree_lstm.network import Tree, TreeLSTM
+from parser.benchmarks.tree_lstm.network import BinaryTree, TreeLSTM
 
 ROOT = 1
 WORDS, LABELS = 0, 1
-"""The controller's outputs."""
+"""Outputs of the controller."""
 
 
 class TreeMessages:
@@ -31,11 +31,11 @@ class TreeMessages:
         self.network = network
 
     def replicas(self) -> Sequence[Sequence[nn.Module]]:
-        """There are none."""
+        """No replicas."""
         return ()
 
-    def losses(self, tree: Tree) -> Losses:
-        """Of all nodes, one after the other."""
+    def losses(self, tree: BinaryTree) -> Losses:
+        """The losses of all nodes, computed node by node."""
         leaf, branch, score = Leaf(self.network), Branch(self.network), Score(self.network)
         device = self.network.words.weight.device
         words = self.network.words(to_device(torch.from_numpy(tree.words), device))  # [leaves, word_size]
@@ -45,7 +45,7 @@ class TreeMessages:
         scores = torch.cat([score(*state) for state in states])  # [nodes, labels]
         return losses_of(scores, to_device(torch.from_numpy(tree.labels), device))
 
-    def instance(self, number: int, tree: Tree, training: bool) -> Instance:
+    def instance(self, number: int, tree: BinaryTree, training: bool) -> Instance:
         nodes, own = len(tree.labels), places(tree)
         words = torch.from_numpy(tree.words)
         by_place = sorted(range(nodes), key=own.__getitem__)
@@ -54,7 +54,7 @@ class TreeMessages:
         return Instance(number, entries, training=training)
 
     def graph(self, updates: Updates, workers: int) -> MessageGraph:
-        """Leaves and what scores all nodes are on one worker, branches on another, if there is one."""
+        """Leaves and scores are on one worker, branches on another if there are two."""
         network, graph = self.network, MessageGraph()
         graph.add(CONTROLLER, Controller(outputs=2))
         graph.add("words", updates.of_table(network.words))
@@ -67,7 +67,7 @@ class TreeMessages:
         graph.add("score", updates.of(Score(network)))
         graph.add("loss", Loss(losses_of))
         graph.chain(CONTROLLER, "words", "leaf", "leaves", "node", "copies")
-        _add_way_up(graph)
+        _add_bottom_up(graph)
         graph.connect("branch", ("node", 1))
         graph.connect(("copies", 1), "all nodes")
         graph.chain("all nodes", "score", "loss", CONTROLLER)
@@ -75,45 +75,45 @@ class TreeMessages:
         return graph
 
 
-def _add_way_up(graph: MessageGraph) -> None:
-    """From `copies` to `branch`."""
+def _add_bottom_up(graph: MessageGraph) -> None:
+    """Add the nodes from `copies` to `branch`, which route states to their parents."""
     graph.add("which child", Condition(_left_right_or_root, outputs=3))
     graph.add("from left", ChangeState(_parent, lambda state: _moved(state, 2 * state.position[0])))
     graph.add("from right", ChangeState(_parent, lambda state: _moved(state, 2 * state.position[0] + 1)))
-    graph.add("root", Nowhere())
-    graph.add("children", Concatenate())
+    graph.add("root", Discard())
+    graph.add("children", ConcatenatePayloads())
     graph.chain("copies", "which child", "from left", "children", "branch")
     graph.connect(("which child", 1), "from right")
     graph.connect("from right", ("children", 1))
     graph.connect(("which child", 2), "root")
 
 
-def _leaves(state: State) -> list[tuple[State, int]]:
-    """Of the message of a tree's words, whose position has their places."""
+def _leaves(state: MessageState) -> list[tuple[MessageState, int]]:
+    """The states of the leaves, whose places are in the position of the words' message."""
     nodes, *own = state.position
     return [(state.at(place, nodes), 1) for place in own]
 
 
-def _nodes(state: State) -> int:
+def _nodes(state: MessageState) -> int:
     (nodes,) = state.position
     return nodes
 
 
-def _left_right_or_root(state: State) -> int:
+def _left_right_or_root(state: MessageState) -> int:
     place = state.position[0]
     return 2 if place == ROOT else place % 2
 
 
-def _parent(state: State) -> State:
+def _parent(state: MessageState) -> MessageState:
     return _moved(state, state.position[0] // 2)
 
 
-def _moved(state: State, place: int) -> State:
+def _moved(state: MessageState, place: int) -> MessageState:
     return state.at(place, *state.position[1:])
 
 
-def places(tree: Tree) -> list[int]:
-    """Of each node, its number by which parents and children find each other."""
+def places(tree: BinaryTree) -> list[int]:
+    """The place of each node; see the module."""
     found = [ROOT] * len(tree.labels)
     leaves = len(tree.words)
     for node in reversed(range(leaves, len(found))):
@@ -129,8 +129,8 @@ class Leaf(nn.Module):
 
     def forward(self, word: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden and cell state, [rows, hidden] each. word: [rows, word_size]"""
-        into, new, out = self.gates(word).chunk(3, dim=1)
-        return _states(into.sigmoid() * new.tanh(), out)
+        input_gate, cell_gate, output_gate = self.gates(word).chunk(3, dim=1)
+        return _states(input_gate.sigmoid() * cell_gate.tanh(), output_gate)
 
 
 class Branch(nn.Module):
@@ -142,13 +142,16 @@ class Branch(nn.Module):
         self, hidden_left: Tensor, cell_left: Tensor, hidden_right: Tensor, cell_right: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Hidden and cell state. All: [rows, hidden]."""
-        new, into, out = self.gates(torch.cat([hidden_left, hidden_right], dim=1)).chunk(3, dim=1)
-        kept = self.left(hidden_left).sigmoid() * cell_left + self.right(hidden_right).sigmoid() * cell_right
-        return _states(into.sigmoid() * new.tanh() + kept, out)
+        gates = self.gates(torch.cat([hidden_left, hidden_right], dim=1))
+        cell_gate, input_gate, output_gate = gates.chunk(3, dim=1)
+        forgotten = (
+            self.left(hidden_left).sigmoid() * cell_left + self.right(hidden_right).sigmoid() * cell_right
+        )
+        return _states(input_gate.sigmoid() * cell_gate.tanh() + forgotten, output_gate)
 
 
-def _states(cell: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
-    return out.sigmoid() * cell.tanh(), cell
+def _states(cell: Tensor, output_gate: Tensor) -> tuple[Tensor, Tensor]:
+    return output_gate.sigmoid() * cell.tanh(), cell
 
 
 class Score(nn.Module):
@@ -157,5 +160,5 @@ class Score(nn.Module):
         self.scores = network.scores
 
     def forward(self, hidden: Tensor, cell: Tensor) -> Tensor:
-        """[rows, labels] hidden, cell: [rows, hidden], of which the latter says nothing of the label."""
+        """[rows, labels] hidden, cell: [rows, hidden]; the cell state is not used."""
         return self.scores(hidden)

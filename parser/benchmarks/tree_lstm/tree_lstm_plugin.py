@@ -1,8 +1,8 @@
-"""A binary Tree-LSTM (Neubig et al. 2017): by operations batched on the fly, and by levels known in advance.
+"""A binary Tree-LSTM (Neubig et al. 2017), batched on the fly or by static levels.
 
-`levels` runs all nodes of equal height together, `manual` those of equal place in their trees, column by
-column, as one pads; both know the trees before anything is computed and record nothing. `active-n` sends
-messages (Gaunt et al. 2017), with n trees on their way at a time.
+`levels` runs all nodes of equal height together, `manual` all nodes of equal position in their trees, as in
+padding; both use the known trees and record nothing. `active-n` sends messages (Gaunt et al. 2017), with n
+trees in flight.
 """
 
 from __future__ import annotations
@@ -25,11 +25,19 @@ from parser.batching.operations.graph import METHODS
 from parser.batching.operations.lstm import Grain
 from parser.benchmarks.embedding_tables import table_optimizer
 from parser.benchmarks.message_training import ACTIVE, MessageTraining, share_right
-from parser.benchmarks.operation_training import Forward, InGraph, KnownInAdvance, Training, cut, missing
+from parser.benchmarks.operation_training import (
+    Forward,
+    GraphForward,
+    OperationTraining,
+    StaticForward,
+    cut,
+    missing,
+    shuffled,
+)
 from parser.benchmarks.tagged_text import UNKNOWN, numbered
 from parser.benchmarks.tree_lstm.labelled_trees import LabelledTree, read_labelled_trees
 from parser.benchmarks.tree_lstm.messages import TreeMessages
-from parser.benchmarks.tree_lstm.network import RecordedTreeLSTM, Tree, TreeLSTM
+from parser.benchmarks.tree_lstm.network import BinaryTree, RecordedTreeLSTM, TreeLSTM
 from parser.config import data_path
 from parser.plugins import Mode, Setup, Work
 from parser.settings import Settings
@@ -53,16 +61,16 @@ class TreeLSTMSettings(Settings):
     """Labelled binary trees, one a line; ${PARSER_DATA} stands for the data folder. null: `made`."""
     made: MadeTrees = MadeTrees()
     grain: Grain = "cell"
-    """What a graph's nodes are: whole cells, or single operations as in the paper."""
+    """Whether a cell is recorded as one operation, or as elementary operations as in the paper."""
     word_size: int = Field(128, gt=0)
     hidden_size: int = Field(256, gt=0)
     learning_rate: float = Field(1e-3, gt=0)
     held_out: str | None = None
-    """As `data`: what is not trained on."""
+    """As `data`, held out."""
     update_after: int = Field(1, gt=0)
-    """Trees whose gradients leaves and scores gather for an update, where there are messages."""
+    """The number of trees whose gradients leaves and scores accumulate for an update by messages."""
     update_branch_after: int = Field(10, gt=0)
-    """Gradients that branches gather: one for each node of each tree that is no leaf."""
+    """Gradients that branches accumulate: one per inner node of each tree."""
 
 
 class TreeLSTMPlugin:
@@ -107,12 +115,12 @@ class TreeLSTMPlugin:
             active = ACTIVE[setup.method]
             self.messages = MessageTraining(setup, self._network, self._model, updates, active)
         else:
-            self._training = Training(setup, self._network, self._forward(), rate)
+            self._training = OperationTraining(setup, self._network, self._forward(), rate)
 
-    def batches(self) -> list[list[Tree]]:
-        return cut(self._shuffled(self._setup.seed), self._setup.batch_size)
+    def batches(self) -> list[list[BinaryTree]]:
+        return cut(shuffled(self._trees, self._setup.seed), self._setup.batch_size)
 
-    def run(self, batch: Sequence[Tree]) -> None:
+    def run(self, batch: Sequence[BinaryTree]) -> None:
         if self._by_messages:
             self.messages.run(batch, training=True)
         else:
@@ -124,7 +132,7 @@ class TreeLSTMPlugin:
         return self._training.loss_and_gradients(cut(self._trees[:CHECKED], self._setup.batch_size))
 
     def learn(self, epoch: int) -> None:
-        trees = self._shuffled(epoch)
+        trees = shuffled(self._trees, epoch)
         if self._by_messages:
             self.messages.run(trees, training=True)
             self.messages.end_epoch()
@@ -133,7 +141,7 @@ class TreeLSTMPlugin:
                 self.run(batch)
 
     def score(self) -> float:
-        """The share of nodes whose label is right. Raises ValueError if no trees are held out."""
+        """The accuracy over the nodes of held-out trees. Raises ValueError if there are none."""
         if self._by_messages:
             return share_right(self.messages.run(self._held_out, training=False).reports)
         with torch.no_grad():
@@ -142,7 +150,7 @@ class TreeLSTMPlugin:
     def notes(self) -> dict[str, float]:
         return self.messages.notes() if self._by_messages else {}
 
-    def work(self, batch: Sequence[Tree]) -> Work:
+    def work(self, batch: Sequence[BinaryTree]) -> Work:
         return Work(
             sentences=len(batch),
             tokens=sum(len(tree.words) for tree in batch),
@@ -151,26 +159,21 @@ class TreeLSTMPlugin:
             padding=0.0,
         )
 
-    def _shuffled(self, seed: int) -> list[Tree]:
-        shuffled = list(self._trees)
-        random.Random(seed).shuffle(shuffled)
-        return shuffled
-
     def _forward(self) -> Callable[[Any], Forward]:
         recorded = RecordedTreeLSTM(self._network, self._setup.settings.grain)
         if self._setup.method in METHODS:
-            return InGraph.by_example(self._setup, recorded.losses)
+            return GraphForward.by_example(self._setup, recorded.losses)
         calls = partial(recorded.calls, by_height=self._setup.method == "levels")
-        return KnownInAdvance(self._setup, calls)
+        return StaticForward(self._setup, calls)
 
 
-def prepare_tree(tree: LabelledTree, words: dict[str, int]) -> Tree:
+def prepare_tree(tree: LabelledTree, words: dict[str, int]) -> BinaryTree:
     numbers = [words.get(word, UNKNOWN) for word in tree.words]
     given = (numbers, tree.labels, tree.left, tree.right)
     leaves, labels, left, right = (np.array(part, np.int64) for part in given)
     parents = np.arange(len(leaves), len(labels))
     height = heights(len(labels), np.concatenate([left, right]), np.tile(parents, 2))
-    return Tree(leaves, labels, left, right, height[len(leaves) :])
+    return BinaryTree(leaves, labels, left, right, height[len(leaves) :])
 
 
 def make_trees(made: MadeTrees, seed: int) -> list[LabelledTree]:
