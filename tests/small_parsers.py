@@ -1,7 +1,8 @@
-"""Networks of a few numbers and sentences with gold trees, for tests of what computes their losses."""
+"""Small networks and random sentences with gold trees, for tests of scores and losses."""
 
 import torch
-from plain import PlainParser, projective_trees
+from plain_network import PlainParser
+from plain_transitions import projective_trees
 
 from parser.config import CharacterSettings, NetworkSettings, SentenceEncoderSettings
 from parser.networks.stack_parser import StackParser
@@ -20,7 +21,9 @@ RICH = {
 }
 
 
-def network(of, layers=1, dropout=0.0, dtype=torch.double, device="cpu", rich=False, auxiliary_tags=()):
+def network(
+    inventory, layers=1, dropout=0.0, dtype=torch.double, device="cpu", rich=False, auxiliary_tags=()
+):
     settings = NetworkSettings(
         word_size=5,
         token_size=6,
@@ -28,18 +31,18 @@ def network(of, layers=1, dropout=0.0, dtype=torch.double, device="cpu", rich=Fa
         layers=layers,
         transition_size=4,
         dropout=dropout,
-        composition=of.system.composes,
+        composition=inventory.system.composes,
         auxiliary_tags=auxiliary_tags,
         **(RICH if rich else {"tag_sizes": {} if auxiliary_tags else {"upos": 3}}),
     )
-    parser = StackParser(settings, RICH_COLUMNS if rich else COLUMNS, len(of)).to(dtype).to(device)
-    for weight in parser.parameters():  # large weights, so that a mistake shows
+    parser = StackParser(settings, RICH_COLUMNS if rich else COLUMNS, len(inventory)).to(dtype).to(device)
+    for weight in parser.parameters():  # large weights, so that errors are visible
         if weight.requires_grad:
             torch.nn.init.uniform_(weight, -0.8, 0.8)
     return parser
 
 
-def examples(of, trees, rich=False):
+def examples(inventory, trees, rich=False):
     heads = Ragged.of([torch.tensor(tree) for tree in trees])
     labels = Ragged(torch.where(heads.values == 0, 1, 2 + heads.values % 2), heads.lengths)
     words = len(heads.values)
@@ -50,7 +53,9 @@ def examples(of, trees, rich=False):
             strings = [torch.randint(RICH_COLUMNS[name], (fewest * (1 + n % 3) + n % 4,)) for n in range(12)]
             parts[len(columns)] = Ragged.of(strings)
             columns.append(torch.randint(12, (words,)))
-    return Examples.prepare(of, Tokens(Ragged(torch.stack(columns, 1), heads.lengths), parts), heads, labels)
+    return Examples.prepare(
+        inventory, Tokens(Ragged(torch.stack(columns, 1), heads.lengths), parts), heads, labels
+    )
 
 
 def loss_and_gradients(parser, loss):
@@ -66,8 +71,8 @@ def assert_equal(results, tolerance=1e-9):
             torch.testing.assert_close(our, first, rtol=tolerance, atol=tolerance)
 
 
-def plain_loss(parser, of, prepared):
+def plain_loss(parser, inventory, prepared):
     steps = prepared.steps.unflatten()
     rows = torch.arange(len(prepared))
-    sentences = [PlainParser(parser, of, prepared.tokens.select(row[None])) for row in rows]
+    sentences = [PlainParser(parser, inventory, prepared.tokens.select(row[None])) for row in rows]
     return sum(plain.loss(own[:, 0].tolist()) for plain, own in zip(sentences, steps, strict=True))

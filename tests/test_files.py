@@ -8,7 +8,7 @@ import pytest
 from parser.files import atomic_text_file, write_atomically
 
 
-def test_a_file_takes_its_name_when_it_is_whole(tmp_path):
+def test_a_file_appears_when_it_is_complete(tmp_path):
     path = tmp_path / "out.txt"
     with atomic_text_file(str(path)) as file:
         file.write("content\r\n")
@@ -24,7 +24,7 @@ def current_mask():
     return mask
 
 
-def test_a_failure_leaves_the_old_content_and_nothing_else(tmp_path):
+def test_a_failure_keeps_the_old_content(tmp_path):
     path = tmp_path / "out.txt"
     path.write_text("old")
 

@@ -109,7 +109,6 @@ class Examples:
         used = torch.stack([node_vector[top], node_vector[below], front_vector, top_vector])  # [4, S]
         *word_features, top_vector_row = table.row(used, sentence)
         step = steps.position_in_row()
-        is_not_last = step + 1 < steps.lengths[sentence]
         histories = Padding.of(steps.lengths, group)
         buffer_tokens: tuple[Tensor, ...] = ()
         compositions = None
@@ -123,12 +122,7 @@ class Examples:
         return Batch(
             tokens=tokens,
             buffer_tokens=buffer_tokens,
-            history=histories.spread(
-                frame=step[is_not_last] + 1,
-                sequence=sentence[is_not_last],
-                values=transition[is_not_last],
-                fill=self.inventory.no_op,
-            ),
+            history=_previous_transitions(steps, histories, self.inventory.no_op),
             forest=forest,
             node_vectors=table.row(node_vector, sentence_of_node)[forest.order],
             transitions=transition,
@@ -142,6 +136,18 @@ class Examples:
             buffer_row=buffer_row,
             compositions=compositions,
         )
+
+
+def _previous_transitions(steps: Ragged, histories: Padding, no_op: int) -> tuple[Tensor, ...]:
+    """As `Batch.history`. steps: see `Examples.steps`."""
+    step, sentence = steps.position_in_row(), steps.row_of_element()
+    is_not_last = step + 1 < steps.lengths[sentence]
+    return histories.spread(
+        frame=step[is_not_last] + 1,
+        sequence=sentence[is_not_last],
+        values=steps.values[is_not_last, 0],
+        fill=no_op,
+    )
 
 
 def _groups(order: Tensor, lengths: Tensor) -> Iterator[Tensor]:

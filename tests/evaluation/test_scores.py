@@ -2,7 +2,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from plain import sentence
+from plain_transitions import sentence
 from udtools.udeval import evaluate, load_conllu_file
 
 from parser.evaluation.report import report
@@ -10,7 +10,7 @@ from parser.evaluation.scores import Scores, score
 from parser.treebank.conllu import read_treebank, with_tree
 
 
-def test_counts_by_hand():
+def test_scores_of_a_small_example():
     gold = sentence((2, 0, 2, 3), labels=["nsubj:pass", "root", "obl", "case"])
     scores = score([gold], [((2, 0, 2, 2), ("nsubj", "root", "obj", "case"))])
     assert (scores.uas, scores.las, scores.las_full) == (75.0, 50.0, 25.0)
@@ -31,12 +31,12 @@ def test_without_punctuation():
     assert score([gold], trees, punctuation=False).exact == 100
 
 
-def test_punctuation_is_known_by_its_xpos_where_there_is_no_upos():
+def test_punctuation_is_recognised_by_xpos_without_upos():
     gold = replace(sentence((2, 0, 2)), upos=("_",) * 3, xpos=("NN", "VB", "."))
     assert score([gold], [(gold.heads, gold.labels)], punctuation=False).words == 2
 
 
-def test_nothing_scored_is_zero_not_an_error():
+def test_empty_scores_are_zero():
     assert Scores().as_dict()["las"] == 0.0
     assert "0 sentences" in report(Scores())
 
@@ -49,7 +49,7 @@ def test_report_shows_the_measures():
 
 
 def scramble(heads, labels, generator):
-    """Another tree with one root: some words hang on the root word, some labels change."""
+    """Another tree: some words are attached to the root word, and some labels change."""
     root = heads.index(0) + 1
     heads = [
         head if head == 0 or generator.random() < 0.7 or word == root else root
@@ -76,7 +76,7 @@ NO_CHECKS = {
 }
 
 
-# The official scorer leaves its files to the garbage collector.
+# The official scorer does not close its files.
 official_scorer = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
@@ -108,7 +108,7 @@ def test_the_official_scorer_agrees_on_real_treebanks(treebanks, tmp_path):
         assert_official_scorer_agrees(path, tmp_path)
 
 
-def test_crossing_arcs_are_counted_whatever_their_labels():
+def test_recall_of_crossing_arcs_ignores_labels():
     gold = sentence((3, 4, 0, 3))  # the arc from 4 to 2 passes over 3
     scores = score([gold, gold], [(gold.heads, ("x",) * 4), ((3, 3, 0, 3), gold.labels)])
     assert (scores.crossing_arcs, scores.crossing_recall) == (2, 50)

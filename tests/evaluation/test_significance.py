@@ -1,8 +1,8 @@
-"""The paired bootstrap: what chance does, and what it does not."""
+"""The paired bootstrap, and the report that compares two parsers."""
 
 import numpy as np
 import pytest
-from plain import sentence
+from plain_transitions import sentence
 
 from parser.evaluation.report import comparison_report
 from parser.evaluation.significance import compare
@@ -14,7 +14,7 @@ WRONG = ParsedTree((2, 0, 2, 2), ("det", "root", "nsubj", "det"))
 
 
 def trees(wrong):
-    """A parser that is wrong in so many sentences, spread evenly."""
+    """The output of a parser with errors in `wrong` sentences, spread evenly."""
     places = set(np.linspace(0, len(GOLD) - 1, wrong).round().astype(int).tolist()) if wrong else set()
     return [WRONG if place in places else RIGHT for place in range(len(GOLD))]
 
@@ -26,7 +26,7 @@ def test_equal_parsers():
     assert comparison.p_value == 1
 
 
-def test_a_difference_that_is_hardly_chance():
+def test_a_significant_difference():
     comparison = compare(GOLD, trees(60), trees(0))
     assert comparison.difference == pytest.approx(100 * 60 * 2 / 800)
     assert comparison.interval[0] > 0
@@ -35,8 +35,8 @@ def test_a_difference_that_is_hardly_chance():
     assert other_way.interval == pytest.approx(tuple(-bound for bound in reversed(comparison.interval)))
 
 
-def test_a_difference_that_may_be_chance():
-    """Of 41 sentences in which the two differ the second is right in 22."""
+def test_an_insignificant_difference():
+    """The parsers differ in 41 sentences. In 22 of them, the second is right."""
     first = [WRONG] * 22 + [RIGHT] * 178
     second = [RIGHT] * 22 + [WRONG] * 19 + [RIGHT] * 159
     comparison = compare(GOLD, first, second)
@@ -46,7 +46,7 @@ def test_a_difference_that_may_be_chance():
     assert comparison.p_value == pytest.approx(0.64, abs=0.06)
 
 
-def test_the_interval_is_that_of_the_normal_distribution_where_there_are_many_sentences():
+def test_the_interval_approaches_that_of_the_normal_distribution():
     gained = 2 * 60 / 200
     deviation = np.sqrt((60 * (2 - gained) ** 2 + 140 * gained**2) / 200 / 200)
     comparison = compare(GOLD, trees(60), trees(0))
@@ -54,17 +54,17 @@ def test_the_interval_is_that_of_the_normal_distribution_where_there_are_many_se
     assert comparison.interval == pytest.approx(expected, rel=0.03)
 
 
-def test_what_is_printed():
+def test_comparison_report():
     text = comparison_report(compare(GOLD, trees(60), trees(0)), "old", "new")
     assert "LAS differs by +15.00, 95 % interval +11." in text
     assert "p = 0.0001" in text
     assert "  obj             of 200                    70.00 100.00  +30.00     +60" in text
     assert "  det             of 400" in text
     assert "  root            of 200                   100.00 100.00   +0.00      +0" in text
-    assert text.count("root") == 1  # in no list of what differs
+    assert text.count("root") == 1  # not in the lists of differences
 
 
-def test_labels_are_listed_by_how_much_they_differ():
+def test_labels_are_sorted_by_difference():
     gold = [sentence((0, 1, 1), labels=["root", "det", "obj"])] * 3
     right = ParsedTree((0, 1, 1), ("root", "det", "obj"))
     first = [ParsedTree((0, 1, 1), ("root", "x", "x")), *[ParsedTree((0, 1, 1), ("root", "det", "x"))] * 2]

@@ -1,4 +1,4 @@
-"""The LSTM's own kernels against torch's."""
+"""Our LSTM kernels against those of PyTorch."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ from parser.networks import stack_lstm
 
 @pytest.fixture(autouse=True, params=["slow tanh", "fast tanh"])
 def _kernels(request, monkeypatch):
-    """Both kinds, whatever this machine's CPU is."""
+    """Test both kinds of kernels, whatever CPU the machine has."""
     for module in (activations, cells):
         monkeypatch.setattr(module, "tanh_is_slow", lambda tensor: request.param == "slow tanh")
 
@@ -27,7 +27,7 @@ def chains(batch, frames):
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_frames_one_by_one_and_a_forest_of_chains_give_what_the_library_gives(layers, dtype, device):
+def test_frame_by_frame_and_over_a_forest_as_torch_lstm(layers, dtype, device):
     lstm = nn.LSTM(5, 6, layers, dtype=dtype, device=device)
     inputs = torch.randn(7, 4, 5, dtype=dtype, device=device)  # [frames, batch, input]
     mixture = torch.randn(7, 4, 6, dtype=dtype, device=device)
@@ -44,8 +44,9 @@ def test_frames_one_by_one_and_a_forest_of_chains_give_what_the_library_gives(la
         return torch.stack(outputs)
 
     def forest():
-        of = chains(4, 7).to(device)
-        return stack_lstm.over_forest(lstm, inputs.flatten(0, 1)[of.order], of)[of.position].view(7, 4, 6)
+        sequences = chains(4, 7).to(device)
+        hidden = stack_lstm.over_forest(lstm, inputs.flatten(0, 1)[sequences.order], sequences)
+        return hidden[sequences.position].view(7, 4, 6)
 
     results = []
     for run in (library, frame_by_frame, forest):

@@ -10,11 +10,11 @@ from parser.treebank.vocabulary import PRETRAINED
 
 
 def tokens(rows):
-    """Of one sentence."""
+    """The tokens of one sentence."""
     return Tokens(Ragged(torch.tensor(rows), torch.tensor([len(rows)])))
 
 
-def test_pretrained_vectors_are_kept_and_not_trained():
+def test_pretrained_vectors_are_frozen_by_default():
     vectors = torch.randn(3, 5)
     encoder = TokenEncoder(NetworkSettings(), {"form": 7, "upos": 4, PRETRAINED: 4}, vectors)
     embedding = encoder.embeddings[PRETRAINED]
@@ -33,7 +33,7 @@ def test_root_and_end_come_after_the_words():
     assert torch.equal(table[4], encoder.end)
 
 
-def test_pretrained_vectors_that_are_trained_begin_as_they_were():
+def test_pretrained_vectors_can_be_trained():
     vectors = torch.randn(3, 5)
     settings = NetworkSettings(train_pretrained=True)
     encoder = TokenEncoder(settings, {"form": 7, "upos": 4, PRETRAINED: 4}, vectors)
@@ -44,19 +44,19 @@ def test_pretrained_vectors_that_are_trained_begin_as_they_were():
 
 
 @pytest.mark.parametrize("rows", [[[3, 1, 2]], [[5], [1, 1, 4], [5]], [[2]] * 3])
-def test_the_highest_of_each_row_and_its_gradient(rows):
-    """Where two are equally high they share the gradient, as amax has it."""
+def test_segment_max_and_its_gradient(rows):
+    """Equal maxima share the gradient, as in `torch.amax`."""
     ragged = Ragged.of([torch.tensor(row) for row in rows])
     values = ragged.values.double()[:, None].repeat(1, 2).requires_grad_()
-    highest = segment_max(values, ragged)
+    maxima = segment_max(values, ragged)
     expected = torch.stack([own.amax(0) for own in values.split(ragged.lengths.tolist())])
-    assert torch.equal(highest, expected)
+    assert torch.equal(maxima, expected)
     weights = torch.randn_like(expected)
-    gradients = [torch.autograd.grad((out * weights).sum(), values)[0] for out in (highest, expected)]
+    gradients = [torch.autograd.grad((out * weights).sum(), values)[0] for out in (maxima, expected)]
     torch.testing.assert_close(*gradients)
 
 
-def test_characters_inside_other_words_do_not_matter():
+def test_characters_of_other_words_do_not_matter():
     torch.manual_seed(0)
     encoder = CharacterEncoder(CharacterSettings(size=4, filters=5, widths=(2, 3, 5)), 9)
     strings = [torch.randint(9, (length,)) for length in (1, 7, 2, 1)]

@@ -5,7 +5,7 @@ import torch
 import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from plain import sentence as made_up
+from plain_transitions import sentence as made_up
 
 from parser.config import NetworkSettings, ParserSettings
 from parser.parsing.model import Model
@@ -18,7 +18,7 @@ TRAIN = [made_up((2, 0, 2)), made_up((0, 1))]
 
 
 @pytest.mark.parametrize("pretrained", [[], ["word0", "other"]])
-def test_a_saved_model_parses_as_before_without_any_other_file(tmp_path, pretrained):
+def test_a_loaded_model_parses_as_before_without_other_files(tmp_path, pretrained):
     vocabulary = Vocabulary.build(TRAIN, ["form", "upos"], pretrained)
     vectors = torch.randn(2, 3) if pretrained else None
     settings = ParserSettings(
@@ -36,7 +36,7 @@ def test_a_saved_model_parses_as_before_without_any_other_file(tmp_path, pretrai
     assert json.loads((tmp_path / "scores.json").read_text())["dev"]["las"] == 12.5
 
 
-def test_says_when_a_folder_is_no_model(tmp_path):
+def test_a_folder_that_is_not_a_model_is_refused(tmp_path):
     with pytest.raises(
         ValueError, match=r"not a model's folder, config.yaml, vocabulary.json, weights.safetensors missing"
     ):
@@ -51,7 +51,7 @@ def test_says_when_a_folder_is_no_model(tmp_path):
         ("config.yaml", b"network: {hidden_size: 8}"),
     ],
 )
-def test_says_when_a_models_files_are_broken(tmp_path, name, content):
+def test_damaged_files_are_refused(tmp_path, name, content):
     Model.build(ParserSettings(), Vocabulary.build(TRAIN, ["form", "upos"]), CPU).save(tmp_path, {})
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match="broken or not of one model"):
@@ -70,14 +70,14 @@ def saved(folder):
     )
 
 
-def test_a_newer_programs_model_is_told(tmp_path):
+def test_the_model_of_a_newer_version_is_refused(tmp_path):
     settings, _ = saved(tmp_path)
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({**settings, "format": 3, "miracles": True}))
     with pytest.raises(ValueError, match="made by a newer program"):
         Model.load(tmp_path, CPU)
 
 
-def test_sizes_that_do_not_fit_are_told_by_name(tmp_path):
+def test_weights_of_other_sizes_are_named(tmp_path):
     settings, _ = saved(tmp_path)
     network = {**settings["network"], "hidden_size": 60_000, "layers": 3}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({**settings, "network": network}))
@@ -123,7 +123,7 @@ def test_sizes_that_do_not_fit_are_told_by_name(tmp_path):
         ("weights.safetensors", b"\x80\x04cos\nsystem\n"),
     ],
 )
-def test_a_strangers_folder_does_no_harm(tmp_path, name, content):
+def test_malicious_files_are_refused(tmp_path, name, content):
     saved(tmp_path)
     trap = tmp_path / "trap"
     path = tmp_path / name
@@ -147,8 +147,7 @@ ODD_LABELS = st.one_of(
     st.data(),
     st.integers(0, 1000),
 )
-def test_what_is_loaded_writes_trees_that_can_be_read(tmp_path_factory, usual, odd, data, seed):
-    """Whatever a stranger's vocabulary says."""
+def test_any_accepted_vocabulary_gives_readable_output(tmp_path_factory, usual, odd, data, seed):
     labels = usual + odd
     numbers = st.sets(st.integers(0 if seed % 4 == 0 else 1, len(labels)), min_size=1)
     vocabulary = Vocabulary(
@@ -180,7 +179,7 @@ def accepted(content):
     return True
 
 
-def test_weights_that_are_no_numbers_are_refused(tmp_path):
+def test_weights_that_are_not_finite_are_refused(tmp_path):
     model = Model.build(ParserSettings(), Vocabulary.build(TRAIN, ["form", "upos"]), CPU)
     torch.nn.init.constant_(model.network.scores.bias, float("nan"))
     model.save(tmp_path, {})

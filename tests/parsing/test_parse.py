@@ -1,10 +1,11 @@
-"""Parsing with continuous batching against a plain greedy parser, and trees whatever the weights."""
+"""Parsing with continuous batching agrees with a plain greedy parser and gives trees for any weights."""
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from plain import PlainParser, is_tree, sentence
+from plain_network import PlainParser
+from plain_transitions import is_tree, sentence
 
 from parser.baselines.parsing import parse_batch, parse_one
 from parser.config import NetworkSettings, ParserSettings
@@ -72,7 +73,7 @@ def test_continuous_batching_gives_the_trees_of_a_plain_greedy_parser(
 
 @pytest.mark.parametrize("system", SYSTEMS)
 @given(seed=st.integers(0, 1000), scale=st.sampled_from([0.0, 0.1, 3.0, 1e4]))
-def test_every_output_is_a_tree_with_one_root_whatever_the_weights(system, seed, scale):
+def test_outputs_are_trees_with_one_root_for_any_weights(system, seed, scale):
     torch.manual_seed(seed)
     for tree in parse(model(system, scale), [words(length) for length in LENGTHS], batch_size=4):
         assert is_tree(tree.heads)
@@ -108,7 +109,7 @@ def test_static_batches_and_single_sentences_give_the_same_trees(system, device)
 
 
 @given(st.lists(st.integers(1, 30), max_size=30), st.integers(1, 60), st.integers(1, 5))
-def test_the_stream_keeps_the_order_and_its_read_ahead_changes_nothing(lengths, read_ahead, batch_size):
+def test_streams_keep_the_order_for_any_read_ahead(lengths, read_ahead, batch_size):
     torch.manual_seed(0)
     parser = model(dtype=torch.double)
     sentences = [words(length) for length in lengths]
@@ -168,14 +169,14 @@ def test_too_little_memory(monkeypatch, capsys, room, message):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_scores_that_are_no_numbers_give_trees_all_the_same(system, number):
+def test_outputs_are_trees_for_scores_that_are_not_finite(system, number):
     broken = model(system)
     torch.nn.init.constant_(broken.network.scores.bias, number)
     for tree in parse(broken, [words(length) for length in LENGTHS], batch_size=4):
         assert is_tree(tree.heads)
 
 
-def test_a_long_sentence_does_not_pad_the_short_ones(monkeypatch):
+def test_short_sentences_are_not_padded_to_a_long_one(monkeypatch):
     sizes = []
     project_buffer = StackParser.project_buffer
 
@@ -185,7 +186,7 @@ def test_a_long_sentence_does_not_pad_the_short_ones(monkeypatch):
 
     monkeypatch.setattr(StackParser, "project_buffer", watched)
     parse(model(), [words(1000)] + [words(2)] * 5000)
-    assert max(sizes) <= 1.5 * MAX_GROUP_WORDS["cpu"]  # a buffer's end is a frame, too
+    assert max(sizes) <= 1.5 * MAX_GROUP_WORDS["cpu"]  # buffers have a frame for their end
     assert len(sizes) < 10
 
 

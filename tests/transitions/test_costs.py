@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from plain import Configuration, inventory, projective_trees
+from plain_transitions import Configuration, make_inventory, projective_trees
 
 from parser.transitions.inventory import NOT_OPTIMAL, UNKNOWN_LABEL
 from parser.transitions.oracle import DynamicOracle, gold_trees
@@ -96,14 +96,14 @@ def same_tree(tree, count):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_costs_are_the_arcs_that_a_transition_makes_unreachable(system):
-    of = inventory(system).system
-    names = [transition.name for transition in of.transitions]
+    rules = make_inventory(system).system
+    names = [transition.name for transition in rules.transitions]
     checked = 0
     for length in range(1, MOST_WORDS + 1):
         reachable = Reachable(system, length)
         configurations = reachable_states(system, length)
         state = as_state(configurations, length)
-        legal = of.legal(state)
+        legal = rules.legal(state)
         expected = torch.zeros(len(configurations), len(names), len(reachable.trees), dtype=torch.long)
         for row, configuration in enumerate(configurations):
             assert {name for name, yes in zip(names, legal[row], strict=True) if yes} == configuration.legal()
@@ -111,7 +111,7 @@ def test_costs_are_the_arcs_that_a_transition_makes_unreachable(system):
                 lost = reachable.best(configuration) - reachable.best(after(configuration, name))
                 expected[row, names.index(name)] = torch.from_numpy(lost)
         for number, tree in enumerate(reachable.trees):
-            costs = of.costs(state, gold_trees(same_tree(tree, len(configurations))))
+            costs = rules.costs(state, gold_trees(same_tree(tree, len(configurations))))
             assert torch.equal(costs.where(legal, 0), expected[:, :, number]), (system, tree)
             checked += int(legal.sum())
     assert checked > 50_000
@@ -120,14 +120,14 @@ def test_costs_are_the_arcs_that_a_transition_makes_unreachable(system):
 def test_arc_hybrid_always_has_a_transition_of_cost_zero_and_arc_eager_mostly():
     shares = {}
     for system in SYSTEMS:
-        of = inventory(system).system
+        rules = make_inventory(system).system
         free, total = 0, 0
         for length in range(1, MOST_WORDS + 1):
             configurations = reachable_states(system, length)
             state = as_state(configurations, length)
-            legal = of.legal(state)
+            legal = rules.legal(state)
             for tree in projective_trees(length):
-                costs = of.costs(state, gold_trees(same_tree(tree, len(configurations))))
+                costs = rules.costs(state, gold_trees(same_tree(tree, len(configurations))))
                 free += int(((costs == 0) & legal).any(1).sum())
                 total += len(configurations)
         shares[system] = free / total
@@ -137,18 +137,18 @@ def test_arc_hybrid_always_has_a_transition_of_cost_zero_and_arc_eager_mostly():
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_oracle_returns_gold_labels_for_transitions_of_least_cost(system):
-    of = inventory(system)
+    inventory = make_inventory(system)
     tree, labels = (2, 0, 2, 3), (2, 1, 3, 2)
     configurations = reachable_states(system, len(tree))
     count = len(configurations)
     state = as_state(configurations, len(tree))
-    legal = of.system.legal(state)
+    legal = inventory.system.legal(state)
     heads, gold_labels = same_tree(tree, count), same_tree(labels, count)
-    right = DynamicOracle(of, heads, gold_labels, torch.device("cpu")).optimal_labels(state, legal)
-    costs = of.system.costs(state, gold_trees(heads))
+    right = DynamicOracle(inventory, heads, gold_labels, torch.device("cpu")).optimal_labels(state, legal)
+    costs = inventory.system.costs(state, gold_trees(heads))
     for row, configuration in enumerate(configurations):
         least = min(int(cost) for cost, yes in zip(costs[row], legal[row], strict=True) if yes)
-        for kind, transition in enumerate(of.system.transitions):
+        for kind, transition in enumerate(inventory.system.transitions):
             if not legal[row, kind] or costs[row, kind] > least:
                 assert right[row, kind] == NOT_OPTIMAL
             elif transition.makes_arc:
@@ -161,25 +161,25 @@ def test_the_oracle_returns_gold_labels_for_transitions_of_least_cost(system):
 
 
 def test_arc_standard_has_no_dynamic_oracle():
-    of = inventory("arc-standard")
+    inventory = make_inventory("arc-standard")
     with pytest.raises(ValueError, match="arc-standard has no dynamic oracle"):
-        DynamicOracle(of, same_tree((0,), 1), same_tree((1,), 1), torch.device("cpu"))
+        DynamicOracle(inventory, same_tree((0,), 1), same_tree((1,), 1), torch.device("cpu"))
 
 
 def test_along_the_gold_trajectory_the_oracles_agree():
     """The transition of the static oracle is optimal for the dynamic oracle."""
     for system in SYSTEMS:
-        of = inventory(system)
+        inventory = make_inventory(system)
         for tree in projective_trees(5):
             heads = Ragged(torch.tensor(tree), torch.tensor([5]))
             labels = Ragged(torch.where(heads.values == 0, 1, 2), heads.lengths)
-            oracle = DynamicOracle(of, heads, labels, torch.device("cpu"))
+            oracle = DynamicOracle(inventory, heads, labels, torch.device("cpu"))
             state, gold = State.initial(heads.lengths), gold_trees(heads)
-            while not of.system.finished(state).all():
-                legal = of.system.legal(state)
-                kind = int((2 * (of.system.oracle(state, gold) & legal).int() + legal.int()).argmax(1))
+            while not inventory.system.finished(state).all():
+                legal = inventory.system.legal(state)
+                kind = int((2 * (inventory.system.oracle(state, gold) & legal).int() + legal.int()).argmax(1))
                 right = oracle.optimal_labels(state, legal)
                 assert right[0, kind] != NOT_OPTIMAL
-                of.apply(state, of.number[kind, right[0, kind]][None])
+                inventory.apply(state, inventory.number[kind, right[0, kind]][None])
             assert torch.equal(state.heads[:-1], heads.values)
             assert NO_HEAD not in state.heads[:-1]

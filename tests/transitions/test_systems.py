@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from plain import Configuration, inventory, is_projective, is_tree, projective_trees
+from plain_transitions import Configuration, is_projective, is_tree, make_inventory, projective_trees
 
 from parser.transitions import SYSTEMS
 from parser.transitions.inventory import Inventory
@@ -19,8 +19,12 @@ from parser.treebank.vocabulary import Vocabulary
 TREES_BY_LENGTH = {1: 1, 2: 2, 3: 7, 4: 30, 5: 143, 6: 728}
 
 
-def names(of, transitions):
-    return [of.system.transitions[int(of.kind[number])].name for number in transitions if number != of.no_op]
+def names(inventory, transitions):
+    return [
+        inventory.system.transitions[int(inventory.kind[number])].name
+        for number in transitions
+        if number != inventory.no_op
+    ]
 
 
 def gold(trees):
@@ -31,15 +35,15 @@ def gold(trees):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_oracle_builds_every_tree_up_to_six_words(system):
-    of = inventory(system)
+    inventory = make_inventory(system)
     for length, count in TREES_BY_LENGTH.items():
         trees = projective_trees(length)
         assert len(trees) == count
         heads, labels = gold(trees)
-        trajectory = oracle_trajectory(of, heads, labels)
+        trajectory = oracle_trajectory(inventory, heads, labels)
         for tree, transitions in zip(trees, trajectory.transitions, strict=True):
             plain = Configuration(system, length)
-            for name in names(of, transitions):
+            for name in names(inventory, transitions):
                 assert name in plain.legal(), (tree, name)
                 plain.apply(name)
             assert plain.finished()
@@ -48,26 +52,26 @@ def test_oracle_builds_every_tree_up_to_six_words(system):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_oracle_gives_every_arc_its_label(system):
-    of = inventory(system)
+    inventory = make_inventory(system)
     trees = [tree for length in range(1, 6) for tree in projective_trees(length)]
     heads, labels = gold(trees)
-    trajectory = oracle_trajectory(of, heads, labels)
+    trajectory = oracle_trajectory(inventory, heads, labels)
     state = State.initial(heads.lengths)
     for transitions in trajectory.transitions.unbind(1):
-        of.apply(state, transitions)
+        inventory.apply(state, transitions)
     assert torch.equal(state.heads[:-1], heads.values)
     assert torch.equal(state.labels[:-1], labels.values)
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_oracle_gives_unseen_labels_a_transition_that_is_never_legal(system):
-    of = inventory(system)
+    inventory = make_inventory(system)
     heads = Ragged.of([torch.tensor([2, 0])])
-    trajectory = oracle_trajectory(of, heads, Ragged(torch.tensor([0, 1]), heads.lengths))
+    trajectory = oracle_trajectory(inventory, heads, Ragged(torch.tensor([0, 1]), heads.lengths))
     taken = trajectory.transitions[0]
-    unknown = ~of.known[taken[taken != of.no_op]]
+    unknown = ~inventory.known[taken[taken != inventory.no_op]]
     assert unknown.sum() == 1
-    assert not of.with_labels(trajectory.legal[0])[:, ~of.known].any()
+    assert not inventory.with_labels(trajectory.legal[0])[:, ~inventory.known].any()
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -75,7 +79,7 @@ def test_oracle_refuses_non_projective_trees(system):
     crossing = [(3, 4, 0, 3), (2, 0), (3, 4, 0, 3)]
     assert not is_projective(crossing[0])
     with pytest.raises(ValueError, match="tree 0 of the batch cannot be built"):
-        oracle_trajectory(inventory(system), *gold(crossing))
+        oracle_trajectory(make_inventory(system), *gold(crossing))
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -98,25 +102,25 @@ def test_the_plain_rules_reach_exactly_the_projective_trees(system):
 @pytest.mark.parametrize("system", SYSTEMS)
 @given(seed=st.integers(0, 10_000), lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6))
 def test_random_walks_agree_with_plain_python_and_have_no_dead_ends(system, seed, lengths):
-    of = inventory(system)
+    inventory = make_inventory(system)
     generator = torch.Generator().manual_seed(seed)
     plains = [Configuration(system, length) for length in lengths]
 
     def choose(state, legal):
         for plain, mask in zip(plains, legal.tolist(), strict=True):
-            allowed = {t.name for t, yes in zip(of.system.transitions, mask, strict=True) if yes}
+            allowed = {t.name for t, yes in zip(inventory.system.transitions, mask, strict=True) if yes}
             if not plain.finished():
                 assert allowed == plain.legal()
                 assert allowed
-        weights = of.with_labels(legal).float() + 1e-30
+        weights = inventory.with_labels(legal).float() + 1e-30
         chosen = torch.multinomial(weights, 1, generator=generator).squeeze(1)
         for plain, transition in zip(plains, chosen, strict=True):
             if not plain.finished():
-                plain.apply(of.system.transitions[int(of.kind[transition])].name)
+                plain.apply(inventory.system.transitions[int(inventory.kind[transition])].name)
         return chosen, torch.full_like(legal, -1, dtype=torch.long)
 
     state = State.initial(torch.tensor(lengths))
-    trajectory = record(of, state, choose)
+    trajectory = record(inventory, state, choose)
     assert trajectory.transitions.shape[1] <= 2 * max(lengths)
     heads = Ragged(state.heads[:-1], torch.tensor(lengths)).unflatten()
     labels = Ragged(state.labels[:-1], torch.tensor(lengths)).unflatten()
@@ -130,12 +134,12 @@ def test_random_walks_agree_with_plain_python_and_have_no_dead_ends(system, seed
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_operations_of_a_trajectory_reproduce_stack_and_buffer(system):
-    of = inventory(system)
+    inventory = make_inventory(system)
     trees = projective_trees(5)
-    trajectory = oracle_trajectory(of, *gold(trees))
+    trajectory = oracle_trajectory(inventory, *gold(trees))
     for row, tree in enumerate(trees):
         plain, stack, front = Configuration(system, len(tree)), [0], 1
-        for step, name in enumerate(names(of, trajectory.transitions[row])):
+        for step, name in enumerate(names(inventory, trajectory.transitions[row])):
             assert int(trajectory.front[row, step]) == front
             plain.apply(name)
             read, move = int(trajectory.stack_read[row, step]), int(trajectory.stack_move[row, step])
@@ -148,7 +152,7 @@ def test_the_operations_of_a_trajectory_reproduce_stack_and_buffer(system):
             assert int(trajectory.top[row, step]) == plain.stack[-1]
             assert stack == plain.stack or move == -1  # a pop writes above the top
             stack = list(plain.stack)
-        is_no_op = trajectory.transitions[row] == of.no_op
+        is_no_op = trajectory.transitions[row] == inventory.no_op
         assert not trajectory.stack_move[row][is_no_op].any()
         assert not trajectory.buffer_move[row][is_no_op].any()
 
@@ -161,14 +165,14 @@ def test_oracle_builds_every_projective_tree_of_english_ewt(treebanks, system):
     assert (len(sentences), len(projective)) == (12544, 12256)
     vocabulary = Vocabulary.build(projective, [])
     heads, labels = vocabulary.encode_heads(projective), vocabulary.encode_labels(projective)
-    of = Inventory.build(
+    inventory = Inventory.build(
         SYSTEMS[system], len(vocabulary.labels), vocabulary.word_labels, vocabulary.root_labels
     )
     for rows in heads.lengths.argsort().split(1000):
-        trajectory = oracle_trajectory(of, heads.select(rows), labels.select(rows))
+        trajectory = oracle_trajectory(inventory, heads.select(rows), labels.select(rows))
         state = State.initial(heads.lengths[rows])
         for transitions in trajectory.transitions.unbind(1):
-            of.apply(state, transitions)
+            inventory.apply(state, transitions)
         assert torch.equal(state.heads[:-1], heads.select(rows).values)
         assert torch.equal(state.labels[:-1], labels.select(rows).values)
 

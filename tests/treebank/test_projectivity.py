@@ -1,6 +1,6 @@
 import pytest
-from plain import all_trees
-from plain import is_projective as is_projective_by_definition
+from plain_transitions import all_trees
+from plain_transitions import is_projective as is_projective_by_definition
 
 from parser.treebank.projectivity import is_projective
 

@@ -1,10 +1,10 @@
 """Projectivizing and deprojectivizing: all small trees, a published example, and treebanks."""
 
-import plain
+import plain_transitions as plain
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain import all_trees, is_projective
+from plain_transitions import all_trees, is_projective
 
 from parser.treebank.conllu import read_treebank
 from parser.treebank.labels import MARK
@@ -62,7 +62,10 @@ def test_deprojectivizing_follows_its_definition_for_any_labels(heads, data):
     labels = data.draw(st.lists(st.sampled_from("ab"), min_size=length, max_size=length))
     wanted = data.draw(st.lists(st.sampled_from(["", "a", "b", "c"]), min_size=length, max_size=length))
     marked = [label + MARK + want if want else label for label, want in zip(labels, wanted, strict=True)]
-    assert deprojectivize(heads, marked) == (plain.restored_heads(heads, labels, wanted), tuple(labels))
+    assert deprojectivize(heads, marked) == (
+        plain.deprojectivized_heads(heads, labels, wanted),
+        tuple(labels),
+    )
 
 
 def test_a_word_is_not_moved_below_itself():

@@ -3,7 +3,7 @@
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from plain import sentence
+from plain_transitions import sentence
 
 from parser.treebank.vocabulary import UNKNOWN, Vocabulary
 

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from plain import sentence
+from plain_transitions import sentence
 
 from parser.treebank.vocabulary import PRETRAINED, UNKNOWN, Lexicon, Vocabulary
 
