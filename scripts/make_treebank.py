@@ -1,9 +1,9 @@
-"""Write the treebank that ships with the project, sampled from a grammar of our own making.
+"""Write the quickstart treebank, sampled from a small grammar of English.
 
     python scripts/make_treebank.py [--out data/quickstart] [--seed N]
 
-The files are small enough to train on within minutes and free of any licence but the project's. The same seed
-gives the same bytes. A report follows: what is in each split, and how well parsers would do that only guess.
+Training on it takes minutes, and it has the licence of the project. Equal seeds give equal files. Prints
+statistics of the splits, and the scores of trivial baselines.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Value = TypeVar("Value")
 
 
 def sample(sampler: Sampler) -> Treebank:
-    """Draw all splits. No text occurs twice; reserved words wait for dev and test."""
+    """Sample all splits. No text occurs twice, and reserved words occur only in dev and test."""
     seen: set[str] = set()
     treebank: Treebank = {split: [] for split in SPLITS}
     for split, size in SPLITS.items():
@@ -52,7 +52,7 @@ def arcs_of(words: Sentence) -> list[Arc]:
 
 
 def tokens_of(words: Sentence) -> list[range]:
-    """The positions of the words of each token: `n't` and `'s` share one with the word before them."""
+    """The word positions of each token. `n't` and `'s` form a token with the word before them."""
     starts = [place for place, word in enumerate(words, 1) if not word.joined or word.upos == "PUNCT"]
     return [range(start, end) for start, end in zip(starts, [*starts[1:], len(words) + 1], strict=True)]
 
@@ -82,7 +82,7 @@ def write(treebank: Treebank, folder: Path) -> None:
 
 
 def is_projective(words: Sentence) -> bool:
-    """Whether no two arcs cross, the arc from 0 to the root among them."""
+    """Whether no two arcs cross, including the arc from ROOT."""
     spans = [sorted((place, head)) for place, (head, _) in enumerate(arcs_of(words), start=1)]
     return not any(left < other < right < end for left, right in spans for other, end in spans)
 
@@ -118,7 +118,7 @@ def observations(sentences: list[Sentence]) -> list[tuple[str, int, str]]:
 
 
 def rows_of_guesses(treebank: Treebank) -> Iterator[Row]:
-    """What a parser gets on dev that sees one tag at most: a trained one must leave it far behind."""
+    """Attachment scores on dev of baselines that see at most the tag of each word."""
     yield "guess on dev", "unlabelled", "labelled"
     train, dev = observations(treebank["train"]), observations(treebank["dev"])
     usual_label = most_frequent(label for _, _, label in train)
@@ -138,16 +138,16 @@ def rows_of_guesses(treebank: Treebank) -> Iterator[Row]:
 
 
 def aligned(rows: Iterator[Row]) -> str:
-    """A plain table: the first column to the left, the others to the right."""
+    """A text table with the first column left-aligned and the others right-aligned."""
     columns = [[cell.rjust(max(map(len, column))) for cell in column] for column in zip(*rows, strict=True)]
     columns[0] = [cell.strip().ljust(len(cell)) for cell in columns[0]]
     return "\n".join("  ".join(cells) for cells in zip(*columns, strict=True))
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description="Write the treebank that ships with the project.")
+    options = argparse.ArgumentParser(description="Write the quickstart treebank.")
     options.add_argument("--out", type=Path, default=Path("data/quickstart"), help="folder for the files")
-    options.add_argument("--seed", type=int, default=1, help="another seed, another treebank")
+    options.add_argument("--seed", type=int, default=1, help="seed of the random choices")
     arguments = options.parse_args()
     treebank = sample(Sampler(arguments.seed))
     write(treebank, arguments.out)

@@ -1,4 +1,4 @@
-"""Seconds of reading, checking, preparing and parsing over the length and the number of sentences.
+"""Measure the time of reading, checking, preparing and parsing by length and number of sentences.
 
 python scripts/measure_lengths.py --words 1000 4000 16000 --sentences 1000000
 """
@@ -25,11 +25,11 @@ from parser.treebank.pseudo_projective import projectivized
 from parser.treebank.vocabulary import Vocabulary
 
 Shape = Callable[[int, int], int]
-"""The head of a word, from 1, in a sentence of so many."""
+"""(word, number of words) -> head of the word."""
 
 SHAPES: dict[str, Shape] = {
     "chain": lambda word, words: word - 1,
-    "chain, from behind": lambda word, words: word + 1 if word < words else 0,
+    "chain, reversed": lambda word, words: word + 1 if word < words else 0,
     "fan": lambda word, words: 0 if word == 1 else 1,
     "balanced": lambda word, words: word // 2,
     "balanced, in order": lambda word, words: _middle(word, words),
@@ -39,7 +39,7 @@ SHAPES: dict[str, Shape] = {
 
 
 def _middle(word: int, words: int) -> int:
-    """The head in a search tree: projective, and as deep as the logarithm of its size."""
+    """The head in a balanced binary search tree, which is projective."""
     first, last, head = 1, words, 0
     while (middle := (first + last) // 2) != word:
         first, last, head = (middle + 1, last, middle) if word > middle else (first, middle - 1, middle)
@@ -49,17 +49,19 @@ def _middle(word: int, words: int) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--words", type=int, nargs="*", default=[1000, 4000, 16000, 50000])
-    parser.add_argument("--sentences", type=int, nargs="*", default=[1_000_000], help="of one word")
+    parser.add_argument(
+        "--sentences", type=int, nargs="*", default=[1_000_000], help="numbers of one-word sentences"
+    )
     parser.add_argument("--shapes", nargs="*", default=list(SHAPES), choices=list(SHAPES))
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds after which a part is given up")
+    parser.add_argument("--limit", type=float, default=120.0, help="time limit of each part in seconds")
     options = parser.parse_args()
     tune_process()
     print(f"{'':<28}{'words':>9}" + "".join(f"{name:>10}" for name in PARTS))
     for shape in options.shapes:
         for words in options.words:
-            _tell(f"one sentence, {shape}", words, _tree(words, SHAPES[shape]), options.limit)
+            _print_times(f"one sentence, {shape}", words, _tree(words, SHAPES[shape]), options.limit)
     for sentences in options.sentences:
-        _tell("sentences of one word", sentences, _tree(1, SHAPES["chain"]) * sentences, options.limit)
+        _print_times("sentences of one word", sentences, _tree(1, SHAPES["chain"]) * sentences, options.limit)
 
 
 def _tree(words: int, shape: Shape) -> str:
@@ -95,7 +97,7 @@ PARTS: dict[str, Callable[[str], None]] = {
     "prepare": _prepare,
     "parse": _parse,
 }
-"""Each with all that it reads."""
+"""Each part includes reading what it needs."""
 
 
 def _model() -> Model:
@@ -111,18 +113,18 @@ def _model() -> Model:
     return model
 
 
-def _tell(name: str, words: int, text: str, limit: float) -> None:
+def _print_times(name: str, words: int, text: str, limit: float) -> None:
     print(f"{name:<28}{words:>9,}", end="", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "some.conllu"
         path.write_text(text, encoding="utf-8")
-        for told in _seconds(str(path), limit):
-            print(f"{told:>10}", end="", flush=True)
+        for seconds in _seconds(str(path), limit):
+            print(f"{seconds:>10}", end="", flush=True)
     print()
 
 
 def _seconds(path: str, limit: float) -> Iterator[str]:
-    """Of each part, in a process of its own, so that none is in the way of the next."""
+    """The time of each part, in a separate process, so that parts do not affect each other."""
     for part in PARTS.values():
         process = multiprocessing.get_context("fork").Process(target=part, args=(path,))
         began = time.monotonic()

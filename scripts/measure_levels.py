@@ -1,6 +1,6 @@
-"""How many levels a replay of a treebank needs, and how many steps: each sentence by itself, with arc-hybrid.
+"""Count the levels and the steps of replay for each sentence of a treebank, with arc-hybrid.
 
-Non-projective trees are lifted, as training does it unless it is told otherwise.
+Non-projective trees are lifted, as in training by default.
 
 python scripts/measure_levels.py en_ewt-ud-train.conllu
 """
@@ -23,7 +23,7 @@ SYSTEM = "arc-hybrid"
 
 
 def counted(path: str) -> dict[str, Any]:
-    """Levels of the forest of stack states, ROOT's included, and transitions."""
+    """Levels of the stack forest, including that of ROOT, and transitions."""
     sentences = [projectivized(sentence) for sentence in read_treebank(path)]
     vocabulary = Vocabulary.build(sentences, ["upos"])
     examples = Examples.of(Inventory.of(SYSTEMS[SYSTEM], vocabulary), vocabulary, sentences)

@@ -1,4 +1,4 @@
-"""Peak memory of parsing a treebank so many times over as one stream, read from a pipe.
+"""Measure the peak memory of parsing a stream that repeats a treebank, read from a pipe.
 
 python scripts/measure_memory.py MODEL TREEBANK 50 500
 """
@@ -22,9 +22,9 @@ def main() -> None:
 
 
 def peak(model: str, content: bytes, times: int) -> int:
-    """Bytes."""
+    """Peak memory in bytes of parsing the content repeated `times` times."""
     command = [sys.executable, "-m", "parser", "parse", model, "-"]
-    # A process for each, for the system counts the memory of all that have ended together.
+    # A process for each measurement, because the system reports the maximum over all ended child processes.
     watched = [sys.executable, __file__, "--watch", *command]
     with subprocess.Popen(
         watched, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -34,12 +34,12 @@ def peak(model: str, content: bytes, times: int) -> int:
         for _ in range(times):
             process.stdin.write(content)
         process.stdin.close()
-        told = process.stderr.read().decode()
-    return int(told.splitlines()[-1]) * 1024
+        reported = process.stderr.read().decode()
+    return int(reported.splitlines()[-1]) * 1024
 
 
 def watch(command: list[str]) -> None:
-    """Run a command, and print the KiB that it needed at most."""
+    """Run a command and print its peak memory in KiB."""
     subprocess.run(command, check=True)
     print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
 

@@ -1,7 +1,7 @@
-"""The grammar of the quickstart treebank: small functions that draw phrases, from noun phrases to sentences.
+"""The grammar of the quickstart treebank: functions that sample phrases, from noun phrases to sentences.
 
-A phrase grows outwards from its head: each dependent joins before or after all the words that are there. It
-may also depend on a word further inside than its place tells: so arise the non-projective sentences.
+A phrase grows outwards from its head: each dependent is added before or after all present words. A dependent
+may be attached to another word than the head of the phrase, which gives non-projective trees.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import treebank_lexicon as lexicon
 from treebank_lexicon import Sampler, Words
 
-Claims = Collection[lexicon.Modifier]  # the modifiers that a verb takes, and so no noun after it
+Claims = Collection[lexicon.Modifier]  # modifiers that the verb takes, so that the nouns after it cannot
 CLAUSES = ("acl:relcl", "advcl", "ccomp", "xcomp")
 
 
@@ -23,32 +23,33 @@ class Word:
     xpos: str
     lemma: str
     number: str = ""
-    joined: bool = False  # to the word before it, without a space
+    joined: bool = False  # written without a space after the word before
     head: Word | None = None
     label: str = "root"
 
 
 @dataclass
 class Phrase:
-    """A tree: its head, and all its words in order."""
+    """A subtree: its head, and all its words in order."""
 
     head: Word
     words: list[Word]
-    support: str = ""  # the label of the form of `be` that the head needs in a clause: "cop" or "aux:pass"
+    support: str = ""  # label of the form of `be` that the head needs in a clause: "cop" or "aux:pass"
 
     def before(self, label: str, dependent: Phrase, head: Word | None = None) -> Phrase:
-        """Put a phrase in front of this one and let it depend on our head, or on another of our words."""
+        """Prepend a phrase as a dependent of the head, or of another word of this phrase."""
         dependent.head.label, dependent.head.head = label, head or self.head
         self.words[:0] = dependent.words
         return self
 
     def after(self, label: str, dependent: Phrase, head: Word | None = None) -> Phrase:
+        """Append a phrase as a dependent of the head, or of another word of this phrase."""
         dependent.head.label, dependent.head.head = label, head or self.head
         self.words += dependent.words
         return self
 
     def holds_clause(self) -> bool:
-        """Whether a clause in it would swallow what follows."""
+        """Whether it has a clause, to which following words could belong."""
         return any(word.label in CLAUSES for word in self.words)
 
 
@@ -73,7 +74,7 @@ def name(sampler: Sampler) -> Phrase:
 
 
 def simple_noun_phrase(sampler: Sampler, kind: str, number: str = "") -> Phrase:
-    """A noun with what stands before it: the small silver boxes"""
+    """A noun with its premodifiers: the small silver boxes"""
     lemma, number = sampler.word(lexicon.NOUNS[kind]), number or sampler.weighted({"Sing": 7, "Plur": 3})
     form, tag = (lexicon.plural(lemma), "NNS") if number == "Plur" else (lemma, "NN")
     phrase = word(form, "NOUN", tag, lemma, number)
@@ -102,7 +103,7 @@ def determined(sampler: Sampler, phrase: Phrase) -> Phrase:
 
 
 def noun_phrase(sampler: Sampler, kind: str, depth: int, claims: Claims = ()) -> Phrase:
-    """A name, or a noun and what follows it, but for the modifiers that the verb before it claims."""
+    """A name, or a noun with postmodifiers, except those that the verb before it claims."""
     if kind == "people" and sampler.chance(0.4):
         return name(sampler)
     phrase = simple_noun_phrase(sampler, kind)
@@ -135,7 +136,7 @@ def prepositional(sampler: Sampler, preposition: str, kind: str, depth: int, cla
 
 
 def argument(sampler: Sampler, kind: str, depth: int, claims: Claims | None = None) -> Phrase:
-    """A pronoun or a noun phrase, the object of a verb with such claims, or else a subject."""
+    """A pronoun or a noun phrase: the object of a verb if `claims` is given, else a subject."""
     if sampler.chance(0.45 if kind == "people" and claims is None else 0.2):
         lemma = sampler.pick(lexicon.PRONOUNS_OF_PEOPLE if kind == "people" else lexicon.PRONOUNS_OF_THINGS)
         form = lemma if claims is None else lexicon.OBJECT_FORMS.get(lemma, lemma)
@@ -144,7 +145,7 @@ def argument(sampler: Sampler, kind: str, depth: int, claims: Claims | None = No
 
 
 def relative_clause(sampler: Sampler, kind: str, number: str, tag: str = "") -> Phrase:
-    """(the girl) who sings; and, unless a tag is asked for, (the letter) (that) Anna wrote"""
+    """(the girl) who sings; without `tag` also: (the letter) (that) Anna wrote"""
     form, form_tag = ("who", "WP") if kind == "people" else (sampler.pick(("that", "which")), "WDT")
     pronoun = word(form, "PRON", form_tag)
     if tag or sampler.chance(0.5):
@@ -163,7 +164,7 @@ def add_contested_relative(
     upper.after("acl:relcl", relative_clause(sampler, kind, antecedent.number, "VBP"), head=antecedent)
 
 
-# Predicates: clauses that still lack their subject and their finite verb
+# Predicates: clauses without subject and finite verb
 
 
 def verb(sampler: Sampler, lemmas: Words) -> Phrase:
@@ -171,12 +172,12 @@ def verb(sampler: Sampler, lemmas: Words) -> Phrase:
 
 
 def transitive_verb(sampler: Sampler, kind: str) -> Phrase:
-    """A verb that takes such an object; where the object stands is up to the caller."""
+    """A verb that takes an object of this kind, which the caller adds."""
     return verb(sampler, sampler.pick(lexicon.TAKING_OBJECT[kind]).verbs)
 
 
 def predicate(sampler: Sampler, kind: str, depth: int) -> Phrase:
-    """Anything that may be said of such a subject."""
+    """A predicate for a subject of this kind."""
     match sampler.weighted(lexicon.PREDICATES[kind]):
         case "be old":
             return adjective(sampler, kind)
@@ -207,7 +208,7 @@ def action(sampler: Sampler, kind: str, depth: int) -> Phrase:
     phrase = verb(sampler, frame.verbs)
     claims = [row[2:] for row in lexicon.WITH_PREPOSITION if phrase.head.lemma in row.verbs]
     if frame.object:
-        # No relative clause between the verb and its preposition: it would take the preposition for its own.
+        # No relative clause between the verb and its preposition, which could belong to the clause otherwise.
         phrase.after("obj", argument(sampler, frame.object, depth + bool(frame.preposition), claims))
     if frame.preposition:
         phrase.after("obl", prepositional(sampler, frame.preposition, frame.complement, depth + 1, claims))
@@ -222,7 +223,7 @@ def on_weekday(sampler: Sampler) -> Phrase:
 
 
 def inflect(verbs: list[Word], tag: str, agreement: str = "") -> None:
-    """Give the first verb the form of a tag, and each other one the form that the verb before it asks for."""
+    """Inflect the first verb by the tag, and each other verb as the verb before it requires."""
     for verb in verbs:
         if verb.xpos == "VB":  # neither an adjective nor a modal
             verb.form, verb.xpos = lexicon.verb_form(verb.lemma, tag, agreement), tag
@@ -234,7 +235,7 @@ def auxiliary(lemma: str) -> Phrase:
 
 
 def negation(finite: Word) -> Phrase:
-    """The n't that a finite verb takes, and for which it may be shortened; but not, after am."""
+    """The n't of a finite verb, which may be shortened; not after am."""
     finite.form = lexicon.STEMS_BEFORE_NOT.get(finite.form, finite.form)
     form = "not" if finite.form == "am" else "n't"
     return word(form, "PART", "RB", "not", joined=form == "n't")
@@ -262,7 +263,7 @@ def finite_clause(
     tag: str = "",
     inverted: bool = False,
 ) -> Phrase:
-    """Add the subject and the finite verb. A tag that is asked for, VBD or VBP, comes without auxiliaries."""
+    """Add the subject and the finite verb. With a tag, VBD or VBP, there are no auxiliaries."""
     lemma = "" if tag else sampler.weighted(lexicon.AUXILIARIES)
     group = [("aux", auxiliary(lemma))] if lemma else []
     group += [(clause.support, auxiliary("be"))] if clause.support else []
@@ -290,7 +291,7 @@ def punctuated(phrase: Phrase, form: str) -> Phrase:
 
 
 def statement(sampler: Sampler) -> Phrase:
-    """A main clause, now and then with something before or after it."""
+    """A main clause, sometimes with an adjunct or a second clause."""
     clause = main_clause(sampler, 0)
     may_go_on = not clause.holds_clause()
     match sampler.weighted({"plain": 70, "reason": 9, "second clause": 9, "opening": 8, "time": 6}):

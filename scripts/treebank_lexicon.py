@@ -1,7 +1,7 @@
-"""The words of the quickstart treebank: what there is to say, and how each word is inflected.
+"""The lexicon of the quickstart treebank: words, frames and inflection.
 
-Word lists run from frequent to rare, since the grammar draws words by rank. The frames say which words go
-together: what a verb or a noun takes as its dependents. They decide every contested attachment.
+Word lists go from frequent to rare words, because words are sampled by rank. Frames give the dependents that
+a verb or noun takes. They determine all ambiguous attachments.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def words(text: str) -> Words:
 
 
 class Frame(NamedTuple):
-    """What some verbs take: an object, a preposition with the noun after it, both or neither."""
+    """The complements of some verbs: an object, a prepositional phrase, both or neither."""
 
     verbs: Words
     object: str
@@ -78,7 +78,8 @@ ADJECTIVES = dict.fromkeys(NOUNS, LOOKS) | {
 }
 MATERIALS = words("kitchen garden silver paper winter village glass leather school gold holiday copper")
 
-# What nouns and verbs take. They tell `saw the girl with a lens` from `met the girl with a lens`.
+# Complements of nouns and verbs, which distinguish `saw the girl with a lens` from `met the girl with a
+# lens`.
 
 NOUN_FRAMES: dict[str, tuple[Modifier, ...]] = dict.fromkeys(NOUNS, ()) | {
     "people": (("with", "features"), ("with", "lenses"), ("with", "tools"), ("in", "places")),
@@ -171,11 +172,11 @@ POSSESSIVES = words("his her my their our your")
 STEMS_BEFORE_NOT = {"can": "ca", "will": "wo"}
 
 OPEN_CLASSES = [*NOUNS.values(), *ADJECTIVES.values(), FIRST_NAMES, LAST_NAMES, MANNERS]
-RESERVED = frozenset(word for words in OPEN_CLASSES for word in words[5::5])  # they wait for dev and test
+RESERVED = frozenset(word for words in OPEN_CLASSES for word in words[5::5])  # only in dev and test
 
 
 class Sampler:
-    """All the chance in the treebank. Reserved words are drawn only while they are allowed."""
+    """Random choices. Reserved words are sampled only if `reserved_allowed`."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -191,7 +192,7 @@ class Sampler:
         return self.random.choices(list(weights), list(weights.values()))[0]
 
     def word(self, words: Words) -> str:
-        """A word drawn by its rank in the list, as Zipf's law has it."""
+        """Sample a word by its rank in the list, by Zipf's law."""
         allowed = [word for word in words if self.reserved_allowed or word not in RESERVED]
         return self.random.choices(allowed, [1 / (rank + 6) for rank in range(len(allowed))])[0]
 
@@ -217,7 +218,7 @@ DOUBLING_STEM = re.compile(r"[^aeiou]*[aeiou][bdgmnprt]")
 
 
 def with_s(word: str) -> str:
-    """The ending that the plural of nouns and the third person of verbs share."""
+    """Add -s, as in the plural of nouns and the third person of verbs."""
     if word.endswith(("s", "x", "z", "ch", "sh")):
         return word + "es"
     return word[:-1] + "ies" if ends_in_consonant_y(word) else word + "s"
