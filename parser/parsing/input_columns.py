@@ -93,7 +93,7 @@ class InputColumnCheck:
         """columns: the columns that the network reads. dev: shares in the dev treebank; may be empty."""
         self._vocabulary, self._dev = vocabulary, dev
         self._counts = _counts(columns)
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def check(self, sentences: Iterable[Sentence], warn: Callable[[str], None]) -> Iterator[Sentence]:
         """Yield the sentences unchanged, and call `warn` with messages about their columns."""
@@ -113,8 +113,8 @@ class InputColumnCheck:
         _update(self._counts, self._vocabulary, sentences)
         for name, counts in self._counts.items():
             message = _message(NAMES[name], counts, self._dev.get(name))
-            if message and name not in self._told:
-                self._told.add(name)
+            if message and name not in self._warned:
+                self._warned.add(name)
                 warn(message)
 
 

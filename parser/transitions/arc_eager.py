@@ -21,19 +21,19 @@ def _may_attach_front(view: View) -> Tensor:
 
 def _left_cost(view: View) -> Tensor:
     """S0 loses its head if that is in the buffer after B0, and its dependents in the buffer."""
-    return view.s0_dependents_ahead + (view.gold_head_of_s0 > view.b0).long()
+    return view.s0_dependents_in_buffer + (view.gold_head_of_s0 > view.b0).long()
 
 
 def _right_cost(view: View) -> Tensor:
     """B0 loses its head if that is below S0 or after B0, and its dependents on the stack."""
     head = view.gold_head_of_b0
     lost = (view.b0_head_is_on_stack & (head != view.s0)) | (head > view.b0)
-    return view.b0_dependents_behind + lost.long()
+    return view.b0_dependents_on_stack + lost.long()
 
 
 def _shift_cost(view: View) -> Tensor:
     """B0 loses its head if that is on the stack, and its dependents on the stack."""
-    return view.b0_dependents_behind + view.b0_head_is_on_stack.long()
+    return view.b0_dependents_on_stack + view.b0_head_is_on_stack.long()
 
 
 LEFT_ARC = Transition(
@@ -72,7 +72,7 @@ REDUCE = Transition(
     # The dependent of ROOT is never reduced, so ROOT has only one.
     legal=lambda view: view.has_buffer & (view.s0_head > 0),
     oracle=lambda view: (view.s0_head > 0) & view.s0_is_complete,
-    cost=lambda view: view.s0_dependents_ahead,
+    cost=lambda view: view.s0_dependents_in_buffer,
 )
 SHIFT = Transition(
     "Shift",

@@ -16,18 +16,18 @@ from parser.transitions.view import View
 def _left_cost(view: View) -> Tensor:
     """S0 loses its head if that is S1 or after B0, and its dependents in the buffer."""
     head = view.gold_head_of_s0
-    return view.s0_dependents_ahead + ((head == view.s1) | (head > view.b0)).long()
+    return view.s0_dependents_in_buffer + ((head == view.s1) | (head > view.b0)).long()
 
 
 def _right_cost(view: View) -> Tensor:
     """S0 loses its head if that is in the buffer, and its dependents in the buffer."""
-    return view.s0_dependents_ahead + (view.gold_head_of_s0 >= view.b0).long()
+    return view.s0_dependents_in_buffer + (view.gold_head_of_s0 >= view.b0).long()
 
 
 def _shift_cost(view: View) -> Tensor:
     """B0 loses its head if that is below S0, and its dependents on the stack."""
     head_is_below = view.b0_head_is_on_stack & (view.gold_head_of_b0 != view.s0)
-    return view.b0_dependents_behind + head_is_below.long()
+    return view.b0_dependents_on_stack + head_is_below.long()
 
 
 LEFT_ARC = Transition(

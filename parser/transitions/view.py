@@ -84,12 +84,12 @@ class View:
         return self.gold.is_complete(self.state, self.s0)
 
     @cached_property
-    def s0_dependents_ahead(self) -> Tensor:
+    def s0_dependents_in_buffer(self) -> Tensor:
         """[batch] long, number of gold dependents of S0 in the buffer, including B0."""
         return self.gold.dependents_in_buffer(self.state, self.s0)
 
     @cached_property
-    def b0_dependents_behind(self) -> Tensor:
+    def b0_dependents_on_stack(self) -> Tensor:
         """[batch] long, number of gold dependents of B0 that are on the stack without a head."""
         return self.gold.dependents_on_stack(self.state, self.b0)
 

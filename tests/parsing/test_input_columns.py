@@ -16,9 +16,9 @@ COLUMNS = ("form", "lemma", "upos", "xpos", "feats")
 
 
 def warnings(check, sentences):
-    told = []
-    assert list(check.check(sentences, told.append)) == sentences
-    return told
+    messages = []
+    assert list(check.check(sentences, messages.append)) == sentences
+    return messages
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +55,9 @@ def test_blank_columns_are_reported_once(quickstart, monkeypatch):
     monkeypatch.setattr(input_columns, "WORDS_BETWEEN_CHECKS", 50)
     vocabulary, dev_shares, _, test = quickstart
     without = blank(test, "lemmas", "upos", "xpos", "feats")
-    told = warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), without)
-    assert [message.split()[0] for message in told] == ["LEMMA", "UPOS", "XPOS", "FEATS"]
-    assert told[1].startswith(
+    messages = warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), without)
+    assert [message.split()[0] for message in messages] == ["LEMMA", "UPOS", "XPOS", "FEATS"]
+    assert messages[1].startswith(
         "UPOS is blank for 100% of the words (0% of the dev treebank), and this model reads it"
     )
     assert (
@@ -71,32 +71,32 @@ def test_blank_columns_are_reported_once(quickstart, monkeypatch):
 def test_columns_that_become_blank_later_are_reported(quickstart, monkeypatch):
     monkeypatch.setattr(input_columns, "WORDS_BETWEEN_CHECKS", 50)
     vocabulary, dev_shares, _, test = quickstart
-    told = []
+    messages = []
     some = InputColumnCheck(vocabulary, COLUMNS, dev_shares).check(
-        test + 3 * blank(test, "upos"), told.append
+        test + 3 * blank(test, "upos"), messages.append
     )
     for _ in test:
         next(some)
-    assert not told
+    assert not messages
     list(some)
-    assert len(told) == 1
+    assert len(messages) == 1
 
 
 def test_values_of_another_tag_set_are_reported(quickstart):
     vocabulary, dev_shares, _, test = quickstart
     other = [replace(s, xpos=tuple(f"T-{tag}" for tag in s.xpos)) for s in test]
     assert warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), other[:1]) == []  # too few to judge
-    [told] = warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), other)
-    assert told.startswith("XPOS: 100% of the values do not occur in training (0% in the dev treebank)")
+    [message] = warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), other)
+    assert message.startswith("XPOS: 100% of the values do not occur in training (0% in the dev treebank)")
 
 
 def test_without_shares_of_dev_only_blank_columns_are_reported(quickstart):
     vocabulary, _, _, test = quickstart
     other = [replace(s, xpos=tuple(f"T-{tag}" for tag in s.xpos)) for s in blank(test, "upos")]
-    [told] = [
+    [message] = [
         text for text in warnings(InputColumnCheck(vocabulary, COLUMNS, {}), other) if "FEATS" not in text
     ]
-    assert told.startswith("UPOS is blank for 100% of the words, and")
+    assert message.startswith("UPOS is blank for 100% of the words, and")
 
 
 def test_commands_warn(config_file, tmp_path, capsys):
@@ -113,11 +113,11 @@ def test_commands_warn(config_file, tmp_path, capsys):
         assert main([*command, str(treebank)]) == 0
         assert "warning" not in capsys.readouterr().err
         assert main([*command, str(without)]) == 0
-        told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
-        assert len(told) == (2 if command[0] == "compare" else 1)
+        messages = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+        assert len(messages) == (2 if command[0] == "compare" else 1)
         assert all(
             f"{without}: UPOS is blank for 100% of the words (0% of the dev treebank)" in line
-            for line in told
+            for line in messages
         )
     (run / "model" / "columns.json").unlink()
     assert main(["evaluate", model, str(without)]) == 0
