@@ -75,7 +75,8 @@ class ConfigFile:
 
     def validated(self, kind: type[AnyConfig], section: KeyPath = ()) -> AnyConfig:
         """What a section says, all that there is unless said. kind: what it may say. Raises ConfigError."""
-        self._refuse_other_commands(kind)
+        if not section:
+            self._refuse_other_commands(kind)
         content = self._content
         for key in section:
             content = content.get(key) or {}

@@ -20,7 +20,7 @@ from parser.speed.settings import SpeedConfig
 
 def speed(path: Path, overrides: Sequence[str], folder: Path, only: str, ratios: Sequence[str]) -> None:
     """Measure what a config says, write the report and print the ratios that were asked for."""
-    config = _read(path, overrides)
+    config = read_config(path, overrides)
     for text in ratios:  # slips are better found before hours of measuring
         read_ratio(text)
     learning_cells(config, find)
@@ -34,10 +34,10 @@ def speed(path: Path, overrides: Sequence[str], folder: Path, only: str, ratios:
 
 def plots(folder: Path) -> None:
     """Write the report of a run again."""
-    _tell(folder, _read(folder / CONFIG))
+    _tell(folder, read_config(folder / CONFIG))
 
 
-def _read(path: Path, overrides: Sequence[str] = ()) -> SpeedConfig:
+def read_config(path: Path, overrides: Sequence[str] = ()) -> SpeedConfig:
     """With its plugins' settings checked, so that their faults, too, are told with their lines."""
     file = ConfigFile(path, overrides)
     config = _without_missing(file.validated(SpeedConfig))

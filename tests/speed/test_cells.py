@@ -1,7 +1,12 @@
+from pathlib import Path
+
 import pytest
 
 from parser.settings import Settings
+from parser.speed import commands
 from parser.speed.cells import cells_of, passes, read_filter, sittings
+from parser.speed.discovery import find
+from parser.speed.learning import learning_cells
 from parser.speed.settings import Experiment, SpeedConfig
 
 
@@ -101,3 +106,10 @@ def test_filters():
 def test_filters_that_say_nothing(text):
     with pytest.raises(ValueError, match=r"write KEY=VALUE .*batch_size"):
         read_filter(text)
+
+
+@pytest.mark.parametrize("path", sorted(Path("configs/speed").glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_configs_that_come_with_the_project_are_valid(path):
+    config = commands.read_config(path)
+    assert cells_of(config, find)
+    learning_cells(config, find)
