@@ -9,7 +9,8 @@ from pathlib import Path
 
 PACKAGE = Path("parser")
 ORDER = [
-    {"parser", "parser.quoting", "parser.console", "parser.files", "parser.machine", "parser.stamp"},
+    {"parser", "parser.quoting", "parser.console", "parser.files", "parser.proc"},
+    {"parser.machine", "parser.stamp"},
     {"parser.settings", "parser.bounded_yaml"},
     {"parser.batching"},
     {"parser.treebank"},

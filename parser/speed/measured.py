@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from parser.machine import Memory, forget_peak_memory, memory
+from parser.machine import MemoryUse, memory_use, reset_peak_memory
 from parser.plugins import Learner, Plugin, Setup, Work
 from parser.speed.cells import Cell, validated
 from parser.speed.discovery import find
@@ -64,7 +64,7 @@ class Finished(NamedTuple):
     """Seconds of each phase, and of the rest as `other`, for a sentence."""
     calls: float | None
     """Operator calls of a step, if it makes any in this thread."""
-    memory: Memory
+    memory: MemoryUse
 
 
 class MeasuredCell:
@@ -120,7 +120,7 @@ class MeasuredCell:
             last = self.turn(number).total_seconds
             number += 1
         self._steps = self._steps_of_a_turn(round(turn * self._steps / last))
-        forget_peak_memory(self._device)
+        reset_peak_memory(self._device)
         return Started(None, check, prepare_seconds, first_seconds)
 
     def _steps_of_a_turn(self, wanted: int) -> int:
@@ -168,7 +168,7 @@ class MeasuredCell:
         sentences = sum(work.sentences for work in turn.works)
         split = {phase: seconds / sentences for phase, seconds in self._clock.seconds.items()}
         split["other"] = max(0.0, turn.total_seconds / sentences - sum(split.values()))
-        needed = memory(self._device)  # before calls are counted, which is not part of the work
+        needed = memory_use(self._device)  # before calls are counted, which is not part of the work
         with CallCounter() as counter:
             for batch, _ in self._sample(number, STEPS_COUNTED):
                 self._plugin.run(batch)

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from parser.machine import Memory
+from parser.machine import MemoryUse
 from parser.plugins import Work
 from parser.speed.cells import Cell
 from parser.speed.measured import Finished, Started, Turn
@@ -18,7 +18,7 @@ def turn(*seconds):
 def row():
     turns = [turn(0.1, 0.3), turn(0.2, 0.2), turn(0.5, 0.3)]
     split = {"forward": 0.01, "update": 0.01, "other": 0.02}
-    finished = Finished(split, calls=12.0, memory=Memory(5))
+    finished = Finished(split, calls=12.0, memory=MemoryUse(5))
     return measured_row(turns, Started(prepare_seconds=2.0), finished, ceiling=1e5, sitting="today")
 
 

@@ -6,10 +6,8 @@ and targets are random: what is measured is one layer. With one expert chosen, t
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -21,11 +19,11 @@ from parser.batching.groups import why_not_grouped
 from parser.benchmarks.experts.network import METHODS, Around, Experts, ExpertSizes
 from parser.benchmarks.gradient_fingerprints import fingerprints
 from parser.plugins import CELLS, CELLS_BACKWARD, Mode, Setup, Work
+from parser.proc import available_memory
 from parser.settings import Settings
 
 CHECKED = 24
 """Examples on which the methods must agree."""
-MEMORY = Path("/proc/meminfo")
 
 
 class MixtureOfExpertsSettings(Settings):
@@ -200,10 +198,7 @@ def free_memory(device: torch.device) -> int | None:
     """Bytes; None where nobody says."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    with suppress(OSError, StopIteration):
-        lines = MEMORY.read_text(encoding="ascii").splitlines()
-        return 1024 * int(next(line.split()[1] for line in lines if line.startswith("MemAvailable")))
-    return None
+    return available_memory()
 
 
 PLUGIN = MixtureOfExperts
