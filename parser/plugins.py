@@ -119,3 +119,8 @@ class Learner(Protocol):
 
     def notes(self) -> Mapping[str, float]:
         """What else is to be said of the epochs, by its name for people."""
+
+
+def former_methods(plugin: type[Plugin]) -> Mapping[str, str]:
+    """New names of renamed methods by their old ones: a plugin's optional attribute `former_methods`."""
+    return getattr(plugin, "former_methods", {})

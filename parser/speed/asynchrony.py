@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from parser.speed.document import Heading, Part, Picture, Table
 from parser.speed.figures import HEIGHT, PLAIN, WIDTH, draw_line, svg
-from parser.speed.findings import marked, ratio
+from parser.speed.findings import bracketed, ratio
 from parser.speed.rows import OK, Row
 from parser.speed.statistics import Estimate
 
@@ -109,7 +109,7 @@ def _table(axis: Axis, lines: Lines) -> Table:
 def _cells(name: str, line: dict[int, Row], places: Sequence[int]) -> list[str]:
     speeds = [f"{_speed(line[place]).value:,.1f}" if place in line else "" for place in places]
     ends = [line[place] for place in (max(line), 1) if place in line]
-    gain = marked(str(ratio(*ends)), ends) if len(ends) == 2 else ""
+    gain = bracketed(str(ratio(*ends)), ends) if len(ends) == 2 else ""
     return [name, *speeds, gain]
 
 

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from parser.plugins import PHASES
-from parser.speed.findings import Comparison, Gains, gains_of_parts, marked, parallel_shares, speed_ups
+from parser.speed.findings import MethodComparison, Gains, gains_of_parts, bracketed, parallel_shares, speed_ups
 from parser.speed.rows import Row
 from parser.speed.statistics import Estimate
 
@@ -41,9 +41,9 @@ NEAR = 1.5
 PLAIN = FuncFormatter(lambda value, _: f"{value:,g}")
 
 
-def figures(comparison: Comparison) -> dict[str, str]:
+def figures(comparison: MethodComparison) -> dict[str, str]:
     """SVG pictures by their kind; those for which nothing was measured are missing."""
-    drawings: dict[str, Callable[[Axes, Comparison], bool]] = {
+    drawings: dict[str, Callable[[Axes, MethodComparison], bool]] = {
         "speed-up": _draw_speed_up,
         "speed": _draw_speed,
         "time": _draw_time,
@@ -60,7 +60,7 @@ def figures(comparison: Comparison) -> dict[str, str]:
     return pictures
 
 
-def _parts_drawn(parts: Gains, comparison: Comparison) -> Figure:
+def _parts_drawn(parts: Gains, comparison: MethodComparison) -> Figure:
     """Beside each other, in pairs."""
     lines = -(-len(parts) // 2)
     figure = Figure(figsize=(1.4 * WIDTH, 0.75 * HEIGHT * lines), layout="constrained")
@@ -87,12 +87,12 @@ def svg(figure: Figure) -> str:
     return picture[picture.index("<svg") :]
 
 
-def _draw_speed_up(axes: Axes, comparison: Comparison) -> bool:
+def _draw_speed_up(axes: Axes, comparison: MethodComparison) -> bool:
     sizes: set[int] = set()
     for number, (method, rows) in enumerate(comparison.by_method().items()):
         curve = speed_ups(rows)
         if shares := parallel_shares(rows):  # there are two sizes at least
-            label = f"{method}: " + marked(f"{100 * shares[0].value:.1f} % parallel", rows)
+            label = f"{method}: " + bracketed(f"{100 * shares[0].value:.1f} % parallel", rows)
             draw_line(axes, number, label, list(curve), list(curve.values()))
             sizes |= curve.keys()
     if not sizes:
@@ -106,7 +106,7 @@ def _draw_speed_up(axes: Axes, comparison: Comparison) -> bool:
     return True
 
 
-def _draw_speed(axes: Axes, comparison: Comparison) -> bool:
+def _draw_speed(axes: Axes, comparison: MethodComparison) -> bool:
     methods = comparison.by_method()
     if not methods:
         return False
@@ -168,7 +168,7 @@ def _apart(sizes: Sequence[int]) -> list[int]:
     return kept
 
 
-def _draw_time(axes: Axes, comparison: Comparison) -> bool:
+def _draw_time(axes: Axes, comparison: MethodComparison) -> bool:
     rows = [row for own in comparison.by_method().values() for row in own]
     if not rows:
         return False
@@ -197,4 +197,4 @@ def _draw_time(axes: Axes, comparison: Comparison) -> bool:
 
 
 def _share(row: Row, phase: str) -> float:
-    return row["split"].get(phase, 0.0) / sum(row["split"].values())
+    return row["phase_seconds"].get(phase, 0.0) / sum(row["phase_seconds"].values())

@@ -14,10 +14,10 @@ from parser.speed.figures import figures
 from parser.speed.findings import (
     PAPER_SIZE,
     STEP,
-    Comparison,
+    MethodComparison,
     comparisons,
     gains_of_parts,
-    marked,
+    bracketed,
     parallel_shares,
     ratio,
 )
@@ -141,7 +141,7 @@ def _name(row: Row) -> str:
     return f"{row['method']} at {row['batch_size']}"
 
 
-def _cells(row: Row, comparison: Comparison) -> list[str]:
+def _cells(row: Row, comparison: MethodComparison) -> list[str]:
     head = [row["method"], str(row["batch_size"])]
     if row["status"] != OK:
         return [*head, row["status"].partition(":")[0], *[""] * (len(COLUMNS) - 3)]
@@ -167,10 +167,10 @@ def _gain(row: Row, smallest: Row) -> str:
     """The speed-up over the method's batches of 1."""
     if smallest["batch_size"] != 1:
         return ""
-    return marked(f"{ratio(row, smallest).value:.2f}", [row, smallest])
+    return bracketed(f"{ratio(row, smallest).value:.2f}", [row, smallest])
 
 
-def _against_each_other(comparison: Comparison) -> Table:
+def _against_each_other(comparison: MethodComparison) -> Table:
     """Each method over those before it, at the same batch size."""
     methods = comparison.by_method()
     sizes = sorted({row["batch_size"] for rows in methods.values() for row in rows})
@@ -178,13 +178,13 @@ def _against_each_other(comparison: Comparison) -> Table:
     for second, first in combinations(methods, 2):
         cells = [{row["batch_size"]: row for row in methods[method]} for method in (first, second)]
         pairs = [[own[size] for own in cells if size in own] for size in sizes]
-        ratios = [marked(str(ratio(*pair)), pair) if len(pair) == 2 else "" for pair in pairs]
+        ratios = [bracketed(str(ratio(*pair)), pair) if len(pair) == 2 else "" for pair in pairs]
         if any(ratios):
             lines.append([f"{first} / {second}", *ratios])
     return Table(("sentences/s, at batch", *map(str, sizes)), lines)
 
 
-def _parts_against_none(comparison: Comparison) -> Table:
+def _parts_against_none(comparison: MethodComparison) -> Table:
     """How many times as fast each part of a step is as without batching."""
     parts = gains_of_parts(comparison)
     pairs = [(method, size) for method, gains in parts.get(STEP, {}).items() for size in gains]
@@ -195,17 +195,17 @@ def _parts_against_none(comparison: Comparison) -> Table:
     return Table(("times as fast as none", *parts), lines)
 
 
-def _split(comparison: Comparison) -> Table:
+def _split(comparison: MethodComparison) -> Table:
     """Where the time goes."""
     rows = [row for own in comparison.by_method().values() for row in own]
-    phases = [phase for phase in (*PHASES, "other") if any(phase in row["split"] for row in rows)]
+    phases = [phase for phase in (*PHASES, "other") if any(phase in row["phase_seconds"] for row in rows)]
     lines = [
         [_name(row), *(f"{1e6 * row['split'].get(phase, 0.0):,.0f}" for phase in phases)] for row in rows
     ]
     return Table(("microseconds of a sentence", *phases), lines)
 
 
-def _counts(comparison: Comparison) -> Table:
+def _counts(comparison: MethodComparison) -> Table:
     """What plugins count besides."""
     rows = [row for own in comparison.by_method().values() for row in own if row.get("counts")]
     names = list(dict.fromkeys(name for row in rows for name in row["counts"]))
@@ -230,15 +230,15 @@ def _memory(memory: dict[str, int]) -> str:
     return text
 
 
-def _shares(comparison: Comparison) -> Table:
+def _shares(comparison: MethodComparison) -> Table:
     lines = []
     for method, rows in comparison.by_method().items():
         if shares := parallel_shares(rows):
             fitted, at_paper_size = shares
             interval = f"{100 * fitted.low:.2f} to {100 * fitted.high:.2f} %"
             at_64 = [row for row in rows if row["batch_size"] in (1, PAPER_SIZE)]
-            paper = "" if at_paper_size is None else marked(f"{100 * at_paper_size:.2f} %", at_64)
-            fit = [marked(text, rows) for text in (f"{100 * fitted.value:.2f} %", interval)]
+            paper = "" if at_paper_size is None else bracketed(f"{100 * at_paper_size:.2f} %", at_64)
+            fit = [bracketed(text, rows) for text in (f"{100 * fitted.value:.2f} %", interval)]
             lines.append([method, *fit, paper])
     return Table(
         ("method", "parallel share (Amdahl), all sizes", "95 % interval", "from 64 over 1 alone"), lines

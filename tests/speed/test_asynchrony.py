@@ -2,7 +2,7 @@ from parser.speed.asynchrony import asynchrony_parts
 from parser.speed.document import Heading, Picture, Table
 
 
-def row(method, speed, experiment="lists", status="ok", threads=1, update_after=1, sitting="one"):
+def row(method, speed, experiment="lists", status="ok", threads=1, update_after=1, interleaved_group="one"):
     return {
         "status": status,
         "plugin": "reading",
@@ -13,7 +13,7 @@ def row(method, speed, experiment="lists", status="ok", threads=1, update_after=
         "settings": {"update_after": update_after, "size": 3},
         "sentences_per_second": speed,
         "interval": [speed - 1, speed + 1],
-        "sitting": sitting,
+        "interleaved_group": interleaved_group,
         "turns": [1, 1],
         "sentences": [8, 8],
         "seconds": [8 / speed, 8 / speed],
@@ -53,7 +53,7 @@ def test_speeds_are_beside_each_other_by_how_often_is_updated():
     rows = [
         row("active-4", 40.0, threads=2),
         row("active-16", 30.0, threads=2),
-        row("active-4", 60.0, experiment="seldom", threads=2, update_after=8, sitting="two"),
+        row("active-4", 60.0, experiment="seldom", threads=2, update_after=8, interleaved_group="two"),
     ]
     *_, heading, picture, table = asynchrony_parts(rows)
     assert heading == Heading(2, "reading, update frequency")

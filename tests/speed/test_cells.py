@@ -4,7 +4,7 @@ import pytest
 
 from parser.settings import Settings
 from parser.speed import commands
-from parser.speed.cells import cells_of, passes, read_filter, sittings
+from parser.speed.cells import cells_of, passes, read_filter, interleaved_groups
 from parser.speed.discovery import find
 from parser.speed.learning import learning_cells
 from parser.speed.settings import Experiment, SpeedConfig
@@ -54,7 +54,7 @@ def test_sizes_for_each_method():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"methods": ["leap"]}, r"experiments.first.methods: some has no 'leap', but none, step, replay"),
+        ({"methods": ["leap"]}, r"experiments.first.methods: some has no method 'leap' here; known are none, step, replay"),
         ({"settings": {"wrods": 3}}, "experiments.first.settings.wrods: Extra inputs"),
         ({"settings": {"words": "many"}}, "experiments.first.settings.words: .*valid integer"),
     ],
@@ -82,17 +82,17 @@ def test_identity_depends_on_all_that_was_asked_for():
     assert len(set(identities)) == 12
 
 
-def test_sittings_keep_what_is_compared_together():
+def test_interleaved_groups_keep_what_is_compared_together():
     all_cells = cells(modes=["train", "infer"], batch_sizes=[1, 8])
-    assert [len(sitting) for sitting in sittings(all_cells, together=16)] == [6, 4]
-    assert [len(sitting) for sitting in sittings(all_cells, together=5)] == [3, 3, 4]
-    assert [len(sitting) for sitting in sittings(all_cells, together=1)] == [
+    assert [len(group) for group in interleaved_groups(all_cells, together=16)] == [6, 4]
+    assert [len(group) for group in interleaved_groups(all_cells, together=5)] == [3, 3, 4]
+    assert [len(group) for group in interleaved_groups(all_cells, together=1)] == [
         3,
         3,
         2,
         2,
     ]  # one size is not split
-    assert [cell for sitting in sittings(all_cells, together=5) for cell in sitting] == all_cells
+    assert [cell for group in interleaved_groups(all_cells, together=5) for cell in group] == all_cells
 
 
 def test_filters():
@@ -110,6 +110,6 @@ def test_filters_that_say_nothing(text):
 
 @pytest.mark.parametrize("path", sorted(Path("configs/speed").glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_configs_that_come_with_the_project_are_valid(path):
-    config = commands.read_config(path)
+    config = commands.read_config(path).model_copy(update={"devices": ["cpu"]})
     assert cells_of(config, find)
     learning_cells(config, find)

@@ -56,7 +56,7 @@ def test_a_run_from_config_to_report(config, tmp_path, capsys):
     )
     printed = capsys.readouterr().out
     assert "toy, train, cpu: good at 64 / good at 1 = " in printed
-    assert "(in turns)" in printed
+    assert "(interleaved)" in printed
     assert f"report: {run}/report.html" in printed
     found = {(row["mode"], row["method"], row["batch_size"]): row["status"] for row in rows(run)}
     assert [key for key, status in found.items() if status != "ok"] == [
@@ -150,7 +150,7 @@ def test_cells_that_failed_are_tried_again(config, tmp_path):
     assert statuses["deadly"].startswith("error: killed")
     assert statuses["hungry"] == "out of memory"
     assert statuses["absent"] == "skipped: nobody has it"
-    assert "the toy is broken" in rows(run)[0]["where"]
+    assert "the toy is broken" in rows(run)[0]["traceback"]
     prepared(tmp_path)
     assert main(arguments) == 0
     assert {line.split()[0] for line in prepared(tmp_path)} == {"broken", "deadly", "hungry"}
@@ -209,7 +209,7 @@ def test_an_interrupted_run_ends_its_processes(config, tmp_path):
         ),
         ("experiments.toy.plugin=unimportable", "can not be imported: ModuleNotFoundError"),
         ("experiments.toy.plugin=leaving", "can not be imported: SystemExit: not today"),
-        ("experiments.toy.methods=[leap]", "toy has no 'leap', but none, good"),
+        ("experiments.toy.methods=[leap]", "toy has no method 'leap' here; known are none, good"),
         ("experiments.toy.settings={colour: red}", "experiments.toy.settings.colour: unknown key; known are"),
         ("experiments.toy.batch_sizes.good=[0]", "experiments.toy.batch_sizes.good: input should be greater"),
         ("experiments.toy.sizes=[3]", "experiments.toy.sizes: unknown key; did you mean batch_sizes?"),
