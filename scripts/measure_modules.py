@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from parser.batching.operations.operation import Batch, Operation
+from parser.batching.operations.operation import Operation, OperationBatch
 from parser.benchmarks.operation_training import cut
 from parser.benchmarks.programs.image_blocks import operation_of
 from parser.benchmarks.programs.network import LABELLINGS, ProgramCalls, ProgramExecutor, number_calls
@@ -59,7 +59,7 @@ class Seconds:
 def _seconds(operation: Operation, rows: torch.Tensor) -> tuple[float, float, float]:
     """rows: [arguments + 1, images, width], the inputs, and the gradient at the output."""
     *inputs, gradient = rows
-    batch = Batch(inputs, [torch.empty_like(gradient)], None)
+    batch = OperationBatch(inputs, [torch.empty_like(gradient)], None)
 
     def forward() -> None:
         operation.forward(batch)
@@ -140,13 +140,13 @@ def main() -> None:
             print(f"{name:6} {images:4} images  {times} us each")
     for size in given.batch_sizes:
         batches = cut(programs, size)[:BATCHES]
-        alone = modules.seconds(batches, None, executor.sizes.unary)
+        unbatched = modules.seconds(batches, None, executor.sizes.unary)
         for labelling in LABELLINGS:
             together = modules.seconds(batches, labelling, executor.sizes.unary)
-            forward, backward = alone[0] / together[0], alone[1:].sum() / together[1:].sum()
+            forward, backward = unbatched[0] / together[0], unbatched[1:].sum() / together[1:].sum()
             print(
                 f"{labelling:8} at {size:4}: modules about {forward:.2f} times as fast as alone forward, "
-                f"{backward:.2f} backward, {alone.sum() / together.sum():.2f} both"
+                f"{backward:.2f} backward, {unbatched.sum() / together.sum():.2f} both"
             )
 
 

@@ -61,7 +61,7 @@ def prepared(config: SpeedConfig, experiment: str, method: str, batch_size: int,
     return plugin
 
 
-class Watch:
+class TrainingLog:
     """Writes what happens in each run; a run is one batch of the plugin's."""
 
     def __init__(self, messages: MessageTraining, folder: Path):
@@ -94,7 +94,7 @@ class Watch:
 
 def train(plugin: Any, epochs: int, folder: Path) -> None:
     """In threads."""
-    watch = Watch(plugin.messages, folder)
+    watch = TrainingLog(plugin.messages, folder)
     for epoch in range(1, epochs + 1):
         with tqdm(plugin.batches(), desc=f"epoch {epoch}", unit="run") as bar:
             for number, batch in enumerate(bar):

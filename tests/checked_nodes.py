@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
-from parser.batching.messages.message import Message, Send, State
+from parser.batching.messages.message import Message, MessageState, Send
 from parser.batching.messages.node import Node
 
-Places = set[tuple[int, State]]
+Places = set[tuple[int, MessageState]]
 """Ports, and the states of what went through."""
 
 
@@ -39,12 +39,12 @@ class Checked(Node):
         return sends
 
 
-def _begin(places: Places, place: tuple[int, State], wrong: str) -> None:
+def _begin(places: Places, place: tuple[int, MessageState], wrong: str) -> None:
     assert place not in places, f"{place} {wrong}"
     places.add(place)
 
 
-def _end(places: Places, place: tuple[int, State], wrong: str) -> None:
+def _end(places: Places, place: tuple[int, MessageState], wrong: str) -> None:
     assert place in places, f"{place} {wrong}"
     places.remove(place)
 

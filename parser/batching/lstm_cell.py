@@ -1,6 +1,7 @@
-"""The elementwise half of an LSTM cell (Hochreiter & Schmidhuber 1997, with forget gates).
+"""The elementwise part of an LSTM cell (Hochreiter & Schmidhuber 1997, with forget gates).
 
-With gates in torch's order: i, f, o = sigmoid, g = tanh;  c = f * c_before + i * g;  h = o * tanh(c).
+With the gates in torch's order: i, f, o = sigmoid, g = tanh;  c = f * previous c + i * g;  h = o * tanh(c).
+`d_x` is the gradient of the loss with respect to x.
 """
 
 from __future__ import annotations
@@ -15,71 +16,82 @@ from torch.autograd.function import once_differentiable
 from parser.batching.activations import tanh, tanh_is_slow
 
 
-def lstm_cell(gates: Tensor, cell_before: Tensor) -> tuple[Tensor, Tensor]:
+def lstm_cell(gates: Tensor, previous_cell: Tensor) -> tuple[Tensor, Tensor]:
     """Hidden and cell states, each [batch, hidden].
 
-    gates: [batch, 4 * hidden], before their activations; cell_before: [batch, hidden].
+    gates: [batch, 4 * hidden], before their activations; previous_cell: [batch, hidden].
     """
-    return _Cell.apply(gates, cell_before)
+    return _LSTMCellFunction.apply(gates, previous_cell)
 
 
-def activate_(gates: Tensor, hidden: int, new: int = 2) -> None:
-    """Tanh on the new cell state and sigmoid on the other gates, in place.
+def activate_(gates: Tensor, hidden: int, cell_gate: int = 2) -> None:
+    """Apply tanh to the cell gate and sigmoid to the other gates, in place.
 
-    gates: [batch, gates * hidden]; new: the place of the new cell state among them.
+    gates: [batch, gates * hidden]; cell_gate: its position among the gates.
     """
-    before, state, after = _apart(gates, hidden, new)
+    before, cell, after = _split(gates, hidden, cell_gate)
     if tanh_is_slow(gates):
-        state *= 2
+        cell *= 2
         gates.sigmoid_()
-        state.mul_(2).sub_(1)
+        cell.mul_(2).sub_(1)
         return
     for gate in (before, after):
         gate.sigmoid_()
-    state.tanh_()
+    cell.tanh_()
 
 
-def through_activations_(gradient: Tensor, active: Tensor, hidden: int, new: int = 2) -> Tensor:
-    """Turn a gradient at the gates after their activations into that before, in place.
+def activation_backward_(gradient: Tensor, active: Tensor, hidden: int, cell_gate: int = 2) -> Tensor:
+    """Turn the gradient with respect to activated gates into that before the activations, in place.
 
-    gradient, active: [batch, gates * hidden], the latter the gates after their activations; new: as above.
+    gradient, active: [batch, gates * hidden], the latter the activated gates; cell_gate: as in `activate_`.
     """
-    through_sigmoid, through_tanh = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
-    pairs = zip(_apart(gradient, hidden, new), _apart(active, hidden, new), strict=True)
-    for (at_gate, gate), through in zip(pairs, (through_sigmoid, through_tanh, through_sigmoid), strict=True):
-        through.grad_input(at_gate, gate, grad_input=at_gate)
+    sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
+    pairs = zip(_split(gradient, hidden, cell_gate), _split(active, hidden, cell_gate), strict=True)
+    backwards = (sigmoid_backward, tanh_backward, sigmoid_backward)
+    for (d_gate, gate), backward in zip(pairs, backwards, strict=True):
+        backward.grad_input(d_gate, gate, grad_input=d_gate)
     return gradient
 
 
-def _apart(gates: Tensor, hidden: int, new: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The gates before the new cell state, that, and those after it."""
-    start, stop = new * hidden, (new + 1) * hidden
+def _split(gates: Tensor, hidden: int, cell_gate: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The gates before the cell gate, the cell gate, and the gates after it."""
+    start, stop = cell_gate * hidden, (cell_gate + 1) * hidden
     return gates[:, :start], gates[:, start:stop], gates[:, stop:]
 
 
-def through_tanh(at_hidden: Tensor, out: Tensor, squashed: Tensor, at_cell: Tensor) -> Tensor:
-    """[batch, hidden] The whole gradient at the cell state, whose tanh was multiplied by the output gate."""
-    return torch.ops.aten.tanh_backward(at_hidden * out, squashed).add_(at_cell)
+def cell_state_gradient(d_hidden: Tensor, output_gate: Tensor, tanh_cell: Tensor, d_cell: Tensor) -> Tensor:
+    """[batch, hidden] The full gradient with respect to the cell state: through h = o * tanh(c), and direct.
+
+    All [batch, hidden]. tanh_cell: tanh of the cell state; d_cell: the direct part.
+    """
+    return torch.ops.aten.tanh_backward(d_hidden * output_gate, tanh_cell).add_(d_cell)
 
 
-class _Cell(Function):
+class _LSTMCellFunction(Function):
     @staticmethod
-    def forward(ctx: Any, gates: Tensor, cell_before: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, gates: Tensor, previous_cell: Tensor) -> tuple[Tensor, Tensor]:
         active = gates.clone()
-        activate_(active, cell_before.shape[1])
-        into, forget, new, out = active.chunk(4, dim=1)
-        cell = torch.addcmul(forget * cell_before, into, new)
-        squashed = tanh(cell)
-        ctx.save_for_backward(active, cell_before, squashed)
-        return out * squashed, cell
+        activate_(active, previous_cell.shape[1])
+        input_gate, forget_gate, cell_gate, output_gate = active.chunk(4, dim=1)
+        cell = torch.addcmul(forget_gate * previous_cell, input_gate, cell_gate)
+        tanh_cell = tanh(cell)
+        ctx.save_for_backward(active, previous_cell, tanh_cell)
+        return output_gate * tanh_cell, cell
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, at_hidden: Tensor, at_cell: Tensor) -> tuple[Tensor, Tensor]:
-        active, cell_before, squashed = ctx.saved_tensors
-        into, forget, new, out = active.chunk(4, dim=1)
-        at_cell = through_tanh(at_hidden, out, squashed, at_cell)
-        at_gates = torch.cat(
-            [at_cell * new, at_cell * cell_before, at_cell * into, at_hidden * squashed], dim=1
+    def backward(ctx: Any, d_hidden: Tensor, d_cell: Tensor) -> tuple[Tensor, Tensor]:
+        active, previous_cell, tanh_cell = ctx.saved_tensors
+        input_gate, forget_gate, cell_gate, output_gate = active.chunk(4, dim=1)
+        d_cell = cell_state_gradient(d_hidden, output_gate, tanh_cell, d_cell)
+        d_gates = torch.cat(
+            [
+                d_cell * cell_gate,
+                d_cell * previous_cell,
+                d_cell * input_gate,
+                d_hidden * tanh_cell,
+            ],
+            dim=1,
         )
-        return through_activations_(at_gates, active, cell_before.shape[1]), at_cell * forget
+        activation_backward_(d_gates, active, previous_cell.shape[1])
+        return d_gates, d_cell * forget_gate

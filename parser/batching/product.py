@@ -87,11 +87,11 @@ def add_transposed_product(outputs: Tensor, left: Tensor, right: Tensor) -> None
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """[rows, out] inputs @ weight.T + bias; inputs: [rows, in], weight: [out, in], bias: [out]."""
     if _suits_onednn(inputs):
-        return _Linear.apply(inputs, weight, bias)
+        return _LinearFunction.apply(inputs, weight, bias)
     return F.linear(inputs, weight, bias)
 
 
-class _Linear(Function):
+class _LinearFunction(Function):
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         rounded = _round_up(inputs)

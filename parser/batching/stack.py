@@ -18,18 +18,18 @@ from torch import Tensor
 from torch.autograd import Function
 
 
-class Operation(NamedTuple):
+class StackOperation(NamedTuple):
     """How far below the top the previous row lies, and where the top goes."""
 
     read: int
     move: int
 
 
-PUSH = Operation(0, 1)
-POP = Operation(0, -1)
-HOLD = Operation(0, 0)
-REPLACE = Operation(1, 0)
-REDUCE_AND_REPLACE = Operation(2, -1)
+PUSH = StackOperation(0, 1)
+POP = StackOperation(0, -1)
+HOLD = StackOperation(0, 0)
+REPLACE = StackOperation(1, 0)
+REDUCE_AND_REPLACE = StackOperation(2, -1)
 
 
 class Stack:
@@ -72,7 +72,7 @@ class Stack:
     def write(self, read: Tensor | int, move: Tensor | int, vectors: Tensor) -> None:
         """Put the vectors [batch, size] above the previous ones, move the pointers. read, move: [batch]."""
         index = (self.pointer - read + 1) * len(self._column) + self._column
-        self._token = _Write.apply(self._token, vectors, self._rows, index)
+        self._token = _WriteFunction.apply(self._token, vectors, self._rows, index)
         self.pointer = self.pointer + move
 
     def empty(self, which: Tensor) -> None:
@@ -81,7 +81,9 @@ class Stack:
 
     def _read(self, depth: Tensor) -> Tensor:
         # Rows of equal depth lie together, so that indices outlive a growth of the capacity.
-        vectors, self._token = _Read.apply(self._token, self._rows, depth * len(self._column) + self._column)
+        vectors, self._token = _ReadFunction.apply(
+            self._token, self._rows, depth * len(self._column) + self._column
+        )
         return vectors
 
 
@@ -99,7 +101,7 @@ class _Rows:
         return self._gradients
 
 
-class _Read(Function):
+class _ReadFunction(Function):
     @staticmethod
     def forward(ctx: Any, token: Tensor, rows: _Rows, index: Tensor) -> tuple[Tensor, Tensor]:
         ctx.rows, ctx.index = rows, index
@@ -111,7 +113,7 @@ class _Read(Function):
         return token, None, None
 
 
-class _Write(Function):
+class _WriteFunction(Function):
     @staticmethod
     def forward(ctx: Any, token: Tensor, vectors: Tensor, rows: _Rows, index: Tensor) -> Tensor:
         ctx.rows, ctx.index = rows, index

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from parser.batching.messages import threads
 from parser.batching.messages.controller import Instance, Report
 from parser.batching.messages.graph import MessageGraph
-from parser.batching.messages.message import State
+from parser.batching.messages.message import MessageState
 from parser.batching.messages.transforms import Losses, Updates, mean
 from parser.batching.messages.weights import average, parameterised
 from parser.batching.messages.worker import Span
@@ -156,7 +156,7 @@ class MessageTraining:
                 loss.backward()
             with phase("update"):
                 self._optimizer.step()
-        return Report(State(self._begun), training, loss.item(), right, examples)
+        return Report(MessageState(self._begun), training, loss.item(), right, examples)
 
     def _sum_replicas(self) -> None:
         """Gradients of all of a group at the first, as if there were no others."""

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from parser.batching.levels import Integers
 from parser.batching.operations.computation import Computation
 from parser.batching.operations.graph import Graph
-from parser.batching.operations.known import KnownComputation
 from parser.batching.operations.layout import Applications, Step
 from parser.batching.operations.patterns import Patterns
+from parser.batching.operations.static import StaticComputation
 from parser.batching.operations.writer import Value
 from parser.benchmarks.embedding_tables import optimizers
 from parser.benchmarks.gradient_fingerprints import fingerprints
@@ -51,7 +51,7 @@ class Forward(NamedTuple):
     backward: Callable[[], object]
 
 
-class Training:
+class OperationTraining:
     """Steps of Adam on the sum of a batch's losses."""
 
     def __init__(self, setup: Setup, network: nn.Module, forward: Callable[[Any], Forward], rate: float):
@@ -93,7 +93,7 @@ class Training:
             weight.grad = None
 
 
-class InGraph:
+class GraphForward:
     """The forward pass of what is recorded in a graph."""
 
     def __init__(self, setup: Setup, record: Callable[[Graph, Any], Sequence[Value]], method: str):
@@ -102,7 +102,7 @@ class InGraph:
         self._patterns = Patterns()
 
     @classmethod
-    def by_example(cls, setup: Setup, record: Callable[[Graph, Any], Sequence[Value]]) -> InGraph:
+    def by_example(cls, setup: Setup, record: Callable[[Graph, Any], Sequence[Value]]) -> GraphForward:
         """One example after the other; record: writes one. The setup's method is the graph's."""
         return cls(
             setup,
@@ -121,7 +121,7 @@ class InGraph:
         return _run(setup, graph, steps, losses)
 
 
-class KnownInAdvance:
+class StaticForward:
     """The forward pass of a structure that is known in advance."""
 
     def __init__(self, setup: Setup, calls: Callable[[Any], tuple[list[Applications], Integers]]):
@@ -131,7 +131,7 @@ class KnownInAdvance:
     def __call__(self, batch: Any) -> Forward:
         setup = self._setup
         with setup.phase("scheduling"):
-            computation = KnownComputation(setup.device)
+            computation = StaticComputation(setup.device)
             calls, losses = self._calls(batch)
             steps = computation.schedule(calls)
         return _run(setup, computation, steps, losses.tolist())
@@ -144,7 +144,7 @@ def _run(setup: Setup, computation: Computation, steps: list[Step], losses: Sequ
     return Forward(loss, lambda: computation.backward(losses))
 
 
-class ByTorch:
+class AutogradForward:
     """The forward pass of what is batched by hand, differentiated by torch."""
 
     def __init__(self, setup: Setup, loss: Callable[[Any], Tensor]):

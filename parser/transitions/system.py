@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from parser.batching.stack import HOLD, POP, REDUCE_AND_REPLACE, Operation
+from parser.batching.stack import HOLD, POP, REDUCE_AND_REPLACE, StackOperation
 from parser.transitions.gold import Gold
 from parser.transitions.state import State
 from parser.transitions.view import View
@@ -40,7 +40,7 @@ class Transition(NamedTuple):
     """A transition without its label, by its effects."""
 
     name: str
-    stack: Operation
+    stack: StackOperation
     """What the stack of words does, and the StackLSTM with it."""
     top: Place
     """The word that lies on top of the stack afterwards."""

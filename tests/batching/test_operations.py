@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from parser.batching.operations.cell import Cell
+from parser.batching.operations.cell import CellOperation
 from parser.batching.operations.elementwise import Dropout
 from parser.batching.operations.graph import METHODS, Graph
 from parser.batching.operations.parameterised import Module
@@ -158,7 +158,9 @@ class ByTemplates(Recorded):
             template = Template.trace(
                 lambda writer, a, b, n: WORDS[word](Modules(writer), parameters, a, b, n), (WIDTH,) * 2, 1
             )
-            self.templates[key] = Template.of(Cell(template), (WIDTH,) * 2) if number % 2 else template
+            self.templates[key] = (
+                Template.of(CellOperation(template), (WIDTH,) * 2) if number % 2 else template
+            )
         if number % 3:
             return self.apply(self.templates[key], (left, right), (number,))[0]
         return self.each(self.templates[key], [[left], [right]], [[number]])[0][0]

@@ -20,7 +20,7 @@ from parser.benchmarks.graphs.messages import GraphMessages
 from parser.benchmarks.graphs.network import GraphNetwork, batch_of, selection_losses
 from parser.benchmarks.lists.network import ListReducer
 from parser.benchmarks.tree_lstm.messages import TreeMessages
-from parser.benchmarks.tree_lstm.network import Tree, TreeLSTM
+from parser.benchmarks.tree_lstm.network import BinaryTree, TreeLSTM
 from parser.benchmarks.tree_lstm.tree_lstm_plugin import MadeTrees, make_trees, prepare_tree
 
 NO_UPDATES = Updates(partial(torch.optim.SGD, lr=0.0), after=1 << 60)
@@ -45,7 +45,7 @@ def give_gradients(graph: MessageGraph) -> None:
 
 
 def examples_of(batch: Any) -> int:
-    return len(batch.labels if isinstance(batch, Tree) else batch[-1])
+    return len(batch.labels if isinstance(batch, BinaryTree) else batch[-1])
 
 
 def parameters_of(model: Any) -> list[torch.Tensor]:

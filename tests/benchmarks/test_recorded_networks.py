@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from parser.batching.operations.graph import METHODS, Graph
-from parser.batching.operations.known import KnownComputation
 from parser.batching.operations.lstm import Grain
+from parser.batching.operations.static import StaticComputation
 from parser.benchmarks.feature_parser.decisions import Decisions, FeatureSentence
 from parser.benchmarks.feature_parser.hybrid_states import NOTHING
 from parser.benchmarks.feature_parser.network import FeatureParser, FeatureParserSizes, RecordedFeatureParser
 from parser.benchmarks.tagged_text import TaggedSentence
 from parser.benchmarks.taggers.network import RecordedTagger, Tagger, TaggerSizes
-from parser.benchmarks.tree_lstm.network import RecordedTreeLSTM, Tree, TreeLSTM
+from parser.benchmarks.tree_lstm.network import BinaryTree, RecordedTreeLSTM, TreeLSTM
 
 WORDS, LABELS, CHARACTERS = 20, 5, 9
 DEVICE = torch.device(os.environ.get("PARSER_TEST_DEVICE", "cpu"))
@@ -185,7 +185,7 @@ def test_feature_parsers_are_equal(heads: list[list[int]]) -> None:
             assert_same(outcome(loss, network), expected, (grain, method))
 
 
-def random_tree(leaves: int, draw: random.Random) -> Tree:
+def random_tree(leaves: int, draw: random.Random) -> BinaryTree:
     left, right, height = [], [], []
 
     def build(start: int, stop: int) -> tuple[int, int]:
@@ -202,10 +202,10 @@ def random_tree(leaves: int, draw: random.Random) -> Tree:
     build(0, leaves)
     words = [draw.randrange(WORDS) for _ in range(leaves)]
     labels = [draw.randrange(LABELS) for _ in range(2 * leaves - 1)]
-    return Tree(*(np.array(part, np.int64) for part in (words, labels, left, right, height)))
+    return BinaryTree(*(np.array(part, np.int64) for part in (words, labels, left, right, height)))
 
 
-def plain_tree(network: TreeLSTM, tree: Tree) -> Tensor:
+def plain_tree(network: TreeLSTM, tree: BinaryTree) -> Tensor:
     hidden, cell = [], []
     for word in tree.words.tolist():
         into, new, out = network.leaf(network.words.weight[word]).chunk(3)
@@ -237,9 +237,9 @@ def test_tree_lstms_are_equal(leaves: list[int], draw: random.Random) -> None:
             graph.backward(losses)
             assert_same(outcome(loss, network), expected, (grain, method))
         for by_height in (True, False):
-            known = KnownComputation(DEVICE, torch.double)
+            computation = StaticComputation(DEVICE, torch.double)
             calls, numbers = recorded.calls(trees, by_height)
-            known.run(known.schedule(calls))
-            loss = known.rows(numbers, 1).sum().item()
-            known.backward(numbers)
+            computation.run(computation.schedule(calls))
+            loss = computation.rows(numbers, 1).sum().item()
+            computation.backward(numbers)
             assert_same(outcome(loss, network), expected, (grain, by_height))

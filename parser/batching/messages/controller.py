@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from parser.batching.messages.message import Message, Send, State
+from parser.batching.messages.message import Message, MessageState, Send
 from parser.batching.messages.node import Node
 
 
@@ -33,7 +33,7 @@ class Instance(NamedTuple):
 class Report(NamedTuple):
     """What a loss says of an instance."""
 
-    state: State
+    state: MessageState
     training: bool
     loss: float
     """The sum over its examples."""
@@ -42,7 +42,7 @@ class Report(NamedTuple):
 
 
 @dataclass
-class _Progress:
+class _InstanceProgress:
     """What has not come back of an instance."""
 
     gradients: int
@@ -54,7 +54,7 @@ class Controller(Node):
     def __init__(self, outputs: int):
         self.outputs = outputs
         self._waiting: Iterator[Instance] = iter(())
-        self._open: dict[int, _Progress] = {}
+        self._open: dict[int, _InstanceProgress] = {}
         self._report: Callable[[Report], object] = lambda _: None
 
     def start(
@@ -105,8 +105,8 @@ class Controller(Node):
             raise ValueError(f"instance {number} is on its way already")
         if not entries or reports < 1:
             raise ValueError(f"instance {number} must begin with something, and end with a report")
-        self._open[number] = _Progress(len(entries) if training else 0, reports, training)
+        self._open[number] = _InstanceProgress(len(entries) if training else 0, reports, training)
         return [
-            Send(True, port, Message(payload, State(number, position), training))
+            Send(True, port, Message(payload, MessageState(number, position), training))
             for port, payload, position in entries
         ]

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from parser.batching.messages.message import Message, Send, State, back, onward
+from parser.batching.messages.message import Message, MessageState, Send, back, onward
 from parser.batching.messages.node import Node
 from parser.batching.messages.payload import Payload, rows_apart, rows_together
 
 
-class Concatenate(Node):
+class ConcatenatePayloads(Node):
     """One message of one from each input, with the same state: their tensors side by side in the payload."""
 
     def __init__(self, inputs: int = 2):
         self.inputs = inputs
-        self._waiting: dict[State, dict[int, Payload]] = {}
-        self._widths: dict[State, list[int]] = {}
+        self._waiting: dict[MessageState, dict[int, Payload]] = {}
+        self._widths: dict[MessageState, list[int]] = {}
 
     def forward(self, port: int, message: Message) -> list[Send]:
         state = message.state
@@ -47,7 +47,7 @@ class Split(Node):
     def __init__(self, widths: Sequence[int]):
         """widths: how many tensors each output gets."""
         self._widths, self.outputs = tuple(widths), len(widths)
-        self._waiting: dict[State, dict[int, Payload]] = {}
+        self._waiting: dict[MessageState, dict[int, Payload]] = {}
 
     def forward(self, port: int, message: Message) -> list[Send]:
         return [
@@ -76,11 +76,11 @@ def _apart(payload: Payload, widths: Sequence[int]) -> list[Payload]:
 class Group(Node):
     """One message of all that belong together: their rows under each other, in the order of their states."""
 
-    def __init__(self, group: Callable[[State], State], size: Callable[[State], int]):
+    def __init__(self, group: Callable[[MessageState], MessageState], size: Callable[[MessageState], int]):
         """group: the state of the message that a member goes into; size: of such, how many members it has."""
         self._group, self._size = group, size
-        self._waiting: dict[State, dict[State, Payload]] = {}
-        self._members: dict[State, list[tuple[State, int]]] = {}
+        self._waiting: dict[MessageState, dict[MessageState, Payload]] = {}
+        self._members: dict[MessageState, list[tuple[MessageState, int]]] = {}
 
     def forward(self, port: int, message: Message) -> list[Send]:
         group = self._group(message.state)
@@ -108,11 +108,11 @@ class Group(Node):
 class Ungroup(Node):
     """A message for each part of one message's rows."""
 
-    def __init__(self, parts: Callable[[State], Sequence[tuple[State, int]]]):
+    def __init__(self, parts: Callable[[MessageState], Sequence[tuple[MessageState, int]]]):
         """parts: their states and how many rows each has, in the order of the rows."""
         self._parts = parts
-        self._origin: dict[State, State] = {}
-        self._waiting: dict[State, dict[State, Payload]] = {}
+        self._origin: dict[MessageState, MessageState] = {}
+        self._waiting: dict[MessageState, dict[MessageState, Payload]] = {}
 
     def forward(self, port: int, message: Message) -> list[Send]:
         parts = self._parts(message.state)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from parser.batching.messages.graph import MessageGraph
-from parser.batching.messages.message import State
+from parser.batching.messages.message import MessageState
 from parser.batching.messages.routing import ChangeState, Condition, Join
 
 
-def each_step(state: State) -> Sequence[State]:
+def each_step(state: MessageState) -> Sequence[MessageState]:
     """Of a state whose position is (steps,)."""
     (steps,) = state.position
     return [state.at(step, steps) for step in range(steps)]
@@ -26,11 +26,11 @@ def add_loop(graph: MessageGraph, before: str, first: str, last: str) -> tuple[s
     return "all steps", 1
 
 
-def _next_step(state: State) -> State:
+def _next_step(state: MessageState) -> MessageState:
     step, steps = state.position
     return state.at(step + 1, steps)
 
 
-def _step_before(state: State) -> State:
+def _step_before(state: MessageState) -> MessageState:
     step, steps = state.position
     return state.at(step - 1, steps)

@@ -7,14 +7,14 @@ from typing import NamedTuple
 from torch import Tensor
 
 
-class State(NamedTuple):
+class MessageState(NamedTuple):
     """Whom a message is about. No output sends another one with it until the first has come back."""
 
     instance: int
     position: tuple[int, ...] = ()
     """Counters, to which a model gives their meaning: the step of a loop, a node of a tree."""
 
-    def at(self, *position: int) -> State:
+    def at(self, *position: int) -> MessageState:
         return self._replace(position=position)
 
 
@@ -22,7 +22,7 @@ class Message(NamedTuple):
     """Forward some values; backward the gradients at the same, None where nothing flows."""
 
     payload: tuple[Tensor | None, ...]
-    state: State
+    state: MessageState
     training: bool = True
     """Whether a message with gradients and the same state will come back."""
 

@@ -13,7 +13,7 @@ from torch import Tensor
 Payload = tuple[Tensor | None, ...]
 
 
-class Sum:
+class PayloadSum:
     """Of as many payloads as are expected."""
 
     def __init__(self, expected: int):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from parser.batching.messages.message import Message, Send, State, back, onward
+from parser.batching.messages.message import Message, MessageState, Send, back, onward
 from parser.batching.messages.node import Node
-from parser.batching.messages.payload import Payload, Sum
+from parser.batching.messages.payload import Payload, PayloadSum
 
 
 class Condition(Node):
     """Sends each message to the output that its state chooses (the paper's Cond)."""
 
-    def __init__(self, choose: Callable[[State], int], outputs: int = 2):
+    def __init__(self, choose: Callable[[MessageState], int], outputs: int = 2):
         self._choose, self.outputs = choose, outputs
 
     def forward(self, port: int, message: Message) -> list[Send]:
@@ -27,7 +27,7 @@ class Join(Node):
 
     def __init__(self, inputs: int = 2):
         self.inputs = inputs
-        self._origin: dict[State, int] = {}
+        self._origin: dict[MessageState, int] = {}
 
     def forward(self, port: int, message: Message) -> list[Send]:
         if message.training:
@@ -44,7 +44,9 @@ class Join(Node):
 class ChangeState(Node):
     """Changes the state by a function that can be undone (Isu)."""
 
-    def __init__(self, change: Callable[[State], State], undo: Callable[[State], State]):
+    def __init__(
+        self, change: Callable[[MessageState], MessageState], undo: Callable[[MessageState], MessageState]
+    ):
         self._change, self._undo = change, undo
 
     def forward(self, port: int, message: Message) -> list[Send]:
@@ -59,13 +61,13 @@ class Broadcast(Node):
 
     def __init__(self, outputs: int):
         self.outputs = outputs
-        self._sums: dict[State, Sum] = {}
+        self._sums: dict[MessageState, PayloadSum] = {}
 
     def forward(self, port: int, message: Message) -> list[Send]:
         return [Send(True, output, message) for output in range(self.outputs)]
 
     def backward(self, port: int, message: Message) -> list[Send]:
-        total = self._sums.setdefault(message.state, Sum(self.outputs))
+        total = self._sums.setdefault(message.state, PayloadSum(self.outputs))
         if not total.add(message.payload):
             return []
         return back(message._replace(payload=self._sums.pop(message.state).payload))
@@ -90,11 +92,11 @@ class Nowhere(Node):
 class FlatMap(Node):
     """The same payload with each of several states; their gradients are summed."""
 
-    def __init__(self, states: Callable[[State], Sequence[State]]):
+    def __init__(self, states: Callable[[MessageState], Sequence[MessageState]]):
         """states: at least one, different ones for different states that are given."""
         self._states = states
-        self._origin: dict[State, State] = {}
-        self._sums: dict[State, Sum] = {}
+        self._origin: dict[MessageState, MessageState] = {}
+        self._sums: dict[MessageState, PayloadSum] = {}
 
     def forward(self, port: int, message: Message) -> list[Send]:
         states = self._states(message.state)
@@ -102,7 +104,7 @@ class FlatMap(Node):
             raise ValueError(f"{message.state} is copied to no states")
         if message.training:
             self._origin.update(dict.fromkeys(states, message.state))
-            self._sums[message.state] = Sum(len(states))
+            self._sums[message.state] = PayloadSum(len(states))
         return [Send(True, 0, message._replace(state=state)) for state in states]
 
     def backward(self, port: int, message: Message) -> list[Send]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.optim import Optimizer
 
-from parser.batching.messages.message import Message, Send, State, back, onward
+from parser.batching.messages.message import Message, MessageState, Send, back, onward
 from parser.batching.messages.node import Node
 from parser.batching.messages.payload import Payload
 
@@ -24,7 +24,7 @@ class Transform(Node):
     def __init__(self, function: Callable[..., Outputs]):
         """function: of the state and the payload's tensors."""
         self._function = function
-        self._kept: dict[State, _Computed] = {}
+        self._kept: dict[MessageState, _Computed] = {}
 
     def forward(self, port: int, message: Message) -> list[Send]:
         inputs, outputs = _computed(
@@ -69,7 +69,7 @@ class Parameterised(Node):
             raise ValueError(f"{type(module).__name__} has no parameters to train: make it a Transform")
         self._names, self._parameters = tuple(trained), tuple(trained.values())
         self._optimizer = optimizer(self._parameters)
-        self._kept: dict[State, tuple[_Computed, tuple[Tensor, ...], int]] = {}
+        self._kept: dict[MessageState, tuple[_Computed, tuple[Tensor, ...], int]] = {}
         self._sums = [_GradientSum() for _ in trained]
         self._gathered = 0
         self.updates = 0
@@ -202,7 +202,7 @@ class Loss(Node):
     def __init__(self, loss: Callable[..., Losses]):
         """loss: of the tensors of both payloads."""
         self._loss = loss
-        self._waiting: dict[State, Message] = {}
+        self._waiting: dict[MessageState, Message] = {}
 
     def forward(self, port: int, message: Message) -> list[Send]:
         other = self._waiting.pop(message.state, None)

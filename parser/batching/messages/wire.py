@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.messages.graph import Port
-from parser.batching.messages.message import Message, State
+from parser.batching.messages.message import Message, MessageState
 from parser.batching.messages.worker import Delivery
 
 ALIGNMENT = 8
@@ -47,7 +47,7 @@ def unpacked(content: Tensor) -> Delivery:
         size = 0 if payload[-1] is None else payload[-1].nbytes
         start += size + -size % ALIGNMENT
     instance, position = head["state"]
-    message = Message(tuple(payload), State(instance, tuple(position)), head["training"])
+    message = Message(tuple(payload), MessageState(instance, tuple(position)), head["training"])
     return Delivery(head["forward"], Port(*head["to"]), message)
 
 

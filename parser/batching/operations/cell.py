@@ -11,11 +11,11 @@ from collections.abc import Hashable, Sequence
 import torch
 from torch import Tensor
 
-from parser.batching.operations.operation import ALL, Batch, Gradients, Operation
+from parser.batching.operations.operation import ALL, Operation, OperationBatch, OperationGradients
 from parser.batching.operations.template import Template
 
 
-class Cell(Operation):
+class CellOperation(Operation):
     def __init__(self, template: Template):
         """Raises ValueError for a template of several indices."""
         if template.indices > 1:
@@ -32,7 +32,7 @@ class Cell(Operation):
         wiring = tuple((node.arguments, node.index) for node in template.nodes)
         return type(self), template.signatures, wiring, template.results
 
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         template = self._template
         values: list[Tensor] = list(batch.inputs)
         rows = len(batch.outputs[0])
@@ -49,12 +49,12 @@ class Cell(Operation):
                 _joined([values[node.arguments[place]][:, node.operation.columns] for place in pack])
                 for pack in packs
             ]
-            inner = Batch(inputs, outputs, None if node.index is None else batch.index)
+            inner = OperationBatch(inputs, outputs, None if node.index is None else batch.index)
             node.operation.forward(inner)
             batch.saved.append(inner)
             values += outputs
 
-    def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
+    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
         template = self._template
         flowing = _Flowing(template.widths, batch.outputs[0])
         for result, gradient in zip(template.results, gradients, strict=True):
@@ -68,7 +68,7 @@ class Cell(Operation):
                 if joint is not None:
                     for place, part in zip(pack, joint.chunk(len(pack), dim=1), strict=True):
                         flowing.add(node.arguments[place], part, operation.columns)
-        return Gradients([flowing.at(argument) for argument in range(template.arguments)], kept)
+        return OperationGradients([flowing.at(argument) for argument in range(template.arguments)], kept)
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
         start = 0

@@ -10,17 +10,17 @@ from torch import Tensor
 
 from parser.batching.levels import Integers
 from parser.batching.operations.layout import Step
-from parser.batching.operations.run import Runner
+from parser.batching.operations.run import StepRunner
 from parser.batching.operations.writer import Value
 
 
 class Computation:
     """Values by their numbers, computed by running batches."""
 
-    def __init__(self, device: torch.device, dtype: torch.dtype, alone: bool, gradients: bool):
-        """alone: without any batching; parameters' gradients are added operation by operation, too."""
+    def __init__(self, device: torch.device, dtype: torch.dtype, unbatched: bool, gradients: bool):
+        """unbatched: without any batching; parameters' gradients are added operation by operation, too."""
         self._device = device
-        self._runner = Runner(device, dtype, alone, gradients)
+        self._runner = StepRunner(device, dtype, unbatched, gradients)
         self._row: Integers = np.empty(0, np.int64)  # of each value
         self._used: dict[int, int] = {}  # rows of each width
 

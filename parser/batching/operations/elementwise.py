@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.activations import tanh_
-from parser.batching.operations.operation import Batch, Gradients, Operation
+from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
 
 Rows = Sequence[Tensor]
 
@@ -24,52 +24,52 @@ class Elementwise(Operation):
 
 
 class Add(Elementwise):
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         torch.add(batch.inputs[0], batch.inputs[1], out=batch.outputs[0])
 
-    def backward(self, batch: Batch, gradients: Rows) -> Gradients:
-        return Gradients((gradients[0], gradients[0]))
+    def backward(self, batch: OperationBatch, gradients: Rows) -> OperationGradients:
+        return OperationGradients((gradients[0], gradients[0]))
 
 
 class Multiply(Elementwise):
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         torch.mul(batch.inputs[0], batch.inputs[1], out=batch.outputs[0])
 
-    def backward(self, batch: Batch, gradients: Rows) -> Gradients:
-        return Gradients((gradients[0] * batch.inputs[1], gradients[0] * batch.inputs[0]))
+    def backward(self, batch: OperationBatch, gradients: Rows) -> OperationGradients:
+        return OperationGradients((gradients[0] * batch.inputs[1], gradients[0] * batch.inputs[0]))
 
 
 class Tanh(Elementwise):
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         tanh_(batch.outputs[0].copy_(batch.inputs[0]))
 
-    def backward(self, batch: Batch, gradients: Rows) -> Gradients:
-        return Gradients((torch.ops.aten.tanh_backward(gradients[0], batch.outputs[0]),))
+    def backward(self, batch: OperationBatch, gradients: Rows) -> OperationGradients:
+        return OperationGradients((torch.ops.aten.tanh_backward(gradients[0], batch.outputs[0]),))
 
 
 class Sigmoid(Elementwise):
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         torch.sigmoid(batch.inputs[0], out=batch.outputs[0])
 
-    def backward(self, batch: Batch, gradients: Rows) -> Gradients:
-        return Gradients((torch.ops.aten.sigmoid_backward(gradients[0], batch.outputs[0]),))
+    def backward(self, batch: OperationBatch, gradients: Rows) -> OperationGradients:
+        return OperationGradients((torch.ops.aten.sigmoid_backward(gradients[0], batch.outputs[0]),))
 
 
 class Relu(Elementwise):
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         torch.clamp(batch.inputs[0], min=0, out=batch.outputs[0])
 
-    def backward(self, batch: Batch, gradients: Rows) -> Gradients:
-        return Gradients((gradients[0] * (batch.outputs[0] > 0),))
+    def backward(self, batch: OperationBatch, gradients: Rows) -> OperationGradients:
+        return OperationGradients((gradients[0] * (batch.outputs[0] > 0),))
 
 
 class LogSoftmax(Elementwise):
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         torch.log_softmax(batch.inputs[0], 1, out=batch.outputs[0])
 
-    def backward(self, batch: Batch, gradients: Rows) -> Gradients:
+    def backward(self, batch: OperationBatch, gradients: Rows) -> OperationGradients:
         probability = batch.outputs[0].exp()
-        return Gradients((gradients[0] - probability * gradients[0].sum(1, keepdim=True),))
+        return OperationGradients((gradients[0] - probability * gradients[0].sum(1, keepdim=True),))
 
 
 class Dropout(Elementwise):
@@ -84,7 +84,7 @@ class Dropout(Elementwise):
     def signature(self) -> Hashable:
         return type(self), self.outputs, self.probability, self.training
 
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         if not self.training:
             batch.outputs[0].copy_(batch.inputs[0])
             return
@@ -92,8 +92,8 @@ class Dropout(Elementwise):
         batch.saved = torch.empty_like(batch.outputs[0]).bernoulli_(kept).div_(kept)
         torch.mul(batch.inputs[0], batch.saved, out=batch.outputs[0])
 
-    def backward(self, batch: Batch, gradients: Rows) -> Gradients:
-        return Gradients((gradients[0] * batch.saved if self.training else gradients[0],))
+    def backward(self, batch: OperationBatch, gradients: Rows) -> OperationGradients:
+        return OperationGradients((gradients[0] * batch.saved if self.training else gradients[0],))
 
 
 class Sum(Elementwise):
@@ -109,11 +109,11 @@ class Sum(Elementwise):
     def packs(self, arguments: int) -> tuple[tuple[int, ...], ...]:
         return (tuple(range(arguments)),)
 
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         torch.sum(batch.inputs[0].view(-1, self.values, *self.outputs), 1, out=batch.outputs[0])
 
-    def backward(self, batch: Batch, gradients: Rows) -> Gradients:
-        return Gradients((gradients[0].repeat(1, self.values),))
+    def backward(self, batch: OperationBatch, gradients: Rows) -> OperationGradients:
+        return OperationGradients((gradients[0].repeat(1, self.values),))
 
 
 class Concatenate(Operation):
@@ -126,11 +126,11 @@ class Concatenate(Operation):
     def signature(self) -> Hashable:
         return type(self), self.widths
 
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         torch.cat(list(batch.inputs), 1, out=batch.outputs[0])
 
-    def backward(self, batch: Batch, gradients: Rows) -> Gradients:
-        return Gradients(gradients[0].split(list(self.widths), 1))
+    def backward(self, batch: OperationBatch, gradients: Rows) -> OperationGradients:
+        return OperationGradients(gradients[0].split(list(self.widths), 1))
 
 
 class Slice(Operation):
@@ -143,11 +143,11 @@ class Slice(Operation):
     def signature(self) -> Hashable:
         return type(self), self.width, self.columns.start, self.columns.stop
 
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         batch.outputs[0].copy_(batch.inputs[0])
 
-    def backward(self, batch: Batch, gradients: Rows) -> Gradients:
-        return Gradients((gradients[0],))
+    def backward(self, batch: OperationBatch, gradients: Rows) -> OperationGradients:
+        return OperationGradients((gradients[0],))
 
 
 class Pick(Operation):
@@ -162,27 +162,29 @@ class Pick(Operation):
     def signature(self) -> Hashable:
         return type(self), self.width
 
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         torch.gather(batch.inputs[0], 1, _column(batch), out=batch.outputs[0])
 
-    def backward(self, batch: Batch, gradients: Rows) -> Gradients:
-        return Gradients((torch.zeros_like(batch.inputs[0]).scatter_(1, _column(batch), gradients[0]),))
+    def backward(self, batch: OperationBatch, gradients: Rows) -> OperationGradients:
+        return OperationGradients(
+            (torch.zeros_like(batch.inputs[0]).scatter_(1, _column(batch), gradients[0]),)
+        )
 
 
 class CrossEntropy(Pick):
     """Minus the logarithm of the probability that a softmax gives one element."""
 
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         batch.saved = torch.log_softmax(batch.inputs[0], 1)
         torch.gather(batch.saved, 1, _column(batch), out=batch.outputs[0]).neg_()
 
-    def backward(self, batch: Batch, gradients: Rows) -> Gradients:
+    def backward(self, batch: OperationBatch, gradients: Rows) -> OperationGradients:
         gradient = batch.saved.exp()
         gradient.scatter_add_(1, _column(batch), -torch.ones_like(batch.outputs[0]))
-        return Gradients((gradient.mul_(gradients[0]),))
+        return OperationGradients((gradient.mul_(gradients[0]),))
 
 
-def _column(batch: Batch) -> Tensor:
+def _column(batch: OperationBatch) -> Tensor:
     """[rows, 1]"""
     assert batch.index is not None
     return batch.index[:, None]

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from parser.batching.levels import Integers, batches
-from parser.batching.operations.alone import alone
 from parser.batching.operations.computation import Computation
 from parser.batching.operations.layout import Applications, Layout, Part, Step, joined
 from parser.batching.operations.operation import Operation
 from parser.batching.operations.patterns import PatternKey, PatternNode, Patterns, PatternValue
 from parser.batching.operations.schedule import SCHEDULES
 from parser.batching.operations.template import Template
+from parser.batching.operations.unbatched import unbatched_steps
 from parser.batching.operations.writer import Index, Value, Writer
 
 NONE = "none"
@@ -38,14 +38,14 @@ class Graph(Computation, Writer):
         patterns: Patterns | None = None,
         gradients: bool = True,
     ):
-        """method: `none`, every operation alone; `depth` or `agenda`, see `schedule`. Raises ValueError.
+        """method: `none`, every operation unbatched; `depth` or `agenda`, see `schedule`. Raises ValueError.
 
         patterns: those found by graphs before, which are not to be found again; gradients: whether there will
         be any. Without, what only `backward` needs is not kept.
         """
         if method not in METHODS:
             raise ValueError(f"{method!r} is none of the batching methods {', '.join(METHODS)}")
-        super().__init__(device, dtype, alone=method == NONE, gradients=gradients)
+        super().__init__(device, dtype, unbatched=method == NONE, gradients=gradients)
         self._method = method
         self._patterns = patterns or Patterns()
         self._pattern: list[PatternValue] = []  # of each value
@@ -142,7 +142,7 @@ class Graph(Computation, Writer):
         self._recorded = {}
         self._make_room(len(self._pattern))
         if self._method == NONE:
-            steps = alone(pending, self._row, self._used, self._device)
+            steps = unbatched_steps(pending, self._row, self._used, self._device)
         else:
             steps = self._batches(pending)
         self._scheduled = pending

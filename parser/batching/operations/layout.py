@@ -17,7 +17,7 @@ from torch import Tensor
 
 from parser.batching.levels import Integers
 from parser.batching.operations.operation import Operation
-from parser.batching.operations.template import Node, Template
+from parser.batching.operations.template import Template, TemplateNode
 from parser.batching.transfer import to_device
 
 
@@ -45,7 +45,7 @@ class Part(NamedTuple):
     """A node of a template in some of its applications: a batch, or a part of one."""
 
     applications: Applications
-    node: Node
+    node: TemplateNode
     which: Integers
     """[rows] places in `applications`."""
 

@@ -1,4 +1,7 @@
-"""An LSTM for graphs of operations: a step as one operation, or as the dozen that it consists of."""
+"""An LSTM for graphs of operations: a step is one operation, or the dozen elementary operations in it.
+
+`d_x` is the gradient of the loss with respect to x.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ import torch
 from torch import Tensor
 
 from parser.batching.activations import tanh
-from parser.batching.lstm_cell import activate_, through_activations_, through_tanh
-from parser.batching.operations.cell import Cell
+from parser.batching.lstm_cell import activate_, activation_backward_, cell_state_gradient
+from parser.batching.operations.cell import CellOperation
 from parser.batching.operations.operation import (
-    Batch,
-    Gradients,
     Operation,
+    OperationBatch,
+    OperationGradients,
     add_product_gradient,
     joined,
     leaf,
@@ -25,22 +28,22 @@ from parser.batching.operations.writer import Value, Writer
 from parser.batching.product import times_transposed
 
 Grain = Literal["cell", "operation"]
-"""Whether a cell is recorded as one operation, or as those of which it consists, as in the paper."""
+"""Whether a cell is recorded as a single operation, or as its elementary operations, as in the paper."""
 
 
-def written(
+def traced(
     grain: Grain,
     write: Callable[..., Value | tuple[Value, ...]],
     widths: Sequence[int],
     indices: int = 0,
 ) -> Template:
-    """As `Template.trace`; its operations each by itself, or all as one."""
+    """As `Template.trace`, with all its operations fused into one if the grain is `cell`."""
     template = Template.trace(write, widths, indices)
-    return Template.of(Cell(template), widths) if grain == "cell" else template
+    return Template.of(CellOperation(template), widths) if grain == "cell" else template
 
 
 class LSTMTemplates(NamedTuple):
-    """What an LSTM does in a graph: `project` each input, then chain `first` and `following` over those."""
+    """An LSTM in a graph: `project` each input, then chain `first` and `following` over the projections."""
 
     project: Template
     first: Template
@@ -50,10 +53,10 @@ class LSTMTemplates(NamedTuple):
 def lstm_templates(
     weight_in: Tensor, weight: Tensor, bias: Tensor, grain: Grain, values: int = 1
 ) -> LSTMTemplates:
-    """Of one layer in one direction; both of its results are [hidden]: hidden state, cell state.
+    """One layer in one direction. Its results are the hidden state and the cell state, [hidden] each.
 
     weight_in: [4 * hidden, in], weight: [4 * hidden, hidden], bias: [4 * hidden], gates in torch's order;
-    values: so many of equal width are an input together.
+    values: how many values of equal width are concatenated to one input.
     """
     hidden = weight.shape[1]
     project = Template.of(Linear(weight_in, bias), (weight_in.shape[1] // values,) * values)
@@ -63,128 +66,130 @@ def lstm_templates(
         return LSTMTemplates(project, first, following)
 
     def start(writer: Writer, gates: Value) -> tuple[Value, Value]:
-        into, _, new, out = slices(writer, gates, hidden)
-        return write_states(writer, into, new, out)
+        input_gate, _, cell_gate, output_gate = slices(writer, gates, hidden)
+        return write_states(writer, input_gate, cell_gate, output_gate)
 
-    def step(writer: Writer, gates: Value, hidden_before: Value, cell_before: Value) -> tuple[Value, Value]:
-        gates = writer.add(gates, writer.linear(weight, hidden_before))
-        into, forget, new, out = slices(writer, gates, hidden)
-        return write_states(writer, into, new, out, write_kept(writer, forget, cell_before))
+    def step(
+        writer: Writer, gates: Value, previous_hidden: Value, previous_cell: Value
+    ) -> tuple[Value, Value]:
+        gates = writer.add(gates, writer.linear(weight, previous_hidden))
+        input_gate, forget_gate, cell_gate, output_gate = slices(writer, gates, hidden)
+        forgotten = write_forget(writer, forget_gate, previous_cell)
+        return write_states(writer, input_gate, cell_gate, output_gate, forgotten)
 
     first = Template.trace(start, (4 * hidden,))
     return LSTMTemplates(project, first, Template.trace(step, (4 * hidden, hidden, hidden)))
 
 
 def slices(writer: Writer, gates: Value, hidden: int) -> list[Value]:
-    """A value's parts of that width."""
+    """The value cut into slices of width `hidden`."""
     return [writer.slice(gates, start, start + hidden) for start in range(0, writer.width(gates), hidden)]
 
 
-def write_kept(writer: Writer, forget: Value, cell: Value) -> Value:
-    """What is left of an earlier cell state."""
-    return writer.multiply(writer.sigmoid(forget), cell)
+def write_forget(writer: Writer, forget_gate: Value, cell: Value) -> Value:
+    """An earlier cell state after its forget gate; the gate is given before its activation."""
+    return writer.multiply(writer.sigmoid(forget_gate), cell)
 
 
-def write_states(writer: Writer, into: Value, new: Value, out: Value, *kept: Value) -> tuple[Value, Value]:
-    """Hidden and cell state, from gates before their activations and what is left of earlier cell states."""
-    cell = writer.multiply(writer.sigmoid(into), writer.tanh(new))
-    for one in kept:
-        cell = writer.add(cell, one)
-    return writer.multiply(writer.sigmoid(out), writer.tanh(cell)), cell
+def write_states(
+    writer: Writer, input_gate: Value, cell_gate: Value, output_gate: Value, *forgotten: Value
+) -> tuple[Value, Value]:
+    """Hidden and cell state. Gates are given before their activations; forgotten: see `write_forget`."""
+    cell = writer.multiply(writer.sigmoid(input_gate), writer.tanh(cell_gate))
+    for previous in forgotten:
+        cell = writer.add(cell, previous)
+    return writer.multiply(writer.sigmoid(output_gate), writer.tanh(cell)), cell
 
 
 class LSTMStart(Operation):
-    """From the gates' input to hidden and cell state, where there is nothing before."""
+    """A first step: from the projected input to hidden and cell state, without previous states."""
 
     def __init__(self, hidden: int, gates: int = 4):
-        """gates: 4, in torch's order, or 3, without that which forgets."""
-        self.width, self._new = gates * hidden, gates - 2
+        """gates: 4, in torch's order, or 3, without the forget gate."""
+        self.width, self._cell_gate = gates * hidden, gates - 2
         self.outputs = (hidden, hidden)
 
     def signature(self) -> Hashable:
         return type(self), self.width, self.outputs
 
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         gates, (hidden, cell) = batch.inputs[0].clone(), batch.outputs
-        into, new, out = self._gates(gates)
-        activate_(gates, self.outputs[0], self._new)
-        torch.mul(into, new, out=cell)
-        squashed = tanh(cell)
-        torch.mul(out, squashed, out=hidden)
-        batch.saved = gates, squashed
+        input_gate, cell_gate, output_gate = self._gates(gates)
+        activate_(gates, self.outputs[0], self._cell_gate)
+        torch.mul(input_gate, cell_gate, out=cell)
+        tanh_cell = tanh(cell)
+        torch.mul(output_gate, tanh_cell, out=hidden)
+        batch.saved = gates, tanh_cell
 
-    def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
-        active, squashed = batch.saved
-        at_hidden, at_cell = gradients
-        into, new, out = self._gates(active)
-        at_cell = through_tanh(at_hidden, out, squashed, at_cell)
-        at_gates = torch.zeros_like(active)
-        at_into, at_new, at_out = self._gates(at_gates)
-        torch.mul(at_cell, new, out=at_into)
-        torch.mul(at_cell, into, out=at_new)
-        torch.mul(at_hidden, squashed, out=at_out)
-        return Gradients((through_activations_(at_gates, active, self.outputs[0], self._new),))
+    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
+        active, tanh_cell = batch.saved
+        d_hidden, d_cell = gradients
+        input_gate, cell_gate, output_gate = self._gates(active)
+        d_cell = cell_state_gradient(d_hidden, output_gate, tanh_cell, d_cell)
+        d_gates = torch.zeros_like(active)
+        d_input, d_cell_gate, d_output = self._gates(d_gates)
+        torch.mul(d_cell, cell_gate, out=d_input)
+        torch.mul(d_cell, input_gate, out=d_cell_gate)
+        torch.mul(d_hidden, tanh_cell, out=d_output)
+        return OperationGradients((activation_backward_(d_gates, active, self.outputs[0], self._cell_gate),))
 
     def _gates(self, gates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The input gate, the new cell state, the output gate, [rows, hidden] each."""
+        """The input gate, the cell gate and the output gate, [rows, hidden] each."""
         hidden = self.outputs[0]
         return gates[:, :hidden], gates[:, -2 * hidden : -hidden], gates[:, -hidden:]
 
 
 class LSTMStep(Operation):
-    """From the gates' input [4 * hidden] and the states before to hidden and cell state."""
+    """From the projected input [4 * hidden] and the previous states to hidden and cell state."""
 
     is_product = True
     kept = 2
 
     def __init__(self, weight: Tensor):
-        """weight: [4 * hidden, hidden], the recurrent one."""
+        """weight: [4 * hidden, hidden], the recurrent weights."""
         self.weight = leaf(weight)
         self.outputs = (weight.shape[1], weight.shape[1])
 
     def signature(self) -> Hashable:
         return type(self), id(self.weight)
 
-    def forward(self, batch: Batch) -> None:
-        given, hidden_before, cell_before = batch.inputs
+    def forward(self, batch: OperationBatch) -> None:
+        projected, previous_hidden, previous_cell = batch.inputs
         hidden, cell = batch.outputs
-        gates = times_transposed(hidden_before, self.weight).add_(given)
+        gates = times_transposed(previous_hidden, self.weight).add_(projected)
         activate_(gates, self.outputs[0])
-        into, forget, new, out = gates.chunk(4, dim=1)
-        torch.mul(into, new, out=cell).addcmul_(forget, cell_before)
-        squashed = tanh(cell)
-        torch.mul(out, squashed, out=hidden)
-        batch.saved = gates, squashed
+        input_gate, forget_gate, cell_gate, output_gate = gates.chunk(4, dim=1)
+        torch.mul(input_gate, cell_gate, out=cell).addcmul_(forget_gate, previous_cell)
+        tanh_cell = tanh(cell)
+        torch.mul(output_gate, tanh_cell, out=hidden)
+        batch.saved = gates, tanh_cell
 
-    def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
-        _, hidden_before, cell_before = batch.inputs
-        active, squashed = batch.saved
-        at_gates, at_cell = gate_gradients(active, squashed, cell_before, *gradients)
-        at_inputs = (
-            at_gates,
-            times_transposed(at_gates, self.weight.T),
-            at_cell.mul_(active.chunk(4, dim=1)[1]),
-        )
-        return Gradients(at_inputs, (at_gates, hidden_before))
+    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
+        _, previous_hidden, previous_cell = batch.inputs
+        active, tanh_cell = batch.saved
+        d_gates, d_cell = _step_backward(active, tanh_cell, previous_cell, *gradients)
+        _, forget_gate, _, _ = active.chunk(4, dim=1)
+        d_inputs = d_gates, times_transposed(d_gates, self.weight.T), d_cell.mul_(forget_gate)
+        return OperationGradients(d_inputs, (d_gates, previous_hidden))
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
-        at_gates, hidden_before = joined(batches)
-        add_product_gradient(self.weight, at_gates, hidden_before)
+        d_gates, previous_hidden = joined(batches)
+        add_product_gradient(self.weight, d_gates, previous_hidden)
 
 
-def gate_gradients(
-    active: Tensor, squashed: Tensor, cell_before: Tensor, at_hidden: Tensor, at_cell: Tensor
+def _step_backward(
+    active: Tensor, tanh_cell: Tensor, previous_cell: Tensor, d_hidden: Tensor, d_cell: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Gradients at the gates before activation [rows, 4 * hidden], and at the cell state [rows, hidden].
+    """Gradients with respect to the gates before activation [rows, 4 * hidden] and the cell [rows, hidden].
 
-    active: [rows, 4 * hidden] the gates; squashed: [rows, hidden] tanh of the cell state.
+    active: [rows, 4 * hidden], the activated gates; tanh_cell: [rows, hidden], tanh of the cell state.
     """
-    into, _, new, out = active.chunk(4, dim=1)
-    at_cell = through_tanh(at_hidden, out, squashed, at_cell)
-    at_gates = torch.empty_like(active)
-    at_into, at_forget, at_new, at_out = at_gates.chunk(4, dim=1)
-    torch.mul(at_cell, new, out=at_into)
-    torch.mul(at_cell, cell_before, out=at_forget)
-    torch.mul(at_cell, into, out=at_new)
-    torch.mul(at_hidden, squashed, out=at_out)
-    return through_activations_(at_gates, active, cell_before.shape[1]), at_cell
+    input_gate, _, cell_gate, output_gate = active.chunk(4, dim=1)
+    d_cell = cell_state_gradient(d_hidden, output_gate, tanh_cell, d_cell)
+    d_gates = torch.empty_like(active)
+    d_input, d_forget, d_cell_gate, d_output = d_gates.chunk(4, dim=1)
+    torch.mul(d_cell, cell_gate, out=d_input)
+    torch.mul(d_cell, previous_cell, out=d_forget)
+    torch.mul(d_cell, input_gate, out=d_cell_gate)
+    torch.mul(d_hidden, tanh_cell, out=d_output)
+    return activation_backward_(d_gates, active, previous_cell.shape[1]), d_cell

@@ -17,7 +17,7 @@ from parser.batching.product import transposed_times
 ALL = slice(None)
 
 
-class Batch:
+class OperationBatch:
     """Equal operations that run as one."""
 
     __slots__ = ("index", "inputs", "outputs", "saved")
@@ -33,7 +33,7 @@ class Batch:
         """What `forward` leaves for `backward`."""
 
 
-class Gradients(NamedTuple):
+class OperationGradients(NamedTuple):
     """What flows back through a batch."""
 
     inputs: Sequence[Tensor | None]
@@ -58,7 +58,7 @@ class Operation:
     only_gathers = False
     """Whether `accumulate` only puts together what was kept, so that batches need no turns of their own."""
     columns = ALL
-    """The columns of its inputs that it reads; `Batch.inputs` has no others."""
+    """The columns of its inputs that it reads; `OperationBatch.inputs` has no others."""
 
     def signature(self) -> Hashable:
         """What must be equal (Neubig et al. 2017, appendix A): parameters take part by identity.
@@ -71,10 +71,10 @@ class Operation:
         """Which arguments, of equal width, are one input [rows, number * width]; unless said, each."""
         return tuple((argument,) for argument in range(arguments))
 
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         raise NotImplementedError
 
-    def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
+    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
         """gradients: of the outputs, [rows, width] each, not to be changed."""
         raise NotImplementedError
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from parser.batching.operations.operation import (
-    Batch,
-    Gradients,
     Operation,
+    OperationBatch,
+    OperationGradients,
     add_product_gradient,
     add_sum_gradient,
     joined,
@@ -35,13 +35,13 @@ class Lookup(Operation):
     def signature(self) -> Hashable:
         return type(self), id(self.table), self.only_gathers
 
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         assert batch.index is not None
         torch.index_select(self.table, 0, batch.index, out=batch.outputs[0])
 
-    def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
+    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
         assert batch.index is not None
-        return Gradients((), (gradients[0], batch.index))
+        return OperationGradients((), (gradients[0], batch.index))
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
         if not self.table.requires_grad:
@@ -74,12 +74,12 @@ class Linear(Operation):
     def packs(self, arguments: int) -> tuple[tuple[int, ...], ...]:
         return (tuple(range(arguments)),)
 
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         write_product(batch.outputs[0], batch.inputs[0], self.weight, self.bias)
 
-    def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
+    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
         inputs = times_transposed(gradients[0], self.weight.T)
-        return Gradients((inputs,), (gradients[0], batch.inputs[0]))
+        return OperationGradients((inputs,), (gradients[0], batch.inputs[0]))
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
         gradient, inputs = joined(batches)
@@ -104,7 +104,7 @@ class Module(Operation):
     def signature(self) -> Hashable:
         return type(self), id(self.module), self.outputs, self._training
 
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         inputs = [value.detach().requires_grad_() for value in batch.inputs]
         with torch.enable_grad(), self._mode():
             # Copies: torch would take other batches' writing into the same block for a change of these rows.
@@ -118,13 +118,13 @@ class Module(Operation):
             output.copy_(result.detach())
         batch.saved = inputs, results
 
-    def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
+    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
         inputs, results = batch.saved
         needing = [place for place, result in enumerate(results) if result.requires_grad]
         if needing:
             # This adds to the parameters' gradients at once.
             torch.autograd.backward([results[place] for place in needing], [gradients[p] for p in needing])
-        return Gradients([value.grad for value in inputs])
+        return OperationGradients([value.grad for value in inputs])
 
     @contextmanager
     def _mode(self) -> Iterator[None]:

@@ -9,20 +9,23 @@ from torch import Tensor
 
 from parser.batching.levels import Integers
 from parser.batching.operations.layout import Read, Step
-from parser.batching.operations.operation import ALL, Batch, Operation
+from parser.batching.operations.operation import ALL, Operation, OperationBatch
 from parser.batching.transfer import to_device
 
 
-class Runner:
+class StepRunner:
     """The values of a graph, and how they came about."""
 
-    def __init__(self, device: torch.device, dtype: torch.dtype, alone: bool, gradients: bool):
-        """alone: whether parameters' gradients are added batch by batch, too; gradients: if there will be."""
+    def __init__(self, device: torch.device, dtype: torch.dtype, unbatched: bool, gradients: bool):
+        """unbatched: accumulate the parameters' gradients batch by batch.
+
+        gradients: keep what `backward` needs.
+        """
         self._device, self._dtype = device, dtype
-        self._alone, self._gradients = alone, gradients
+        self._unbatched, self._gradients = unbatched, gradients
         self._values: dict[int, Tensor] = {}  # of each width: [rows at least, width]
         self._given: list[tuple[int, int, int]] = []  # width, first row, rows
-        self._tape: list[tuple[Step, Batch]] = []
+        self._tape: list[tuple[Step, OperationBatch]] = []
 
     @torch.no_grad()
     def give(self, start: int, rows: Tensor) -> None:
@@ -42,7 +45,7 @@ class Runner:
             operation, count = step.operation, step.length
             inputs = [_gather(values[read.width], read, count, operation.columns) for read in step.inputs]
             outputs = [values[width][start : start + count] for width, start in step.outputs]
-            batch = Batch(inputs, outputs, step.indices)
+            batch = OperationBatch(inputs, outputs, step.indices)
             operation.forward(batch)
             if self._gradients:
                 self._tape.append((step, batch))
@@ -82,7 +85,7 @@ class Runner:
             for read, gradient in zip(step.inputs, flowing.inputs, strict=False):
                 if gradient is not None:
                     _scatter(gradients[read.width], read, operation.columns, gradient)
-            if flowing.kept and self._alone and not operation.only_gathers:
+            if flowing.kept and self._unbatched and not operation.only_gathers:
                 operation.accumulate([flowing.kept])
             elif flowing.kept:
                 kept.setdefault(operation.signature(), (operation, []))[1].append(flowing.kept)

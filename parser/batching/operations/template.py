@@ -11,7 +11,7 @@ from parser.batching.operations.writer import Index, Value, Writer
 
 
 @dataclass(frozen=True)
-class Node:
+class TemplateNode:
     """An operation of a template, whose values are numbered: its arguments first, then what nodes give."""
 
     operation: Operation
@@ -29,7 +29,7 @@ class Template:
     widths: tuple[int, ...]
     arguments: int
     indices: int
-    nodes: tuple[Node, ...]
+    nodes: tuple[TemplateNode, ...]
     results: tuple[int, ...]
     """Which of its values others may use; all of them nodes'."""
 
@@ -55,7 +55,7 @@ class Template:
         """A single operation: the grain of whole cells. widths: of its arguments."""
         count = len(widths)
         index = 0 if operation.has_index else None
-        node = Node(operation, tuple(range(count)), index, count)
+        node = TemplateNode(operation, tuple(range(count)), index, count)
         results = tuple(range(count, count + len(operation.outputs)))
         return cls((*widths, *operation.outputs), count, int(operation.has_index), (node,), results)
 
@@ -77,13 +77,13 @@ class Template:
 class _Tracer(Writer):
     def __init__(self, widths: Sequence[int]):
         self.widths = list(widths)
-        self.nodes: list[Node] = []
+        self.nodes: list[TemplateNode] = []
 
     def operate(
         self, operation: Operation, values: Sequence[Value], index: Index | None = None
     ) -> list[Value]:
         first = len(self.widths)
-        self.nodes.append(Node(operation, tuple(values), index, first))
+        self.nodes.append(TemplateNode(operation, tuple(values), index, first))
         self.widths += operation.outputs
         return list(range(first, len(self.widths)))
 

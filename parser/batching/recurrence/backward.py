@@ -17,9 +17,14 @@ from torch import Tensor
 from parser.batching.recurrence.activations import THROUGH
 from parser.batching.recurrence.components import Component
 from parser.batching.recurrence.forward import runs
-from parser.batching.recurrence.gradients import Chunk, Gradients, write_gradients, write_table_gradients
+from parser.batching.recurrence.gradients import (
+    Chunk,
+    WeightGradients,
+    write_gradients,
+    write_table_gradients,
+)
 from parser.batching.recurrence.graph import Connection
-from parser.batching.recurrence.tape import Sum, Tape
+from parser.batching.recurrence.tape import Tape, TapeSum
 from parser.batching.recurrence.weights import Bundle, Source
 
 
@@ -35,10 +40,10 @@ class _Term(NamedTuple):
 
 
 def backward_tape(
-    chunk: Chunk, parts: Sequence[Component], gradients: Gradients, gradients_by_frame: bool
+    chunk: Chunk, parts: Sequence[Component], gradients: WeightGradients, gradients_by_frame: bool
 ) -> Tape:
     """parts: those of the forward pass. gradients_by_frame: whether a frame adds its own to the weights'."""
-    writer = _Backward(chunk)
+    writer = _BackwardWriter(chunk)
     graph = chunk.weights.graph
     for part in reversed(parts):
         for layer in part.layers:
@@ -58,7 +63,7 @@ def backward_tape(
     return writer.tape
 
 
-class _Backward:
+class _BackwardWriter:
     def __init__(self, chunk: Chunk):
         self.tape = Tape()
         self._weights, self._values, self._errors, self._frames, self._first = chunk
@@ -91,7 +96,7 @@ class _Backward:
         for term in terms:
             start = max(first, term.first)
             if count := max(0, self._frames - term.delay - start):
-                total = Sum(self.tape, self._errors.rows(layer, start, count), begun)
+                total = TapeSum(self.tape, self._errors.rows(layer, start, count), begun)
                 self._add(total, term, start, count)
                 total.settle()
             begun = True
@@ -104,7 +109,7 @@ class _Backward:
         """Layers of a part that do not need each other: from the errors of what comes after to their own."""
         for layer in stage:
             place = self._errors.rows(layer, start, count)
-            total = Sum(self.tape, place, layer in self._begun)
+            total = TapeSum(self.tape, place, layer in self._begun)
             for term in self._terms(layer):
                 if term.target in part.members and term.first <= start < self._frames - term.delay:
                     self._add(total, term, start, count)
@@ -127,7 +132,7 @@ class _Backward:
                 found.append(_Term(each, each.target, each.delay, self._first[each.target] - each.delay))
         return found
 
-    def _add(self, total: Sum, term: _Term, start: int, count: int) -> None:
+    def _add(self, total: TapeSum, term: _Term, start: int, count: int) -> None:
         """What comes back to frames of a layer."""
         above = start + term.delay
         if isinstance(term.through, tuple):

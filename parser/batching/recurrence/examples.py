@@ -1,4 +1,4 @@
-"""Well-known networks as graphs. Their output is the layer `output`; `input` is vectors or symbols."""
+"""Well-known networks as graphs, from the layer `input`, of vectors or symbols, to the layer `output`."""
 
 from __future__ import annotations
 
@@ -10,52 +10,64 @@ Parts = tuple[dict[str, Layer], list[Connection]]
 
 
 def elman(inputs: Layer, size: int) -> LayerGraph:
-    """Elman 1990: a layer that sees itself one frame ago."""
+    """Elman 1990: a layer with a recurrent connection to itself."""
     layers, connections = _elman("input", "output", size)
     return _graph(inputs, layers, connections)
 
 
 def peephole_lstm(inputs: Layer, size: int) -> LayerGraph:
-    """Hwang & Sung 2015, Figure 1: gates look at the cell, and nothing sees earlier outputs."""
-    layers, connections = _lstm("input", "output", size, feeds_back=False)
-    for gate, delay in (("in gate", 1), ("forget gate", 1), ("out gate", 0)):
+    """Hwang & Sung 2015, Figure 1: gates are connected to the cell, and no layer to earlier outputs."""
+    layers, connections = _lstm("input", "output", size, recurrent_output=False)
+    for gate, delay in (("input gate", 1), ("forget gate", 1), ("output gate", 0)):
         connections.append(Connection(source="cell", target=gate, weight="diagonal", delay=delay))
     return _graph(inputs, layers, connections)
 
 
 def lstm(inputs: Layer, size: int) -> LayerGraph:
-    """As torch.nn.LSTM: gates see the output of the frame before."""
-    return _graph(inputs, *_lstm("input", "output", size, feeds_back=True))
+    """As torch.nn.LSTM: gates are connected to the previous output."""
+    return _graph(inputs, *_lstm("input", "output", size, recurrent_output=True))
 
 
 def gru(inputs: Layer, size: int) -> LayerGraph:
     """As torch.nn.GRU."""
     layers = {
-        "reset": Layer(size=size, activation="sigmoid"),
-        "update": Layer(size=size, activation="sigmoid"),
-        "keep": Layer(size=size, activation="complement"),
-        "before": Layer(size=size),
-        "reset before": Layer(size=size, kind="multiplicative"),
+        "reset gate": Layer(size=size, activation="sigmoid"),
+        "update gate": Layer(size=size, activation="sigmoid"),
+        "1 - update gate": Layer(size=size, activation="complement"),
+        "recurrent": Layer(size=size),
+        "gated recurrent": Layer(size=size, kind="multiplicative"),
         "candidate": Layer(size=size, activation="tanh"),
-        "new": Layer(size=size, kind="multiplicative"),
-        "old": Layer(size=size, kind="multiplicative"),
+        "weighted candidate": Layer(size=size, kind="multiplicative"),
+        "weighted previous": Layer(size=size, kind="multiplicative"),
         "output": Layer(size=size),
     }
     connections = [
-        *(Connection(source="input", target=gate) for gate in ("reset", "update", "candidate")),
-        *(Connection(source="output", target=gate, delay=1) for gate in ("reset", "update", "before")),
-        *_same(("reset", "reset before"), ("before", "reset before"), ("reset before", "candidate")),
-        *_same(("update", "keep"), ("keep", "new"), ("candidate", "new"), ("update", "old")),
-        Connection(source="output", target="old", weight="identity", delay=1),
-        *_same(("new", "output"), ("old", "output")),
+        *(Connection(source="input", target=gate) for gate in ("reset gate", "update gate", "candidate")),
+        *(
+            Connection(source="output", target=gate, delay=1)
+            for gate in ("reset gate", "update gate", "recurrent")
+        ),
+        *_same(
+            ("reset gate", "gated recurrent"),
+            ("recurrent", "gated recurrent"),
+            ("gated recurrent", "candidate"),
+        ),
+        *_same(
+            ("update gate", "1 - update gate"),
+            ("1 - update gate", "weighted candidate"),
+            ("candidate", "weighted candidate"),
+            ("update gate", "weighted previous"),
+        ),
+        Connection(source="output", target="weighted previous", weight="identity", delay=1),
+        *_same(("weighted candidate", "output"), ("weighted previous", "output")),
     ]
     return _graph(inputs, layers, connections)
 
 
 def two_layers(inputs: Layer, size: int) -> LayerGraph:
-    """An LSTM over an Elman layer: two components, one after the other."""
+    """An LSTM on top of an Elman layer: two components, one after the other."""
     below, into_below = _elman("input", "below", size)
-    above, into_above = _lstm("below", "output", size, feeds_back=True)
+    above, into_above = _lstm("below", "output", size, recurrent_output=True)
     return _graph(inputs, {**below, **above}, [*into_below, *into_above])
 
 
@@ -66,11 +78,11 @@ EXAMPLES: Mapping[str, Callable[[Layer, int], LayerGraph]] = {
     "gru": gru,
     "two-layers": two_layers,
 }
-"""From an input layer and a size to a graph."""
+"""Each builds a graph from an input layer and the hidden size."""
 
 
 def with_scores(graph: LayerGraph, scores: int) -> LayerGraph:
-    """The same with an additive output `scores` above `output`."""
+    """The same graph with an additive layer `scores` above `output`, as its only output."""
     hidden = graph.layers["output"].model_copy(update={"output": False})
     return LayerGraph(
         layers={**graph.layers, "output": hidden, "scores": Layer(size=scores, output=True)},
@@ -89,26 +101,26 @@ def _elman(source: str, name: str, size: int) -> Parts:
     return {name: Layer(size=size, activation="tanh")}, into
 
 
-def _lstm(source: str, name: str, size: int, feeds_back: bool) -> Parts:
-    """Layers of an LSTM with forget gates; feeds_back: whether its output is seen one frame later."""
-    gates = ("in gate", "forget gate", "out gate")
+def _lstm(source: str, name: str, size: int, recurrent_output: bool) -> Parts:
+    """Layers of an LSTM with forget gates; recurrent_output: connect the gates to its previous output."""
+    gates = ("input gate", "forget gate", "output gate")
     layers = {
         **{gate: Layer(size=size, activation="sigmoid") for gate in gates},
-        "cell input": Layer(size=size, activation="tanh"),
+        "cell gate": Layer(size=size, activation="tanh"),
         "gated input": Layer(size=size, kind="multiplicative"),
-        "kept": Layer(size=size, kind="multiplicative"),
+        "kept cell": Layer(size=size, kind="multiplicative"),
         "cell": Layer(size=size),
-        "squashed": Layer(size=size, activation="tanh"),
+        "tanh of cell": Layer(size=size, activation="tanh"),
         name: Layer(size=size, kind="multiplicative"),
     }
-    connections = [Connection(source=source, target=gate) for gate in (*gates, "cell input")]
-    if feeds_back:
-        connections += [Connection(source=name, target=gate, delay=1) for gate in (*gates, "cell input")]
+    connections = [Connection(source=source, target=gate) for gate in (*gates, "cell gate")]
+    if recurrent_output:
+        connections += [Connection(source=name, target=gate, delay=1) for gate in (*gates, "cell gate")]
     connections += [
-        *_same(("in gate", "gated input"), ("cell input", "gated input"), ("forget gate", "kept")),
-        Connection(source="cell", target="kept", weight="identity", delay=1),
-        *_same(("gated input", "cell"), ("kept", "cell"), ("cell", "squashed")),
-        *_same(("squashed", name), ("out gate", name)),
+        *_same(("input gate", "gated input"), ("cell gate", "gated input"), ("forget gate", "kept cell")),
+        Connection(source="cell", target="kept cell", weight="identity", delay=1),
+        *_same(("gated input", "cell"), ("kept cell", "cell"), ("cell", "tanh of cell")),
+        *_same(("tanh of cell", name), ("output gate", name)),
     ]
     return layers, connections
 

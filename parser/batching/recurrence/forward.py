@@ -18,12 +18,12 @@ from parser.batching.recurrence.activations import APPLY
 from parser.batching.recurrence.components import Component
 from parser.batching.recurrence.frames import Frames
 from parser.batching.recurrence.graph import Connection
-from parser.batching.recurrence.tape import Sum, Tape
+from parser.batching.recurrence.tape import Tape, TapeSum
 from parser.batching.recurrence.weights import Bundle, Source, Weights
 
 
 def forward_tape(weights: Weights, parts: Sequence[Component], values: Frames, frames: int) -> Tape:
-    writer = _Forward(weights, values)
+    writer = _ForwardWriter(weights, values)
     for part in parts:
         writer.write_outside(part, frames)
         for start, count in _blocks(part, frames):
@@ -37,7 +37,7 @@ def _blocks(part: Component, frames: int) -> list[tuple[int, int]]:
     return [(frame, 1) for frame in range(frames)] if part.recurrent else [(0, frames)]
 
 
-class _Forward:
+class _ForwardWriter:
     def __init__(self, weights: Weights, values: Frames):
         self.tape = Tape()
         self._weights, self._graph, self._values = weights, weights.graph, values
@@ -121,7 +121,7 @@ class _Forward:
     def _write_sum(
         self, layer: str, connections: Sequence[Connection], start: int, count: int, started: bool
     ) -> None:
-        total = Sum(self.tape, self._values.rows(layer, start, count), started)
+        total = TapeSum(self.tape, self._values.rows(layer, start, count), started)
         for connection in connections:
             rows = self._values.rows(connection.source, start - connection.delay, count)
             if connection.weight == "diagonal":

@@ -25,7 +25,7 @@ class Chunk(NamedTuple):
     """The first frame of each layer that errors reach; inputs whose errors nobody wants are missing."""
 
 
-class Gradients:
+class WeightGradients:
     """A parameter without `grad` gets the kept tensor: whoever needs it longer takes a copy."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Gradients:
 
 
 def write_gradients(
-    tape: Tape, chunk: Chunk, gradients: Gradients, start: int | None = None, count: int = 1
+    tape: Tape, chunk: Chunk, gradients: WeightGradients, start: int | None = None, count: int = 1
 ) -> None:
     """Of all weights but tables: what some frames add, or all that errors reach."""
 
@@ -92,7 +92,7 @@ def write_gradients(
             tape.write(gradients.add_elements, weights.diagonal(connection), own, rows)
 
 
-def write_table_gradients(tape: Tape, chunk: Chunk, gradients: Gradients) -> None:
+def write_table_gradients(tape: Tape, chunk: Chunk, gradients: WeightGradients) -> None:
     """Always of all frames: there is nothing to multiply."""
     weights = chunk.weights
     for bundle in weights.bundles:

@@ -24,7 +24,7 @@ class Tape:
             call()
 
 
-class Sum:
+class TapeSum:
     """Contributions that are added up in `place`, unless there is one alone, which can be had as it is."""
 
     def __init__(self, tape: Tape, place: Tensor, started: bool):

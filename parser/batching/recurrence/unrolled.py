@@ -15,7 +15,7 @@ from parser.batching.recurrence.backward import backward_tape
 from parser.batching.recurrence.components import all_by_frame, components, first_frames, first_values
 from parser.batching.recurrence.forward import forward_tape
 from parser.batching.recurrence.frames import Frames
-from parser.batching.recurrence.gradients import Chunk, Gradients
+from parser.batching.recurrence.gradients import Chunk, WeightGradients
 from parser.batching.recurrence.tape import Tape
 from parser.batching.recurrence.weights import Weights
 
@@ -32,7 +32,7 @@ class Unrolled:
         by_frame: bool = False,
         gradients_by_frame: bool = False,
         input_errors: bool = False,
-        gradients: Gradients | None = None,
+        gradients: WeightGradients | None = None,
     ):
         """frames: new ones in a chunk, of each stream. by_frame: whether every connection is computed frame
         by frame, both ways; gradients_by_frame: and each frame adds its gradients of weights by itself.
@@ -44,7 +44,7 @@ class Unrolled:
             raise ValueError(f"{frames} frames of {streams} streams, errors back {back}: too few")
         assert by_frame or not gradients_by_frame
         self._weights, self._frames, self._back, self._seen = weights, frames, back, 0
-        self._gradients, self._gradients_by_frame = gradients or Gradients(), gradients_by_frame
+        self._gradients, self._gradients_by_frame = gradients or WeightGradients(), gradients_by_frame
         self._in_cycles = components(weights.graph)
         self._parts = all_by_frame(weights.graph) if by_frame else self._in_cycles
         self._wanted = frozenset(

@@ -51,8 +51,8 @@ def bundles_of(graph: LayerGraph) -> list[Bundle]:
                 if each.weight == "full"
             )
         )
-        alone = () if sources else (layer,)
-        groups.setdefault((sources, graph.has_bias(layer), first[layer], *alone), []).append(layer)
+        own_group = () if sources else (layer,)
+        groups.setdefault((sources, graph.has_bias(layer), first[layer], *own_group), []).append(layer)
     found = []
     for (sources, has_bias, *_), layers in groups.items():
         layers.sort(key=lambda layer: (number[layer], graph.layers[layer].activation))

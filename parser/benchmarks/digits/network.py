@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from parser.batching.messages.controller import Controller, Entry, Instance
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
-from parser.batching.messages.grouping import Concatenate
+from parser.batching.messages.grouping import ConcatenatePayloads
 from parser.batching.messages.routing import Broadcast
 from parser.batching.messages.transforms import Loss, Losses, Transform, Updates, losses_of
 
@@ -86,7 +86,7 @@ def _add_layer(
         return name
     copies, parts, whole = f"{name}: copies", f"{name}: parts", f"{name}: whole"
     graph.add(copies, Broadcast(len(tiles)), worker)
-    graph.add(parts, Concatenate(len(tiles)), worker)
+    graph.add(parts, ConcatenatePayloads(len(tiles)), worker)
     graph.add(whole, Transform(lambda _, *columns: torch.cat(columns, dim=1)), worker)
     graph.chain(before, copies)
     for place, tile in enumerate(tiles):

@@ -47,7 +47,7 @@ class MixtureOfExpertsSettings(Settings):
         return ExpertSizes(self.experts, self.chosen, self.input_size, self.hidden_size, self.output_size)
 
 
-class Examples(NamedTuple):
+class RegressionExamples(NamedTuple):
     inputs: Tensor
     """[batch, inputs]"""
     targets: Tensor
@@ -78,10 +78,10 @@ class MixtureOfExperts:
         self._examples = self._make_examples(max(settings.examples, setup.batch_size))
         self._around = Around(partial(setup.phase, CELLS), partial(setup.phase, CELLS_BACKWARD))
 
-    def batches(self) -> list[Examples]:
+    def batches(self) -> list[RegressionExamples]:
         return self._cut(self._examples)
 
-    def run(self, batch: Examples) -> None:
+    def run(self, batch: RegressionExamples) -> None:
         if self._setup.mode == "train":
             self._train(batch)
         else:
@@ -95,7 +95,7 @@ class MixtureOfExperts:
         with torch.inference_mode():
             return torch.cat([self._errors(batch) for batch in batches])
 
-    def work(self, batch: Examples) -> Work:
+    def work(self, batch: RegressionExamples) -> Work:
         with torch.inference_mode():
             calls = self._network.route(batch.inputs, self._setup.method).calls
         examples = len(batch.inputs)
@@ -108,7 +108,7 @@ class MixtureOfExperts:
             counts={"calls of experts": len(calls)},
         )
 
-    def _train(self, batch: Examples) -> None:
+    def _train(self, batch: RegressionExamples) -> None:
         phase = self._setup.phase
         loss = self._loss(batch) / len(batch.inputs)
         with phase("backward"):
@@ -117,17 +117,17 @@ class MixtureOfExperts:
         with phase("update"):
             self._optimizer.step()
 
-    def _loss(self, batch: Examples) -> Tensor:
+    def _loss(self, batch: RegressionExamples) -> Tensor:
         """Sum of the examples' mean squared errors."""
         outputs = self._outputs(batch)
         with self._setup.phase("forward"):
             return F.mse_loss(outputs, batch.targets, reduction="sum") / outputs.shape[1]
 
-    def _errors(self, batch: Examples) -> Tensor:
+    def _errors(self, batch: RegressionExamples) -> Tensor:
         """[batch] Mean squared error of each: of outputs, some are next to 0 and nothing but rounding."""
         return (self._outputs(batch) - batch.targets).square().mean(1)
 
-    def _outputs(self, batch: Examples) -> Tensor:
+    def _outputs(self, batch: RegressionExamples) -> Tensor:
         """[batch, outputs]"""
         phase = self._setup.phase
         with phase("scheduling"):
@@ -135,7 +135,7 @@ class MixtureOfExperts:
         with phase("forward"):
             return self._network(batch.inputs, routing, self._around)
 
-    def _loss_and_gradients(self, batches: list[Examples]) -> Tensor:
+    def _loss_and_gradients(self, batches: list[RegressionExamples]) -> Tensor:
         """[1 + 2 * weights] The loss, and its gradients' fingerprints."""
         self._optimizer.zero_grad()
         losses = []
@@ -148,17 +148,17 @@ class MixtureOfExperts:
         self._optimizer.zero_grad()
         return results
 
-    def _make_examples(self, number: int) -> Examples:
+    def _make_examples(self, number: int) -> RegressionExamples:
         """The same for every method."""
         sizes = self._network.sizes
         generator = torch.Generator().manual_seed(self._setup.seed)
         widths = (sizes.inputs, sizes.outputs)
         made = (torch.randn(number, width, generator=generator) for width in widths)
-        return Examples(*(rows.to(self._setup.device) for rows in made))
+        return RegressionExamples(*(rows.to(self._setup.device) for rows in made))
 
-    def _cut(self, examples: Examples) -> list[Examples]:
+    def _cut(self, examples: RegressionExamples) -> list[RegressionExamples]:
         parts = (rows.split(self._setup.batch_size) for rows in examples)
-        return [Examples(*both) for both in zip(*parts, strict=True)]
+        return [RegressionExamples(*both) for both in zip(*parts, strict=True)]
 
 
 def operations(sizes: ExpertSizes, training: bool) -> float:

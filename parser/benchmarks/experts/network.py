@@ -20,7 +20,7 @@ from parser.batching.groups import Groups, Runs, grouped_product
 from parser.batching.product import linear, write_product
 from parser.batching.transfer import to_device
 
-METHODS = ("none", "known", "grouped")
+METHODS = ("none", "static", "grouped")
 """Each call by itself; each expert once, on all its rows; all experts by torch's `grouped_product`."""
 
 
@@ -40,7 +40,7 @@ class Around(NamedTuple):
     backward: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
-class Weights(NamedTuple):
+class ExpertWeights(NamedTuple):
     """Of experts, a linear layer, a ReLU and a linear layer each; or of one, or gradients of these."""
 
     first: Tensor
@@ -52,8 +52,8 @@ class Weights(NamedTuple):
     second_bias: Tensor
     """[experts, outputs]"""
 
-    def of(self, expert: int) -> Weights:
-        return Weights(*(stack[expert] for stack in self))
+    def of(self, expert: int) -> ExpertWeights:
+        return ExpertWeights(*(stack[expert] for stack in self))
 
 
 class Routing(NamedTuple):
@@ -92,7 +92,9 @@ class Experts(nn.Module):
     def forward(self, inputs: Tensor, routing: Routing, around: Around | None = None) -> Tensor:
         """[batch, outputs] inputs: [batch, inputs], of which `routing` is."""
         weights = (self.first, self.first_bias, self.second, self.second_bias)
-        found = _Experts.apply(inputs, *weights, routing.calls, around or Around())  # [calls, outputs]
+        found = _ExpertsFunction.apply(
+            inputs, *weights, routing.calls, around or Around()
+        )  # [calls, outputs]
         if routing.share is None:
             return found
         by_example = found.view(*routing.share.shape, self.sizes.outputs)  # [batch, chosen, outputs]
@@ -113,7 +115,7 @@ def _uniform(inputs: int, *shape: int) -> nn.Parameter:
     return nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
 
 
-class _Experts(Function):
+class _ExpertsFunction(Function):
     """The rows [calls, outputs] of each example's experts, in the order of their choice."""
 
     @staticmethod
@@ -128,7 +130,7 @@ class _Experts(Function):
         around: Around,
     ) -> Tensor:
         rows = calls.of_examples(inputs)  # [calls, inputs]
-        weights = Weights(first, first_bias, second, second_bias)
+        weights = ExpertWeights(first, first_bias, second, second_bias)
         with around.forward():
             hidden, found = calls.forward(rows, weights)
         ctx.calls, ctx.around = calls, around
@@ -143,7 +145,7 @@ class _Experts(Function):
         gradient = calls.in_order(gradient)
         at_rows = torch.empty_like(rows) if ctx.needs_input_grad[0] else None  # [calls, inputs]
         with ctx.around.backward():
-            used, found = calls.backward(rows, hidden, gradient, Weights(*weights), at_rows)
+            used, found = calls.backward(rows, hidden, gradient, ExpertWeights(*weights), at_rows)
         at_inputs = None if at_rows is None else calls.sum_by_example(at_rows)
         stacks = (_sparse(used, values, len(stack)) for values, stack in zip(found, weights, strict=True))
         return at_inputs, *stacks, None, None
@@ -167,13 +169,13 @@ class Calls(ABC):
         """How many there are, those that run together counted as one."""
 
     @abstractmethod
-    def forward(self, rows: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
+    def forward(self, rows: Tensor, weights: ExpertWeights) -> tuple[Tensor, Tensor]:
         """Hidden rows after the ReLU [calls, hidden], and results [calls, outputs]; rows: [calls, inputs]."""
 
     @abstractmethod
     def backward(
-        self, rows: Tensor, hidden: Tensor, gradient: Tensor, weights: Weights, at_rows: Tensor | None
-    ) -> tuple[Tensor, Weights]:
+        self, rows: Tensor, hidden: Tensor, gradient: Tensor, weights: ExpertWeights, at_rows: Tensor | None
+    ) -> tuple[Tensor, ExpertWeights]:
         """Experts [used], each once, and their gradients; all others' are zero.
 
         rows, hidden: as in `forward`; gradient: [calls, outputs], at the results; at_rows: [calls, inputs],
@@ -213,7 +215,7 @@ class _InRuns(Calls):
     def __len__(self) -> int:
         return len(self._runs.modules)
 
-    def forward(self, rows: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
+    def forward(self, rows: Tensor, weights: ExpertWeights) -> tuple[Tensor, Tensor]:
         addmm, (modules, sizes) = self._addmm, self._runs
         hidden = rows.new_empty(len(rows), weights.first.shape[2])  # [calls, hidden]
         results = rows.new_empty(len(rows), weights.second.shape[2])  # [calls, outputs]
@@ -227,8 +229,8 @@ class _InRuns(Calls):
         return hidden, results
 
     def backward(
-        self, rows: Tensor, hidden: Tensor, gradient: Tensor, weights: Weights, at_rows: Tensor | None
-    ) -> tuple[Tensor, Weights]:
+        self, rows: Tensor, hidden: Tensor, gradient: Tensor, weights: ExpertWeights, at_rows: Tensor | None
+    ) -> tuple[Tensor, ExpertWeights]:
         at_hidden = torch.empty_like(hidden)  # [calls, hidden]
         self._through(gradient, weights.second, at_hidden)
         at_hidden = torch.ops.aten.threshold_backward(at_hidden, hidden, 0)
@@ -238,7 +240,7 @@ class _InRuns(Calls):
         second = self._of_weights(used, hidden, gradient)
         first = self._of_weights(used, rows, at_hidden)
         numbers = torch.tensor(used, dtype=torch.int64)
-        return to_device(numbers, rows.device), Weights(*first, *second)
+        return to_device(numbers, rows.device), ExpertWeights(*first, *second)
 
     def _through(self, gradient: Tensor, stack: Tensor, at_inputs: Tensor) -> None:
         """Fill `at_inputs` [calls, m] from the gradient [calls, n] at a layer; stack: [experts, m, n]."""
@@ -288,7 +290,7 @@ class _AsOne(Calls):
     def __len__(self) -> int:
         return 1
 
-    def forward(self, rows: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
+    def forward(self, rows: Tensor, weights: ExpertWeights) -> tuple[Tensor, Tensor]:
         module, ends = self._groups.module, self._groups.ends
         hidden = grouped_product(rows, weights.first, ends)  # [calls, hidden]
         hidden.add_(weights.first_bias.index_select(0, module)).relu_()
@@ -296,8 +298,8 @@ class _AsOne(Calls):
         return hidden, results.add_(weights.second_bias.index_select(0, module))
 
     def backward(
-        self, rows: Tensor, hidden: Tensor, gradient: Tensor, weights: Weights, at_rows: Tensor | None
-    ) -> tuple[Tensor, Weights]:
+        self, rows: Tensor, hidden: Tensor, gradient: Tensor, weights: ExpertWeights, at_rows: Tensor | None
+    ) -> tuple[Tensor, ExpertWeights]:
         """The experts are as many as may have been called: some that were not get gradients of zero."""
         ends = self._groups.ends
         at_hidden = grouped_product(gradient, weights.second.mT, ends)  # [calls, hidden]
@@ -307,7 +309,7 @@ class _AsOne(Calls):
         used = self._perhaps_used()
         second = self._of_weights(used, hidden, gradient)
         first = self._of_weights(used, rows, at_hidden)
-        return used, Weights(*first, *second)
+        return used, ExpertWeights(*first, *second)
 
     def _perhaps_used(self) -> Tensor:
         """[used] The experts that are called, in order, among as many others as could be instead of them."""

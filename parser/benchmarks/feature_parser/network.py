@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from parser.batching.operations.graph import Graph
-from parser.batching.operations.lstm import Grain, written
-from parser.batching.operations.operation import Batch, Gradients, Operation
+from parser.batching.operations.lstm import Grain, traced
+from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
 from parser.batching.operations.parameterised import Lookup
 from parser.batching.operations.template import Template
 from parser.batching.operations.writer import Index, Value, Writer
@@ -117,16 +117,16 @@ class Hinge(Operation):
     def signature(self) -> Hashable:
         return type(self), self.width
 
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         assert batch.index is not None
         batch.outputs[0].copy_(hinge(batch.inputs[0], batch.index)[:, None])
 
-    def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
+    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
         assert batch.index is not None
         right, wrong = _columns(batch.index, self.width)
         gradient = torch.zeros_like(batch.inputs[0])
         both = gradients[0].expand(-1, 2)
-        return Gradients((gradient.scatter_add_(1, wrong, both).scatter_add_(1, right, -both),))
+        return OperationGradients((gradient.scatter_add_(1, wrong, both).scatter_add_(1, right, -both),))
 
 
 class RecordedFeatureParser:
@@ -148,7 +148,7 @@ class RecordedFeatureParser:
         self._reader = RecordedBiLSTM(network.reader, grain)
         self._join = Template.trace(lambda writer, *ways: writer.concatenate(ways), (sizes.hidden_size,) * 2)
         self._nothing = Template.of(Lookup(network.nothing))
-        self._score = written(grain, score, (2 * sizes.hidden_size,) * FEATURES)
+        self._score = traced(grain, score, (2 * sizes.hidden_size,) * FEATURES)
         width = KINDS + 1 + 2 * sizes.labels
         self._hinge = Template.of(Hinge(width), (width,))
 

@@ -26,7 +26,14 @@ from parser.benchmarks.feature_parser.network import (
     FeatureParserSizes,
     RecordedFeatureParser,
 )
-from parser.benchmarks.operation_training import ByTorch, Forward, Training, cut, longest_first, missing
+from parser.benchmarks.operation_training import (
+    AutogradForward,
+    Forward,
+    OperationTraining,
+    cut,
+    longest_first,
+    missing,
+)
 from parser.benchmarks.tagged_text import UNKNOWN, numbered
 from parser.config import data_path
 from parser.plugins import Mode, Setup, Work
@@ -72,7 +79,7 @@ class TransitionParser:
         sizes, self._sentences = prepare_trees(settings, trees, setup.seed)
         torch.manual_seed(setup.seed)
         self._network = FeatureParser(sizes).to(setup.device)
-        self._training = Training(setup, self._network, self._forward(), settings.learning_rate)
+        self._training = OperationTraining(setup, self._network, self._forward(), settings.learning_rate)
 
     def batches(self) -> list[list[FeatureSentence]]:
         """The longest sentences of a batch first, so that those still running are its first ones."""
@@ -99,7 +106,7 @@ class TransitionParser:
     def _forward(self) -> Callable[[Any], Forward]:
         if self._setup.method not in METHODS:
             library = self._setup.method == "library"
-            return ByTorch(self._setup, partial(self._network.loss, library=library))
+            return AutogradForward(self._setup, partial(self._network.loss, library=library))
         recorded = RecordedFeatureParser(self._network, self._setup.settings.grain)
         return partial(_in_graph, self._setup, recorded, Patterns())
 

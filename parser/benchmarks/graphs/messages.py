@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from parser.batching.messages.controller import Controller, Entry, Instance
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
-from parser.batching.messages.grouping import Concatenate, Split
+from parser.batching.messages.grouping import ConcatenatePayloads, Split
 from parser.batching.messages.loop import add_loop, each_step
 from parser.batching.messages.routing import Broadcast, FlatMap
 from parser.batching.messages.transforms import Loss, Losses, Transform, Updates
@@ -58,7 +58,7 @@ class GraphMessages:
         graph.add("update", updates.of_repeated(network.propagation.update), workers - 1)
         done = add_loop(graph, CONTROLLER, "states", "update")
         (self._add_matrix if self._dense else self._add_edges)(graph, updates)
-        graph.add("with features", Concatenate())
+        graph.add("with features", ConcatenatePayloads())
         graph.connect(done, "with features")
         graph.connect((CONTROLLER, 2), ("with features", 1))
         graph.add("readout", updates.of(network.readout), workers - 1)
@@ -71,10 +71,10 @@ class GraphMessages:
         """From `states` and `edges` to `update`: a message for each kind of edge."""
         kinds = len(self.network.propagation.edges)
         graph.add("ends", Split([kinds, 1]))
-        graph.add("states and sources", Concatenate())
+        graph.add("states and sources", ConcatenatePayloads())
         graph.add("at sources", Transform(lambda _, states, *sources: tuple(states[own] for own in sources)))
         graph.add("by kind", Split([1] * kinds))
-        graph.add("brought", Concatenate(kinds + 2))
+        graph.add("brought", ConcatenatePayloads(kinds + 2))
         graph.add("sum", Transform(lambda _, *given: _summed(*given)))
         graph.chain("edges", "ends")
         graph.chain("states", "states and sources", "at sources", "by kind")
@@ -89,9 +89,9 @@ class GraphMessages:
         graph.chain("brought", "sum", "update")
 
     def _add_matrix(self, graph: MessageGraph, updates: Updates) -> None:
-        graph.add("states and matrix", Concatenate())
+        graph.add("states and matrix", ConcatenatePayloads())
         graph.add("brought", updates.of_repeated(_Matrix(self.network.propagation.edges)))
-        graph.add("and states", Concatenate())
+        graph.add("and states", ConcatenatePayloads())
         graph.chain("states", "states and matrix", "brought", "and states", "update")
         graph.connect("edges", ("states and matrix", 1))
         graph.connect(("states", 1), ("and states", 1))

@@ -158,13 +158,13 @@ def make_molecules(number: int, seed: int) -> list[Molecule]:
 def _made(draw: random.Random) -> Molecule:
     """Draws until there are atoms enough."""
     while True:
-        draft = _Draft(draw)
+        draft = _MoleculeBuilder(draw)
         if len(draft.elements) >= FEWEST:
             graph = _graph(draft.elements, draft.bonds())
             return Molecule(graph, (polarity(graph) - MEAN) / DEVIATION)
 
 
-class _Draft:
+class _MoleculeBuilder:
     """A tree of heavy atoms, then rings, then higher bonds, and hydrogen wherever a valence is left."""
 
     def __init__(self, draw: random.Random) -> None:

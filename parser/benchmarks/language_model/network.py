@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.batching.recurrence.gradients import Gradients
+from parser.batching.recurrence.gradients import WeightGradients
 from parser.batching.recurrence.graph import Connection, Layer, LayerGraph
 from parser.batching.recurrence.unrolled import Unrolled
 from parser.batching.recurrence.weights import Weights
@@ -79,7 +79,7 @@ class LayeredModel:
     def __init__(self, weights: Weights, frames: int, streams: int, back: int, method: Method):
         """back: how many frames before a chunk errors go, see `Unrolled`."""
         width = streams if method.together else 1
-        gradients = Gradients()
+        gradients = WeightGradients()
         self._runs = [
             (
                 slice(start, start + width),
@@ -159,7 +159,7 @@ class LibraryModel(nn.Module):
         between = {(each.source, each.target): weights.of(each) for each in full}
         everything, size = slice(None), self.lstm.hidden_size
         yield self.embedding.weight, everything, between[INPUT, EMBEDDING].T
-        for number, gate in enumerate(("in gate", "forget gate", "cell input", "out gate")):
+        for number, gate in enumerate(("input gate", "forget gate", "cell gate", "output gate")):
             rows = slice(number * size, (number + 1) * size)
             yield self.lstm.get_parameter("weight_ih_l0"), rows, between[EMBEDDING, gate]
             yield self.lstm.get_parameter("weight_hh_l0"), rows, between["output", gate]

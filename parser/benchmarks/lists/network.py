@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from parser.batching.messages.controller import Controller, Entry, Instance
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
-from parser.batching.messages.grouping import Concatenate
+from parser.batching.messages.grouping import ConcatenatePayloads
 from parser.batching.messages.loop import add_loop, each_step
 from parser.batching.messages.routing import Condition, FlatMap, Join
 from parser.batching.messages.transforms import Loss, Losses, Transform, Updates, losses_of
 
 
-class Cell(nn.Module):
+class RecurrentCell(nn.Module):
     """ReLU(Linear[hidden; token])"""
 
     def __init__(self, hidden_size: int):
@@ -38,7 +38,7 @@ class ListReducer(nn.Module):
         self.hidden_size = hidden_size
         self.tokens = nn.Embedding(tokens, hidden_size)
         self.scores = nn.Linear(hidden_size, results)
-        self.cells = [Cell(hidden_size) for _ in range(replicas)]
+        self.cells = [RecurrentCell(hidden_size) for _ in range(replicas)]
         self._registered = nn.ModuleList(self.cells)
         for replica in self.cells[1:]:
             replica.load_state_dict(self.cells[0].state_dict())
@@ -69,7 +69,7 @@ class ListReducer(nn.Module):
         graph.add("each step", FlatMap(each_step))
         graph.add("token", Transform(lambda state, lists: lists[:, state.position[0]]))
         graph.add("embedding", updates.of_table(self.tokens))
-        graph.add("with token", Concatenate())
+        graph.add("with token", ConcatenatePayloads())
         graph.add("scores", updates.of(self.scores))
         graph.add("loss", Loss(losses_of))
         graph.connect((CONTROLLER, 1), "each step")

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.batching.operations.operation import Batch, Gradients, Operation, joined
+from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients, joined
 
 
 class Grid(NamedTuple):
@@ -92,14 +92,14 @@ class ApplyResidual(_OnImages):
         super().__init__(block, grid)
         self._block = block
 
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         image, output = map(self._grid.images, (*batch.inputs, *batch.outputs))
         batch.saved = _residual(self._block, image, output)
 
-    def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
+    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
         image, output, at_output = map(self._grid.images, (*batch.inputs, *batch.outputs, *gradients))
         at_image, kept = _residual_backward(self._block, image, batch.saved, output, at_output)
-        return Gradients([rows(at_image)], kept)
+        return OperationGradients([rows(at_image)], kept)
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
         _add_residual_gradients(self._block, self._grid, joined(batches))
@@ -115,19 +115,19 @@ class ApplyJoining(_OnImages):
         self._join, self._block = block.join, block.block
         self._both = Grid(2 * grid.channels, grid.side)
 
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         left, right, output = map(self._grid.images, (*batch.inputs, *batch.outputs))
         both = torch.cat([left, right], 1)  # [rows, 2 * channels, side, side]
         image = self._join(both).relu_()
         batch.saved = both, image, _residual(self._block, image, output)
 
-    def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
+    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
         both, image, inner = batch.saved
         output, at_output = map(self._grid.images, (*batch.outputs, *gradients))
         at_image, kept = _residual_backward(self._block, image, inner, output, at_output)
         at_image = _through_relu(at_image, image)
         at_left, at_right = _at_input(self._join, at_image, both).chunk(2, dim=1)
-        return Gradients([rows(at_left), rows(at_right)], (*kept, rows(at_image), rows(both)))
+        return OperationGradients([rows(at_left), rows(at_right)], (*kept, rows(at_image), rows(both)))
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
         *of_block, at_image, both = joined(batches)

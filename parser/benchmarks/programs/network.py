@@ -201,7 +201,7 @@ class RecordedExecutor:
         return [values[place] for place in calls.results.tolist()]
 
     def calls(self, numbered: Numbered) -> list[Applications]:
-        """As `KnownComputation` takes them."""
+        """As `StaticComputation` takes them."""
         number, nothing = numbered.number, np.empty((len(numbered.module), 0), np.int64)
         found = []
         for which in batches(numbered.module):

@@ -23,12 +23,12 @@ from torch import Tensor
 from parser.batching.levels import Integers, depths
 from parser.batching.operations.computation import Computation
 from parser.batching.operations.graph import METHODS, Graph
-from parser.batching.operations.known import KnownComputation
 from parser.batching.operations.layout import Step
 from parser.batching.operations.patterns import Patterns
+from parser.batching.operations.static import StaticComputation
 from parser.batching.operations.writer import Value
 from parser.batching.transfer import to_device
-from parser.benchmarks.operation_training import Forward, Training, cut, missing, not_too_many
+from parser.benchmarks.operation_training import Forward, OperationTraining, cut, missing, not_too_many
 from parser.benchmarks.programs.clevr.features import Features
 from parser.benchmarks.programs.clevr.images import Images, PaintedImages, RandomImages
 from parser.benchmarks.programs.clevr.lessons import Lesson
@@ -131,7 +131,7 @@ class ProgramExecutorPlugin:
         self._recorded = RecordedExecutor(self.executor, partial(Timed, phase=setup.phase))
         self._patterns = Patterns()
         forward = self._by_slices if setup.method == "sliced" else self._in_graph
-        self.training = Training(setup, self.executor, forward, settings.learning_rate)
+        self.training = OperationTraining(setup, self.executor, forward, settings.learning_rate)
 
     def batches(self) -> list[list[Example]]:
         shuffled = list(self.examples)
@@ -211,10 +211,11 @@ class ProgramExecutorPlugin:
         device, gradients = setup.device, setup.mode == "train"
         if setup.method in LABELLINGS:
             with setup.phase("scheduling"):
-                known = KnownComputation(device, gradients=gradients)
-                known.given(0, features)
+                computation = StaticComputation(device, gradients=gradients)
+                computation.given(0, features)
                 numbered = number_calls(programs, setup.method)
-                return known, known.schedule(recorded.calls(numbered)), numbered.results.tolist()
+                steps = computation.schedule(recorded.calls(numbered))
+                return computation, steps, numbered.results.tolist()
         with setup.phase("graph"):
             self._patterns = not_too_many(self._patterns)
             graph = Graph(setup.method, device, patterns=self._patterns, gradients=gradients)

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 from torch import Tensor
 
-from parser.batching.operations.operation import Batch, Gradients, Operation
+from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
 from parser.plugins import CELLS, CELLS_BACKWARD
 
 
@@ -26,11 +26,11 @@ class Timed(Operation):
     def packs(self, arguments: int) -> tuple[tuple[int, ...], ...]:
         return self._operation.packs(arguments)
 
-    def forward(self, batch: Batch) -> None:
+    def forward(self, batch: OperationBatch) -> None:
         with self._phase(CELLS):
             self._operation.forward(batch)
 
-    def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
+    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
         with self._phase(CELLS_BACKWARD):
             return self._operation.backward(batch, gradients)
 

@@ -20,10 +20,10 @@ from torch import Tensor
 from parser.batching.operations.graph import METHODS
 from parser.batching.operations.lstm import Grain
 from parser.benchmarks.operation_training import (
-    ByTorch,
+    AutogradForward,
     Forward,
-    InGraph,
-    Training,
+    GraphForward,
+    OperationTraining,
     cut,
     longest_first,
     missing,
@@ -91,7 +91,7 @@ class BiLSTMTagger:
         self._sentences = [vocabulary.number(sentence, settings.characters) for sentence in sentences]
         torch.manual_seed(setup.seed)
         self._tagger = Tagger(sizes_of(settings, vocabulary)).to(setup.device)
-        self._training = Training(setup, self._tagger, self._forward(), settings.learning_rate)
+        self._training = OperationTraining(setup, self._tagger, self._forward(), settings.learning_rate)
 
     def batches(self) -> list[list[TaggedSentence]]:
         """The longest sentences of a batch first, so that those still running are its first ones."""
@@ -119,10 +119,10 @@ class BiLSTMTagger:
         setup, tagger = self._setup, self._tagger
         recorded = RecordedTagger(tagger, setup.settings.grain)
         if setup.method in METHODS:
-            return InGraph.by_example(setup, recorded.losses)
+            return GraphForward.by_example(setup, recorded.losses)
         if setup.method == "manual-agenda":
-            return InGraph(setup, recorded.losses_together, "agenda")
-        return ByTorch(setup, partial(tagger.loss, library=setup.method == "library"))
+            return GraphForward(setup, recorded.losses_together, "agenda")
+        return AutogradForward(setup, partial(tagger.loss, library=setup.method == "library"))
 
 
 def make_sentences(made: MadeSentences, seed: int) -> list[list[TaggedWord]]:

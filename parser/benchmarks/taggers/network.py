@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from parser.batching.operations.graph import Graph
-from parser.batching.operations.lstm import Grain, written
+from parser.batching.operations.lstm import Grain, traced
 from parser.batching.operations.parameterised import Lookup
 from parser.batching.operations.template import Template
 from parser.batching.operations.writer import Index, Value, Writer
@@ -112,8 +112,8 @@ class RecordedTagger:
         def loss(writer: Writer, forward: Value, backward: Value, label: Index) -> Value:
             return writer.cross_entropy(score(writer, forward, backward), label)
 
-        self._score = written(grain, score, (sizes.hidden_size,) * 2)
-        self._loss = written(grain, loss, (sizes.hidden_size,) * 2, indices=1)
+        self._score = traced(grain, score, (sizes.hidden_size,) * 2)
+        self._loss = traced(grain, loss, (sizes.hidden_size,) * 2, indices=1)
 
     def losses(self, graph: Graph, sentence: TaggedSentence) -> Sequence[Value]:
         """Of each word."""

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 from parser.batching.messages.controller import Controller, Entry, Instance
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
-from parser.batching.messages.grouping import Concatenate, Group, Ungroup
-from parser.batching.messages.message import State
+from parser.batching.messages.grouping import ConcatenatePayloads, Group, Ungroup
+from parser.batching.messages.message import MessageState
 from parser.batching.messages.routing import Broadcast, ChangeState, Condition, Join, Nowhere
 from parser.batching.messages.transforms import Loss, Losses, Updates, losses_of
 from parser.batching.transfer import to_device
-from parser.benchmarks.tree_lstm.network import Tree, TreeLSTM
+from parser.benchmarks.tree_lstm.network import BinaryTree, TreeLSTM
 
 ROOT = 1
 WORDS, LABELS = 0, 1
@@ -34,7 +34,7 @@ class TreeMessages:
         """There are none."""
         return ()
 
-    def losses(self, tree: Tree) -> Losses:
+    def losses(self, tree: BinaryTree) -> Losses:
         """Of all nodes, one after the other."""
         leaf, branch, score = Leaf(self.network), Branch(self.network), Score(self.network)
         device = self.network.words.weight.device
@@ -45,7 +45,7 @@ class TreeMessages:
         scores = torch.cat([score(*state) for state in states])  # [nodes, labels]
         return losses_of(scores, to_device(torch.from_numpy(tree.labels), device))
 
-    def instance(self, number: int, tree: Tree, training: bool) -> Instance:
+    def instance(self, number: int, tree: BinaryTree, training: bool) -> Instance:
         nodes, own = len(tree.labels), places(tree)
         words = torch.from_numpy(tree.words)
         by_place = sorted(range(nodes), key=own.__getitem__)
@@ -81,38 +81,38 @@ def _add_way_up(graph: MessageGraph) -> None:
     graph.add("from left", ChangeState(_parent, lambda state: _moved(state, 2 * state.position[0])))
     graph.add("from right", ChangeState(_parent, lambda state: _moved(state, 2 * state.position[0] + 1)))
     graph.add("root", Nowhere())
-    graph.add("children", Concatenate())
+    graph.add("children", ConcatenatePayloads())
     graph.chain("copies", "which child", "from left", "children", "branch")
     graph.connect(("which child", 1), "from right")
     graph.connect("from right", ("children", 1))
     graph.connect(("which child", 2), "root")
 
 
-def _leaves(state: State) -> list[tuple[State, int]]:
+def _leaves(state: MessageState) -> list[tuple[MessageState, int]]:
     """Of the message of a tree's words, whose position has their places."""
     nodes, *own = state.position
     return [(state.at(place, nodes), 1) for place in own]
 
 
-def _nodes(state: State) -> int:
+def _nodes(state: MessageState) -> int:
     (nodes,) = state.position
     return nodes
 
 
-def _left_right_or_root(state: State) -> int:
+def _left_right_or_root(state: MessageState) -> int:
     place = state.position[0]
     return 2 if place == ROOT else place % 2
 
 
-def _parent(state: State) -> State:
+def _parent(state: MessageState) -> MessageState:
     return _moved(state, state.position[0] // 2)
 
 
-def _moved(state: State, place: int) -> State:
+def _moved(state: MessageState, place: int) -> MessageState:
     return state.at(place, *state.position[1:])
 
 
-def places(tree: Tree) -> list[int]:
+def places(tree: BinaryTree) -> list[int]:
     """Of each node, its number by which parents and children find each other."""
     found = [ROOT] * len(tree.labels)
     leaves = len(tree.words)
@@ -129,8 +129,8 @@ class Leaf(nn.Module):
 
     def forward(self, word: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden and cell state, [rows, hidden] each. word: [rows, word_size]"""
-        into, new, out = self.gates(word).chunk(3, dim=1)
-        return _states(into.sigmoid() * new.tanh(), out)
+        input_gate, cell_gate, output_gate = self.gates(word).chunk(3, dim=1)
+        return _states(input_gate.sigmoid() * cell_gate.tanh(), output_gate)
 
 
 class Branch(nn.Module):
@@ -142,13 +142,16 @@ class Branch(nn.Module):
         self, hidden_left: Tensor, cell_left: Tensor, hidden_right: Tensor, cell_right: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Hidden and cell state. All: [rows, hidden]."""
-        new, into, out = self.gates(torch.cat([hidden_left, hidden_right], dim=1)).chunk(3, dim=1)
-        kept = self.left(hidden_left).sigmoid() * cell_left + self.right(hidden_right).sigmoid() * cell_right
-        return _states(into.sigmoid() * new.tanh() + kept, out)
+        gates = self.gates(torch.cat([hidden_left, hidden_right], dim=1))
+        cell_gate, input_gate, output_gate = gates.chunk(3, dim=1)
+        forgotten = (
+            self.left(hidden_left).sigmoid() * cell_left + self.right(hidden_right).sigmoid() * cell_right
+        )
+        return _states(input_gate.sigmoid() * cell_gate.tanh() + forgotten, output_gate)
 
 
-def _states(cell: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
-    return out.sigmoid() * cell.tanh(), cell
+def _states(cell: Tensor, output_gate: Tensor) -> tuple[Tensor, Tensor]:
+    return output_gate.sigmoid() * cell.tanh(), cell
 
 
 class Score(nn.Module):

@@ -1,11 +1,11 @@
 """A binary Tree-LSTM (Tai et al. 2015) with a label at every node, in a graph and level by level.
 
-As in Neubig et al. 2017: u with tanh, the others with sigmoid,
+As in Neubig et al. 2017, with tanh for the cell gate u and sigmoid for the others:
 
-    u, i, o = from both children's h;  f_left, f_right = from that child's h
+    u, i, o from the h of both children;  f_left, f_right from the h of that child
     c = i * u + f_left * c_left + f_right * c_right;  h = o * tanh(c)
 
-and leaves have i, u, o from their word.
+A leaf computes i, u, o from its word. `d_x` is the gradient of the loss with respect to x.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from torch import Tensor, nn
 
 from parser.batching.activations import tanh
 from parser.batching.levels import Integers
-from parser.batching.lstm_cell import activate_, through_activations_, through_tanh
+from parser.batching.lstm_cell import activate_, activation_backward_, cell_state_gradient
 from parser.batching.operations.graph import Graph
 from parser.batching.operations.layout import Applications
-from parser.batching.operations.lstm import Grain, LSTMStart, slices, write_kept, write_states, written
+from parser.batching.operations.lstm import Grain, LSTMStart, slices, traced, write_forget, write_states
 from parser.batching.operations.operation import (
-    Batch,
-    Gradients,
     Operation,
+    OperationBatch,
+    OperationGradients,
     add_product_gradient,
     add_sum_gradient,
     joined,
@@ -38,7 +38,7 @@ from parser.benchmarks.embedding_tables import sparse_table
 
 
 @dataclass(frozen=True)
-class Tree:
+class BinaryTree:
     """A binary tree, its nodes numbered: the leaves from left to right, then the others, children first."""
 
     words: Integers
@@ -74,8 +74,8 @@ class RecordedTreeLSTM:
             gates = writer.linear(network.leaf.weight, vector, bias=network.leaf.bias)
             if grain == "cell":
                 return tuple(writer.operate(LSTMStart(hidden, gates=3), (gates,)))
-            into, new, out = slices(writer, gates, hidden)
-            return write_states(writer, into, new, out)
+            input_gate, cell_gate, output_gate = slices(writer, gates, hidden)
+            return write_states(writer, input_gate, cell_gate, output_gate)
 
         def score(writer: Writer, state: Value) -> Value:
             return writer.linear(network.scores.weight, state, bias=network.scores.bias)
@@ -83,23 +83,23 @@ class RecordedTreeLSTM:
         def loss(writer: Writer, state: Value, label: Index) -> Value:
             return writer.cross_entropy(score(writer, state), label)
 
-        self._leaf = written(grain, start, (), indices=1)
+        self._leaf = traced(grain, start, (), indices=1)
         if grain == "cell":
             self._node = Template.of(TreeNode(network), (hidden,) * 4)
         else:
             self._node = Template.trace(_writes_node(network), (hidden,) * 4)
-        self._score = written(grain, score, (hidden,))
-        self._loss = written(grain, loss, (hidden,), indices=1)
+        self._score = traced(grain, score, (hidden,))
+        self._loss = traced(grain, loss, (hidden,), indices=1)
 
-    def losses(self, graph: Graph, tree: Tree) -> Sequence[Value]:
+    def losses(self, graph: Graph, tree: BinaryTree) -> Sequence[Value]:
         """Of each node."""
         return graph.each(self._loss, [self._states(graph, tree)], [tree.labels.tolist()])[0]
 
-    def scores(self, graph: Graph, tree: Tree) -> Value:
+    def scores(self, graph: Graph, tree: BinaryTree) -> Value:
         """Of the root, those of all labels."""
         return graph.apply(self._score, self._states(graph, tree)[-1:])[0]
 
-    def _states(self, graph: Graph, tree: Tree) -> list[Value]:
+    def _states(self, graph: Graph, tree: BinaryTree) -> list[Value]:
         """The hidden state of each node."""
         hidden, cell = map(list, graph.each(self._leaf, [], [tree.words.tolist()]))
         for left, right in zip(tree.left.tolist(), tree.right.tolist(), strict=True):
@@ -108,8 +108,8 @@ class RecordedTreeLSTM:
             cell.append(state[1])
         return hidden
 
-    def calls(self, trees: Sequence[Tree], by_height: bool) -> tuple[list[Applications], Integers]:
-        """All that is to be computed for some trees, as `KnownComputation` takes it, and the losses' numbers.
+    def calls(self, trees: Sequence[BinaryTree], by_height: bool) -> tuple[list[Applications], Integers]:
+        """The calls for some trees, as `StaticComputation` takes them, and the numbers of the losses.
 
         Leaves have level 0. A node's level is its height; or else its place in its tree, column by column, as
         one pads. The losses come last.
@@ -142,7 +142,7 @@ class RecordedTreeLSTM:
         ], losses
 
 
-def _numbers(trees: Sequence[Tree], sizes: Integers) -> list[Integers]:
+def _numbers(trees: Sequence[BinaryTree], sizes: Integers) -> list[Integers]:
     """Of each tree's nodes, if the leaves of all trees come first, and then the other nodes of all."""
     leaf = sizes.cumsum() - sizes
     other = sizes.sum() + (sizes - 1).cumsum() - (sizes - 1)
@@ -157,15 +157,15 @@ def _writes_node(network: TreeLSTM) -> Callable[..., tuple[Value, Value]]:
         writer: Writer, hidden_left: Value, cell_left: Value, hidden_right: Value, cell_right: Value
     ) -> tuple[Value, Value]:
         gates = writer.linear(network.gates.weight, hidden_left, hidden_right, bias=network.gates.bias)
-        new, into, out = slices(writer, gates, network.hidden_size)
-        kept = [
-            write_kept(writer, writer.linear(forget.weight, hidden_below, bias=forget.bias), cell_below)
-            for forget, hidden_below, cell_below in (
+        cell_gate, input_gate, output_gate = slices(writer, gates, network.hidden_size)
+        forgotten = [
+            write_forget(writer, writer.linear(forget.weight, child_hidden, bias=forget.bias), child_cell)
+            for forget, child_hidden, child_cell in (
                 (network.forget_left, hidden_left, cell_left),
                 (network.forget_right, hidden_right, cell_right),
             )
         ]
-        return write_states(writer, into, new, out, *kept)
+        return write_states(writer, input_gate, cell_gate, output_gate, *forgotten)
 
     return write
 
@@ -187,57 +187,55 @@ class TreeNode(Operation):
     def packs(self, arguments: int) -> tuple[tuple[int, ...], ...]:
         return (0, 2), (1, 3)
 
-    def forward(self, batch: Batch) -> None:
-        below, cells = batch.inputs  # [rows, 2 * hidden] each
+    def forward(self, batch: OperationBatch) -> None:
+        children, child_cells = batch.inputs  # [rows, 2 * hidden] each: hidden states, cell states
         hidden, cell = batch.outputs
         network, size = self.network, self.outputs[0]
-        # The new cell state, the input gate, the output gate, both that forget: [rows, hidden] each
-        gates = below.new_empty(len(below), 5 * size)
-        write_product(gates[:, : 3 * size], below, network.gates.weight, network.gates.bias)
-        new, into, out, *forgets = gates.chunk(5, dim=1)
-        for linear, child, forget in zip(self._forgets, below.chunk(2, dim=1), forgets, strict=True):
-            write_product(forget, child, linear.weight, linear.bias)
-        activate_(gates, size, new=0)
-        torch.mul(into, new, out=cell)
-        for forget, cell_below in zip(forgets, cells.chunk(2, dim=1), strict=True):
-            cell.addcmul_(forget, cell_below)
-        squashed = tanh(cell)
-        torch.mul(out, squashed, out=hidden)
-        batch.saved = gates, squashed
+        # [rows, 5 * hidden]: cell gate, input gate, output gate, both forget gates
+        gates = children.new_empty(len(children), 5 * size)
+        write_product(gates[:, : 3 * size], children, network.gates.weight, network.gates.bias)
+        cell_gate, input_gate, output_gate, *forget_gates = gates.chunk(5, dim=1)
+        for linear, child, gate in zip(self._forgets, children.chunk(2, dim=1), forget_gates, strict=True):
+            write_product(gate, child, linear.weight, linear.bias)
+        activate_(gates, size, cell_gate=0)
+        torch.mul(input_gate, cell_gate, out=cell)
+        for gate, child_cell in zip(forget_gates, child_cells.chunk(2, dim=1), strict=True):
+            cell.addcmul_(gate, child_cell)
+        tanh_cell = tanh(cell)
+        torch.mul(output_gate, tanh_cell, out=hidden)
+        batch.saved = gates, tanh_cell
 
-    def backward(self, batch: Batch, gradients: Sequence[Tensor]) -> Gradients:
-        below, cells = batch.inputs
-        gates, squashed = batch.saved
-        at_hidden, at_cell = gradients
+    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
+        children, child_cells = batch.inputs
+        gates, tanh_cell = batch.saved
+        d_hidden, d_cell = gradients
         network, size = self.network, self.outputs[0]
-        new, into, out, *forgets = gates.chunk(5, dim=1)
-        at_cell = through_tanh(at_hidden, out, squashed, at_cell)
-        at_gates, at_cells = torch.empty_like(gates), torch.empty_like(cells)
-        at_new, at_into, at_out, *at_forgets = at_gates.chunk(5, dim=1)
-        torch.mul(at_cell, new, out=at_into)
-        torch.mul(at_cell, into, out=at_new)
-        torch.mul(at_hidden, squashed, out=at_out)
-        for cell_below, at_cell_below, forget, at_forget in zip(
-            cells.chunk(2, dim=1), at_cells.chunk(2, dim=1), forgets, at_forgets, strict=True
+        cell_gate, input_gate, output_gate, *forget_gates = gates.chunk(5, dim=1)
+        d_cell = cell_state_gradient(d_hidden, output_gate, tanh_cell, d_cell)
+        d_gates, d_child_cells = torch.empty_like(gates), torch.empty_like(child_cells)
+        d_cell_gate, d_input, d_output, *d_forgets = d_gates.chunk(5, dim=1)
+        torch.mul(d_cell, cell_gate, out=d_input)
+        torch.mul(d_cell, input_gate, out=d_cell_gate)
+        torch.mul(d_hidden, tanh_cell, out=d_output)
+        for child_cell, d_child_cell, gate, d_gate in zip(
+            child_cells.chunk(2, dim=1), d_child_cells.chunk(2, dim=1), forget_gates, d_forgets, strict=True
         ):
-            torch.mul(at_cell, cell_below, out=at_forget)
-            torch.mul(at_cell, forget, out=at_cell_below)
-        through_activations_(at_gates, gates, size, new=0)
-        at_below = torch.empty_like(below)
-        write_product(at_below, at_gates[:, : 3 * size], network.gates.weight.T)
-        for linear, at_child, at_forget in zip(
-            self._forgets, at_below.chunk(2, dim=1), at_forgets, strict=True
-        ):
-            add_product(at_child, at_forget, linear.weight.T)
-        return Gradients((at_below, at_cells), (at_gates, below))
+            torch.mul(d_cell, child_cell, out=d_gate)
+            torch.mul(d_cell, gate, out=d_child_cell)
+        activation_backward_(d_gates, gates, size, cell_gate=0)
+        d_children = torch.empty_like(children)
+        write_product(d_children, d_gates[:, : 3 * size], network.gates.weight.T)
+        for linear, d_child, d_gate in zip(self._forgets, d_children.chunk(2, dim=1), d_forgets, strict=True):
+            add_product(d_child, d_gate, linear.weight.T)
+        return OperationGradients((d_children, d_child_cells), (d_gates, children))
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
-        at_gates, below = joined(batches)
+        d_gates, children = joined(batches)
         network, size = self.network, self.outputs[0]
-        for linear, at_output, inputs in (
-            (network.gates, at_gates[:, : 3 * size], below),
-            (network.forget_left, at_gates[:, 3 * size : 4 * size], below[:, :size]),
-            (network.forget_right, at_gates[:, 4 * size :], below[:, size:]),
+        for linear, d_output, inputs in (
+            (network.gates, d_gates[:, : 3 * size], children),
+            (network.forget_left, d_gates[:, 3 * size : 4 * size], children[:, :size]),
+            (network.forget_right, d_gates[:, 4 * size :], children[:, size:]),
         ):
-            add_product_gradient(linear.weight, at_output, inputs)
-            add_sum_gradient(linear.bias, at_output)
+            add_product_gradient(linear.weight, d_output, inputs)
+            add_sum_gradient(linear.bias, d_output)

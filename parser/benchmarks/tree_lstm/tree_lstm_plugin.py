@@ -25,11 +25,18 @@ from parser.batching.operations.graph import METHODS
 from parser.batching.operations.lstm import Grain
 from parser.benchmarks.embedding_tables import table_optimizer
 from parser.benchmarks.message_training import ACTIVE, MessageTraining, share_right
-from parser.benchmarks.operation_training import Forward, InGraph, KnownInAdvance, Training, cut, missing
+from parser.benchmarks.operation_training import (
+    Forward,
+    GraphForward,
+    OperationTraining,
+    StaticForward,
+    cut,
+    missing,
+)
 from parser.benchmarks.tagged_text import UNKNOWN, numbered
 from parser.benchmarks.tree_lstm.labelled_trees import LabelledTree, read_labelled_trees
 from parser.benchmarks.tree_lstm.messages import TreeMessages
-from parser.benchmarks.tree_lstm.network import RecordedTreeLSTM, Tree, TreeLSTM
+from parser.benchmarks.tree_lstm.network import BinaryTree, RecordedTreeLSTM, TreeLSTM
 from parser.config import data_path
 from parser.plugins import Mode, Setup, Work
 from parser.settings import Settings
@@ -107,12 +114,12 @@ class TreeLSTMPlugin:
             active = ACTIVE[setup.method]
             self.messages = MessageTraining(setup, self._network, self._model, updates, active)
         else:
-            self._training = Training(setup, self._network, self._forward(), rate)
+            self._training = OperationTraining(setup, self._network, self._forward(), rate)
 
-    def batches(self) -> list[list[Tree]]:
+    def batches(self) -> list[list[BinaryTree]]:
         return cut(self._shuffled(self._setup.seed), self._setup.batch_size)
 
-    def run(self, batch: Sequence[Tree]) -> None:
+    def run(self, batch: Sequence[BinaryTree]) -> None:
         if self._by_messages:
             self.messages.run(batch, training=True)
         else:
@@ -142,7 +149,7 @@ class TreeLSTMPlugin:
     def notes(self) -> dict[str, float]:
         return self.messages.notes() if self._by_messages else {}
 
-    def work(self, batch: Sequence[Tree]) -> Work:
+    def work(self, batch: Sequence[BinaryTree]) -> Work:
         return Work(
             sentences=len(batch),
             tokens=sum(len(tree.words) for tree in batch),
@@ -151,7 +158,7 @@ class TreeLSTMPlugin:
             padding=0.0,
         )
 
-    def _shuffled(self, seed: int) -> list[Tree]:
+    def _shuffled(self, seed: int) -> list[BinaryTree]:
         shuffled = list(self._trees)
         random.Random(seed).shuffle(shuffled)
         return shuffled
@@ -159,18 +166,18 @@ class TreeLSTMPlugin:
     def _forward(self) -> Callable[[Any], Forward]:
         recorded = RecordedTreeLSTM(self._network, self._setup.settings.grain)
         if self._setup.method in METHODS:
-            return InGraph.by_example(self._setup, recorded.losses)
+            return GraphForward.by_example(self._setup, recorded.losses)
         calls = partial(recorded.calls, by_height=self._setup.method == "levels")
-        return KnownInAdvance(self._setup, calls)
+        return StaticForward(self._setup, calls)
 
 
-def prepare_tree(tree: LabelledTree, words: dict[str, int]) -> Tree:
+def prepare_tree(tree: LabelledTree, words: dict[str, int]) -> BinaryTree:
     numbers = [words.get(word, UNKNOWN) for word in tree.words]
     given = (numbers, tree.labels, tree.left, tree.right)
     leaves, labels, left, right = (np.array(part, np.int64) for part in given)
     parents = np.arange(len(leaves), len(labels))
     height = heights(len(labels), np.concatenate([left, right]), np.tile(parents, 2))
-    return Tree(leaves, labels, left, right, height[len(leaves) :])
+    return BinaryTree(leaves, labels, left, right, height[len(leaves) :])
 
 
 def make_trees(made: MadeTrees, seed: int) -> list[LabelledTree]:

@@ -7,15 +7,15 @@ import torch
 from checked_nodes import Checked
 from torch import Tensor, nn
 
-from parser.batching.messages.grouping import Concatenate, Group, Split, Ungroup
-from parser.batching.messages.message import Message, Send, State
+from parser.batching.messages.grouping import ConcatenatePayloads, Group, Split, Ungroup
+from parser.batching.messages.message import Message, MessageState, Send
 from parser.batching.messages.routing import Broadcast, ChangeState, Condition, FlatMap, Join, Nowhere
 from parser.batching.messages.transforms import Parameterised, Transform
 
-ONE, TWO = State(1), State(2)
+ONE, TWO = MessageState(1), MessageState(2)
 
 
-def sent(sends: list[Send]) -> list[tuple[int, State, list[list[float]]]]:
+def sent(sends: list[Send]) -> list[tuple[int, MessageState, list[list[float]]]]:
     """Port, state and the payload's tensors."""
     return [
         (port, message.state, [None if part is None else part.tolist() for part in message.payload])
@@ -23,7 +23,7 @@ def sent(sends: list[Send]) -> list[tuple[int, State, list[list[float]]]]:
     ]
 
 
-def message(state: State, *payload: list[float]) -> Message:
+def message(state: MessageState, *payload: list[float]) -> Message:
     return Message(tuple(map(torch.tensor, payload)), state)
 
 
@@ -49,7 +49,7 @@ def test_a_join_sends_gradients_to_where_values_came_from():
 def test_a_state_is_changed_and_changed_back():
     node = Checked(ChangeState(lambda s: s.at(*s.position, 7), lambda s: s.at(*s.position[:-1])))
     ((_, state, _),) = sent(node.forward(0, message(ONE, [1.0])))
-    assert state == State(1, (7,))
+    assert state == MessageState(1, (7,))
     assert sent(node.backward(0, message(state, [2.0]))) == [(0, ONE, [[2.0]])]
 
 
@@ -72,15 +72,15 @@ def test_what_goes_nowhere_comes_back_without_gradients():
 def test_a_flat_map_copies_to_states_and_sums():
     node = Checked(FlatMap(lambda state: [state.at(place) for place in range(2)]))
     assert sent(node.forward(0, message(ONE, [1.0]))) == [
-        (0, State(1, (place,)), [[1.0]]) for place in (0, 1)
+        (0, MessageState(1, (place,)), [[1.0]]) for place in (0, 1)
     ]
-    assert node.backward(0, message(State(1, (1,)), [2.0])) == []
-    assert sent(node.backward(0, message(State(1, (0,)), [3.0]))) == [(0, ONE, [[5.0]])]
+    assert node.backward(0, message(MessageState(1, (1,)), [2.0])) == []
+    assert sent(node.backward(0, message(MessageState(1, (0,)), [3.0]))) == [(0, ONE, [[5.0]])]
     assert node.held() == 0
 
 
 def test_payloads_side_by_side_and_apart():
-    both = Checked(Concatenate(2))
+    both = Checked(ConcatenatePayloads(2))
     assert both.forward(1, message(ONE, [3.0])) == []
     assert both.forward(0, message(TWO, [9.0], [8.0])) == []
     assert sent(both.forward(0, message(ONE, [1.0], [2.0]))) == [(0, ONE, [[1.0], [2.0], [3.0]])]
@@ -95,23 +95,23 @@ def test_payloads_side_by_side_and_apart():
 
 
 def test_a_group_is_in_the_order_of_states_whoever_comes_first():
-    node = Checked(Group(group=State.at, size=lambda state: 3))
-    assert node.forward(0, message(State(1, (2,)), [5.0, 6.0])) == []
-    assert node.forward(0, message(State(1, (0,)), [1.0])) == []
-    whole = sent(node.forward(0, message(State(1, (1,)), [2.0, 3.0, 4.0])))
+    node = Checked(Group(group=MessageState.at, size=lambda state: 3))
+    assert node.forward(0, message(MessageState(1, (2,)), [5.0, 6.0])) == []
+    assert node.forward(0, message(MessageState(1, (0,)), [1.0])) == []
+    whole = sent(node.forward(0, message(MessageState(1, (1,)), [2.0, 3.0, 4.0])))
     assert whole == [(0, ONE, [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]])]
     found = sent(node.backward(0, message(ONE, [10.0, 20.0, 30.0, 40.0, 50.0, 60.0])))
     expected = [(0, [10.0]), (1, [20.0, 30.0, 40.0]), (2, [50.0, 60.0])]
-    assert found == [(0, State(1, (place,)), [part]) for place, part in expected]
+    assert found == [(0, MessageState(1, (place,)), [part]) for place, part in expected]
     assert node.held() == 0
 
 
 def test_rows_become_messages_and_their_gradients_one_again():
     node = Checked(Ungroup(lambda state: [(state.at(0), 1), (state.at(1), 2)]))
     found = sent(node.forward(0, message(ONE, [1.0, 2.0, 3.0])))
-    assert found == [(0, State(1, (0,)), [[1.0]]), (0, State(1, (1,)), [[2.0, 3.0]])]
-    assert node.backward(0, message(State(1, (1,)), [5.0, 6.0])) == []
-    assert sent(node.backward(0, message(State(1, (0,)), [4.0]))) == [(0, ONE, [[4.0, 5.0, 6.0]])]
+    assert found == [(0, MessageState(1, (0,)), [[1.0]]), (0, MessageState(1, (1,)), [[2.0, 3.0]])]
+    assert node.backward(0, message(MessageState(1, (1,)), [5.0, 6.0])) == []
+    assert sent(node.backward(0, message(MessageState(1, (0,)), [4.0]))) == [(0, ONE, [[4.0, 5.0, 6.0]])]
     assert node.held() == 0
 
 
@@ -124,8 +124,8 @@ def test_a_transform_is_differentiated_where_somebody_wants_it():
 
 
 def test_who_wants_gradients_is_known_beyond_groups():
-    wanted = Message((torch.ones(1, requires_grad=True),), State(1, (0,)))
-    node = Group(State.at, lambda state: 1)
+    wanted = Message((torch.ones(1, requires_grad=True),), MessageState(1, (0,)))
+    node = Group(MessageState.at, lambda state: 1)
     ((_, _, grouped),) = node.forward(0, wanted)
     assert grouped.payload[0].requires_grad
     assert grouped.payload[0].grad_fn is None
@@ -158,8 +158,10 @@ def test_updates_wait_for_enough_gradients():
     layer.weight.data.fill_(2.0)
     node = Parameterised(layer, lambda weights: torch.optim.SGD(weights, lr=1.0), update_after=2)
     for number, weight in ((1, 2.0), (2, -8.0), (3, -8.0)):
-        node.forward(0, Message((torch.tensor([[5.0]]),), State(number)))
-        assert sent(node.backward(0, message(State(number), [[1.0]]))) == [(0, State(number), [None])]
+        node.forward(0, Message((torch.tensor([[5.0]]),), MessageState(number)))
+        assert sent(node.backward(0, message(MessageState(number), [[1.0]]))) == [
+            (0, MessageState(number), [None])
+        ]
         assert layer.weight.item() == weight
     node.update()
     assert layer.weight.item() == -13
@@ -198,8 +200,8 @@ def test_gradients_that_belong_to_others_are_left_as_they_are():
     node = Parameterised(Shift(), lambda weights: torch.optim.SGD(weights, lr=1.0), update_after=9)
     sent_back = []
     for number in (1, 2, 3):
-        node.forward(0, Message((torch.ones(1, requires_grad=True),), State(number)))
-        sent_back += node.backward(0, message(State(number), [float(number)]))
+        node.forward(0, Message((torch.ones(1, requires_grad=True),), MessageState(number)))
+        sent_back += node.backward(0, message(MessageState(number), [float(number)]))
     assert [send.message.payload[0].item() for send in sent_back] == [1, 2, 3]
     node.give_gradients()
     assert node.module.shift.grad.item() == 6
@@ -220,13 +222,13 @@ def test_what_is_frozen_is_not_trained():
 def test_where_nothing_flows_beside_something_are_zeros():
     node = Ungroup(lambda state: [(state.at(0), 1), (state.at(1), 2)])
     node.forward(0, message(ONE, [1.0, 2.0, 3.0]))
-    assert node.backward(0, Message((None,), State(1, (1,)))) == []
-    assert sent(node.backward(0, message(State(1, (0,)), [4.0]))) == [(0, ONE, [[4.0, 0.0, 0.0]])]
+    assert node.backward(0, Message((None,), MessageState(1, (1,)))) == []
+    assert sent(node.backward(0, message(MessageState(1, (0,)), [4.0]))) == [(0, ONE, [[4.0, 0.0, 0.0]])]
 
 
 def test_groups_need_equally_many_rows_of_all_tensors():
     with pytest.raises(ValueError, match=r"have \[1, 2\] rows"):
-        Group(State.at, lambda state: 2).forward(0, message(ONE, [1.0], [1.0, 2.0]))
+        Group(MessageState.at, lambda state: 2).forward(0, message(ONE, [1.0], [1.0, 2.0]))
 
 
 @pytest.mark.parametrize("node", [FlatMap(lambda state: []), Ungroup(lambda state: [])])

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from parser.batching.messages.controller import Controller, Entry, Instance, Report
 from parser.batching.messages.graph import CONTROLLER, MessageGraph, Port
-from parser.batching.messages.message import Message, State
+from parser.batching.messages.message import Message, MessageState
 from parser.batching.messages.routing import Broadcast, ChangeState, Condition, Join
 from parser.batching.messages.threads import run
 from parser.batching.messages.transforms import Loss, Parameterised, losses_of
@@ -30,7 +30,7 @@ def test_one_instance_at_a_time_is_plain_gradient_descent(update_after):
         loss = F.cross_entropy(scores, labels, reduction="sum")
         loss.backward()
         report = reports[number - 1]
-        assert (report.state, report.examples) == (State(number - 1), 4)
+        assert (report.state, report.examples) == (MessageState(number - 1), 4)
         assert report.loss == pytest.approx(loss.item())
         assert report.right == int((scores.argmax(1) == labels).sum())
         if number % update_after == 0:
@@ -128,7 +128,7 @@ def test_a_node_that_fails_ends_the_run_and_is_named():
     graph = layers_in_a_row(*two_layers())
     wrong = torch.zeros(4, 6, dtype=torch.double)
     data = [*examples(3), (wrong, torch.zeros(4, dtype=torch.long)), *examples(3)]
-    with pytest.raises(NodeError, match="first, worker 0, State"):
+    with pytest.raises(NodeError, match="first, worker 0, MessageState"):
         run(graph, instances(data), max_active=2, report=lambda _: None)
 
 
@@ -194,7 +194,7 @@ def test_gradients_come_before_anything_else():
     graph.add("noting", Noting())
     mailbox = Mailbox()
     for instance, forward in enumerate([True, False, True, False]):
-        mailbox.put(Delivery(forward, Port("noting"), Message((), State(instance))))
+        mailbox.put(Delivery(forward, Port("noting"), Message((), MessageState(instance))))
     Worker(0, graph, mailbox, lambda *_: None, order.append, count=lambda _: mailbox.put(Stop())).run()
     assert order[0] == ("backward", 1)
 
@@ -207,7 +207,7 @@ def test_messages_are_counted_before_others_can_work_on_them():
     graph.connect("here", "there")
     graph.connect(("here", 1), ("there", 1))
     mailbox = Mailbox()
-    mailbox.put(Delivery(True, Port("here"), Message((), State(1))))
+    mailbox.put(Delivery(True, Port("here"), Message((), MessageState(1))))
 
     def post(worker, delivery):
         order.append("posted")

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from parser.batching.messages.graph import Port
-from parser.batching.messages.message import Message, State
+from parser.batching.messages.message import Message, MessageState
 from parser.batching.messages.wire import packed, unpacked
 from parser.batching.messages.worker import Delivery
 
@@ -12,9 +12,9 @@ from parser.batching.messages.worker import Delivery
 def test_what_is_unpacked_is_what_was_packed(dtype, shape):
     tensor = torch.randn(shape).mul(9).to(dtype)
     wanted = torch.randn(3, 4).T.requires_grad_()
-    message = Message((tensor, None, wanted, torch.tensor([True])), State(7, (1, -2)), training=False)
+    message = Message((tensor, None, wanted, torch.tensor([True])), MessageState(7, (1, -2)), training=False)
     forward, to, (payload, state, training) = unpacked(packed(Delivery(True, Port("näme", 2), message)))
-    assert (forward, to, state, training) == (True, Port("näme", 2), State(7, (1, -2)), False)
+    assert (forward, to, state, training) == (True, Port("näme", 2), MessageState(7, (1, -2)), False)
     assert payload[0].dtype == dtype
     assert torch.equal(payload[0], tensor)
     assert payload[1] is None
@@ -25,5 +25,5 @@ def test_what_is_unpacked_is_what_was_packed(dtype, shape):
 
 
 def test_a_message_without_values():
-    delivery = Delivery(False, Port("loss"), Message((), State(0)))
+    delivery = Delivery(False, Port("loss"), Message((), MessageState(0)))
     assert unpacked(packed(delivery)) == delivery

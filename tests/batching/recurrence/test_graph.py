@@ -85,9 +85,9 @@ def parts(graph):
 
 def test_only_cycles_are_sequential():
     inputs = Layer(size=3, kind="input")
-    cycle = {"in gate", "forget gate", "gated input", "kept", "cell"}
+    cycle = {"input gate", "forget gate", "gated input", "kept cell", "cell"}
     assert [layers for layers, recurrent in parts(peephole_lstm(inputs, 4)) if recurrent] == [cycle]
-    whole = cycle | {"out gate", "cell input", "squashed", "output"}
+    whole = cycle | {"output gate", "cell gate", "tanh of cell", "output"}
     assert parts(lstm(inputs, 4)) == [(whole, True)]
     assert [recurrent for _, recurrent in parts(EXAMPLES["two-layers"](inputs, 4))] == [True, True]
 
@@ -107,9 +107,9 @@ def test_parts_come_after_what_they_need(name):
 
 def test_gates_share_one_product():
     graph = lstm(Layer(size=3, kind="input"), 4)
-    gates = next(bundle for bundle in bundles_of(graph) if "in gate" in bundle.layers)
+    gates = next(bundle for bundle in bundles_of(graph) if "input gate" in bundle.layers)
     assert gates.width == 16
-    assert "cell input" in (gates.layers[0], gates.layers[-1])  # sigmoids are neighbours
+    assert "cell gate" in (gates.layers[0], gates.layers[-1])  # sigmoids are neighbours
 
 
 @pytest.mark.parametrize("name", ["update", "training", "a+b", "a.b", "x -> y (delay 1)"])
@@ -135,5 +135,5 @@ def test_layers_may_be_called_anything(name):
 def test_errors_of_what_lies_above_a_cycle_stay_in_the_chunk():
     graph = with_scores(peephole_lstm(Layer(size=3, kind="input"), 4), 5)
     first = first_frames(graph, components(graph), back=8)
-    assert first["scores"] == first["output"] == first["out gate"] == 0
-    assert first["cell"] == first["cell input"] == first["input"] == -8
+    assert first["scores"] == first["output"] == first["output gate"] == 0
+    assert first["cell"] == first["cell gate"] == first["input"] == -8

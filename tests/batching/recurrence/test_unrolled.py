@@ -162,8 +162,8 @@ def test_streams_give_the_gradients_of_copies(name, way):
     ("build", "library", "gates"),
     [
         (elman, nn.RNN, ["output"]),
-        (lstm, nn.LSTM, ["in gate", "forget gate", "cell input", "out gate"]),
-        (gru, nn.GRU, ["reset", "update", "candidate"]),
+        (lstm, nn.LSTM, ["input gate", "forget gate", "cell gate", "output gate"]),
+        (gru, nn.GRU, ["reset gate", "update gate", "candidate"]),
     ],
 )
 def test_known_networks_equal_the_library(build, library, gates):
@@ -175,9 +175,11 @@ def test_known_networks_equal_the_library(build, library, gates):
             rows = slice(number * SIZE, (number + 1) * SIZE)
             theirs.weight_ih_l0[rows] = weight_between(weights, "input", gate)
             theirs.bias_ih_l0[rows] = weights.bias(gate)
-            recurrent = "before" if gate == "candidate" else gate  # in a GRU, reset comes after the product
+            recurrent = (
+                "recurrent" if gate == "candidate" else gate
+            )  # in a GRU, reset comes after the product
             theirs.weight_hh_l0[rows] = weight_between(weights, "output", recurrent)
-            theirs.bias_hh_l0[rows] = weights.bias("before") if recurrent == "before" else 0
+            theirs.bias_hh_l0[rows] = weights.bias("recurrent") if recurrent == "recurrent" else 0
     inputs = torch.randn(frames, streams, VECTORS.size, requires_grad=True)
     errors = torch.randn(frames, streams, SIZE)
     outputs, _ = theirs(inputs)
@@ -190,7 +192,7 @@ def test_known_networks_equal_the_library(build, library, gates):
     assert_equal([unrolled.error("input")], [inputs.grad])
     for number, gate in enumerate(gates):
         rows = slice(number * SIZE, (number + 1) * SIZE)
-        recurrent = "before" if gate == "candidate" else gate
+        recurrent = "recurrent" if gate == "candidate" else gate
         mine = [
             gradient_between(weights, "input", gate),
             gradient_between(weights, "output", recurrent),
@@ -249,17 +251,19 @@ def test_an_lstm_with_peepholes_is_that_of_the_paper():
     weights, frames = weights_of(graph), 5
     inputs = torch.randn(frames, 2, VECTORS.size)
     cell, outputs = torch.zeros(2, SIZE), []
-    into = {gate: weight_between(weights, "input", gate) for gate in ("in gate", "forget gate", "out gate")}
+    into = {
+        gate: weight_between(weights, "input", gate) for gate in ("input gate", "forget gate", "output gate")
+    }
     peephole = {gate: weight_between(weights, "cell", gate) for gate in into}
-    bias = {gate: weights.bias(gate).detach() for gate in (*into, "cell input")}
+    bias = {gate: weights.bias(gate).detach() for gate in (*into, "cell gate")}
 
     def gate(name, row, cell):
         return torch.sigmoid(row @ into[name].T + cell * peephole[name] + bias[name])
 
     for row in inputs:
-        new = torch.tanh(row @ weight_between(weights, "input", "cell input").T + bias["cell input"])
-        cell = gate("in gate", row, cell) * new + gate("forget gate", row, cell) * cell
-        outputs.append(gate("out gate", row, cell) * torch.tanh(cell))
+        new = torch.tanh(row @ weight_between(weights, "input", "cell gate").T + bias["cell gate"])
+        cell = gate("input gate", row, cell) * new + gate("forget gate", row, cell) * cell
+        outputs.append(gate("output gate", row, cell) * torch.tanh(cell))
     unrolled = Unrolled(weights, frames, 2)
     unrolled.forward({"input": inputs})
     assert_equal([unrolled.output("output")], [torch.stack(outputs)])

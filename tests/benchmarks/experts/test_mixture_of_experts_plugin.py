@@ -74,7 +74,7 @@ def test_the_operations_are_those_of_the_products(mode, chosen):
 def test_where_there_is_no_grouped_product_the_method_is_skipped(monkeypatch):
     monkeypatch.setattr(mixture_of_experts, "why_not_grouped", lambda *_: "none here")
     reasons = {method: MixtureOfExperts().skip(setup(method)) for method in METHODS}
-    assert reasons == {"none": None, "known": None, "grouped": "none here"}
+    assert reasons == {"none": None, "static": None, "grouped": "none here"}
 
 
 def test_the_calls_of_experts_are_counted():
@@ -84,7 +84,7 @@ def test_the_calls_of_experts_are_counted():
         [batch] = plugin.batches()
         calls[method] = plugin.work(batch).counts["calls of experts"]
     assert calls["none"] == 20
-    assert calls["known"] <= SMALL["experts"]
+    assert calls["static"] <= SMALL["experts"]
     assert calls["grouped"] == 1
 
 
@@ -96,7 +96,7 @@ def test_the_experts_work_is_told_apart():
         entered.append(name)
         yield
 
-    plugin = prepared("known", phase=phase)
+    plugin = prepared("static", phase=phase)
     plugin.run(plugin.batches()[0])
     expected = ["scheduling", "forward", "cells", "forward", "backward", "cells backward", "update"]
     assert entered == expected

@@ -77,7 +77,7 @@ def test_both_kinds_of_kernels_give_the_same(device, monkeypatch):
     inputs, weights = examples(device, torch.float, batch=100)
     expected = with_gradients(experts, inputs, weights, plainly(experts, inputs))
     monkeypatch.setattr(product, "mkl_leaves_units_idle", lambda processor: True)
-    found = with_gradients(experts, inputs, weights, experts(inputs, experts.route(inputs, "known")))
+    found = with_gradients(experts, inputs, weights, experts(inputs, experts.route(inputs, "static")))
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
@@ -92,7 +92,7 @@ def test_no_examples_give_no_outputs(method, device):
     assert not any(gradient.any() for gradient in found[1:])
 
 
-@pytest.mark.parametrize("method", ["none", "known"])
+@pytest.mark.parametrize("method", ["none", "static"])
 def test_experts_that_are_not_used_have_no_gradients(method, device):
     experts = layer(device, experts=100)
     inputs, _ = examples(device)
@@ -122,7 +122,7 @@ def test_steps_by_sparse_gradients_are_those_by_dense_ones(device):
     for _ in range(3):
         for network, optimizer in zip((sparse, dense), optimizers, strict=True):
             optimizer.zero_grad()
-            (network(inputs, network.route(inputs, "known")) * weights).sum().backward()
+            (network(inputs, network.route(inputs, "static")) * weights).sum().backward()
             if network is dense:
                 for weight in network.parameters():
                     weight.grad = weight.grad.to_dense()

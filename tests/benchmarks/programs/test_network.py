@@ -13,7 +13,7 @@ from torch import Tensor
 
 from parser.batching.levels import depths
 from parser.batching.operations.graph import METHODS, Graph
-from parser.batching.operations.known import KnownComputation
+from parser.batching.operations.static import StaticComputation
 from parser.benchmarks.programs.image_blocks import arranged, rows
 from parser.benchmarks.programs.network import (
     LABELLINGS,
@@ -86,7 +86,7 @@ def computed(executor, images, batch, method) -> tuple[Tensor, Tensor, list[Tens
     features = rows(images).detach()
     recorded = RecordedExecutor(executor, lambda operation: operation)
     if method in LABELLINGS:
-        computation = KnownComputation(images.device, images.dtype)
+        computation = StaticComputation(images.device, images.dtype)
         computation.given(0, features)
         numbered = number_calls(batch, method)
         values = numbered.results.tolist()

@@ -69,7 +69,7 @@ def _question(scene: Scene, image: int, draw: random.Random) -> Question:
             return Question(drawn, answer(drawn, scene), image)
 
 
-class _Draft(NamedTuple):
+class _PartialProgram(NamedTuple):
     """A program that is not done yet, and what it gives so far."""
 
     program: Program
@@ -88,7 +88,7 @@ class _Asker:
 
     def ask(self) -> Program:
         """Kinds are as frequent as the original generator makes them."""
-        kinds: dict[Callable[[], _Draft], int] = {
+        kinds: dict[Callable[[], _PartialProgram], int] = {
             self._chain: 28,
             self._alike: 31,
             self._either: 9,
@@ -98,31 +98,31 @@ class _Asker:
         }
         return self._weighted(kinds)().program
 
-    def _chain(self) -> _Draft:
+    def _chain(self) -> _PartialProgram:
         found = self._step(SCENE)
         for _ in range(self._draw.randint(0, 3)):
             found = self._related(found)
         return self._asked(found)
 
-    def _alike(self) -> _Draft:
+    def _alike(self) -> _PartialProgram:
         return self._asked(self._step(f"same_{self._attribute()}", self._one(self._step(SCENE))))
 
-    def _either(self) -> _Draft:
+    def _either(self) -> _PartialProgram:
         found = self._step("union", *(self._filtered(self._start()) for _ in range(2)))
         return self._step("count", self._draw.choice((found, self._filtered(found))))
 
-    def _both(self) -> _Draft:
+    def _both(self) -> _PartialProgram:
         return self._asked(self._step("intersect", *(self._related(self._step(SCENE)) for _ in range(2))))
 
-    def _compared_things(self) -> _Draft:
+    def _compared_things(self) -> _PartialProgram:
         attribute = self._attribute()
         return self._step(f"equal_{attribute}", *(self._queried(self._start(), attribute) for _ in range(2)))
 
-    def _compared_counts(self) -> _Draft:
+    def _compared_counts(self) -> _PartialProgram:
         counts = [self._step("count", self._filtered(self._start())) for _ in range(2)]
         return self._step(self._draw.choice(("equal_integer", "less_than", "greater_than")), *counts)
 
-    def _asked(self, found: _Draft) -> _Draft:
+    def _asked(self, found: _PartialProgram) -> _PartialProgram:
         """How many things there are, whether there are any, or what one is like."""
         match self._weighted({"query": 60, "exist": 20, "count": 20}):
             case "query":
@@ -130,18 +130,18 @@ class _Asker:
             case module:
                 return self._step(module, self._filtered(found))
 
-    def _queried(self, found: _Draft, attribute: str) -> _Draft:
+    def _queried(self, found: _PartialProgram, attribute: str) -> _PartialProgram:
         return self._step(f"query_{attribute}", self._one(found, hidden=attribute))
 
-    def _start(self) -> _Draft:
+    def _start(self) -> _PartialProgram:
         """All things, or those that are related to one."""
         everything = self._step(SCENE)
         return self._related(everything) if self._draw.random() < 0.5 else everything
 
-    def _related(self, found: _Draft) -> _Draft:
+    def _related(self, found: _PartialProgram) -> _PartialProgram:
         return self._step(f"relate[{self._draw.choice(RELATIONS)}]", self._one(found))
 
-    def _one(self, found: _Draft, hidden: str = "") -> _Draft:
+    def _one(self, found: _PartialProgram, hidden: str = "") -> _PartialProgram:
         """One of the things, described by other attributes than the hidden one until nothing else fits."""
         if not found.things():
             raise NotUniqueError("there is nothing to describe")
@@ -153,19 +153,19 @@ class _Asker:
             found = self._filter(found, attribute, thing)
         return self._step("unique", found)
 
-    def _filtered(self, found: _Draft) -> _Draft:
+    def _filtered(self, found: _PartialProgram) -> _PartialProgram:
         """By the attributes of any thing of the scene, so that often nothing is left."""
         thing = self._draw.choice(self._scene.things)
         for attribute in self._attributes()[: self._weighted(FILTERS)]:
             found = self._filter(found, attribute, thing)
         return found
 
-    def _filter(self, found: _Draft, attribute: str, like: Thing) -> _Draft:
+    def _filter(self, found: _PartialProgram, attribute: str, like: Thing) -> _PartialProgram:
         return self._step(f"filter_{attribute}[{getattr(like, attribute)}]", found)
 
-    def _step(self, module: str, *found: _Draft) -> _Draft:
+    def _step(self, module: str, *found: _PartialProgram) -> _PartialProgram:
         result = apply(module, [draft.result for draft in found], self._scene)
-        return _Draft(program(module, *(draft.program for draft in found)), result)
+        return _PartialProgram(program(module, *(draft.program for draft in found)), result)
 
     def _attribute(self) -> str:
         return self._draw.choice(list(ATTRIBUTES))

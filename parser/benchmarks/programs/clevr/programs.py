@@ -116,7 +116,7 @@ def read_questions(path: Path) -> list[Question]:
     return [_question(record, path, position) for position, record in enumerate(records)]
 
 
-class _Node(NamedTuple):
+class _ProgramNode(NamedTuple):
     module: str
     inputs: list[int]
 
@@ -139,7 +139,7 @@ def _answer(record: object, place: str) -> str:
     return answer
 
 
-def _node(record: object, nodes: int, place: str) -> _Node:
+def _node(record: object, nodes: int, place: str) -> _ProgramNode:
     """nodes: how many the program has."""
     holder = checked(record, dict, "this", place)
     name = field(holder, "type" if "type" in holder else "function", str, place)
@@ -150,7 +150,7 @@ def _node(record: object, nodes: int, place: str) -> _Node:
         raise ValueError(f"{place}: {name} takes {function.inputs} inputs, not {len(inputs)}")
     value = _value(holder, name, place)
     module = f"{name}[{value}]" if value else name
-    return _Node(module, [index(node, nodes, "input", place) for node in inputs])
+    return _ProgramNode(module, [index(node, nodes, "input", place) for node in inputs])
 
 
 def _value(holder: dict, name: str, place: str) -> str:
@@ -168,7 +168,7 @@ def _value(holder: dict, name: str, place: str) -> str:
     return given[0]
 
 
-def _program(nodes: Sequence[_Node], place: str) -> Program:
+def _program(nodes: Sequence[_ProgramNode], place: str) -> Program:
     order = _inputs_first(nodes, place)
     unused = sorted(set(order).difference(*(node.inputs for node in nodes)))
     if len(unused) > 1:
@@ -180,7 +180,7 @@ def _program(nodes: Sequence[_Node], place: str) -> Program:
     )
 
 
-def _inputs_first(nodes: Sequence[_Node], place: str) -> list[int]:
+def _inputs_first(nodes: Sequence[_ProgramNode], place: str) -> list[int]:
     """The order given, where it is one already."""
     if all(max(node.inputs, default=-1) < number for number, node in enumerate(nodes)):
         return list(range(len(nodes)))

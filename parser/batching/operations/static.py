@@ -19,9 +19,9 @@ from parser.batching.operations.layout import Applications, Layout, Part, Step
 from parser.batching.operations.writer import Value
 
 
-class KnownComputation(Computation):
+class StaticComputation(Computation):
     def __init__(self, device: torch.device, dtype: torch.dtype = torch.float32, gradients: bool = True):
-        super().__init__(device, dtype, alone=False, gradients=gradients)
+        super().__init__(device, dtype, unbatched=False, gradients=gradients)
 
     def given(self, first: Value, rows: Tensor) -> None:
         """Values from that number on that were computed elsewhere. rows: [values, width]"""

@@ -14,7 +14,7 @@ from parser.batching.operations.layout import Applications, Read, Step
 from parser.batching.transfer import to_device
 
 
-def alone(
+def unbatched_steps(
     pending: Sequence[Applications], row: Integers, used: dict[int, int], device: torch.device
 ) -> list[Step]:
     """A step for each operation. row, used: as for `Layout`; both are brought up to date."""
