@@ -121,6 +121,16 @@ class Learner(Protocol):
         """What else is to be said of the epochs, by its name for people."""
 
 
+def method_titles(plugin: type[Plugin]) -> Mapping[str, str]:
+    """Methods in words, for plots: the plugin's optional attribute `method_titles`, and "one by one"."""
+    return {NO_BATCHING: "one by one", **getattr(plugin, "method_titles", {})}
+
+
+def examples_counted(plugin: type[Plugin]) -> str:
+    """What is counted for the speed: the plugin's optional attribute `example_name`, else "sentences"."""
+    return getattr(plugin, "example_name", "sentences")
+
+
 def former_methods(plugin: type[Plugin]) -> Mapping[str, str]:
-    """New names of renamed methods by their old ones: a plugin's optional attribute `former_methods`."""
+    """New names of renamed methods by their old ones: the plugin's optional attribute `former_methods`."""
     return getattr(plugin, "former_methods", {})

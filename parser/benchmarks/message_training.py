@@ -25,6 +25,10 @@ from parser.settings import Settings
 ACTIVE = {f"active-{number}": number for number in (1, 4, 16)}
 """Methods, and how many batches each has on their way at a time (max_active_keys)."""
 METHODS = ("none", *ACTIVE)
+METHOD_TITLES = {
+    "none": "batch by batch, without messages",
+    **{method: f"asynchronous messages, {number} in flight" for method, number in ACTIVE.items()},
+}
 NEVER = 1 << 60
 """More gradients than there are."""
 

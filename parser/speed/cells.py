@@ -97,7 +97,7 @@ def validated(plugin: type[Plugin], settings: dict[str, Any], place: str = "sett
 def methods_of(
     place: str, plugin: type[Plugin], requested: Sequence[str] | None, modes: Sequence[Mode]
 ) -> list[str]:
-    """The requested methods, or all. Raises ValueError for modes and methods that the plugin does not have."""
+    """The requested methods, or all. Raises ValueError for modes and methods that the plugin lacks."""
     for mode in modes:
         if mode not in plugin.methods:
             raise ValueError(f"{place}.modes: {plugin.name} cannot be measured in mode {mode!r}")
@@ -113,7 +113,9 @@ def _check_method(place: str, method: str, plugin: type[Plugin], available: Sequ
     now = former_methods(plugin).get(method)
     if now is not None:
         raise ValueError(f"{place}: {method!r} is now called {now!r}")
-    raise ValueError(f"{place}: {plugin.name} has no method {method!r} here; known are {', '.join(available)}")
+    raise ValueError(
+        f"{place}: {plugin.name} has no method {method!r} here; known are {', '.join(available)}"
+    )
 
 
 def _check_sizes(place: str, sizes: BatchSizes, plugin: type[Plugin], methods: Sequence[str]) -> None:

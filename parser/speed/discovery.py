@@ -14,7 +14,7 @@ GROUP, SUFFIX = "stack_parser.plugins", "_plugin"
 
 
 def installed() -> dict[str, EntryPoint]:
-    """The entry point of each plugin, by its name. Imports no plugin. Raises ValueError if two share a name."""
+    """Entry points by the names of plugins. Imports no plugin. Raises ValueError if two share a name."""
     plugins: dict[str, EntryPoint] = {}
     own = [
         EntryPoint(module.name.rpartition(".")[2].removesuffix(SUFFIX), f"{module.name}:PLUGIN", GROUP)
@@ -52,7 +52,9 @@ def find(name: str) -> type[Plugin]:
         why = f"{type(error).__name__}: {shortened(str(error))}"
         raise ValueError(f"plugin {name!r} ({plugins[name].value}) cannot be imported: {why}") from None
     if getattr(plugin, "name", name) != name:
-        raise ValueError(f"{plugins[name].value} calls itself {plugin.name!r}, but its entry point is {name!r}")
+        raise ValueError(
+            f"{plugins[name].value} calls itself {plugin.name!r}, but its entry point is {name!r}"
+        )
     return plugin
 
 

@@ -65,7 +65,9 @@ def comparisons(rows: Sequence[Row]) -> list[MethodComparison]:
 
 def ratio(first: Row, second: Row) -> Estimate:
     """Sentences per second of the first row divided by those of the second."""
-    return ratio_of(turn_speeds(first), turn_speeds(second), first["interleaved_group"] == second["interleaved_group"])
+    return ratio_of(
+        turn_speeds(first), turn_speeds(second), first["interleaved_group"] == second["interleaved_group"]
+    )
 
 
 def bracketed(text: str, rows: Sequence[Row]) -> str:
@@ -91,10 +93,10 @@ def parallel_shares(rows: Sequence[Row]) -> tuple[Estimate, float | None] | None
 
 
 def gains_of_parts(comparison: MethodComparison) -> Gains:
-    """The speed-up of each part of a step over `none`; empty for plugins that do not measure modules separately.
+    """The speed-up of each part of a step over `none`; empty if modules are not measured separately.
 
-    The parts' shares of a step are from one turn, the time of a step is from all turns. Parts that `none` does
-    not have are left out.
+    The parts' shares of a step are from one turn, the time of a step is from all turns. Parts that `none`
+    does not have are left out.
     """
     methods = comparison.by_method()
     unbatched = {row["batch_size"]: row for row in methods.pop(NO_BATCHING, [])}

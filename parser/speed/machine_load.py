@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from parser.proc import CpuTimes, cpu_times
 
-SAMPLE_SECONDS = 0.25
+SAMPLE_SECONDS, SECONDS_BETWEEN = 0.25, 20.0
+"""How long a sample takes, and the time between two."""
 BUSY_SHARE = 0.1
 """The machine is busy if other programs use a larger share of its cores."""
 
@@ -21,13 +22,24 @@ class MachineLoad:
         report: Callable[[str], None],
         read: Callable[[], CpuTimes | None] = cpu_times,
         sleep: Callable[[float], None] = time.sleep,
+        now: Callable[[], float] = time.monotonic,
     ):
-        """report: called with a sentence. read: returns CPU times. sleep: waits for some seconds."""
-        self._report, self._read, self._sleep = report, read, sleep
+        """report: called with a sentence. read: returns CPU times. sleep: waits for some seconds.
+
+        now: returns seconds.
+        """
+        self._report, self._read, self._sleep, self._now = report, read, sleep, now
+        self._next_sample = -float("inf")
         self._was_busy: bool | None = None
 
     def check(self) -> None:
-        """To be called while this program and its processes are idle: what runs is of other programs."""
+        """To be called while this program and its processes are idle: what runs is of other programs.
+
+        Does nothing if the last sample is recent.
+        """
+        if self._now() < self._next_sample:
+            return
+        self._next_sample = self._now() + SECONDS_BETWEEN
         cores = os.cpu_count() or 1
         used = self._cores_in_use(cores)
         if used is None:

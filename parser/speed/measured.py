@@ -176,7 +176,7 @@ class MeasuredCell:
         return Finished(phases, counter.calls / COUNTED_STEPS or None, peak)
 
     def _sample(self, number: int, steps: int) -> Iterator[tuple[Any, Work]]:
-        """`steps` batches with their work, evenly spread over the lengths of an epoch; others for each number."""
+        """Batches with their work, evenly spread over the lengths of an epoch; others for each number."""
         count = len(self._by_length)
         shift = number * GOLDEN_RATIO % 1
         for step in range(steps):

@@ -21,8 +21,8 @@ def synchronise(device: torch.device) -> None:
 def time_steps(run: Callable[[Any], None], batches: Sequence[Any], device: torch.device) -> list[float]:
     """Seconds of each of several consecutive steps.
 
-    On a GPU they are measured by CUDA events from the end of one step to the end of the next, so that the host
-    can run ahead as in a real epoch.
+    On a GPU they are measured by CUDA events, from the end of one step to the end of the next, so that the
+    host can run ahead as in a real epoch.
     """
     if device.type != "cuda":
         marks = [time.perf_counter()]

@@ -4,7 +4,7 @@ import pytest
 
 from parser.settings import Settings
 from parser.speed import commands
-from parser.speed.cells import cells_of, passes, read_filter, interleaved_groups
+from parser.speed.cells import cells_of, interleaved_groups, passes, read_filter
 from parser.speed.discovery import find
 from parser.speed.learning import learning_cells
 from parser.speed.settings import Experiment, SpeedConfig
@@ -54,7 +54,10 @@ def test_sizes_for_each_method():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"methods": ["leap"]}, r"experiments.first.methods: some has no method 'leap' here; known are none, step, replay"),
+        (
+            {"methods": ["leap"]},
+            r"experiments.first.methods: some has no method 'leap' here; known are none, step, replay",
+        ),
         ({"settings": {"wrods": 3}}, "experiments.first.settings.wrods: Extra inputs"),
         ({"settings": {"words": "many"}}, "experiments.first.settings.words: .*valid integer"),
     ],
@@ -69,7 +72,7 @@ def test_a_mode_that_the_plugin_does_not_have_is_refused():
         methods = {"train": ("none",)}  # noqa: RUF012
 
     config = SpeedConfig(experiments={"e": Experiment(plugin="some", modes=["infer"])}, devices=["cpu"])
-    with pytest.raises(ValueError, match=r"experiments.e.modes: some can not be measured in 'infer'"):
+    with pytest.raises(ValueError, match=r"experiments.e.modes: some cannot be measured in mode 'infer'"):
         cells_of(config, lambda name: TrainOnly)
 
 

@@ -111,4 +111,4 @@ def test_unknown_methods_are_told(toys, tmp_path, capsys):
     path = tmp_path / "small.yaml"
     path.write_text(CONFIG.replace("[good", "[god"))
     assert main(["speed", str(path), "--run", str(tmp_path / "run")]) != 0
-    assert "learning.toys.methods: toy has no 'god'" in capsys.readouterr().err
+    assert "learning.toys.methods: toy has no method 'god' here" in capsys.readouterr().err

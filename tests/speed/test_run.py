@@ -207,8 +207,8 @@ def test_an_interrupted_run_ends_its_processes(config, tmp_path):
             "experiments.toy.plugin=unheard",
             "no plugin is called 'unheard'; installed are bilstm_char_tagger, bilstm_tagger, ",
         ),
-        ("experiments.toy.plugin=unimportable", "can not be imported: ModuleNotFoundError"),
-        ("experiments.toy.plugin=leaving", "can not be imported: SystemExit: not today"),
+        ("experiments.toy.plugin=unimportable", "cannot be imported: ModuleNotFoundError"),
+        ("experiments.toy.plugin=leaving", "cannot be imported: SystemExit: not today"),
         ("experiments.toy.methods=[leap]", "toy has no method 'leap' here; known are none, good"),
         ("experiments.toy.settings={colour: red}", "experiments.toy.settings.colour: unknown key; known are"),
         ("experiments.toy.batch_sizes.good=[0]", "experiments.toy.batch_sizes.good: input should be greater"),
@@ -244,5 +244,5 @@ def test_plugins_are_listed(toys, capsys):
         in printed
     )
     assert "packed_gru                an example" in printed
-    assert "'unimportable' (toys_that_are_not_there:Toy) can not be imported" in printed
-    assert "'leaving' (leaves_when_imported:Toy) can not be imported: SystemExit: not today" in printed
+    assert "'unimportable' (toys_that_are_not_there:Toy) cannot be imported" in printed
+    assert "'leaving' (leaves_when_imported:Toy) cannot be imported: SystemExit: not today" in printed

@@ -65,12 +65,12 @@ def test_a_table_is_run_once_and_what_is_added_later_alone(table, tmp_path, caps
     for expected in (
         "| small |",
         "| large, no warm-up |",
-        "test LAS beside small",
+        "test LAS minus small",
         "to dev LAS 50",
         "3 runs, up to 2 at the same time",
     ):
         assert expected in report
-    assert "Not yet whole" not in report
+    assert "Incomplete" not in report
     for plot in ("test-las", "time"):
         assert (folder / "plots" / f"{plot}.svg").read_text().startswith("<svg")
 

@@ -58,6 +58,12 @@ class MixtureOfExperts:
     name = "mixture_of_experts"
     paper = "Suarez & Zhu 2017, Figure 3"
     methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": METHODS, "infer": METHODS}
+    method_titles: ClassVar[dict[str, str]] = {
+        "static": "a call for each expert",
+        "grouped": "a grouped product for all experts",
+    }
+    example_name: ClassVar[str] = "examples"
+    former_methods: ClassVar[dict[str, str]] = {"known": "static"}
     Settings = MixtureOfExpertsSettings
 
     def skip(self, setup: Setup) -> str | None:
