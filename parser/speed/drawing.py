@@ -35,8 +35,6 @@ REFERENCE: dict[str, Any] = {"color": "0.5", "linewidth": 1}
 """The look of a line for comparison, such as an ideal or a target."""
 WIDTH, HEIGHT = 7.2, 4.4
 """Inches, of a plot with one panel."""
-LEGEND_LINE = 0.2
-"""Inches."""
 MAX_LINES = 8
 """In one panel, with one line for comparison."""
 TITLE_SIZE, LABEL_SIZE = 10, 8

@@ -16,7 +16,6 @@ from parser.speed.drawing import (
     COLOURS,
     HEIGHT,
     LABEL_SIZE,
-    LEGEND_LINE,
     PLAIN,
     REFERENCE,
     TITLE_SIZE,
@@ -41,6 +40,9 @@ from parser.speed.titles import method_title, plot_title, speed_label
 
 HATCHES = ("", "////", "\\\\\\\\", "xxxx", "||||", "----", "++++", "//", "\\\\", "xx")
 PHASE_TITLES = {CELLS: "modules, forward", CELLS_BACKWARD: "modules, backward"}
+OTHER = "other"
+SMALL_SHARE = 0.01
+"""Of the time of a step."""
 BAR = 0.2
 """Inches, of a horizontal bar."""
 
@@ -66,8 +68,9 @@ def _speed_up_plot(comparison: MethodComparison) -> str | None:
     for number, (method, rows) in enumerate(comparison.by_method().items()):
         curve = speed_ups(rows)
         if shares := parallel_shares(rows):  # there are at least two batch sizes
-            share = bracketed(f"{100 * shares[0].value:.1f} % parallel", rows)
-            label = f"{method_title(comparison.plugin, method)}: {share}"
+            label = method_title(comparison.plugin, method)
+            if shares[0].value > 0:
+                label += ": " + bracketed(f"{100 * shares[0].value:.1f} % parallel", rows)
             lines.append(Line(label, number, list(curve), list(curve.values())))
             sizes |= curve.keys()
     ordered = sorted(sizes)
@@ -125,9 +128,9 @@ def _speed_bars(comparison: MethodComparison) -> str:
 
 
 def _parts_plot(comparison: MethodComparison) -> str | None:
-    """A panel for each part of a step."""
+    """A panel for each part of a step; None for one batch size, for which the report has a table."""
     parts = gains_of_parts(comparison)
-    if not parts:
+    if len({row["batch_size"] for row in comparison.rows}) < 2 or not parts:
         return None
     lines = -(-len(parts) // 2)
     figure = Figure(figsize=(1.3 * WIDTH, 0.5 + 0.7 * HEIGHT * lines), layout="constrained")
@@ -154,37 +157,49 @@ def _draw_gains(
 
 
 def _time_plot(comparison: MethodComparison) -> str | None:
-    """Stacked bars: the phases of a step, for each method a group with a bar for each batch size."""
-    methods = comparison.by_method()
-    if not methods:
+    """Stacked bars: the phases of a step. None if all of the time is in one phase."""
+    rows = [row for own in comparison.by_method().values() for row in own]
+    phases = [phase for phase in (*PHASES, OTHER) if any(_share(row, phase) > SMALL_SHARE for row in rows)]
+    if len(phases) < 2:
         return None
-    places: list[float] = []
-    rows: list[Row] = []
-    top = 0.0
-    headings = []
-    for method, own in methods.items():
-        headings.append((top, method_title(comparison.plugin, method)))
-        places += [top + 1 + number for number in range(len(own))]
-        rows += own
-        top += len(own) + 1.4
-    figure = Figure(figsize=(WIDTH, 1.6 + BAR * top + LEGEND_LINE), layout="constrained")
-    figure.suptitle(_title(comparison), fontsize=TITLE_SIZE)
+    several_sizes = len({row["batch_size"] for row in rows}) > 1
+    places, headings = _places(comparison) if several_sizes else (list(range(len(rows))), [])
+    height = BAR * (1 if several_sizes else 1.5) * (max(places) + 2)
+    figure = Figure(figsize=(WIDTH, 1.5 + height), layout="constrained")
     axes = figure.add_subplot()
     _draw_phases(axes, places, rows)
+    if several_sizes:
+        figure.suptitle(_title(comparison), fontsize=TITLE_SIZE)
+        names = [f"{row['batch_size']:,}" for row in rows]
+        axes.set_ylabel("batch size")
+    else:
+        figure.suptitle(f"{_title(comparison)}; batch size {rows[0]['batch_size']}", fontsize=TITLE_SIZE)
+        names = [method_title(comparison.plugin, row["method"]) for row in rows]
     for place, heading in headings:
         axes.text(0.005, place, heading, fontsize=LABEL_SIZE, va="center", fontweight="bold")
-    axes.set_yticks(places, [f"{row['batch_size']:,}" for row in rows], fontsize=LABEL_SIZE)
-    axes.set_ylim(top - 0.4, -0.8)
+    axes.set_yticks(places, names, fontsize=LABEL_SIZE)
+    axes.set_ylim(max(places) + 0.7, min([*places, *(place for place, _ in headings)]) - 0.7)
     axes.set_xlim(0, 1)
-    axes.set_ylabel("batch size")
     axes.set_xlabel("share of the time of a step")
     legend_below(figure)
     return svg(figure)
 
 
+def _places(comparison: MethodComparison) -> tuple[list[float], list[tuple[float, str]]]:
+    """Of the bars, and of the headings of methods."""
+    places: list[float] = []
+    headings = []
+    top = 0.0
+    for method, rows in comparison.by_method().items():
+        headings.append((top, method_title(comparison.plugin, method)))
+        places += [top + 1 + number for number in range(len(rows))]
+        top += len(rows) + 1.4
+    return places, headings
+
+
 def _draw_phases(axes: Axes, places: Sequence[float], rows: Sequence[Row]) -> None:
     left = [0.0] * len(rows)
-    for number, phase in enumerate([*PHASES, "other"]):
+    for number, phase in enumerate([*PHASES, OTHER]):
         shares = [_share(row, phase) for row in rows]
         if not any(shares):
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
+from textwrap import wrap
 from typing import Any
 
 from parser.plugins import Plugin, examples_counted, method_titles
@@ -12,6 +13,8 @@ from parser.speed.rows import Row
 
 MODES = {"train": "training", "infer": "inference"}
 GENERATED = "generated data"
+MAX_TITLE = 90
+"""Characters of a line."""
 
 
 def method_title(plugin: str, method: str) -> str:
@@ -27,12 +30,13 @@ def speed_label(plugin: str) -> str:
 
 
 def plot_title(subject: str, rows: Sequence[Row]) -> str:
-    """Two lines: the task and the subject; then data, mode, device and threads, which the rows share."""
+    """The task and the subject; below the data, and mode, device and threads, which the rows share."""
     row = rows[0]
     threads = "1 thread" if row["threads"] == 1 else f"{row['threads']} threads"
     device = f"{row['device'].upper()}, {threads}" if row["device"] == "cpu" else f"GPU ({row['device']})"
     data = " and ".join(dict.fromkeys(data_title(each["settings"]) for each in rows))
-    return f"{row['plugin'].replace('_', ' ')}: {subject}\n{data}; {MODES[row['mode']]}; {device}"
+    first = f"{row['plugin'].replace('_', ' ')}: {subject}"
+    return "\n".join([first, *wrap(f"{data}; {MODES[row['mode']]}; {device}", MAX_TITLE)])
 
 
 def data_title(settings: Mapping[str, Any]) -> str:
