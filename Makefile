@@ -78,3 +78,4 @@ check: $(READY)
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
+	$(PYTHON) scripts/write_settings.py --check

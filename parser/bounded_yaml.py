@@ -13,13 +13,13 @@ from yaml.scanner import ScannerError
 
 from parser.quoting import quoted
 
-LONGEST_TEXT = 1 << 18
+MAX_TEXT_LENGTH = 1 << 18
 """Characters. The longest config of the project has some thousand."""
-DEEPEST = 50
+MAX_DEPTH = 50
 """Sections and lists within each other."""
-MOST_NODES = 50_000
+MAX_NODES = 50_000
 """Keys, values and lists, with each alias counted as all that it stands for."""
-LONGEST_NUMBER = 100
+MAX_NUMBER_LENGTH = 100
 """Characters."""
 NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
@@ -34,8 +34,8 @@ class BoundedLoader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         mark = self.peek_event().start_mark
-        if self._depth == DEEPEST:
-            raise ComposerError(None, None, f"more than {DEEPEST} sections and lists within each other", mark)
+        if self._depth == MAX_DEPTH:
+            raise ComposerError(None, None, f"more than {MAX_DEPTH} sections and lists within each other", mark)
         is_alias = self.check_event(yaml.AliasEvent)
         self._depth += 1
         node = super().compose_node(parent, index)
@@ -44,14 +44,14 @@ class BoundedLoader(yaml.SafeLoader):
             raise ComposerError(None, None, "an alias within what it stands for", mark)
         if node is not None and not is_alias:
             self._sizes[node] = 1 + sum(self._sizes[child] for child in _children(node))
-            if self._sizes[node] > MOST_NODES:
-                message = f"more than {MOST_NODES:,} keys and values, aliases replaced by what they stand for"
+            if self._sizes[node] > MAX_NODES:
+                message = f"more than {MAX_NODES:,} keys and values, aliases replaced by what they stand for"
                 raise ComposerError(None, None, message, mark)
         return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        if node.tag in NUMBERS and len(node.value) > LONGEST_NUMBER:
-            message = f"a number of more than {LONGEST_NUMBER} characters"
+        if node.tag in NUMBERS and len(node.value) > MAX_NUMBER_LENGTH:
+            message = f"a number of more than {MAX_NUMBER_LENGTH} characters"
             raise ConstructorError(None, None, message, node.start_mark)
         try:
             return super().construct_object(node, deep)
@@ -81,9 +81,9 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
 def read_text(path: Path) -> str:
     """Of a file of YAML. Raises ValueError for one that is too long or not UTF-8, OSError."""
     with path.open(encoding="utf-8") as file:
-        text = file.read(LONGEST_TEXT + 1)
-    if len(text) > LONGEST_TEXT:
-        raise ValueError(f"{path}: longer than {LONGEST_TEXT:,} characters")
+        text = file.read(MAX_TEXT_LENGTH + 1)
+    if len(text) > MAX_TEXT_LENGTH:
+        raise ValueError(f"{path}: longer than {MAX_TEXT_LENGTH:,} characters")
     return text
 
 

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
-from parser.settings import Settings
+from parser.settings import Settings, contradiction_error
 from parser.transitions import SYSTEMS
 
 Average = Annotated[float, Field(ge=0, lt=1)]
@@ -23,15 +23,15 @@ class TreebankSettings(Settings):
     train: str
     """CoNLL-U or CoNLL-X file; ${PARSER_DATA} stands for the data folder, `data` unless it is set."""
     dev: str
-    """Its scores choose the best model."""
+    """The model with the best LAS on it is kept."""
     test: str | None = None
     """Scored once, at the end, with the best model."""
     roots: Literal["refuse", "attach-to-first"] = "refuse"
-    """A tree with several words below ROOT, as treebanks of the CoNLL-X time have them: an error, or all but
-    the first of these words are put below the first, labelled `dep` in the place of `root`."""
+    """What happens to a tree with several roots, as in treebanks from CoNLL-X. `refuse`: it is an error.
+    `attach-to-first`: the other roots become dependents of the first, labelled `dep`."""
     non_projective: Literal["lift", "drop"] = "lift"
-    """Training trees with crossing arcs: made projective, with marks by which parsed trees get them back
-    (Nivre & Nilsson 2005), or left out."""
+    """What happens to non-projective training trees. `lift`: pseudo-projective transformation (Nivre &
+    Nilsson 2005), undone after parsing. `drop`: they are left out."""
 
 
 Width = Annotated[int, Field(gt=0, le=100)]
@@ -41,20 +41,20 @@ class CharacterSettings(Settings):
     """A convolution over the characters of a form."""
 
     size: Size = 32
-    """Of a character's embedding."""
+    """Size of a character's embedding."""
     filters: Size = 50
-    """For each width; the vector of a form has so many numbers for each."""
+    """Number of filters of each width."""
     widths: tuple[Width, ...] = Field((2, 3, 4), strict=False, min_length=1, max_length=20)
-    """Of the filters, in characters."""
+    """Widths of the filters, in characters."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """On the characters' embeddings."""
+    """On the character embeddings."""
 
 
-class SentenceSettings(Settings):
-    """A bidirectional LSTM over the sentence, before stack and buffer (Kiperwasser & Goldberg 2016)."""
+class SentenceEncoderSettings(Settings):
+    """A bidirectional LSTM over the words of the sentence (Kiperwasser & Goldberg 2016)."""
 
     hidden_size: Size = 200
-    """Each way."""
+    """In each direction."""
     layers: Layers = 2
 
 
@@ -62,49 +62,50 @@ class NetworkSettings(Settings):
     """The defaults are those of Ding & Koehn 2019, section 5."""
 
     word_size: Size = 32
-    """Of the trained embedding of a word form."""
+    """Size of the trained word embedding."""
     fold_case: bool = False
-    """Whether forms that differ in case alone share it; characters and pretrained vectors see the case."""
+    """Whether forms that differ only in case share a trained embedding. Characters and pretrained vectors
+    keep the case."""
     pretrained: str | None = None
-    """File of word vectors (text of word2vec, GloVe or fastText, `.gz` or not; word2vec's binary as `.bin` or
-    `.bin.gz`), which are stored with the model."""
+    """File of pretrained word vectors: the text formats of word2vec, GloVe and fastText, `.gz` or not, or
+    word2vec's binary as `.bin` or `.bin.gz`. They are stored with the model."""
     train_pretrained: bool = False
-    """Whether these are trained on; else they are kept as they are."""
+    """Whether the pretrained vectors are fine-tuned."""
     tag_sizes: dict[Literal["upos", "xpos", "lemma", "feats"], Size] = Field({"upos": 12})
-    """The other columns that the parser sees, and the sizes of their embeddings. Each feature of FEATS has
-    its own, and they are summed."""
+    """The other columns that the parser reads, and the sizes of their embeddings. The embeddings of a word's
+    features (FEATS) are summed."""
     characters: CharacterSettings | None = None
-    """Whether the parser sees characters of forms."""
-    learns_tags: tuple[Literal["upos", "xpos"], ...] = Field((), strict=False)
-    """Columns that the parser does not read, but learns to tell from the words' vectors while it learns to
-    parse (as Zhang & Weiss 2016 and others have it); to parse it needs no tags then."""
+    """Whether the parser reads the characters of forms."""
+    auxiliary_tags: tuple[Literal["upos", "xpos"], ...] = Field((), strict=False)
+    """Columns that the parser does not read, but learns to predict from the word vectors as an auxiliary task
+    (as in Zhang & Weiss 2016). Parsing needs no tags then."""
     token_size: Size = 60
-    """Of the vector that stands for a word, its parts joined."""
-    sentence: SentenceSettings | None = None
-    """Whether the words' vectors are read by a bidirectional LSTM first."""
+    """Size of a word's vector, computed from all its embeddings."""
+    sentence_encoder: SentenceEncoderSettings | None = None
+    """Whether a bidirectional LSTM runs over the word vectors first."""
     composition: bool = False
-    """Whether a head and its dependent become one vector, as Dyer et al. 2015 have it."""
-    shows_words: bool = False
-    """Whether the scores see the vectors of the two words on top of the stack and of the buffer's front
-    themselves, as in Kiperwasser & Goldberg 2016, and not only the LSTMs over these."""
+    """Whether a head and its dependent are composed into one vector (Dyer et al. 2015)."""
+    word_features: bool = False
+    """Whether the scores also see the vectors of the top two words of the stack and of the buffer's front, as
+    in Kiperwasser & Goldberg 2016, and not only the states of the LSTMs."""
     hidden_size: Size = 200
-    """Of the LSTMs of stack, buffer and history, and of the layer that joins them."""
+    """Of the LSTMs over stack, buffer and history, and of the hidden layer that joins them."""
     layers: Layers = 2
-    """Of each LSTM."""
-    action_size: Size = 48
-    """Of the embedding of a transition in the history."""
+    """Of each of these LSTMs."""
+    transition_size: Size = 48
+    """Size of a transition's embedding in the history."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """On word vectors, between the layers of the LSTMs and on what the scores are computed from."""
+    """On word vectors, between the layers of the LSTMs, and on the inputs of the linear layers."""
 
     @property
     def read_columns(self) -> list[str]:
-        """Those of a file that the parser reads."""
+        """The columns of a file that the parser reads."""
         return ["form", *self.tag_sizes]
 
     @property
     def columns(self) -> list[str]:
-        """Those of a treebank that matter: what is read, in the order of the input, then what is learnt."""
-        return [*self.read_columns, *(["characters"] if self.characters else []), *self.learns_tags]
+        """The columns that are read, in the order of the input, then those of auxiliary tasks."""
+        return [*self.read_columns, *(["characters"] if self.characters else []), *self.auxiliary_tags]
 
 
 def _known_system(name: str) -> str:
@@ -126,65 +127,80 @@ class LearningRateSettings(Settings):
     start: Rate = 5e-4
     """At the first step."""
     peak: Rate | Literal["paper"] = "paper"
-    """After warming up; the paper's is min(start x batch size, 0.02)."""
+    """After the warm-up. `paper` is the rule of Ding & Koehn 2019: min(start x batch size, 0.02)."""
     warmup_epochs: int = Field(5, ge=0, le=1_000_000_000)
-    """It grows linearly over so many epochs."""
-    then: Literal["plateau", "linear"] = "plateau"
-    """After that it is lowered where the dev loss stops sinking, as the next three say, or falls linearly, to
-    nothing at the end of the last epoch."""
+    """Epochs over which the learning rate increases linearly from `start` to `peak`."""
+    decay: Literal["plateau", "linear"] = "plateau"
+    """After the warm-up. `plateau`: reduced when the dev loss stops improving (ReduceLROnPlateau), as the
+    next three settings say. `linear`: decreases linearly to 0 at the end of the last epoch."""
     factor: float = Field(0.5, gt=0, lt=1)
-    """It is multiplied by this after more than `patience` epochs without a better dev loss."""
+    """With `plateau`: the learning rate is multiplied by this after more than `patience` epochs without a
+    lower dev loss."""
     patience: int = Field(0, ge=0, le=1_000_000_000)
-    smallest: float = Field(1e-5, ge=0)
-    """It is not lowered below, unless it falls linearly."""
+    """With `plateau`: epochs without a lower dev loss that are tolerated."""
+    min_learning_rate: float = Field(1e-5, ge=0)
+    """With `plateau`: the learning rate is not reduced below this."""
+
+
+class OptimizerSettings(Settings):
+    name: Literal["adam", "adamw"] = "adam"
+    """Adam (Kingma & Ba 2015), or AdamW (Loshchilov & Hutter 2019), whose weight decay is decoupled from the
+    gradient."""
+    betas: tuple[Average, Average] = Field((0.9, 0.999), strict=False)
+    """Decay rates of the moving averages of the gradient and of its square."""
+    eps: float = Field(1e-8, gt=0)
+    """Added to the denominator for numerical stability."""
+    weight_decay: float = Field(1e-6, ge=0)
+    """L2 penalty with `adam`, decoupled weight decay with `adamw`. Pretrained vectors have none."""
 
 
 class ExplorationSettings(Settings):
-    """Training goes where the parser itself would go, and learns what is right there (Ballesteros et al.
-    2016)."""
+    """Training with exploration (Goldberg & Nivre 2012; Ballesteros et al. 2016): the trajectory follows the
+    parser's own predictions, and a dynamic oracle says which transitions are right there."""
 
     from_epoch: Count = 2
-    """Before that it goes where the gold trees are built."""
+    """The first epoch with exploration. Earlier ones follow the gold trajectories."""
     probability: float = Field(0.5, gt=0, le=1)
-    """Of a batch to go where the parser does; the others go where the gold trees are built."""
+    """That a batch explores. The other batches follow the gold trajectories."""
     sharpness: float = Field(0.75, gt=0)
-    """The distribution that is drawn from is that of the scores times this: below 1 it is flatter, and there
-    are more mistakes to learn from."""
+    """The scores are multiplied by this before a transition is sampled from their softmax (an inverse
+    temperature). Below 1 the distribution is flatter, and the parser makes more mistakes to learn from."""
 
 
 class TrainingSettings(Settings):
     seed: int = Field(1, ge=-(2**63), lt=2**63)
-    """Of the weights, the shuffling, the dropout. The same seed gives the same model on the same machine."""
+    """Of the initial weights, the shuffling and the dropout. The same seed gives the same model on the same
+    machine."""
     epochs: Count = 30
+    """At most; see `early_stopping_patience`."""
     batch_size: Count = 64
     """In sentences or in words, see `batch_unit`."""
     batch_unit: Literal["sentences", "words"] = "sentences"
-    most_words: Count = 20_000
-    """A batch that has more, padding included, is cut, so that memory is bounded; a longer sentence is a
+    """What `batch_size` counts."""
+    max_batch_words: Count = 20_000
+    """A batch with more words, padding included, is split, so that memory is bounded. A longer sentence is a
     batch of its own."""
     learning_rate: LearningRateSettings = LearningRateSettings()
-    betas: tuple[Average, Average] = Field((0.9, 0.999), strict=False)
-    """Adam's averages of the gradient and of its square."""
-    l2: float = Field(1e-6, ge=0)
-    """Added to the gradients, times the weights; not for pretrained vectors."""
-    clip: float = Field(5.0, gt=0, allow_inf_nan=True)
-    """Largest norm of the gradients; .inf for any."""
+    optimizer: OptimizerSettings = OptimizerSettings()
+    max_grad_norm: float = Field(5.0, gt=0, allow_inf_nan=True)
+    """Gradient clipping: the largest norm of all gradients together; .inf for none."""
     average: float | None = Field(None, gt=0, lt=1)
-    """The model is the moving average of the weights, of which each step keeps so much, as 0.999."""
+    """The model is the exponential moving average of the weights with this decay, as 0.999."""
     unknown_probability: float = Field(0.5, ge=0, le=1)
-    """How often a word that training has only once is taken for an unknown one, unless the next says more
-    often; so for lemmas."""
+    """Word dropout of words that occur once in training: the probability that such a word is replaced by the
+    unknown word. `word_dropout` may replace it more often. Lemmas are treated alike."""
     word_dropout: float = Field(0.0, ge=0)
-    """A word that training has n times is taken for an unknown one with probability this / (this + n); so for
-    lemmas."""
+    """Word dropout by frequency (Kiperwasser & Goldberg 2016): a word that occurs n times in training is
+    replaced by the unknown word with probability word_dropout / (word_dropout + n). Lemmas are treated
+    alike."""
     tag_dropout: float = Field(0.0, ge=0, le=1)
-    """How often a UPOS or an XPOS is."""
+    """The probability that a UPOS or XPOS tag is replaced by the unknown tag."""
     feature_dropout: float = Field(0.0, ge=0, le=1)
-    """How often a feature of FEATS is."""
+    """The probability that a feature of FEATS is replaced by the unknown feature."""
     exploration: ExplorationSettings | None = None
-    """Whether it explores; only with systems whose costs are known, of which arc-standard is none."""
-    stop_after: Count | None = None
-    """End when so many epochs have brought no better dev LAS."""
+    """Needs a transition system with a dynamic oracle: arc-hybrid or arc-eager."""
+    early_stopping_patience: Count | None = None
+    """Early stopping: training ends after so many epochs without a better dev LAS."""
 
 
 class Config(Settings):
@@ -192,32 +208,39 @@ class Config(Settings):
     parser: ParserSettings = ParserSettings()
     training: TrainingSettings = TrainingSettings()
     device: str = "auto"
-    """cpu, cuda, cuda:1, ...; auto takes CUDA where there is one."""
+    """cpu, cuda, cuda:1, ...; auto is CUDA where available."""
     threads: Threads = 1
-    """CPU threads. The products are small: a second thread brings a third at best, and on a machine that is
-    busy with other things the two wait for each other most of the time."""
+    """CPU threads. The matrix products are small: a second thread gains a third at best, and nothing on a
+    busy machine."""
 
-    def contradictions(self) -> Iterator[tuple[str, str]]:
-        """Keys whose values do nothing or can not be beside the others', and why."""
-        network, training = self.parser.network, self.training
-        exploration, rate = training.exploration, training.learning_rate
-        system = SYSTEMS[self.parser.system]
-        if exploration and not system.has_costs:
-            yield "training.exploration", f"{system.name} has no dynamic oracle; take another parser.system"
-        if exploration and exploration.from_epoch > training.epochs:
-            yield "training.exploration.from_epoch", "is after the last epoch: nothing is explored"
-        if rate.peak == "paper" and training.batch_unit == "words":
-            yield "training.learning_rate.peak", "the paper's is for batches in sentences; write a number"
-        if network.train_pretrained and not network.pretrained:
-            yield "parser.network.train_pretrained", "there are no parser.network.pretrained vectors"
-        if both := set(network.learns_tags) & set(network.tag_sizes):
-            yield "parser.network.learns_tags", f"{', '.join(both)} is read: there is nothing to learn"
-        if len(set(network.learns_tags)) < len(network.learns_tags):
-            yield "parser.network.learns_tags", "names the same column twice"
-        if training.tag_dropout and not {"upos", "xpos"} & set(network.tag_sizes):
-            yield "training.tag_dropout", "parser.network.tag_sizes has neither upos nor xpos"
-        if training.feature_dropout and "feats" not in network.tag_sizes:
-            yield "training.feature_dropout", "parser.network.tag_sizes has no feats"
+    @model_validator(mode="after")
+    def _refuse_contradictions(self) -> Config:
+        faults = list(_contradictions(self.parser, self.training))
+        if faults:
+            raise contradiction_error(faults)
+        return self
+
+
+def _contradictions(parser: ParserSettings, training: TrainingSettings) -> Iterator[tuple[str, str]]:
+    """Settings that have no effect or exclude each other, and why."""
+    network, exploration = parser.network, training.exploration
+    system = SYSTEMS[parser.system]
+    if exploration and not system.has_costs:
+        yield "training.exploration", f"{system.name} has no dynamic oracle; take another parser.system"
+    if exploration and exploration.from_epoch > training.epochs:
+        yield "training.exploration.from_epoch", "is after the last epoch: nothing is explored"
+    if training.learning_rate.peak == "paper" and training.batch_unit == "words":
+        yield "training.learning_rate.peak", "the paper's is for batches in sentences; write a number"
+    if network.train_pretrained and not network.pretrained:
+        yield "parser.network.train_pretrained", "there are no parser.network.pretrained vectors"
+    if both := set(network.auxiliary_tags) & set(network.tag_sizes):
+        yield "parser.network.auxiliary_tags", f"{', '.join(both)} is read: there is nothing to learn"
+    if len(set(network.auxiliary_tags)) < len(network.auxiliary_tags):
+        yield "parser.network.auxiliary_tags", "names the same column twice"
+    if training.tag_dropout and not {"upos", "xpos"} & set(network.tag_sizes):
+        yield "training.tag_dropout", "parser.network.tag_sizes has neither upos nor xpos"
+    if training.feature_dropout and "feats" not in network.tag_sizes:
+        yield "training.feature_dropout", "parser.network.tag_sizes has no feats"
 
 
 def data_path(path: str) -> str:

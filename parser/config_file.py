@@ -1,4 +1,4 @@
-"""Read a config strictly: whatever is wrong is said with its file, its line and what was probably meant."""
+"""Reads configs strictly: every error has its file and line, and says what was probably meant."""
 
 from __future__ import annotations
 
@@ -13,33 +13,30 @@ from pydantic_core import ErrorDetails
 
 from parser.bounded_yaml import BoundedLoader, load, read_text
 from parser.config import Config
+from parser.former_names import new_name
 from parser.quoting import quoted, shortened
+from parser.settings import CONTRADICTION
+from parser.settings_faults import FAULTS_SHOWN, more_faults
 
 KeyPath = tuple[str, ...]
-FAULTS_SHOWN = 10
 AnyConfig = TypeVar("AnyConfig", bound=BaseModel)
 
 
 COMMANDS = {"treebank": "train", "rows": "table", "experiments": "speed"}
-"""A key that every config of a command has, and no other's."""
+"""The command of a config, by a key that all of its configs have and no others."""
 
 
 class ConfigError(ValueError):
-    """A config that can not be used; says where and why."""
+    """A config that cannot be used; the message says where and why."""
 
 
 def read_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     """The config of a training run, see `read_settings`."""
-    file = ConfigFile(path, overrides)
-    config = file.validated(Config)
-    faults = [f"{file.place_of(key)}: {key}: {why}" for key, why in config.contradictions()]
-    if faults:
-        raise ConfigError("\n".join(faults))
-    return config
+    return read_settings(path, Config, overrides)
 
 
 def read_settings(path: Path, kind: type[AnyConfig], overrides: Sequence[str] = ()) -> AnyConfig:
-    """The config in a file, changed by overrides as "training.batch_size=64". kind: what it may say.
+    """The config in a file, with overrides such as "training.batch_size=64". kind: its class.
 
     Raises ConfigError, FileNotFoundError.
     """
@@ -47,7 +44,7 @@ def read_settings(path: Path, kind: type[AnyConfig], overrides: Sequence[str] = 
 
 
 class ConfigFile:
-    """A config, and where each of its keys stands."""
+    """The content of a config, and the place of each of its keys."""
 
     def __init__(self, path: Path, overrides: Sequence[str] = ()):
         """Raises ConfigError, FileNotFoundError."""
@@ -56,16 +53,8 @@ class ConfigFile:
         for override in overrides:
             _override(self._content, override, self._places)
 
-    def place_of(self, key: str) -> str:
-        """Where a key as "training.seed" stands, or the next section above it that does."""
-        parts = tuple(key.split("."))
-        return next(
-            (self._places[parts[:n]] for n in range(len(parts), 0, -1) if parts[:n] in self._places),
-            self._path,
-        )
-
     def _refuse_other_commands(self, kind: type[BaseModel]) -> None:
-        """Raises ConfigError, which names the command that takes the file."""
+        """Raises ConfigError, which names the right command, if this is a config of another command."""
         own = [key for key in COMMANDS if key in kind.model_fields]
         for key, command in COMMANDS.items():
             if own and own[0] not in self._content and key in self._content:
@@ -74,7 +63,7 @@ class ConfigFile:
                 )
 
     def validated(self, kind: type[AnyConfig], section: KeyPath = ()) -> AnyConfig:
-        """What a section says, all that there is unless said. kind: what it may say. Raises ConfigError."""
+        """A section as an instance of `kind`; the whole config unless given. Raises ConfigError."""
         if not section:
             self._refuse_other_commands(kind)
         content = self._content
@@ -86,13 +75,12 @@ class ConfigFile:
             details = _without_alternatives(error.errors())
         told = details[:FAULTS_SHOWN]
         messages = [_message(detail, self._places, self._path, kind, section) for detail in told]
-        if len(details) > len(told):
-            messages.append(f"{self._path}: and {len(details) - len(told)} more faults")
+        messages += [f"{self._path}: {more}" for more in more_faults(len(details) - len(told))]
         raise ConfigError("\n".join(messages))
 
 
 def _without_alternatives(details: list[ErrorDetails]) -> list[ErrorDetails]:
-    """Without "must be 'paper'" where a number of the wrong size stands, which could be mended as well."""
+    """Leave out "must be 'paper'" for a number out of range: the error about the range is enough."""
     numbers = {
         detail["loc"][:-1] for detail in details if detail["type"] in ("greater_than", "finite_number")
     }
@@ -100,13 +88,13 @@ def _without_alternatives(details: list[ErrorDetails]) -> list[ErrorDetails]:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[KeyPath, str]]:
-    """What a file says, and where. Raises ConfigError."""
+    """The content of a file, and the places of its keys. Raises ConfigError."""
     try:
         loader = BoundedLoader(_text(path))
         node = loader.get_single_node()
         if not isinstance(node, yaml.MappingNode):
             raise ConfigError(f"{path}:1: a config has keys and values, as in configs/")
-        places = _places(node, path)  # before the values are made, which changes the nodes
+        places = _places(node, path)  # constructing the values changes the nodes
         return loader.construct_document(node), places
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -127,19 +115,17 @@ def _text(path: Path) -> str:
 
 
 def _places(node: yaml.MappingNode, path: Path) -> dict[KeyPath, str]:
-    """Where each key stands. Raises ConfigError for one that is there twice."""
+    """The place of each key, as "file:line". Raises ConfigError for duplicate keys."""
     places: dict[KeyPath, str] = {}
     for key_path, line in _key_lines(node):
         if key_path in places:
-            raise ConfigError(
-                f"{path}:{line}: {shortened('.'.join(key_path))} stands here for the second time"
-            )
+            raise ConfigError(f"{path}:{line}: {shortened('.'.join(key_path))} is a duplicate key")
         places[key_path] = f"{path}:{line}"
     return places
 
 
 def _key_lines(node: yaml.Node, above: KeyPath = ()) -> Iterator[tuple[KeyPath, int]]:
-    """Every key with its line, from 1."""
+    """All keys with their line numbers, from 1."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             key_path = (*above, str(key.value))
@@ -172,19 +158,24 @@ def _message(
     detail: ErrorDetails, places: dict[KeyPath, str], path: str, kind: type[BaseModel], section: KeyPath
 ) -> str:
     parts = map(str, detail["loc"])
-    keys = (*section, *(part for part in parts if not part.startswith("<")))  # which tell kinds of values
+    keys = (
+        *section,
+        *(part for part in parts if not part.startswith("<")),
+    )  # alternatives of a type
     known = max((n for n in range(len(keys) + 1) if keys[:n] in places), default=0)
     place = places.get(keys[:known], path)
-    if known and detail["type"] not in ("extra_forbidden", "missing"):
-        keys = keys[:known]  # what follows names no key, but a choice that was tried
+    if known and detail["type"] not in ("extra_forbidden", "missing", CONTRADICTION):
+        keys = keys[:known]  # the rest names an alternative of a type, not a key
     name = shortened(".".join(keys))
     if detail["type"] == "extra_forbidden":
         fields = _fields(kind, keys[len(section) : -1])
+        if now := new_name(".".join(keys)):
+            return f"{place}: {name}: this setting is now called {now}"
         near = difflib.get_close_matches(keys[-1], fields, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(fields)}"
         return f"{place}: {name}: unknown key; {hint}"
     message = f"{place}: {name}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
-    if detail["type"] == "missing":
+    if detail["type"] in ("missing", CONTRADICTION):
         return message
     message += f", not {shortened(repr(detail['input']))}"
     if detail["type"] in ("model_type", "dict_type"):
@@ -195,9 +186,9 @@ def _message(
 
 
 def _fields(kind: type[BaseModel], section: KeyPath) -> list[str]:
-    """The keys that a section of the config may have."""
+    """The keys that are allowed in a section."""
     for key in section:
-        if key in kind.model_fields:  # else it is a name that the user gave to one of several sections
+        if key in kind.model_fields:  # otherwise the key is a name that the user chose
             annotation = kind.model_fields[key].annotation
             inner = [annotation, *get_args(annotation)]
             plain = [part for part in inner if isinstance(part, type) and get_origin(part) is None]
@@ -206,7 +197,7 @@ def _fields(kind: type[BaseModel], section: KeyPath) -> list[str]:
 
 
 def flat(content: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Values by their keys as in "training.seed"."""
+    """The values by dotted keys, such as "training.seed"."""
     found: dict[str, Any] = {}
     for key, value in content.items():
         name = f"{above}{key}"

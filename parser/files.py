@@ -13,7 +13,7 @@ from typing import TextIO
 
 
 @contextmanager
-def whole_file(path: str) -> Iterator[TextIO]:
+def atomic_text_file(path: str) -> Iterator[TextIO]:
     """A text file, compressed if named `.gz`, that takes its name only when all is written.
 
     Pipes and devices, which can not be replaced, are written directly.
@@ -38,7 +38,7 @@ def whole_file(path: str) -> Iterator[TextIO]:
         Path(unfinished).unlink(missing_ok=True)
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """The file has its old content until it has the new one whole, whatever happens.
 
     For one writer at a time; what a killed one leaves behind, the next removes, be it a link. Raises OSError
@@ -61,7 +61,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def locked(path: Path, otherwise: str) -> Iterator[None]:
+def file_lock(path: Path, otherwise: str) -> Iterator[None]:
     """This process alone is within; the lock ends with it, however it does.
 
     Raises ValueError with what to say `otherwise`, if another process is.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-LONGEST_QUOTE = 60
+MAX_QUOTE_LENGTH = 60
 """Characters."""
 
 
@@ -13,4 +13,4 @@ def quoted(text: str) -> str:
 
 def shortened(text: str) -> str:
     """Cut where it is long."""
-    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}…"
+    return text if len(text) <= MAX_QUOTE_LENGTH else f"{text[:MAX_QUOTE_LENGTH]}…"

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+CONTRADICTION = "contradiction"
+"""The type of pydantic's errors for settings that exclude each other."""
 
 
 class Settings(BaseModel):
@@ -18,3 +23,18 @@ class Settings(BaseModel):
         if isinstance(value, str) and "\0" in value:
             raise ValueError("no string may hold NUL")
         return value
+
+
+def contradiction_error(faults: Iterable[tuple[str, str]]) -> ValidationError:
+    """For a model's validator to raise, so that each fault has its own key. faults: keys, and why."""
+    return ValidationError.from_exception_data(
+        "settings",
+        [
+            InitErrorDetails(
+                type=PydanticCustomError(CONTRADICTION, "{why}", {"why": why}),
+                loc=tuple(key.split(".")),
+                input=None,
+            )
+            for key, why in faults
+        ],
+    )

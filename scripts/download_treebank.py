@@ -23,7 +23,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import NamedTuple
 
-from parser.files import replace_file
+from parser.files import write_atomically
 
 REPOSITORIES = "https://api.github.com/repos/UniversalDependencies"
 OUR_OWN = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM)
@@ -75,7 +75,7 @@ def copy(source: Path, target: Path) -> None:
         raise ValueError(f"{source} holds no .conllu file")
     target.mkdir(parents=True, exist_ok=True)
     for path in paths:
-        replace_file(target / path.name, path.read_bytes())
+        write_atomically(target / path.name, path.read_bytes())
 
 
 def download(listing: str, target: Path, timeout: float) -> None:

@@ -40,7 +40,7 @@ def main(path: str) -> None:
 
     plt.rcParams["svg.hashsalt"] = "the same file at every run"
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 3.6), width_ratios=[1.7, 1], layout="constrained")
-    draw_steps(left, trajectory, inventory.wait)
+    draw_steps(left, trajectory, inventory.no_op)
     for row, sentence in enumerate(sentences):
         stored = forest.is_node[row]
         pushed = trajectory.top[row][stored[1:]].tolist()

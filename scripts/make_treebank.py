@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from treebank_grammar import SENTENCES, Word
-from treebank_lexicon import Dice
+from treebank_lexicon import Sampler
 
 SPLITS = {"train": 2000, "dev": 300, "test": 300}
 LONGEST_SENTENCE = 30
@@ -27,14 +27,14 @@ Arc = tuple[int, str]  # the head's position, 0 for none, and the label
 Value = TypeVar("Value")
 
 
-def sample(dice: Dice) -> Treebank:
+def sample(sampler: Sampler) -> Treebank:
     """Draw all splits. No text occurs twice; reserved words wait for dev and test."""
     seen: set[str] = set()
     treebank: Treebank = {split: [] for split in SPLITS}
     for split, size in SPLITS.items():
-        dice.reserved_allowed = split != "train"
+        sampler.reserved_allowed = split != "train"
         while len(treebank[split]) < size:
-            words = dice.weighted(SENTENCES)(dice).words
+            words = sampler.weighted(SENTENCES)(sampler).words
             words[0].form = words[0].form[0].upper() + words[0].form[1:]
             if len(words) <= LONGEST_SENTENCE and text_of(words) not in seen:
                 seen.add(text_of(words))
@@ -149,7 +149,7 @@ def main() -> None:
     options.add_argument("--out", type=Path, default=Path("data/quickstart"), help="folder for the files")
     options.add_argument("--seed", type=int, default=1, help="another seed, another treebank")
     arguments = options.parse_args()
-    treebank = sample(Dice(arguments.seed))
+    treebank = sample(Sampler(arguments.seed))
     write(treebank, arguments.out)
     print(aligned(rows_of_splits(treebank)), aligned(rows_of_guesses(treebank)), sep="\n\n")
 

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import torch
 
-from parser.check import describe
+from parser.commands.check import describe
 from parser.config import NetworkSettings, ParserSettings
 from parser.machine import tune_process
 from parser.parsing.model import Model
-from parser.parsing.slots import parse_stream
+from parser.parsing.parse import parse_stream
 from parser.replay.examples import Examples
 from parser.treebank.conllu import read_treebank
-from parser.treebank.lifting import lifted
+from parser.treebank.pseudo_projective import projectivized
 from parser.treebank.vocabulary import Vocabulary
 
 Shape = Callable[[int, int], int]
@@ -79,7 +79,7 @@ def _check(path: str) -> None:
 
 
 def _prepare(path: str) -> None:
-    trees = [lifted(tree) for tree in read_treebank(path)]
+    trees = [projectivized(tree) for tree in read_treebank(path)]
     model = _model()
     Examples.of(model.inventory, model.vocabulary, trees)
 

@@ -16,7 +16,7 @@ from parser.replay.examples import Examples
 from parser.transitions import SYSTEMS
 from parser.transitions.inventory import Inventory
 from parser.treebank.conllu import read_treebank
-from parser.treebank.lifting import lifted
+from parser.treebank.pseudo_projective import projectivized
 from parser.treebank.vocabulary import Vocabulary
 
 SYSTEM = "arc-hybrid"
@@ -24,7 +24,7 @@ SYSTEM = "arc-hybrid"
 
 def counted(path: str) -> dict[str, Any]:
     """Levels of the forest of stack states, ROOT's included, and transitions."""
-    sentences = [lifted(sentence) for sentence in read_treebank(path)]
+    sentences = [projectivized(sentence) for sentence in read_treebank(path)]
     vocabulary = Vocabulary.build(sentences, ["upos"])
     examples = Examples.of(Inventory.of(SYSTEMS[SYSTEM], vocabulary), vocabulary, sentences)
     levels = [int(nodes[:, 1].max()) + 1 for nodes in examples.nodes.unflatten()]

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import treebank_lexicon as lexicon
-from treebank_lexicon import Dice, Words
+from treebank_lexicon import Sampler, Words
 
 Claims = Collection[lexicon.Modifier]  # the modifiers that a verb takes, and so no noun after it
 CLAUSES = ("acl:relcl", "advcl", "ccomp", "xcomp")
@@ -57,65 +57,65 @@ def word(form: str, upos: str, xpos: str, lemma: str = "", number: str = "", joi
     return Phrase(only, [only])
 
 
-def adjective(dice: Dice, kind: str) -> Phrase:
-    phrase = word(dice.word(lexicon.ADJECTIVES[kind]), "ADJ", "JJ")
+def adjective(sampler: Sampler, kind: str) -> Phrase:
+    phrase = word(sampler.word(lexicon.ADJECTIVES[kind]), "ADJ", "JJ")
     phrase.support = "cop"
-    if dice.chance(0.15):
-        phrase.before("advmod", word(dice.word(lexicon.DEGREES), "ADV", "RB"))
+    if sampler.chance(0.15):
+        phrase.before("advmod", word(sampler.word(lexicon.DEGREES), "ADV", "RB"))
     return phrase
 
 
-def name(dice: Dice) -> Phrase:
-    phrase = word(dice.word(lexicon.FIRST_NAMES), "PROPN", "NNP", number="Sing")
-    if dice.chance(0.2):
-        phrase.after("flat", word(dice.word(lexicon.LAST_NAMES), "PROPN", "NNP", number="Sing"))
+def name(sampler: Sampler) -> Phrase:
+    phrase = word(sampler.word(lexicon.FIRST_NAMES), "PROPN", "NNP", number="Sing")
+    if sampler.chance(0.2):
+        phrase.after("flat", word(sampler.word(lexicon.LAST_NAMES), "PROPN", "NNP", number="Sing"))
     return phrase
 
 
-def simple_noun_phrase(dice: Dice, kind: str, number: str = "") -> Phrase:
+def simple_noun_phrase(sampler: Sampler, kind: str, number: str = "") -> Phrase:
     """A noun with what stands before it: the small silver boxes"""
-    lemma, number = dice.word(lexicon.NOUNS[kind]), number or dice.weighted({"Sing": 7, "Plur": 3})
+    lemma, number = sampler.word(lexicon.NOUNS[kind]), number or sampler.weighted({"Sing": 7, "Plur": 3})
     form, tag = (lexicon.plural(lemma), "NNS") if number == "Plur" else (lemma, "NN")
     phrase = word(form, "NOUN", tag, lemma, number)
-    if kind in ("things", "places") and dice.chance(0.2):
-        phrase.before("compound", word(dice.word(lexicon.MATERIALS), "NOUN", "NN", number="Sing"))
-    if dice.chance(0.4):
-        phrase.before("amod", adjective(dice, kind))
-    return determined(dice, phrase)
+    if kind in ("things", "places") and sampler.chance(0.2):
+        phrase.before("compound", word(sampler.word(lexicon.MATERIALS), "NOUN", "NN", number="Sing"))
+    if sampler.chance(0.4):
+        phrase.before("amod", adjective(sampler, kind))
+    return determined(sampler, phrase)
 
 
-def determined(dice: Dice, phrase: Phrase) -> Phrase:
-    match dice.weighted(lexicon.DETERMINERS[phrase.head.number]):
+def determined(sampler: Sampler, phrase: Phrase) -> Phrase:
+    match sampler.weighted(lexicon.DETERMINERS[phrase.head.number]):
         case "none":
             return phrase
         case "Anna's":
-            owner = name(dice).after("case", word("'s", "PART", "POS", joined=True))
+            owner = name(sampler).after("case", word("'s", "PART", "POS", joined=True))
             return phrase.before("nmod:poss", owner)
         case "my":
-            return phrase.before("nmod:poss", word(dice.pick(lexicon.POSSESSIVES), "PRON", "PRP$"))
+            return phrase.before("nmod:poss", word(sampler.pick(lexicon.POSSESSIVES), "PRON", "PRP$"))
         case "two":
-            return phrase.before("nummod", word(dice.word(lexicon.NUMERALS), "NUM", "CD"))
+            return phrase.before("nummod", word(sampler.word(lexicon.NUMERALS), "NUM", "CD"))
         case "a" if phrase.words[0].form[0] in "aeiou":
             return phrase.before("det", word("an", "DET", "DT", "a"))
         case form:
             return phrase.before("det", word(form, "DET", "DT", lexicon.SINGULAR_OF.get(form, form)))
 
 
-def noun_phrase(dice: Dice, kind: str, depth: int, claims: Claims = ()) -> Phrase:
+def noun_phrase(sampler: Sampler, kind: str, depth: int, claims: Claims = ()) -> Phrase:
     """A name, or a noun and what follows it, but for the modifiers that the verb before it claims."""
-    if kind == "people" and dice.chance(0.4):
-        return name(dice)
-    phrase = simple_noun_phrase(dice, kind)
+    if kind == "people" and sampler.chance(0.4):
+        return name(sampler)
+    phrase = simple_noun_phrase(sampler, kind)
     modifiers = [modifier for modifier in lexicon.NOUN_FRAMES[kind] if modifier not in claims]
-    match dice.weighted(EXTENSIONS[min(depth, 2)]):
+    match sampler.weighted(EXTENSIONS[min(depth, 2)]):
         case "modifier" if modifiers:
-            phrase.after("nmod", prepositional(dice, *dice.pick(modifiers), depth + 1))
+            phrase.after("nmod", prepositional(sampler, *sampler.pick(modifiers), depth + 1))
         case "relative clause":
-            phrase.after("acl:relcl", relative_clause(dice, kind, phrase.head.number))
+            phrase.after("acl:relcl", relative_clause(sampler, kind, phrase.head.number))
         case "contested relative clause" if modifiers:
-            add_contested_relative(dice, phrase, kind, *dice.pick(modifiers))
+            add_contested_relative(sampler, phrase, kind, *sampler.pick(modifiers))
         case "conjunct":
-            coordinate(phrase, simple_noun_phrase(dice, kind), "and")
+            coordinate(phrase, simple_noun_phrase(sampler, kind), "and")
     return phrase
 
 
@@ -130,86 +130,86 @@ def coordinate(first: Phrase, second: Phrase, conjunction: str) -> Phrase:
     return first.after("conj", second.before("cc", word(conjunction, "CCONJ", "CC")))
 
 
-def prepositional(dice: Dice, preposition: str, kind: str, depth: int, claims: Claims = ()) -> Phrase:
-    return noun_phrase(dice, kind, depth, claims).before("case", word(preposition, "ADP", "IN"))
+def prepositional(sampler: Sampler, preposition: str, kind: str, depth: int, claims: Claims = ()) -> Phrase:
+    return noun_phrase(sampler, kind, depth, claims).before("case", word(preposition, "ADP", "IN"))
 
 
-def argument(dice: Dice, kind: str, depth: int, claims: Claims | None = None) -> Phrase:
+def argument(sampler: Sampler, kind: str, depth: int, claims: Claims | None = None) -> Phrase:
     """A pronoun or a noun phrase, the object of a verb with such claims, or else a subject."""
-    if dice.chance(0.45 if kind == "people" and claims is None else 0.2):
-        lemma = dice.pick(lexicon.PRONOUNS_OF_PEOPLE if kind == "people" else lexicon.PRONOUNS_OF_THINGS)
+    if sampler.chance(0.45 if kind == "people" and claims is None else 0.2):
+        lemma = sampler.pick(lexicon.PRONOUNS_OF_PEOPLE if kind == "people" else lexicon.PRONOUNS_OF_THINGS)
         form = lemma if claims is None else lexicon.OBJECT_FORMS.get(lemma, lemma)
         return word(form, "PRON", "PRP", lemma, lexicon.PRONOUN_NUMBERS.get(lemma, ""))
-    return noun_phrase(dice, kind, depth, claims or ())
+    return noun_phrase(sampler, kind, depth, claims or ())
 
 
-def relative_clause(dice: Dice, kind: str, number: str, tag: str = "") -> Phrase:
+def relative_clause(sampler: Sampler, kind: str, number: str, tag: str = "") -> Phrase:
     """(the girl) who sings; and, unless a tag is asked for, (the letter) (that) Anna wrote"""
-    form, form_tag = ("who", "WP") if kind == "people" else (dice.pick(("that", "which")), "WDT")
+    form, form_tag = ("who", "WP") if kind == "people" else (sampler.pick(("that", "which")), "WDT")
     pronoun = word(form, "PRON", form_tag)
-    if tag or dice.chance(0.5):
-        return finite_clause(dice, predicate(dice, kind, 1), pronoun, number, tag)
-    clause = finite_clause(dice, transitive_verb(dice, kind), argument(dice, "people", 2))
-    return clause.before("obj", pronoun) if dice.chance(0.6) else clause
+    if tag or sampler.chance(0.5):
+        return finite_clause(sampler, predicate(sampler, kind, 1), pronoun, number, tag)
+    clause = finite_clause(sampler, transitive_verb(sampler, kind), argument(sampler, "people", 2))
+    return clause.before("obj", pronoun) if sampler.chance(0.6) else clause
 
 
-def add_contested_relative(dice: Dice, upper: Phrase, kind: str, preposition: str, lower_kind: str) -> None:
+def add_contested_relative(sampler: Sampler, upper: Phrase, kind: str, preposition: str, lower_kind: str) -> None:
     """(the dogs) of the king that sleep: the number of the verb tells which noun the clause modifies"""
-    lower = simple_noun_phrase(dice, lower_kind, "Plur" if upper.head.number == "Sing" else "Sing")
+    lower = simple_noun_phrase(sampler, lower_kind, "Plur" if upper.head.number == "Sing" else "Sing")
     upper.after("nmod", lower.before("case", word(preposition, "ADP", "IN")))
-    antecedent, kind = dice.pick(((upper.head, kind), (lower.head, lower_kind)))
-    upper.after("acl:relcl", relative_clause(dice, kind, antecedent.number, "VBP"), head=antecedent)
+    antecedent, kind = sampler.pick(((upper.head, kind), (lower.head, lower_kind)))
+    upper.after("acl:relcl", relative_clause(sampler, kind, antecedent.number, "VBP"), head=antecedent)
 
 
 # Predicates: clauses that still lack their subject and their finite verb
 
 
-def verb(dice: Dice, lemmas: Words) -> Phrase:
-    return word(dice.word(lemmas), "VERB", "VB")
+def verb(sampler: Sampler, lemmas: Words) -> Phrase:
+    return word(sampler.word(lemmas), "VERB", "VB")
 
 
-def transitive_verb(dice: Dice, kind: str) -> Phrase:
+def transitive_verb(sampler: Sampler, kind: str) -> Phrase:
     """A verb that takes such an object; where the object stands is up to the caller."""
-    return verb(dice, dice.pick(lexicon.TAKING_OBJECT[kind]).verbs)
+    return verb(sampler, sampler.pick(lexicon.TAKING_OBJECT[kind]).verbs)
 
 
-def predicate(dice: Dice, kind: str, depth: int) -> Phrase:
+def predicate(sampler: Sampler, kind: str, depth: int) -> Phrase:
     """Anything that may be said of such a subject."""
-    match dice.weighted(lexicon.PREDICATES[kind]):
+    match sampler.weighted(lexicon.PREDICATES[kind]):
         case "be old":
-            return adjective(dice, kind)
+            return adjective(sampler, kind)
         case "be found":
-            phrase = transitive_verb(dice, kind)
+            phrase = transitive_verb(sampler, kind)
             phrase.support = "aux:pass"
-            return phrase.after("obl", prepositional(dice, "by", "people", 1)) if dice.chance(0.4) else phrase
+            return phrase.after("obl", prepositional(sampler, "by", "people", 1)) if sampler.chance(0.4) else phrase
         case "know (that) Anna slept":
-            content = main_clause(dice, depth + 1)
-            if dice.chance(0.5):
+            content = main_clause(sampler, depth + 1)
+            if sampler.chance(0.5):
                 content.before("mark", word("that", "SCONJ", "IN"))
-            return verb(dice, lexicon.REPORTING).after("ccomp", content)
+            return verb(sampler, lexicon.REPORTING).after("ccomp", content)
         case "want to sleep":
-            return verb(dice, lexicon.WANTING).after("xcomp", infinitive(predicate(dice, kind, depth + 1)))
+            return verb(sampler, lexicon.WANTING).after("xcomp", infinitive(predicate(sampler, kind, depth + 1)))
         case _:
-            return action(dice, kind, depth)
+            return action(sampler, kind, depth)
 
 
-def action(dice: Dice, kind: str, depth: int) -> Phrase:
+def action(sampler: Sampler, kind: str, depth: int) -> Phrase:
     """sleep; look at Anna; read a letter; put the cup on the table"""
-    frame = dice.pick(dice.weighted(lexicon.FRAMES_BY_SUBJECT[kind]))
-    phrase = verb(dice, frame.verbs)
+    frame = sampler.pick(sampler.weighted(lexicon.FRAMES_BY_SUBJECT[kind]))
+    phrase = verb(sampler, frame.verbs)
     claims = [row[2:] for row in lexicon.WITH_PREPOSITION if phrase.head.lemma in row.verbs]
     if frame.object:
         # No relative clause between the verb and its preposition: it would take the preposition for its own.
-        phrase.after("obj", argument(dice, frame.object, depth + bool(frame.preposition), claims))
+        phrase.after("obj", argument(sampler, frame.object, depth + bool(frame.preposition), claims))
     if frame.preposition:
-        phrase.after("obl", prepositional(dice, frame.preposition, frame.complement, depth + 1, claims))
-    if dice.chance(0.2) and not phrase.holds_clause():
-        phrase.after("advmod", word(dice.word(lexicon.ADVERBS), "ADV", "RB"))
+        phrase.after("obl", prepositional(sampler, frame.preposition, frame.complement, depth + 1, claims))
+    if sampler.chance(0.2) and not phrase.holds_clause():
+        phrase.after("advmod", word(sampler.word(lexicon.ADVERBS), "ADV", "RB"))
     return phrase
 
 
-def on_weekday(dice: Dice) -> Phrase:
-    day = word(dice.word(lexicon.DAYS), "PROPN", "NNP", number="Sing")
+def on_weekday(sampler: Sampler) -> Phrase:
+    day = word(sampler.word(lexicon.DAYS), "PROPN", "NNP", number="Sing")
     return day.before("case", word("on", "ADP", "IN"))
 
 
@@ -247,16 +247,16 @@ def agreement_of(subject: Phrase) -> str:
 
 
 def finite_clause(
-    dice: Dice, clause: Phrase, subject: Phrase, agreement: str = "", tag: str = "", inverted: bool = False
+    sampler: Sampler, clause: Phrase, subject: Phrase, agreement: str = "", tag: str = "", inverted: bool = False
 ) -> Phrase:
     """Add the subject and the finite verb. A tag that is asked for, VBD or VBP, comes without auxiliaries."""
-    lemma = "" if tag else dice.weighted(lexicon.AUXILIARIES)
+    lemma = "" if tag else sampler.weighted(lexicon.AUXILIARIES)
     group = [("aux", auxiliary(lemma))] if lemma else []
     group += [(clause.support, auxiliary("be"))] if clause.support else []
-    negated = not tag and dice.chance(0.12)
+    negated = not tag and sampler.chance(0.12)
     if not group and (negated or inverted):
         group = [("aux", auxiliary("do"))]
-    agreement, tag = agreement or agreement_of(subject), tag or dice.weighted({"VBD": 6, "VBP": 4})
+    agreement, tag = agreement or agreement_of(subject), tag or sampler.weighted({"VBD": 6, "VBP": 4})
     tag = "VBZ" if (tag, agreement) == ("VBP", "Sing") else tag
     inflect([*(verb.head for _, verb in group), clause.head], tag, agreement)
     ahead = group[:1] + ([("advmod", negation(group[0][1].head))] if negated else [])
@@ -266,75 +266,75 @@ def finite_clause(
     return clause
 
 
-def main_clause(dice: Dice, depth: int, inverted: bool = False) -> Phrase:
-    kind = dice.weighted(lexicon.SUBJECTS)
-    subject = argument(dice, kind, depth)
-    return finite_clause(dice, predicate(dice, kind, depth), subject, inverted=inverted)
+def main_clause(sampler: Sampler, depth: int, inverted: bool = False) -> Phrase:
+    kind = sampler.weighted(lexicon.SUBJECTS)
+    subject = argument(sampler, kind, depth)
+    return finite_clause(sampler, predicate(sampler, kind, depth), subject, inverted=inverted)
 
 
 def punctuated(phrase: Phrase, form: str) -> Phrase:
     return phrase.after("punct", word(form, "PUNCT", "," if form == "," else ".", joined=True))
 
 
-def statement(dice: Dice) -> Phrase:
+def statement(sampler: Sampler) -> Phrase:
     """A main clause, now and then with something before or after it."""
-    clause = main_clause(dice, 0)
+    clause = main_clause(sampler, 0)
     may_go_on = not clause.holds_clause()
-    match dice.weighted({"plain": 70, "reason": 9, "second clause": 9, "opening": 8, "time": 6}):
+    match sampler.weighted({"plain": 70, "reason": 9, "second clause": 9, "opening": 8, "time": 6}):
         case "reason" if may_go_on:
-            clause.after("advcl", subordinate_clause(dice))
+            clause.after("advcl", subordinate_clause(sampler))
         case "second clause" if may_go_on:
-            coordinate(clause, main_clause(dice, 1), dice.pick(("and", "but")))
+            coordinate(clause, main_clause(sampler, 1), sampler.pick(("and", "but")))
         case "opening":
-            clause.before("advcl", punctuated(subordinate_clause(dice), ","))
+            clause.before("advcl", punctuated(subordinate_clause(sampler), ","))
         case "time":
-            clause.before("obl", punctuated(on_weekday(dice), ","))
+            clause.before("obl", punctuated(on_weekday(sampler), ","))
     return punctuated(clause, ".")
 
 
-def subordinate_clause(dice: Dice) -> Phrase:
-    return main_clause(dice, 1).before("mark", word(dice.word(lexicon.SUBORDINATORS), "SCONJ", "IN"))
+def subordinate_clause(sampler: Sampler) -> Phrase:
+    return main_clause(sampler, 1).before("mark", word(sampler.word(lexicon.SUBORDINATORS), "SCONJ", "IN"))
 
 
-def question(dice: Dice) -> Phrase:
+def question(sampler: Sampler) -> Phrase:
     """Did she sleep? What did she eat? Non-projective: What do you say she ate? What did she want to eat?"""
-    if dice.chance(0.6):
-        return punctuated(main_clause(dice, 1, inverted=True), "?")
-    kind = dice.pick(tuple(lexicon.NOUNS))
-    clause = transitive_verb(dice, kind)
+    if sampler.chance(0.6):
+        return punctuated(main_clause(sampler, 1, inverted=True), "?")
+    kind = sampler.pick(tuple(lexicon.NOUNS))
+    clause = transitive_verb(sampler, kind)
     seeing = clause.head
-    match dice.weighted({"see": 5, "think": 3, "want": 2}):
+    match sampler.weighted({"see": 5, "think": 3, "want": 2}):
         case "think":
-            thought = finite_clause(dice, clause, argument(dice, "people", 2))
-            clause = verb(dice, lexicon.OPINING).after("ccomp", thought)
+            thought = finite_clause(sampler, clause, argument(sampler, "people", 2))
+            clause = verb(sampler, lexicon.OPINING).after("ccomp", thought)
         case "want":
-            clause = verb(dice, lexicon.WANTING).after("xcomp", infinitive(clause))
+            clause = verb(sampler, lexicon.WANTING).after("xcomp", infinitive(clause))
     asked = word("who" if kind == "people" else "what", "PRON", "WP")
-    clause = finite_clause(dice, clause, argument(dice, "people", 2), inverted=True)
+    clause = finite_clause(sampler, clause, argument(sampler, "people", 2), inverted=True)
     return punctuated(clause.before("obj", asked, head=seeing), "?")
 
 
-def extraposition(dice: Dice) -> Phrase:
+def extraposition(sampler: Sampler) -> Phrase:
     """A man arrived on Monday who sells books."""
-    subject = simple_noun_phrase(dice, "people")
-    clause = verb(dice, lexicon.ARRIVING).after("obl", on_weekday(dice))
-    finite_clause(dice, clause, subject, tag="VBD")
-    relative = relative_clause(dice, "people", subject.head.number, "VBD")
+    subject = simple_noun_phrase(sampler, "people")
+    clause = verb(sampler, lexicon.ARRIVING).after("obl", on_weekday(sampler))
+    finite_clause(sampler, clause, subject, tag="VBD")
+    relative = relative_clause(sampler, "people", subject.head.number, "VBD")
     return punctuated(clause.after("acl:relcl", relative, head=subject.head), ".")
 
 
-def command(dice: Dice) -> Phrase:
+def command(sampler: Sampler) -> Phrase:
     """Open the box! Don't wait!"""
-    order = action(dice, "people", 1)
-    if dice.chance(0.2):
+    order = action(sampler, "people", 1)
+    if sampler.chance(0.2):
         order.before("advmod", negation(order.head)).before("aux", auxiliary("do"))
-    return punctuated(order, dice.pick((".", "!")))
+    return punctuated(order, sampler.pick((".", "!")))
 
 
-def fragment(dice: Dice) -> Phrase:
+def fragment(sampler: Sampler) -> Phrase:
     """Anna Brown; the old house in the village!"""
-    phrase = noun_phrase(dice, dice.pick(tuple(lexicon.NOUNS)), 1)
-    return punctuated(phrase, dice.pick((".", "!", "?"))) if dice.chance(0.7) else phrase
+    phrase = noun_phrase(sampler, sampler.pick(tuple(lexicon.NOUNS)), 1)
+    return punctuated(phrase, sampler.pick((".", "!", "?"))) if sampler.chance(0.7) else phrase
 
 
 SENTENCES = {statement: 61, question: 11, extraposition: 2, command: 10, fragment: 17}

@@ -174,7 +174,7 @@ OPEN_CLASSES = [*NOUNS.values(), *ADJECTIVES.values(), FIRST_NAMES, LAST_NAMES, 
 RESERVED = frozenset(word for words in OPEN_CLASSES for word in words[5::5])  # they wait for dev and test
 
 
-class Dice:
+class Sampler:
     """All the chance in the treebank. Reserved words are drawn only while they are allowed."""
 
     def __init__(self, seed: int) -> None:

@@ -72,7 +72,7 @@ def level_by_level(heads: Sequence[int], top: int) -> list[int]:
 
 
 def restored_heads(heads: Sequence[int], labels: Sequence[str], wanted: Sequence[str]) -> tuple[int, ...]:
-    """Words go below the label that they want, the nearest to the root first; see `lifting.restored`."""
+    """Words go below the label that they want, the nearest to the root first; see `lifting.deprojectivize`."""
     found = list(heads)
     waiting = {word for word, label in enumerate(wanted, 1) if label and found[word - 1]}
     while waiting:
@@ -192,9 +192,9 @@ def plain_words(encoder: TokenEncoder, tokens: Tokens) -> list[torch.Tensor]:
             string = tokens.parts[column].unflatten()[numbers[column]].tolist()
             parts.append(plain_string(embedding, string))
         words.append(F.relu(encoder.join(torch.cat(parts))))
-    if encoder.sentence is None:
+    if encoder.sentence_encoder is None:
         return words
-    return list(encoder.sentence(torch.stack(words))[0])
+    return list(encoder.sentence_encoder(torch.stack(words))[0])
 
 
 def plain_string(embedding: torch.nn.Module, parts: list[int]) -> torch.Tensor:
@@ -229,7 +229,7 @@ class PlainParser:
         self.vectors = [encoder.root]
         """What the stack's states were made from."""
         self.states = [self.cell(network.stack, encoder.root, None)]
-        self.history = self.cell(network.history, network.actions.weight[inventory.wait], None)
+        self.history = self.cell(network.history, network.transition_embeddings.weight[inventory.no_op], None)
         self.configuration = Configuration(inventory.system.name, tokens.words)
 
     @staticmethod
@@ -289,7 +289,9 @@ class PlainParser:
             self.front = self.front if composed is None else composed
         elif name == "Shift" or (system == "arc-eager" and name in ("Right-Arc", "Root-Arc")):
             self.front = self.words[buffer[0] - 1] if buffer else self.network.tokens.end
-        self.history = self.cell(self.network.history, self.network.actions.weight[transition], self.history)
+        self.history = self.cell(
+            self.network.history, self.network.transition_embeddings.weight[transition], self.history
+        )
 
     def composed(self, name: str, transition: int) -> torch.Tensor | None:
         """g(head, dependent, transition), where a transition makes an arc."""

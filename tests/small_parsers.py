@@ -3,7 +3,7 @@
 import torch
 from plain import PlainParser, projective_trees
 
-from parser.config import CharacterSettings, NetworkSettings, SentenceSettings
+from parser.config import CharacterSettings, NetworkSettings, SentenceEncoderSettings
 from parser.networks.stack_parser import StackParser
 from parser.replay.examples import Examples
 from parser.treebank.ragged import Ragged
@@ -15,22 +15,22 @@ RICH_COLUMNS = {**COLUMNS, "feats": 5, "characters": 11}
 RICH = {
     "tag_sizes": {"upos": 3, "feats": 4},
     "characters": CharacterSettings(size=3, filters=2, widths=(1, 2, 5)),
-    "sentence": SentenceSettings(hidden_size=3, layers=2),
-    "shows_words": True,
+    "sentence_encoder": SentenceEncoderSettings(hidden_size=3, layers=2),
+    "word_features": True,
 }
 
 
-def network(of, layers=1, dropout=0.0, dtype=torch.double, device="cpu", rich=False, learns_tags=()):
+def network(of, layers=1, dropout=0.0, dtype=torch.double, device="cpu", rich=False, auxiliary_tags=()):
     settings = NetworkSettings(
         word_size=5,
         token_size=6,
         hidden_size=7,
         layers=layers,
-        action_size=4,
+        transition_size=4,
         dropout=dropout,
         composition=of.system.composes,
-        learns_tags=learns_tags,
-        **(RICH if rich else {"tag_sizes": {} if learns_tags else {"upos": 3}}),
+        auxiliary_tags=auxiliary_tags,
+        **(RICH if rich else {"tag_sizes": {} if auxiliary_tags else {"upos": 3}}),
     )
     parser = StackParser(settings, RICH_COLUMNS if rich else COLUMNS, len(of)).to(dtype).to(device)
     for weight in parser.parameters():  # large weights, so that a mistake shows

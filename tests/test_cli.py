@@ -12,7 +12,7 @@ import pytest
 import torch
 from programs import running, wait_until
 
-from parser.cli import _arguments, main
+from parser.cli import argument_parser, main
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ def test_interrupted(monkeypatch, config_file, capsys):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("parser.cli.train", interrupt)
+    monkeypatch.setattr("parser.commands.train.train", interrupt)
     assert main(["train", str(config_file)]) == 130
 
 
@@ -231,7 +231,7 @@ def test_runs_live_under_their_configs_name(monkeypatch, config_file, tmp_path):
 
 
 def test_help_describes_every_argument():
-    parser = _arguments()
+    parser = argument_parser()
     [commands] = [action.choices for action in parser._actions if isinstance(action.choices, dict)]
     for name, command in commands.items():
         for action in command._actions:

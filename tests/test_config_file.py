@@ -21,15 +21,15 @@ def read(tmp_path, text, overrides=()):
 def test_defaults_are_the_papers():
     network, training = ParserSettings().network, TrainingSettings()
     assert (network.word_size, network.tag_sizes, network.token_size) == (32, {"upos": 12}, 60)
-    assert (network.hidden_size, network.layers, network.action_size) == (200, 2, 48)
-    assert (training.epochs, training.clip, training.l2) == (30, 5.0, 1e-6)
+    assert (network.hidden_size, network.layers, network.transition_size) == (200, 2, 48)
+    assert (training.epochs, training.max_grad_norm, training.optimizer.weight_decay) == (30, 5.0, 1e-6)
     assert (training.learning_rate.start, training.learning_rate.warmup_epochs) == (5e-4, 5)
 
 
 @pytest.mark.parametrize("number", ["1e-3", "1.0e-3", "0.001", "1E-3", "+1e-3"])
 def test_numbers_in_scientific_notation_are_numbers(tmp_path, number):
-    config = read(tmp_path, GOOD + f"training:\n  l2: {number}\n")
-    assert config.training.l2 == 0.001
+    config = read(tmp_path, GOOD + f"training:\n  optimizer: {{weight_decay: {number}}}\n")
+    assert config.training.optimizer.weight_decay == 0.001
 
 
 BAD = {
@@ -57,7 +57,7 @@ BAD = {
     ),
     "control character": (GOOD + "device: '\x01'\n", "not YAML in UTF-8"),
     "missing": ("treebank:\n  train: a\n", ":1: treebank.dev: field required"),
-    "second time": (GOOD + "treebank:\n  train: c\n", ":4: treebank stands here for the second time"),
+    "second time": (GOOD + "treebank:\n  train: c\n", ":4: treebank is a duplicate key"),
     "not YAML": ("treebank: [a\n", r"some.yaml:2: not YAML"),
     "no mapping": ("- a\n", ":1: a config has keys and values"),
     "empty": ("", ":1: a config has"),
@@ -134,7 +134,7 @@ def test_overrides_are_cut_in_messages(tmp_path, override):
 
 
 def test_gradients_may_have_any_norm(tmp_path):
-    assert read(tmp_path, GOOD, ["training.clip=.inf"]).training.clip == math.inf
+    assert read(tmp_path, GOOD, ["training.max_grad_norm=.inf"]).training.max_grad_norm == math.inf
 
 
 def test_overrides(tmp_path):
@@ -188,8 +188,8 @@ def test_every_config_of_tables_and_speed_is_read(path):
         (["training.exploration={}", "parser.system=arc-standard"], "arc-standard has no dynamic oracle"),
         (["training.exploration={from_epoch: 99}"], "is after the last epoch"),
         (["training.batch_unit=words", "training.learning_rate.peak=paper"], "write a number"),
-        (["parser.network.learns_tags=[upos]"], "upos is read: there is nothing to learn"),
-        (["parser.network.learns_tags=[xpos, xpos]"], "names the same column twice"),
+        (["parser.network.auxiliary_tags=[upos]"], "upos is read: there is nothing to learn"),
+        (["parser.network.auxiliary_tags=[xpos, xpos]"], "names the same column twice"),
         (["parser.network.train_pretrained=true"], "there are no parser.network.pretrained vectors"),
         (["training.feature_dropout=0.1"], "tag_sizes has no feats"),
         (["training.tag_dropout=0.1", "parser.network.tag_sizes={lemma: 5}"], "neither upos nor xpos"),

@@ -1,65 +1,171 @@
-"""What README.md and docs/ name exists, and figures are those of the rows that are kept."""
+"""Figures in README.md and docs/ are those of the rows that are kept."""
 
 import json
 import re
-from pathlib import Path
 from statistics import mean
 
 import pytest
+from kept_rows import (
+    FEATURES,
+    MEASURED,
+    ROOT,
+    SPLITS,
+    expected,
+    features,
+    gain,
+    in_training,
+    printed,
+    rows,
+)
 
 from parser.config import Config
 from parser.config_file import read_config
+from parser.former_names import with_new_names
+from parser.speed.findings import ratio
 
-ROOT = Path(__file__).parent.parent
-DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
-REPORTS = [path for path in DOCUMENTS if "| to repeat |" in path.read_text(encoding="utf-8")]
-FILE = re.compile(r"(?:THIS_FOLDER|configs|scripts|runs|docs)/[\w./-]+\.(?:yaml|py)\b")
-COMMAND = re.compile(r"(?:stack-parser (?:train|speed|table)\s+|CONFIG=)([\w./-]+\.yaml)")
-
-
-def named(document):
-    """Configs and scripts; THIS_FOLDER is the document's."""
-    text = document.read_text(encoding="utf-8")
-    for name in {*FILE.findall(text), *COMMAND.findall(text)}:
-        folder, _, rest = name.partition("/")
-        yield document.parent / rest if folder == "THIS_FOLDER" else ROOT / name
+PAGES = ["README.md", *(f"docs/{page.name}" for page in sorted(ROOT.glob("docs/*.md")))]
+HEADER = re.compile(r"^\|.*\n(?=\|---)", re.MULTILINE)
+MEASURED_CELL = re.compile(r"\| *[+-]?\d[\d,]*\.\d|\| *\d{3,}")
+"""The beginning of a cell that looks like a measurement."""
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_configs_and_scripts_that_a_document_names_exist(document):
-    assert [str(path) for path in named(document) if not path.is_file()] == []
+def text_of(page):
+    return (ROOT / page).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("report", REPORTS, ids=lambda path: str(path.parent.relative_to(ROOT)))
-def test_a_report_can_be_repeated_from_its_own_folder(report):
-    line = next(line for line in report.read_text(encoding="utf-8").splitlines() if "| to repeat |" in line)
-    for command in line.split(" | ", 1)[1].split("; "):
-        assert command.startswith("stack-parser speed THIS_FOLDER/config.yaml --run ANOTHER_FOLDER")
+@pytest.mark.parametrize("page", PAGES)
+def test_tables_have_the_figures_of_the_rows(page):
+    lines = text_of(page).splitlines()
+    assert [line for line in expected(page) if line not in lines] == []
 
 
-def rows(path):
-    return [json.loads(line) for line in (ROOT / "docs/measurements" / path).read_text().splitlines()]
+def test_five_pages_have_tables_of_measurements():
+    assert sum(bool(expected(page)) for page in PAGES) == 5
 
 
-def figures_of(run):
-    """The line of a table that README.md has of one run: dev UAS and LAS, test UAS and LAS."""
-    return [f"{run[split][measure]:.2f}" for split in ("dev", "test") for measure in ("uas", "las")]
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "docs/settings.md"])
+def test_no_figure_stands_in_a_table_without_a_row(page):
+    lines = HEADER.sub("", text_of(page)).splitlines()
+    told = [line for line in lines if MEASURED_CELL.search(line)]
+    known = (*expected(page), *(f"| {settings} |" for settings in FEATURES))
+    assert [line for line in told if not line.startswith(known)] == []
 
 
-def test_readme_has_the_scores_of_the_rows():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    plain, *others = rows("accuracy-2026-11-22/english-ewt/rows.jsonl")
-    for split in ("dev", "test"):
-        cells = [f"{plain[split][measure]:.2f}" for measure in ("uas", "las", "las_full", "clas")]
-        assert f"| {split} | {' | '.join(cells)} |" in text
-    for run in others:
-        assert f" | {' | '.join(figures_of(run))} | {run['seconds'] / 60:.0f} |" in text
+def test_what_a_feature_contributes_is_told_of_equal_seeds():
+    lines = text_of("docs/accuracy.md").splitlines()
+    for settings, *splits in features():
+        line = next(line for line in lines if line.startswith(f"| {settings} |"))
+        for cell, gains in zip(line.split("|")[3:5], splits, strict=True):
+            assert re.findall(r"[+-]\d+\.\d\d", cell) == gains
+
+
+def test_the_output_of_the_quick_start_is_what_was_printed():
+    lines = printed("quickstart.yaml")
+    shown = re.search(r"\n    2,000 training trees.*?peak memory [^\n]*", text_of("README.md"), re.DOTALL)[0]
+    found = [line.strip() for line in shown.splitlines() if line.strip() not in ("", "…")]
+    assert len(found) >= 10
+    assert [line for line in found if line not in lines] == []
+
+
+def in_prose(page, *sentences):
+    text = " ".join(text_of(page).split())
+    assert [sentence for sentence in sentences if sentence not in text] == []
+
+
+def test_the_shipped_treebank_is_told_as_printed():
+    lines = printed("make_treebank.py")
+    sentences = {line.split()[0]: f"{int(line.split()[1]):,}" for line in lines[1:4]}
+    guessed = max(float(line.split()[-2]) for line in lines[-3:])
+    assert sentences["dev"] == sentences["test"]
+    in_prose("docs/treebanks.md", f"{sentences['train']} training sentences and {sentences['dev']} each")
+    in_prose("docs/treebanks.md", f"reaches a LAS of {guessed:.0f} on dev")
+
+
+def test_levels_and_steps_are_told_as_printed():
+    lines = "\n".join(printed("measure_levels"))
+    (level, most_levels), (step, most_steps) = re.findall(r"median (\d+), greatest (\d+)", lines)
+    assert re.search(rf"steps of the deepest .*\b{most_steps}$", lines, re.MULTILINE)
+    in_prose(
+        "README.md",
+        f"a median of {step} steps but {level} levels",
+        f"the longest has {most_steps} steps and {most_levels} levels",
+    )
+
+
+def test_accuracy_is_told_in_prose_as_in_the_rows():
+    plain = rows("accuracy-2026-11-22/english-ewt/rows.jsonl")[0]
+    dev, test = (
+        (
+            round(plain[split]["crossing_recall"] * plain[split]["crossing_arcs"] / 100),
+            plain[split]["crossing_arcs"],
+        )
+        for split in SPLITS
+    )
+    assert test[0] == 0
+    english = next(
+        run for run in rows("accuracy-2026-11-22/treebanks/rows.jsonl") if run["name"] == "English EWT"
+    )
+    seeds = [run[split]["las"] for split in SPLITS for run in rows("accuracy-2026-11-22/parts/rows.jsonl")
+             if run["name"] == "plain"]  # fmt: skip
+    assert max(seeds[:3]) - min(seeds[:3]) < 0.3
+    in_prose(
+        "docs/accuracy.md",
+        f"This is {plain['epochs']} epochs on one thread of an AMD EPYC, "
+        f"in {plain['seconds'] / 60:.1f} minutes",
+        f"{dev[0]} of {dev[1]} on dev and none of {test[1]} on test",
+        f"this took {english['epochs']} epochs; the best was epoch {english['best_epoch']}",
+    )
+
+
+def test_batch_sizes_are_told_in_prose_as_in_the_rows():
+    found = {}
+    for run in rows("accuracy-2026-11-22/batch-size/rows.jsonl"):
+        found.setdefault(run["name"], []).append(run["test"]["las"])
+    las = {name: mean(values) for name, values in found.items()}
+    large = {run["name"]: run["test"]["las"] for run in rows("accuracy-2026-11-22/large-batches/rows.jsonl")}
+    best = large["falling linearly, dropout 0.33"]
+    assert best == pytest.approx(las["8, warm-up"], abs=0.05)
+    in_prose(
+        "docs/accuracy.md",
+        f"{las['8, warm-up'] - las['256, warm-up']:.1f} points of LAS behind batches of 8",
+        f"another {las['256, warm-up'] - las['256, none']:.0f} points without warm-up",
+        f"256 reaches {best:.2f}",
+    )
+
+
+def test_messages_are_told_in_prose_as_in_the_rows():
+    found = rows("messages-2026-11-21/rows.jsonl")
+
+    def times(experiment, first, second, digits):
+        one, other = (in_training(experiment, method, 100, found) for method in (first, second))
+        return f"{ratio(one, other).value:.{digits}f}"
+
+    in_prose(
+        "docs/messages.md",
+        f"16 active instances are {times('mnist', 'active-16', 'active-1', 1)} times as fast as one",
+        f"({times('mnist-update-after-4', 'active-16', 'active-1', 1)} with fewer updates)",
+        f"{times('mnist', 'active-16', 'none', 2)} of the speed of plain training",
+        f"On lists they have {times('lists', 'active-16', 'none', 2)} of that speed",
+    )
+
+
+def test_the_machine_is_told_as_in_the_rows():
+    found = rows("stack-lstm-2026-11-21/rows.jsonl")
+    torch = {row["versions"]["torch"].partition("+")[0] for row in found}
+    assert torch == {"2.13.0"}
+    share = in_training("ding-koehn-2019", "replay", 64, found)["mfu"]
+    assert share == pytest.approx(2 / 3, abs=0.05)
+    assert 110 in {round(row["ceiling"] / 1e9) for row in found}
+    in_prose("docs/speed.md", "PyTorch 2.13.0", "at two thirds of the machine's own speed")
+    in_prose("docs/speed.md", "at 110 GFLOP/s on one thread")
+    source = ROOT / "docs/example-plugin/packed_gru.py"
+    in_prose("docs/speed.md", f"an example of {len(source.read_text().splitlines())} lines")
 
 
 def test_single_runs_are_of_the_configs_they_are_named_after():
     for run in rows("accuracy-2026-11-22/english-ewt/rows.jsonl"):
         config = read_config(ROOT / "configs" / f"{run['name']}.yaml")
-        assert Config.model_validate_json(json.dumps(run["config"])) == config
+        assert Config.model_validate_json(json.dumps(with_new_names(run["config"]))) == config
 
 
 PARTS = {
@@ -76,26 +182,23 @@ PARTS = {
 
 @pytest.mark.parametrize(("label", "name"), PARTS.items())
 def test_what_a_part_gives_is_told_of_equal_seeds(label, name):
-    text = (ROOT / "docs/measurements/README.md").read_text(encoding="utf-8")
+    text = (MEASURED / "README.md").read_text(encoding="utf-8")
     line = next(line for line in text.splitlines() if line.startswith(f"| {label} |"))
-    runs = {(run["name"], run["seed"]): run for run in rows("accuracy-2026-11-22/parts/rows.jsonl")}
-    seeds = [seed for own, seed in runs if own == name]
     for split, column in (("dev", 3), ("test", 5)):
-        gained = mean(runs[name, seed][split]["las"] - runs["plain", seed][split]["las"] for seed in seeds)
-        assert line.split("|")[column].strip(" *") == f"{gained:+.2f}"
+        assert line.split("|")[column].strip(" *") == gain(name, split)
 
 
 def test_late_gradients_are_told_as_they_are_kept():
-    text = (ROOT / "docs/measurements/README.md").read_text(encoding="utf-8")
+    text = (MEASURED / "README.md").read_text(encoding="utf-8")
     found = {}
     for row in rows("late-gradients-2026-11-22/rows.jsonl"):
         found.setdefault((row["late"], row["settings"]["learning_rate"]), []).append(100 * row["scores"][-1])
-    for scores in found.values():
-        assert f"| {', '.join(f'{score:.2f}' for score in sorted(scores))} |" in text
+    for right in found.values():
+        assert f"| {', '.join(f'{score:.2f}' for score in sorted(right))} |" in text
 
 
 def test_programs_are_told_as_they_are_kept():
-    text = (ROOT / "docs/measurements/README.md").read_text(encoding="utf-8")
+    text = (MEASURED / "README.md").read_text(encoding="utf-8")
     kept = sorted(rows("programs-2026-11-22/rows.jsonl"), key=lambda row: (row["epoch"], row["method"]))
     for kind, guessed in kept[0]["majority"].items():
         cells = [guessed, *(row["accuracy"][kind] for row in kept)]

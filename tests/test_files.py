@@ -5,12 +5,12 @@ import threading
 
 import pytest
 
-from parser.files import replace_file, whole_file
+from parser.files import write_atomically, atomic_text_file
 
 
 def test_a_file_takes_its_name_when_it_is_whole(tmp_path):
     path = tmp_path / "out.txt"
-    with whole_file(str(path)) as file:
+    with atomic_text_file(str(path)) as file:
         file.write("content\r\n")
         assert not path.exists()
     assert path.read_bytes() == b"content\r\n"
@@ -29,7 +29,7 @@ def test_a_failure_leaves_the_old_content_and_nothing_else(tmp_path):
     path.write_text("old")
 
     def write_and_fail():
-        with whole_file(str(path)) as file:
+        with atomic_text_file(str(path)) as file:
             file.write("new")
             raise RuntimeError
 
@@ -40,7 +40,7 @@ def test_a_failure_leaves_the_old_content_and_nothing_else(tmp_path):
 
 
 def test_compresses_by_name(tmp_path):
-    with whole_file(str(tmp_path / "out.gz")) as file:
+    with atomic_text_file(str(tmp_path / "out.gz")) as file:
         file.write("content")
     assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == b"content"
 
@@ -49,7 +49,7 @@ def test_follows_links(tmp_path):
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_text("old")
     link.symlink_to(target)
-    with whole_file(str(link)) as file:
+    with atomic_text_file(str(link)) as file:
         file.write("new")
     assert link.is_symlink()
     assert target.read_text() == "new"
@@ -59,7 +59,7 @@ def test_a_link_under_the_temporary_name_is_not_followed(tmp_path):
     other = tmp_path / "other"
     other.write_text("theirs")
     (tmp_path / ".out.unfinished").symlink_to(other)
-    replace_file(tmp_path / "out", b"mine")
+    write_atomically(tmp_path / "out", b"mine")
     assert (tmp_path / "out").read_bytes() == b"mine"
     assert other.read_text() == "theirs"
     assert sorted(os.listdir(tmp_path)) == ["other", "out"]
@@ -71,7 +71,7 @@ def test_writes_into_pipes(tmp_path):
     read = []
     reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
     reader.start()
-    with whole_file(str(pipe)) as file:
+    with atomic_text_file(str(pipe)) as file:
         file.write("content")
     reader.join()
     assert read == ["content"]

@@ -21,7 +21,7 @@ States = tuple[Tensor, Tensor]
 """Hidden and cell states, each [batch, layers, hidden]."""
 
 
-class NaiveStepper:
+class PaperDecoder:
     """The stacks, buffers and histories of a batch of parsers."""
 
     def __init__(
@@ -39,9 +39,9 @@ class NaiveStepper:
         self._hidden, self._cell = (table.new_zeros(depth + 2, *states.shape) for states in root)
         self._hidden[1], self._cell[1] = root
         self._pointer = torch.ones_like(self._column)
-        wait = torch.full_like(self._column, inventory.wait)
+        wait = torch.full_like(self._column, inventory.no_op)
         start = _zeros(network.history, table, batch)
-        self._history = _frame(network.history, network.actions(wait), start)
+        self._history = _frame(network.history, network.transition_embeddings(wait), start)
 
     def scores(self, frame: Tensor) -> Tensor:
         """[batch, transitions] frame: [batch], that of each buffer's front."""
@@ -66,7 +66,7 @@ class NaiveStepper:
         self._hidden[below + 1, self._column] = hidden
         self._cell[below + 1, self._column] = cell
         self._pointer = self._pointer + move
-        self._history = _frame(network.history, network.actions(transitions), self._history)
+        self._history = _frame(network.history, network.transition_embeddings(transitions), self._history)
 
 
 def _zeros(lstm: nn.LSTM, like: Tensor, batch: int) -> States:
@@ -98,15 +98,15 @@ def _frame_by_frame(lstm: nn.LSTM, inputs: Tensor) -> Tensor:
     return torch.stack(outputs)
 
 
-def step_naively(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
+def score_with_paper_decoder(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
     """[S, transitions] The scores that `StackParser.replay` gives, computed step by step."""
     assert network.is_plain
     table = network.tokens(batch.tokens)
     [buffer_tokens] = batch.buffer_tokens
-    stepper = NaiveStepper(network, inventory, table, buffer_tokens, len(batch.forest.levels))
+    stepper = PaperDecoder(network, inventory, table, buffer_tokens, len(batch.forest.levels))
     end = batch.tokens.words + 1
     each_step = zip(
-        batch.by_step(batch.transitions, inventory.wait),
+        batch.by_step(batch.transitions, inventory.no_op),
         batch.by_step(batch.top_vector, end),
         batch.by_step(batch.buffer_row // batch.sentences, 0),
         strict=True,

@@ -1,14 +1,14 @@
-"""Greedy parsing without slots, for comparison: a batch goes on until its longest sentence is done."""
+"""Greedy parsing in static batches and unbatched, for comparison."""
 
 from __future__ import annotations
 
 import torch
 
-from parser.baselines.one_by_one import SingleParser
-from parser.baselines.paper_decoder import NaiveStepper
+from parser.baselines.unbatched import UnbatchedParser
+from parser.baselines.paper_decoder import PaperDecoder
 from parser.networks import stack_lstm
+from parser.parsing.greedy import best_transitions, legal_scores
 from parser.parsing.model import Model
-from parser.parsing.slots import best_transitions, legal_scores
 from parser.replay.vector_rows import buffer_tokens
 from parser.stepping.positions import Positions
 from parser.stepping.stepper import stepper
@@ -20,12 +20,12 @@ def parse_one(model: Model, tokens: Tokens) -> State:
     """The final state of one sentence, parsed a transition at a time."""
     network, inventory = model.network, model.inventory
     if not network.is_plain:
-        return _step_alone(model, tokens)
+        return _step_unbatched(model, tokens)
     table = network.tokens(tokens)  # [words + 2, token]
     words = stack_lstm.project(network.stack, table)  # [words + 2, 4 * hidden]
-    state, single = State.initial(tokens.lengths, device=model.device), SingleParser(network, inventory)
+    state, single = State.initial(tokens.lengths, device=model.device), UnbatchedParser(network, inventory)
     length = state.length
-    buffer = network.read_buffer(table, [buffer_tokens(length)])  # [words + 1, hidden]
+    buffer = network.project_buffer(table, [buffer_tokens(length)])  # [words + 1, hidden]
     while not inventory.system.finished(state):
         scores = legal_scores(inventory, state, single.scores(buffer[length + 1 - state.front]))
         best = best_transitions(inventory, state, scores)
@@ -34,31 +34,31 @@ def parse_one(model: Model, tokens: Tokens) -> State:
     return state
 
 
-def _step_alone(model: Model, tokens: Tokens) -> State:
+def _step_unbatched(model: Model, tokens: Tokens) -> State:
     """As `parse_one`, for any network."""
     inventory, state = model.inventory, State.initial(tokens.lengths, device=model.device)
     sentence = torch.zeros_like(state.length)
     positions = Positions.of(state, sentence, tokens.words)
-    alone = stepper(model.network, inventory, tokens, positions.front)
-    alone.reserve(tokens.words + 1)
-    inputs = alone.inputs_at(positions)
+    parsers = stepper(model.network, inventory, tokens, positions.front)
+    parsers.reserve(tokens.words + 1)
+    inputs = parsers.inputs_at(positions)
     while not inventory.system.finished(state):
-        scores = legal_scores(inventory, state, alone.scores(inputs))
+        scores = legal_scores(inventory, state, parsers.scores(inputs))
         best = best_transitions(inventory, state, scores)
         inventory.apply(state, best)
-        inputs = alone.inputs_at(Positions.of(state, sentence, tokens.words))
-        alone.advance(best, alone.actions(best), inputs)
+        inputs = parsers.inputs_at(Positions.of(state, sentence, tokens.words))
+        parsers.advance(best, parsers.transition_inputs(best), inputs)
     return state
 
 
 def parse_batch(model: Model, tokens: Tokens) -> State:
-    """The final state of a batch as the paper decodes it."""
+    """The final state of a static batch, decoded as in the paper until its longest sentence is finished."""
     network, inventory = model.network, model.inventory
     assert network.is_plain
     table = network.tokens(tokens)  # [words + 2, token]
     state = State.initial(tokens.lengths, device=model.device)
     lengths, capacity = state.length, int(tokens.lengths.max()) + 1
-    decoder = NaiveStepper(network, inventory, table, buffer_tokens(lengths), capacity)
+    decoder = PaperDecoder(network, inventory, table, buffer_tokens(lengths), capacity)
     while not inventory.system.finished(state).all():
         scores = legal_scores(inventory, state, decoder.scores(lengths + 1 - state.front))
         best = best_transitions(inventory, state, scores)

@@ -38,7 +38,7 @@ def report(scores: Scores) -> str:
     return "\n".join(lines)
 
 
-def compared(comparison: Comparison, first: str, second: str) -> str:
+def comparison_report(comparison: Comparison, first: str, second: str) -> str:
     """Both parsers' measures, how sure the difference is, where they differ. first, second: their names."""
     a, b = comparison.first, comparison.second
     low, high = comparison.interval
@@ -56,10 +56,10 @@ def compared(comparison: Comparison, first: str, second: str) -> str:
         f"(paired bootstrap: {RESAMPLES:,} samples of {a.sentences:,} sentences; p of both directions)",
         "",
         f"LAS by label, where most arcs differ{'':<6}{'A':>7}{'B':>7}{'B - A':>8}{'gained':>8}",
-        *_where(a.gold_labels, a.right_labels, b.right_labels),
+        *_where(a.gold_labels, a.correct_labels, b.correct_labels),
         "",
         f"LAS by arc length in words{'':<16}{'A':>7}{'B':>7}{'B - A':>8}{'gained':>8}",
-        *_where({name: a.lengths[name] for name in a.length_las()}, a.right_lengths, b.right_lengths, None),
+        *_where({name: a.lengths[name] for name in a.length_las()}, a.correct_lengths, b.correct_lengths, None),
     ]
     return "\n".join(lines)
 

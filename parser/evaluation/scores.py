@@ -33,18 +33,18 @@ class Scores:
 
     words: int = 0
     sentences: int = 0
-    right_heads: int = 0
-    right_arcs: int = 0
-    right_full_arcs: int = 0
-    right_content_arcs: int = 0
+    correct_heads: int = 0
+    correct_arcs: int = 0
+    correct_full_arcs: int = 0
+    correct_content_arcs: int = 0
     exact_sentences: int = 0
     gold_labels: Counter[str] = field(default_factory=Counter)
     parsed_labels: Counter[str] = field(default_factory=Counter)
-    right_labels: Counter[str] = field(default_factory=Counter)
+    correct_labels: Counter[str] = field(default_factory=Counter)
     lengths: Counter[str] = field(default_factory=Counter)
-    right_lengths: Counter[str] = field(default_factory=Counter)
+    correct_lengths: Counter[str] = field(default_factory=Counter)
     crossing_arcs: int = 0
-    right_crossing_heads: int = 0
+    correct_crossing_heads: int = 0
 
     def add(
         self, gold: Sentence, heads: Sequence[int], labels: Sequence[str], punctuation: bool = True
@@ -63,17 +63,17 @@ class Scores:
             right = right_head and label == gold_label
             length = _length_group(word, gold_head)
             self.words += 1
-            self.right_heads += right_head
-            self.right_arcs += right
-            self.right_full_arcs += right_head and full == gold_full
-            self.right_content_arcs += right and gold_label in CONTENT_LABELS
+            self.correct_heads += right_head
+            self.correct_arcs += right
+            self.correct_full_arcs += right_head and full == gold_full
+            self.correct_content_arcs += right and gold_label in CONTENT_LABELS
             self.gold_labels[gold_label] += 1
             self.parsed_labels[label] += 1
-            self.right_labels[gold_label] += right
+            self.correct_labels[gold_label] += right
             self.lengths[length] += 1
-            self.right_lengths[length] += right
+            self.correct_lengths[length] += right
             self.crossing_arcs += word in crosses
-            self.right_crossing_heads += right_head and word in crosses
+            self.correct_crossing_heads += right_head and word in crosses
             exact = exact and right
         self.sentences += 1
         self.exact_sentences += exact
@@ -84,17 +84,17 @@ class Scores:
     @property
     def uas(self) -> float:
         """Unlabelled attachment score: words with the right head."""
-        return _percent(self.right_heads, self.words)
+        return _percent(self.correct_heads, self.words)
 
     @property
     def las(self) -> float:
         """Labelled attachment score: words with the right head and label, subtypes stripped."""
-        return _percent(self.right_arcs, self.words)
+        return _percent(self.correct_arcs, self.words)
 
     @property
     def las_full(self) -> float:
         """Labelled attachment score over labels as they stand."""
-        return _percent(self.right_full_arcs, self.words)
+        return _percent(self.correct_full_arcs, self.words)
 
     @property
     def clas(self) -> float:
@@ -105,7 +105,7 @@ class Scores:
             for label, count in labels.items()
             if label in CONTENT_LABELS
         )
-        return _percent(2 * self.right_content_arcs, contents)
+        return _percent(2 * self.correct_content_arcs, contents)
 
     @property
     def exact(self) -> float:
@@ -115,7 +115,7 @@ class Scores:
     @property
     def crossing_recall(self) -> float:
         """Non-projective gold arcs that were found, whatever their labels."""
-        return _percent(self.right_crossing_heads, self.crossing_arcs)
+        return _percent(self.correct_crossing_heads, self.crossing_arcs)
 
     def label_f1(self) -> dict[str, float]:
         """F1 of each label (with its head), most frequent gold label first."""
@@ -123,7 +123,7 @@ class Scores:
             self.gold_labels | self.parsed_labels, key=lambda name: (-self.gold_labels[name], name)
         )
         return {
-            name: _percent(2 * self.right_labels[name], self.gold_labels[name] + self.parsed_labels[name])
+            name: _percent(2 * self.correct_labels[name], self.gold_labels[name] + self.parsed_labels[name])
             for name in names
         }
 
@@ -131,7 +131,7 @@ class Scores:
         """LAS by the length of the gold arc, in words; "root" for the arc from ROOT."""
         names = ["root", *(_range_name(*group) for group in ARC_LENGTHS)]
         return {
-            name: _percent(self.right_lengths[name], self.lengths[name])
+            name: _percent(self.correct_lengths[name], self.lengths[name])
             for name in names
             if self.lengths[name]
         }

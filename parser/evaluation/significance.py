@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parser.evaluation.scores import Scores, score
-from parser.parsing.slots import Tree
+from parser.parsing.parse import ParsedTree
 from parser.treebank.sentence import Sentence
 
 RESAMPLES = 10_000
-DRAWN_TOGETHER = 250
+RESAMPLES_PER_BATCH = 250
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Comparison:
 
 def compare(
     gold: Sequence[Sentence],
-    first: Sequence[Tree],
-    second: Sequence[Tree],
+    first: Sequence[ParsedTree],
+    second: Sequence[ParsedTree],
     punctuation: bool = True,
     seed: int = 1,
 ) -> Comparison:
@@ -46,7 +46,7 @@ def compare(
         for trees in (first, second)
     ]
     words = np.array([scores.words for scores in by_sentence[0]])
-    before, after = (np.array([scores.right_arcs for scores in own]) for own in by_sentence)
+    before, after = (np.array([scores.correct_arcs for scores in own]) for own in by_sentence)
     gained = after - before
     observed = 100 * gained.sum() / max(words.sum(), 1)
     differences = resampled(gained, words, np.random.default_rng(seed))
@@ -69,7 +69,7 @@ def resampled(
     gained: [sentences] right arcs that the second has more; words: [sentences] that are scored.
     """
     count, found = len(words), []
-    for _ in range(0, RESAMPLES, DRAWN_TOGETHER):
-        drawn = draw.integers(count, size=(DRAWN_TOGETHER, count))
+    for _ in range(0, RESAMPLES, RESAMPLES_PER_BATCH):
+        drawn = draw.integers(count, size=(RESAMPLES_PER_BATCH, count))
         found.append(100 * gained[drawn].sum(1) / np.maximum(words[drawn].sum(1), 1))
     return np.concatenate(found)

@@ -15,10 +15,10 @@ from parser.batching.forest_lstm import forest_lstm
 from parser.batching.product import linear
 from parser.batching.transfer import to_device
 from parser.networks.dropout import dropout
-from parser.treebank.batches import cut_by_words
+from parser.treebank.batches import split_by_words
 
 DIRECTIONS = ("", "_reverse")
-FRAMES_TOGETHER = 100_000
+MAX_PADDED_FRAMES = 100_000
 """Frames that the library's LSTM reads at a time, counted as if all sequences were as long as the longest:
 what it keeps of them is bounded."""
 
@@ -38,7 +38,7 @@ def weights_of(lstm: nn.LSTM, layer: int, direction: str) -> tuple[Tensor, Tenso
     return weight_in, weight, bias
 
 
-def over_sequences(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
+def bilstm_by_levels(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
     """[frames, 2 * hidden] Batched by hand: a call for each step of the longest sequence, without padding.
 
     inputs: [frames, in], one sequence after the other.
@@ -70,10 +70,10 @@ def _chains(lengths: Tensor) -> tuple[Forest, Forest]:
     )
 
 
-def over_sequences_by_library(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
-    """As `over_sequences`, by the library's LSTM; some sequences after the others, if many or long."""
+def bilstm_packed(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
+    """As `bilstm_by_levels`, by the library's LSTM; some sequences after the others, if many or long."""
     all_lengths, found = torch.tensor(lengths), []
-    groups = cut_by_words(torch.arange(len(lengths)), list(lengths), FRAMES_TOGETHER)
+    groups = split_by_words(torch.arange(len(lengths)), list(lengths), MAX_PADDED_FRAMES)
     own_inputs = inputs.split([int(all_lengths[rows].sum()) for rows in groups])
     for rows, own in zip(groups, own_inputs, strict=True):
         # Found on the host: a mask on the device would make it wait.

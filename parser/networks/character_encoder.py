@@ -39,7 +39,7 @@ class CharacterEncoder(nn.Module):
     def forward(self, strings: Ragged) -> Tensor:
         """[strings, size] strings: the characters' numbers; none is empty."""
         characters = dropout(self.characters.weight, self.dropout, self.training)
-        place = strings.place_in_row()
+        place = strings.position_in_row()
         length = strings.lengths.repeat_interleave(strings.lengths, output_size=len(strings.values))
         highest = []
         for width, filters, bias in zip(self.widths, self.filters, self.biases, strict=True):
@@ -50,7 +50,7 @@ class CharacterEncoder(nn.Module):
                 if number != width // 2:
                     beside = self._beside(strings.values, place, length, number - width // 2)
                     values = values + F.embedding(beside, product)
-            highest.append(highest_of_rows(values, strings))
+            highest.append(segment_max(values, strings))
         return F.relu(torch.cat(highest, dim=1))
 
     def _beside(self, values: Tensor, place: Tensor, length: Tensor, shift: int) -> Tensor:
@@ -59,16 +59,16 @@ class CharacterEncoder(nn.Module):
         return torch.where(inside, values.roll(-shift), self.outside)
 
 
-def highest_of_rows(values: Tensor, rows: Ragged) -> Tensor:
+def segment_max(values: Tensor, rows: Ragged) -> Tensor:
     """[rows, n] The greatest of each column over the elements of each row; values: [elements, n].
 
     Elements that are equally great share the gradient. (That of torch's own `segment_reduce` is wrong for
     these, and a word often has a character twice.)
     """
-    return _Highest.apply(values, rows.lengths, rows.row_of_element())
+    return _SegmentMax.apply(values, rows.lengths, rows.row_of_element())
 
 
-class _Highest(Function):
+class _SegmentMax(Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, lengths: Tensor, row: Tensor) -> Tensor:
         highest = torch.segment_reduce(values, "max", lengths=lengths, unsafe=True)

@@ -1,14 +1,29 @@
-"""How wrong the scores of known trajectories are."""
+"""The loss of known trajectories."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from parser.replay.batch import Batch
-from parser.transitions.inventory import NOT_RIGHT, Inventory
+from parser.transitions.inventory import NOT_OPTIMAL, Inventory
 
 ILLEGAL_SCORE = float("-inf")
+
+
+class BatchLoss(NamedTuple):
+    """Sums over a batch: scalars on the device."""
+
+    transitions: Tensor
+    """Negative log-likelihoods of the right transitions."""
+    tags: Tensor
+    """Cross entropies of the auxiliary tags; 0 if there are none."""
+
+    @property
+    def total(self) -> Tensor:
+        return self.transitions + self.tags
 
 
 def transition_loss(scores: Tensor, batch: Batch, inventory: Inventory) -> Tensor:
@@ -18,8 +33,8 @@ def transition_loss(scores: Tensor, batch: Batch, inventory: Inventory) -> Tenso
     no arc of its kind has the label that would be right, or the head is wrong already, every label is.
     """
     legal = inventory.with_labels(batch.legal)  # [S, transitions]
-    is_right = batch.right != NOT_RIGHT  # [S, kinds]
-    right = inventory.with_label(batch.right.clamp(min=0))  # [S, kinds]
+    is_right = batch.optimal_labels != NOT_OPTIMAL  # [S, kinds]
+    right = inventory.with_label(batch.optimal_labels.clamp(min=0))  # [S, kinds]
     wanted = scores.gather(1, right)
     any_label = is_right & ~inventory.known[right]
     if scores.is_cuda:  # to ask it for which steps takes longer than all

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from parser.batching.product import linear
 from parser.config import NetworkSettings
-from parser.networks.bilstm import bilstm, over_sequences, over_sequences_by_library
+from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_packed
 from parser.networks.character_encoder import CharacterEncoder
 from parser.networks.dropout import dropout
 from parser.treebank.ragged import Ragged
@@ -31,18 +31,18 @@ class TokenEncoder(nn.Module):
             {
                 column: _embedding(column, settings, size, vectors)
                 for column, size in lexicon_sizes.items()
-                if column not in settings.learns_tags
+                if column not in settings.auxiliary_tags
             }
         )
         self._place = {column: place for place, column in enumerate(lexicon_sizes)}
         joined_size = sum(_width(embedding) for embedding in self.embeddings.values())
         self.join = nn.Linear(joined_size, settings.token_size)
-        self.sentence = None
+        self.sentence_encoder = None
         self.size = settings.token_size
         """Of a word's vector."""
-        if settings.sentence:
-            hidden, layers = settings.sentence.hidden_size, settings.sentence.layers
-            self.sentence = bilstm(settings.token_size, hidden, layers, settings.dropout)
+        if settings.sentence_encoder:
+            hidden, layers = settings.sentence_encoder.hidden_size, settings.sentence_encoder.layers
+            self.sentence_encoder = bilstm(settings.token_size, hidden, layers, settings.dropout)
             self.size = 2 * hidden
         self.root = nn.Parameter(torch.randn(self.size) / 10)
         self.end = nn.Parameter(torch.randn(self.size) / 10)
@@ -64,9 +64,11 @@ class TokenEncoder(nn.Module):
                 parts.append(embedding(numbers))
         words = F.relu(linear(torch.cat(parts, dim=1), self.join.weight, self.join.bias))
         words = dropout(words, self.dropout, self.training)
-        if self.sentence is not None:
-            over = over_sequences_by_library if words.is_cuda else over_sequences
-            words = dropout(over(self.sentence, words, tokens.lengths.tolist()), self.dropout, self.training)
+        if self.sentence_encoder is not None:
+            over = bilstm_packed if words.is_cuda else bilstm_by_levels
+            words = dropout(
+                over(self.sentence_encoder, words, tokens.lengths.tolist()), self.dropout, self.training
+            )
         return torch.cat([words, self.root[None], self.end[None]])
 
 

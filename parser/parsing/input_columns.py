@@ -19,12 +19,12 @@ FAR_ABOVE = 0.2
 """More than dev's by so much is far above, and by one over the root of their number: few differ by chance."""
 FEWEST = 50
 """Values that are judged by whether they are known: those of one sentence are often strange together."""
-WORDS_BETWEEN_LOOKS = 25_000
+WORDS_BETWEEN_CHECKS = 25_000
 NAMES = {"form": "FORM", "lemma": "LEMMA", "upos": "UPOS", "xpos": "XPOS", "feats": "FEATS"}
 """What is looked at, and what users call it."""
 
 
-class Shares(BaseModel):
+class ColumnShares(BaseModel):
     """Of a column's values."""
 
     model_config = ConfigDict(strict=True, frozen=True)
@@ -35,14 +35,14 @@ class Shares(BaseModel):
     """Of the others, those that training never saw, or a part of them."""
 
 
-_AS_JSON = TypeAdapter(dict[str, Shares])
+_AS_JSON = TypeAdapter(dict[str, ColumnShares])
 
 
-def as_json(shares: Mapping[str, Shares]) -> str:
+def as_json(shares: Mapping[str, ColumnShares]) -> str:
     return json.dumps({name: own.model_dump() for name, own in shares.items()}, indent=2) + "\n"
 
 
-def from_json(text: str) -> dict[str, Shares]:
+def from_json(text: str) -> dict[str, ColumnShares]:
     """Raises ValueError."""
     return _AS_JSON.validate_json(text)
 
@@ -64,8 +64,8 @@ class Counts:
                 self.unknown += count
 
     @property
-    def shares(self) -> Shares:
-        return Shares(
+    def shares(self) -> ColumnShares:
+        return ColumnShares(
             blank=self.blank / max(1, self.values), unknown=self.unknown / max(1, self.values - self.blank)
         )
 
@@ -74,19 +74,19 @@ def _whole(string: str) -> tuple[str]:
     return (string,)
 
 
-def shares_of(
+def column_shares(
     vocabulary: Vocabulary, columns: Iterable[str], sentences: Sequence[Sentence]
-) -> dict[str, Shares]:
+) -> dict[str, ColumnShares]:
     """columns: those that a network reads."""
     counts = _counts(columns)
     _add(counts, vocabulary, sentences)
     return {name: own.shares for name, own in counts.items()}
 
 
-class InputWatch:
+class InputColumnCheck:
     """Over the columns of sentences that pass: warns, once of each, if they are not what the model knows."""
 
-    def __init__(self, vocabulary: Vocabulary, columns: Iterable[str], dev: Mapping[str, Shares]):
+    def __init__(self, vocabulary: Vocabulary, columns: Iterable[str], dev: Mapping[str, ColumnShares]):
         """columns: those that the network reads; dev: the shares in the dev treebank, or nothing."""
         self._vocabulary, self._dev = vocabulary, dev
         self._counts = _counts(columns)
@@ -100,7 +100,7 @@ class InputWatch:
             yield sentence
             passed.append(sentence)
             words += len(sentence)
-            if words >= WORDS_BETWEEN_LOOKS:
+            if words >= WORDS_BETWEEN_CHECKS:
                 self._look(passed, warn)
                 passed, words = [], 0
         self._look(passed, warn)
@@ -115,7 +115,7 @@ class InputWatch:
                 warn(message)
 
 
-def _message(name: str, counts: Counts, dev: Shares | None) -> str | None:
+def _message(name: str, counts: Counts, dev: ColumnShares | None) -> str | None:
     """What to say of a column."""
     now, known = counts.shares, counts.values - counts.blank
     chance = _far_above(counts.values) if dev and dev.blank else FAR_ABOVE

@@ -1,4 +1,4 @@
-"""A trained parser and the folder that it lives in."""
+"""A trained parser, and saving it to and loading it from a folder."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from torch import Tensor
 
 from parser import bounded_yaml
 from parser.config import ParserSettings
-from parser.files import replace_file
+from parser.files import write_atomically
+from parser.former_names import with_new_names
 from parser.networks.stack_parser import StackParser
-from parser.parsing.input_columns import InputWatch, Shares, as_json, from_json
+from parser.parsing.input_columns import ColumnShares, InputColumnCheck, as_json, from_json
 from parser.quoting import shortened
+from parser.settings_faults import FAULTS_SHOWN, fault_lines, more_faults
 from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import TransitionSystem
@@ -29,9 +31,14 @@ from parser.treebank.vocabulary import PRETRAINED, Vocabulary
 SETTINGS, VOCABULARY, WEIGHTS, SCORES = "config.yaml", "vocabulary.json", "weights.safetensors", "scores.json"
 COLUMN_SHARES = "columns.json"
 VECTORS = f"tokens.embeddings.{PRETRAINED}.weight"
-FORMAT = 1
-"""Of the folder; a program that could not read it gets another number."""
-FAULTS_SHOWN = 10
+FORMAT = 2
+"""Of the folder. It is increased when older programs could not read what newer ones write. Format 1 had other
+names of settings and weights, and is read."""
+FORMER_WEIGHTS = {
+    "actions.": "transition_embeddings.",
+    "tokens.sentence.": "tokens.sentence_encoder.",
+}
+"""Beginnings of names of weights in format 1, and the present ones."""
 BROKEN = (
     SafetensorError,
     ValueError,
@@ -43,19 +50,19 @@ BROKEN = (
     RecursionError,
     yaml.YAMLError,
 )
-"""What reading files can end in that are not what they should be."""
+"""Exceptions that reading broken files can raise."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """What is needed to parse: names, transitions and weights."""
+    """All that is needed to parse: settings, vocabulary, transitions and weights."""
 
     settings: ParserSettings
     vocabulary: Vocabulary
     inventory: Inventory
     network: StackParser
-    dev_shares: Mapping[str, Shares] = field(default_factory=dict)
-    """Of blank and unknown values of the dev treebank, by column; older models have none."""
+    dev_shares: Mapping[str, ColumnShares] = field(default_factory=dict)
+    """By column: shares of blank and of unknown values in the dev treebank. Older models have none."""
 
     @classmethod
     def build(
@@ -65,7 +72,7 @@ class Model:
         device: torch.device,
         vectors: Tensor | None = None,
     ) -> Model:
-        """A model with fresh weights. vectors: [words, size], those of the vocabulary's pretrained words."""
+        """A model with new weights. vectors: [words, size], pretrained vectors of the vocabulary's words."""
         inventory = Inventory.of(system_of(settings), vocabulary)
         lexicon_sizes = {name: len(lexicon) for name, lexicon in vocabulary.columns.items()}
         network = StackParser(settings.network, lexicon_sizes, len(inventory), vectors)
@@ -75,15 +82,12 @@ class Model:
     def device(self) -> torch.device:
         return self.network.tokens.root.device
 
-    def watch(self) -> InputWatch:
-        """Over what is parsed."""
-        return InputWatch(self.vocabulary, self.settings.network.read_columns, self.dev_shares)
+    def watch(self) -> InputColumnCheck:
+        """Warns about input that lacks what the model reads."""
+        return InputColumnCheck(self.vocabulary, self.settings.network.read_columns, self.dev_shares)
 
     def save(self, folder: Path, scores: dict[str, Any]) -> None:
-        """Write the folder's files, each whole or not at all.
-
-        scores: what the model reached, for people to read.
-        """
+        """Write the files of the folder, each atomically. scores: of the model, for people to read."""
         folder.mkdir(parents=True, exist_ok=True)
         settings = yaml.safe_dump({"format": FORMAT, **self.settings.model_dump()}, sort_keys=False)
         weights = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
@@ -94,14 +98,14 @@ class Model:
             (COLUMN_SHARES, as_json(self.dev_shares).encode()),
             (SCORES, (json.dumps(scores, indent=2) + "\n").encode()),
         ):
-            replace_file(folder / name, content)
+            write_atomically(folder / name, content)
 
     @classmethod
     def load(cls, folder: Path, device: torch.device) -> Model:
-        """Raises ValueError if the folder is not a model's, or a newer program's.
+        """Raises ValueError if the folder has no model, a broken one, or one of a newer version.
 
-        Whoever made the folder: it is read as text and numbers, and nothing is as large as its files say
-        before their sizes are found to fit each other.
+        Safe for untrusted folders: nothing in them is executed, and the sizes are checked before memory is
+        allocated.
         """
         missing = [name for name in (SETTINGS, VOCABULARY, WEIGHTS) if not (folder / name).is_file()]
         if missing:
@@ -120,19 +124,29 @@ class Model:
         if not isinstance(form, int) or not 0 < form <= FORMAT:
             form = shortened(repr(form))
             raise ValueError(f"made by a newer program (format {form}, this one reads {FORMAT}): update it")
+        if form == 1:
+            content = with_new_names({"parser": content})["parser"]
         settings = _settings(content)
         vocabulary = _vocabulary(folder / VOCABULARY)
         _refuse_other_columns(settings, vocabulary)
         _refuse_other_sizes(settings, vocabulary, folder / WEIGHTS)
-        weights = load_file(folder / WEIGHTS)
+        weights = {_weight_name(name): weight for name, weight in load_file(folder / WEIGHTS).items()}
         for name, weight in weights.items():
             if not weight.isfinite().all():
-                raise ValueError(f"{name} holds what is no finite number")
+                raise ValueError(f"{name} has values that are not finite")
         vectors = weights[VECTORS][1:] if PRETRAINED in vocabulary.columns else None
         model = replace(cls.build(settings, vocabulary, device, vectors), dev_shares=_shares(folder))
         model.network.load_state_dict(weights)
         model.network.eval()
         return model
+
+
+def _weight_name(name: str) -> str:
+    """The present name of a weight in a file."""
+    for former, now in FORMER_WEIGHTS.items():
+        if name.startswith(former):
+            return now + name.removeprefix(former)
+    return name
 
 
 def system_of(settings: ParserSettings) -> TransitionSystem:
@@ -145,7 +159,7 @@ def _settings(content: Any) -> ParserSettings:
     try:
         return ParserSettings.model_validate(content)
     except ValidationError as error:
-        raise ValueError(f"{SETTINGS}: {_faults(error)}") from None
+        raise ValueError(f"{SETTINGS}: {'; '.join(fault_lines(error))}") from None
 
 
 def _vocabulary(path: Path) -> Vocabulary:
@@ -153,49 +167,34 @@ def _vocabulary(path: Path) -> Vocabulary:
     try:
         return Vocabulary.from_json(path.read_text(encoding="utf-8"))
     except ValidationError as error:
-        raise ValueError(f"{VOCABULARY}: {_faults(error)}") from None
+        raise ValueError(f"{VOCABULARY}: {'; '.join(fault_lines(error))}") from None
     except ValueError as error:
         raise ValueError(f"{VOCABULARY}: {error}") from None
 
 
-def _shares(folder: Path) -> dict[str, Shares]:
+def _shares(folder: Path) -> dict[str, ColumnShares]:
     """Raises ValueError."""
     path = folder / COLUMN_SHARES
     try:
         return from_json(path.read_text(encoding="utf-8")) if path.is_file() else {}
     except ValidationError as error:
-        raise ValueError(f"{COLUMN_SHARES}: {_faults(error)}") from None
+        raise ValueError(f"{COLUMN_SHARES}: {'; '.join(fault_lines(error))}") from None
     except ValueError as error:
         raise ValueError(f"{COLUMN_SHARES}: {error}") from None
 
 
-def _faults(error: ValidationError) -> str:
-    """The first ones and the number of others, without what was found: that may be endless."""
-    details = error.errors(include_input=False, include_url=False)
-    told = []
-    for detail in details[:FAULTS_SHOWN]:
-        place = [shortened(".".join(map(str, detail["loc"])))] if detail["loc"] else []
-        told.append(": ".join([*place, shortened(detail["msg"])]))
-    return _joined(told, len(details))
-
-
-def _joined(first: list[str], total: int) -> str:
-    """The first faults, and how many more there are."""
-    more = total - len(first)
-    return "; ".join([*first, *([f"and {more:,} more"] if more > 0 else [])])
-
-
 def _refuse_other_columns(settings: ParserSettings, vocabulary: Vocabulary) -> None:
-    """Raises ValueError if the vocabulary is not of what the settings say that the parser reads."""
+    """Raises ValueError if the vocabulary does not have the columns of the settings."""
     found, wanted = [name for name in vocabulary.columns if name != PRETRAINED], settings.network.columns
     if found != wanted:
         raise ValueError(f"{VOCABULARY}: holds the columns {', '.join(found)}, not {', '.join(wanted)}")
 
 
 def _refuse_other_sizes(settings: ParserSettings, vocabulary: Vocabulary, weights: Path) -> None:
-    """Raises ValueError with the names of weights that are not of the size that the other files ask for."""
+    """Raises ValueError with the names of weights whose sizes do not fit settings and vocabulary."""
     with safe_open(weights, "pt") as file:
-        found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        names = list(file.keys())
+        found = {_weight_name(name): tuple(file.get_slice(name).get_shape()) for name in names}
     vectors = None
     if PRETRAINED in vocabulary.columns:
         vectors = torch.empty(len(vocabulary.columns[PRETRAINED]) - 1, found[VECTORS][1], device="meta")
@@ -208,4 +207,4 @@ def _refuse_other_sizes(settings: ParserSettings, vocabulary: Vocabulary, weight
         if found.get(name) != wanted.get(name)
     ]
     if wrong:
-        raise ValueError(_joined(wrong[:FAULTS_SHOWN], len(wrong)))
+        raise ValueError("; ".join([*wrong[:FAULTS_SHOWN], *more_faults(len(wrong) - FAULTS_SHOWN)]))

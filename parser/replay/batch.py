@@ -60,15 +60,15 @@ class Batch:
     """[S] The transitions taken, sentence after sentence; so for the rest."""
     legal: Tensor
     """[S, kinds] bool"""
-    right: Tensor
-    """[S, kinds] The label with which a transition would have been right; NOT_RIGHT for the others."""
+    optimal_labels: Tensor
+    """[S, kinds] The label with which a transition would have been right; NOT_OPTIMAL for the others."""
     step: Tensor
     """[S] Row of (step, sentence) in `history`, laid out flat."""
     top_node: Tensor
     """[S] Position in running order of the node on top before the step."""
     top_vector: Tensor
     """[S] Row of the table that is on top after the step."""
-    shown: Tensor
+    word_features: Tensor
     """[S, 3] Rows of the table on top, below that (or ROOT) and at the buffer's front, before it."""
     front: Tensor
     """[S] The word at the buffer's front before the step, its number in its sentence."""

@@ -12,28 +12,28 @@ from tqdm import tqdm
 from parser.batching.forest import Forest, StackForest
 from parser.batching.levels import heights
 from parser.batching.padding import Padding
-from parser.console import LONG_WORK
+from parser.console import PROGRESS_BAR
 from parser.replay.batch import Batch
 from parser.replay.vector_rows import VectorRows
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import oracle_trajectory
 from parser.transitions.system import Place
 from parser.transitions.trajectory import Trajectory
-from parser.transitions.vectors import Vectors, vectors
-from parser.treebank.batches import cut_by_words
+from parser.transitions.vector_numbers import VectorNumbers, number_vectors
+from parser.treebank.batches import split_by_words
 from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import Sentence
 from parser.treebank.tokens import Tokens
 from parser.treebank.vocabulary import Vocabulary
 
-PREPARED_TOGETHER = 512
-PREPARED_WORDS = 100_000
+MAX_GROUP_SENTENCES = 512
+MAX_GROUP_WORDS = 100_000
 """Padding included: so a long sentence does not fill the memory with the padding of others."""
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Sentences in flat tensors. Vectors are numbered by sentence, as in `transitions.vectors`."""
+    """Sentences in flat tensors. VectorNumbers are numbered by sentence, as in `transitions.vectors`."""
 
     inventory: Inventory
     tokens: Tokens
@@ -44,8 +44,8 @@ class Examples:
     top."""
     legal: Ragged
     """[transitions, kinds] bool"""
-    right: Ragged
-    """[transitions, kinds] The label with which each would be right, or NOT_RIGHT."""
+    optimal_labels: Ragged
+    """[transitions, kinds] The label with which each would be right, or NOT_OPTIMAL."""
     nodes: Ragged
     """[nodes, 3]: parent (-1 for none), depth and vector of every row that the stack stores."""
     composed: Ragged
@@ -67,7 +67,7 @@ class Examples:
             return cls(inventory, tokens, gold, *[nothing] * 5)
         by_length = heads.lengths.argsort()
         found = []
-        with tqdm(total=len(heads.values), desc="trajectories", unit="word", **LONG_WORK) as bar:
+        with tqdm(total=len(heads.values), desc="trajectories", unit="word", **PROGRESS_BAR) as bar:
             for rows in _cut(by_length, heads.lengths):
                 trajectory = oracle_trajectory(inventory, heads.select(rows), labels.select(rows))
                 found.append(_flatten(inventory, trajectory, heads.lengths[rows]))
@@ -101,7 +101,7 @@ class Examples:
         below = parent[top].clamp(min=0) + nodes.offsets[sentence]
         seen = torch.stack([node_vector[top], node_vector[below], front_vector, top_vector])  # [4, S]
         *shown, top_vector_row = table.row(seen, sentence)
-        step = steps.place_in_row()
+        step = steps.position_in_row()
         goes_on = step + 1 < steps.lengths[sentence]
         histories = Padding.of(steps.lengths, group)
         buffer_tokens: tuple[Tensor, ...] = ()
@@ -120,17 +120,17 @@ class Examples:
                 frame=step[goes_on] + 1,
                 sequence=sentence[goes_on],
                 values=transition[goes_on],
-                fill=self.inventory.wait,
+                fill=self.inventory.no_op,
             ),
             forest=forest,
             node_vectors=table.row(node_vector, sentence_of_node)[forest.order],
             transitions=transition,
             legal=self.legal.select(rows).values,
-            right=self.right.select(rows).values,
+            optimal_labels=self.optimal_labels.select(rows).values,
             step=histories.row(step, sentence),
             top_node=forest.position[top],
             top_vector=top_vector_row,
-            shown=torch.stack(shown, dim=1),
+            word_features=torch.stack(shown, dim=1),
             front=front,
             buffer_row=buffer_row,
             compositions=compositions,
@@ -139,15 +139,15 @@ class Examples:
 
 def _cut(order: Tensor, lengths: Tensor) -> Iterator[Tensor]:
     """The sentences [sentences] in this order, some at a time; lengths: of all of them."""
-    for rows in order.split(PREPARED_TOGETHER):
-        yield from cut_by_words(rows, lengths[rows].tolist(), PREPARED_WORDS)
+    for rows in order.split(MAX_GROUP_SENTENCES):
+        yield from split_by_words(rows, lengths[rows].tolist(), MAX_GROUP_WORDS)
 
 
 def _buffer_tokens(tokens: Tokens, buffers: Padding) -> tuple[Tensor, ...]:
     """As `Batch.buffer_tokens`."""
     sentence = tokens.numbers.row_of_element()
     return buffers.spread(
-        frame=tokens.lengths[sentence] - tokens.numbers.place_in_row(),
+        frame=tokens.lengths[sentence] - tokens.numbers.position_in_row(),
         sequence=sentence,
         values=torch.arange(tokens.words),
         fill=tokens.words + 1,
@@ -156,12 +156,12 @@ def _buffer_tokens(tokens: Tokens, buffers: Padding) -> tuple[Tensor, ...]:
 
 def _flatten(inventory: Inventory, trajectory: Trajectory, lengths: Tensor) -> tuple[Ragged, ...]:
     """Steps, legal and right ones, stack nodes and compositions of padded trajectories; nodes by sentence."""
-    taken = trajectory.transitions != inventory.wait  # [batch, steps]
+    taken = trajectory.transitions != inventory.no_op  # [batch, steps]
     forest = StackForest.of(trajectory.stack_read, trajectory.stack_move)
     number = forest.is_node.cumsum(1) - 1  # [batch, steps + 1]
     top_node = number.gather(1, forest.top)[:, :-1]
     parent = number.gather(1, forest.parent.clamp(min=0)).where(forest.parent >= 0, -1)
-    named = vectors(inventory, trajectory, forest, lengths)
+    named = number_vectors(inventory, trajectory, forest, lengths)
     top_vector = named.of_node[:, 1:]
     steps = [trajectory.transitions, trajectory.front, named.front, top_node, top_vector]
     nodes = torch.stack([parent, forest.depth, named.of_node], dim=2)
@@ -169,15 +169,15 @@ def _flatten(inventory: Inventory, trajectory: Trajectory, lengths: Tensor) -> t
     return (
         Ragged(torch.stack(steps, dim=2)[taken], step_counts),
         Ragged(trajectory.legal[taken], step_counts),
-        Ragged(trajectory.right[taken], step_counts),
+        Ragged(trajectory.optimal_labels[taken], step_counts),
         Ragged(nodes[forest.is_node], forest.is_node.sum(1)),
         _composed(inventory, trajectory, named, lengths),
     )
 
 
-def _composed(inventory: Inventory, trajectory: Trajectory, named: Vectors, lengths: Tensor) -> Ragged:
+def _composed(inventory: Inventory, trajectory: Trajectory, named: VectorNumbers, lengths: Tensor) -> Ragged:
     """[vectors, 5] As `Examples.composed`."""
-    which = named.composes & (trajectory.transitions != inventory.wait)
+    which = named.composes & (trajectory.transitions != inventory.no_op)
     counts = which.sum(1)
     sentence = torch.arange(len(lengths)).repeat_interleave(counts)
     first = (counts.cumsum(0) - counts - lengths - 2)[sentence]

@@ -85,7 +85,7 @@ def front_places(lengths: Tensor) -> tuple[Tensor, Tensor]:
     The last front of each sentence is that of the empty buffer. lengths: [sentences], on the host.
     """
     fronts = Ragged(torch.empty(int(lengths.sum()) + len(lengths)), lengths + 1)
-    return fronts.row_of_element(), fronts.place_in_row()
+    return fronts.row_of_element(), fronts.position_in_row()
 
 
 def front_rows(tokens: Tokens) -> Tensor:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from parser.machine import choose_device
 from parser.plugins import NO_BATCHING, Mode, Plugin, former_methods
+from parser.settings_faults import fault_lines
 from parser.speed.settings import SpeedConfig
 
 COMPARED = ("experiment", "plugin", "mode", "device", "threads")
@@ -89,9 +90,7 @@ def validated(plugin: type[Plugin], settings: dict[str, Any], place: str = "sett
     try:
         return plugin.Settings.model_validate(settings)
     except ValidationError as error:
-        keys = [".".join(map(str, (place, *detail["loc"]))) for detail in error.errors()]
-        wrong = [f"{key}: {detail['msg']}" for key, detail in zip(keys, error.errors(), strict=True)]
-        raise ValueError("\n".join(wrong)) from None
+        raise ValueError("\n".join(fault_lines(error, place))) from None
 
 
 def methods_of(

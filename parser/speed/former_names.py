@@ -1,10 +1,11 @@
-"""Reads what older versions wrote: their names of fields and methods become those of today."""
+"""Rows and configs of older versions: their names of fields, methods and settings become those of today."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from parser.former_names import with_new_names
 from parser.plugins import Plugin, former_methods
 from parser.speed.cells import validated
 from parser.speed.discovery import find
@@ -25,7 +26,7 @@ def row_with_new_names(row: Mapping[str, Any]) -> dict[str, Any]:
     if plugin is not None:
         methods = former_methods(plugin)
         renamed["method"] = methods.get(row["method"], row["method"])
-        renamed["settings"] = _completed(plugin, row["settings"])
+        renamed["settings"] = _completed(plugin, with_new_names(row["settings"]))
         if "only" in row:
             renamed["only"] = _filter_with_new_names(row["only"], methods)
     return renamed
@@ -43,7 +44,7 @@ def config_with_new_names(config: Mapping[str, Any]) -> dict[str, Any]:
 def _section_with_new_names(section: Mapping[str, Any]) -> dict[str, Any]:
     plugin = _installed(section["plugin"])
     methods = former_methods(plugin) if plugin else {}
-    renamed = dict(section)
+    renamed = {**section, "settings": with_new_names(section.get("settings", {}))}
     if section.get("methods"):
         renamed["methods"] = [methods.get(method, method) for method in section["methods"]]
     if isinstance(sizes := section.get("batch_sizes"), Mapping):

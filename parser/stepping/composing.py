@@ -14,7 +14,7 @@ from parser.batching.transfer import to_device
 from parser.networks import stack_lstm
 from parser.networks.stack_parser import StackParser
 from parser.replay.vector_rows import front_rows
-from parser.stepping.encoding import buffer_states, by_front, rows_of, some_sentences
+from parser.stepping.encoding import buffer_states, frames_by_front, gather_rows, sentence_groups
 from parser.stepping.memory import Memory
 from parser.stepping.plain import Inputs
 from parser.stepping.positions import Positions
@@ -32,12 +32,12 @@ class ComposingStepper:
         """table: [W + 2, token], the words' vectors; fronts: [batch], see `Positions`."""
         assert network.composition is not None
         self._network, self._inventory, self._compose = network, inventory, network.composition
-        self._actions = stack_lstm.project(network.history, network.actions.weight)
+        self._transition_inputs = stack_lstm.project(network.history, network.transition_embeddings.weight)
         # Of the buffers' fronts as if nothing were ever composed: [W + sentences, token] and [..., state].
         self._all_vectors = table.index_select(0, to_device(front_rows(tokens), table.device))
         states = [
-            by_front(buffer_states(network, own[rows]), lengths)
-            for own, rows, lengths in some_sentences(table, tokens)
+            frames_by_front(buffer_states(network, own[rows]), lengths)
+            for own, rows, lengths in sentence_groups(table, tokens)
         ]
         self._all_states = torch.cat(states)
         root = network.tokens.root
@@ -54,11 +54,11 @@ class ComposingStepper:
         fronts = positions.front
         # An empty buffer's front has nothing beneath it, and is never replaced.
         beneath = (fronts + 1).clamp(max=len(self._all_states) - 1)
-        states = rows_of(self._all_states, fronts), rows_of(self._all_states, beneath)
-        return rows_of(self._all_vectors, fronts), *states
+        states = gather_rows(self._all_states, fronts), gather_rows(self._all_states, beneath)
+        return gather_rows(self._all_vectors, fronts), *states
 
-    def actions(self, transitions: Tensor) -> Tensor:
-        return rows_of(self._actions, transitions)
+    def transition_inputs(self, transitions: Tensor) -> Tensor:
+        return gather_rows(self._transition_inputs, transitions)
 
     def restart(self, which: Tensor, inputs: Inputs) -> None:
         vectors, states, _ = inputs
@@ -74,14 +74,14 @@ class ComposingStepper:
 
     def scores(self, inputs: Inputs) -> Tensor:
         network, memory = self._network, self._memory
-        shown = network.read(network.from_buffer, stack_lstm.output(network.buffer, self._states))
+        shown = network.linear_with_dropout(network.from_buffer, stack_lstm.output(network.buffer, self._states))
         if network.from_words:
             is_root = memory.stack.pointer[:, None] == 1  # with nothing below
             below = torch.where(is_root, self._top, self._below)
-            shown = shown + network.show_words(self._top, below, self._vectors)
+            shown = shown + network.project_words(self._top, below, self._vectors)
         return network.score_states(self._top_state, shown, memory.history)
 
-    def advance(self, transitions: Tensor, actions: Tensor, inputs: Inputs) -> None:
+    def advance(self, transitions: Tensor, transition_inputs: Tensor, inputs: Inputs) -> None:
         vectors, states, beneath = inputs
         network, inventory, stack = self._network, self._inventory, self._memory.stack
         kind = inventory.kind[transitions]
@@ -90,7 +90,7 @@ class ComposingStepper:
         composed = self._compose(
             _at(words, inventory.head[kind]), _at(words, inventory.dependent[kind]), transitions
         )
-        composes, takes_front = inventory.composes[kind], inventory.front_move[kind] == 1
+        composes, pops_buffer = inventory.composes[kind], inventory.buffer_move[kind] == 1
 
         written = torch.where(_is(composes, Place.S0), composed, _at(words, inventory.top[kind]))
         read, move = inventory.stack_read[kind], inventory.stack_move[kind]
@@ -99,10 +99,10 @@ class ComposingStepper:
         stack.write(read, move, torch.cat([state, written], dim=1))
 
         replaced = stack_lstm.advance(network.buffer, stack_lstm.project(network.buffer, composed), beneath)
-        into_buffer, takes = _is(composes, Place.B0), takes_front[:, None]
+        into_buffer, takes = _is(composes, Place.B0), pops_buffer[:, None]
         self._vectors = torch.where(takes, vectors, torch.where(into_buffer, composed, self._vectors))
         self._states = torch.where(takes, states, torch.where(into_buffer, replaced, self._states))
-        self._memory.add_to_history(actions)
+        self._memory.add_to_history(transition_inputs)
         self._read_stack()
 
     def _split(self, rows: Tensor) -> tuple[Tensor, Tensor]:

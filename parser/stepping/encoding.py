@@ -11,29 +11,29 @@ from parser.batching.transfer import to_device
 from parser.networks import stack_lstm
 from parser.networks.stack_parser import StackParser
 from parser.replay.vector_rows import buffer_tokens, front_places
-from parser.treebank.batches import cut_by_words
+from parser.treebank.batches import split_by_words
 from parser.treebank.tokens import Tokens
 
-ENCODED_TOGETHER = {"cpu": 2_000, "cuda": 20_000}
+MAX_GROUP_WORDS = {"cpu": 2_000, "cuda": 20_000}
 """Words, padding included, whose buffers are encoded at a time. On a CPU more bring only more memory; on a
 GPU each group costs launches, for every frame of its longest sentence if the parser composes."""
 
 
-def rows_of(table: Tensor, rows: Tensor) -> Tensor:
+def gather_rows(table: Tensor, rows: Tensor) -> Tensor:
     """[..., size] The rows [...] of a table [rows, size]."""
     return table.index_select(0, rows.flatten()).view(*rows.shape, table.shape[1])
 
 
-def some_sentences(table: Tensor, tokens: Tokens) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+def sentence_groups(table: Tensor, tokens: Tokens) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Sentence by sentence some: their table, rows of it [frames, sentences] and, on the host, lengths."""
-    root_and_end, most = torch.tensor([len(table) - 2, len(table) - 1]), ENCODED_TOGETHER[table.device.type]
-    for rows in cut_by_words(torch.arange(len(tokens)), tokens.lengths.tolist(), most):
+    root_and_end, most = torch.tensor([len(table) - 2, len(table) - 1]), MAX_GROUP_WORDS[table.device.type]
+    for rows in split_by_words(torch.arange(len(tokens)), tokens.lengths.tolist(), most):
         own, lengths = torch.cat([tokens.numbers.elements(rows), root_and_end]), tokens.lengths[rows]
         own, frames = (to_device(which, table.device) for which in (own, buffer_tokens(lengths)))
         yield table.index_select(0, own), frames, lengths
 
 
-def by_front(frames: Tensor, lengths: Tensor) -> Tensor:
+def frames_by_front(frames: Tensor, lengths: Tensor) -> Tensor:
     """[words + sentences, ...] For every front of each sentence from its first word on.
 
     frames: [frames * sentences, ...], from the buffers' ends; lengths: [sentences], on the host.

@@ -17,7 +17,9 @@ class Memory:
     def __init__(self, network: StackParser, inventory: Inventory, batch: int, root_row: Tensor):
         """root_row: [1, size] What lies on every stack at first."""
         self._network, self._root_row = network, root_row
-        self._history_start = stack_lstm.first_state(network.history, network.actions.weight[inventory.wait])
+        self._history_start = stack_lstm.first_state(
+            network.history, network.transition_embeddings.weight[inventory.no_op]
+        )
         self.stack = Stack(batch, root_row.shape[1], like=root_row[0])
         self.history = self._history_start.expand(batch, -1)
         self.restart(torch.ones(batch, dtype=torch.bool, device=root_row.device))
@@ -29,6 +31,6 @@ class Memory:
         self.stack.write(0, which.long(), self._root_row.expand(len(which), -1))
         self.history = torch.where(which[:, None], self._history_start, self.history)
 
-    def add_to_history(self, actions: Tensor) -> None:
-        """actions: [batch, 4 * hidden], embeddings of transitions, projected; see `stack_lstm.project`."""
-        self.history = stack_lstm.advance(self._network.history, actions, self.history)
+    def add_to_history(self, transition_inputs: Tensor) -> None:
+        """transition_inputs: [batch, 4 * hidden], embeddings projected by `stack_lstm.project`."""
+        self.history = stack_lstm.advance(self._network.history, transition_inputs, self.history)

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from parser.batching.transfer import to_device
 from parser.networks import stack_lstm
-from parser.networks.stack_parser import SHOWN, StackParser
+from parser.networks.stack_parser import FEATURE_WORDS, StackParser
 from parser.replay.vector_rows import front_rows
-from parser.stepping.encoding import by_front, rows_of, some_sentences
+from parser.stepping.encoding import frames_by_front, gather_rows, sentence_groups
 from parser.stepping.memory import Memory
 from parser.stepping.positions import Positions
 from parser.transitions.inventory import Inventory
@@ -28,16 +28,16 @@ class PlainStepper:
         """table: [W + 2, token], the words' vectors; fronts: [batch], see `Positions`."""
         self._network, self._inventory = network, inventory
         self._words = stack_lstm.project(network.stack, table)  # [W + 2, 4 * hidden]
-        self._actions = stack_lstm.project(network.history, network.actions.weight)
+        self._transition_inputs = stack_lstm.project(network.history, network.transition_embeddings.weight)
         shown = [
-            by_front(network.read_buffer(own, [rows]), lengths)
-            for own, rows, lengths in some_sentences(table, tokens)
+            frames_by_front(network.project_buffer(own, [rows]), lengths)
+            for own, rows, lengths in sentence_groups(table, tokens)
         ]
         self._buffer = torch.cat(shown)  # [W + sentences, hidden]
         self._tops = self._belows = None
         if network.from_words:
             # [W + 2, hidden] each
-            self._tops, self._belows, of_fronts = network.read(network.from_words, table).chunk(SHOWN, dim=1)
+            self._tops, self._belows, of_fronts = network.linear_with_dropout(network.from_words, table).chunk(FEATURE_WORDS, dim=1)
             rows = to_device(front_rows(tokens), table.device)
             self._buffer = self._buffer + of_fronts.index_select(0, rows)
         root_row = stack_lstm.first_state(network.stack, network.tokens.root)  # [1, state]
@@ -47,13 +47,13 @@ class PlainStepper:
         self._memory.stack.reserve(depth)
 
     def inputs_at(self, positions: Positions) -> Inputs:
-        shown = rows_of(self._buffer, positions.front)
+        shown = gather_rows(self._buffer, positions.front)
         if self._tops is not None and self._belows is not None:
-            shown = shown + rows_of(self._tops, positions.top) + rows_of(self._belows, positions.below)
-        return shown, rows_of(self._words, positions.top)
+            shown = shown + gather_rows(self._tops, positions.top) + gather_rows(self._belows, positions.below)
+        return shown, gather_rows(self._words, positions.top)
 
-    def actions(self, transitions: Tensor) -> Tensor:
-        return rows_of(self._actions, transitions)
+    def transition_inputs(self, transitions: Tensor) -> Tensor:
+        return gather_rows(self._transition_inputs, transitions)
 
     def restart(self, which: Tensor, inputs: Inputs) -> None:
         self._memory.restart(which)
@@ -62,10 +62,10 @@ class PlainStepper:
         shown, _ = inputs
         return self._network.score_states(self._memory.stack.top(), shown, self._memory.history)
 
-    def advance(self, transitions: Tensor, actions: Tensor, inputs: Inputs) -> None:
+    def advance(self, transitions: Tensor, transition_inputs: Tensor, inputs: Inputs) -> None:
         _, words = inputs
         stack, kind = self._memory.stack, self._inventory.kind[transitions]
         read, move = self._inventory.stack_read[kind], self._inventory.stack_move[kind]
         row = stack_lstm.advance(self._network.stack, words, stack.previous(read))
         stack.write(read, move, row)
-        self._memory.add_to_history(actions)
+        self._memory.add_to_history(transition_inputs)

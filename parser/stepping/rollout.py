@@ -23,7 +23,7 @@ from parser.treebank.tokens import Tokens
 
 
 @torch.no_grad()
-def explored(
+def explore(
     network: StackParser, inventory: Inventory, tokens: Tokens, gold: Ragged, settings: ExplorationSettings
 ) -> Trajectory:
     """The trajectories that the network takes through sentences, and what was right at each step.
@@ -37,7 +37,7 @@ def explored(
     explorer = _Explorer(network, inventory, tokens, state, settings.sharpness)
 
     def choose(state: State, legal: Tensor) -> tuple[Tensor, Tensor]:
-        return explorer.choose(legal), oracle.right(state, legal)
+        return explorer.choose(legal), oracle.optimal_labels(state, legal)
 
     return record(inventory, state, choose)
 
@@ -60,7 +60,7 @@ class _Explorer:
         """[batch] The next transitions; legal: [batch, kinds]."""
         inputs = self._parsers.inputs_at(self._positions())
         if self._taken is not None:
-            self._parsers.advance(self._taken, self._parsers.actions(self._taken), inputs)
+            self._parsers.advance(self._taken, self._parsers.transition_inputs(self._taken), inputs)
         allowed = self._inventory.with_labels(legal)
         scores = self._sharpness * self._parsers.scores(inputs)
         drawn = _drawn(scores.masked_fill(~allowed, ILLEGAL_SCORE).softmax(1), allowed)

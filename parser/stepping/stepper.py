@@ -25,7 +25,7 @@ class Stepper(Protocol):
     def inputs_at(self, positions: Positions) -> Inputs:
         """What parsers read there of all that was computed before the first transition."""
 
-    def actions(self, transitions: Tensor) -> Tensor:
+    def transition_inputs(self, transitions: Tensor) -> Tensor:
         """[..., 4 * hidden] The embeddings of transitions [...], projected; see `stack_lstm.project`."""
 
     def restart(self, which: Tensor, inputs: Inputs) -> None:
@@ -34,7 +34,7 @@ class Stepper(Protocol):
     def scores(self, inputs: Inputs) -> Tensor:
         """[batch, transitions]"""
 
-    def advance(self, transitions: Tensor, actions: Tensor, inputs: Inputs) -> None:
+    def advance(self, transitions: Tensor, transition_inputs: Tensor, inputs: Inputs) -> None:
         """Take the transitions [batch]; inputs: at the positions afterwards."""
 
 
@@ -45,7 +45,7 @@ def stepper(network: StackParser, inventory: Inventory, tokens: Tokens, fronts: 
     return kind(network, inventory, table, tokens, fronts)
 
 
-def step_along(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
+def score_by_stepping(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
     """[S, transitions] The scores that `StackParser.replay` gives, computed step by step as in parsing.
 
     With dropout, a step draws masks of its own, where replay has one for each word, node and step.
@@ -54,16 +54,16 @@ def step_along(network: StackParser, inventory: Inventory, batch: Batch) -> Tens
     sentence = torch.arange(len(lengths), device=lengths.device)
     first = lengths.cumsum(0) - lengths + sentence  # each sentence's first front
     root = batch.tokens.words
-    top, below = (batch.by_step(rows, root) for rows in batch.shown[:, :2].unbind(1))
+    top, below = (batch.by_step(rows, root) for rows in batch.word_features[:, :2].unbind(1))
     positions = Positions(top, below, first + batch.by_step(batch.front, 1) - 1)  # [steps, sentences] each
-    transitions = batch.by_step(batch.transitions, inventory.wait)
+    transitions = batch.by_step(batch.transitions, inventory.no_op)
     own = stepper(network, inventory, batch.tokens, positions.front[0])
     own.reserve(len(batch.forest.levels))
     # Looked up before the steps: a look-up's backward pass fills a tensor as large as what it looks into.
-    actions = own.actions(transitions[:-1]).unbind()
+    transition_inputs = own.transition_inputs(transitions[:-1]).unbind()
     first_inputs, *inputs_after = zip(*(part.unbind() for part in own.inputs_at(positions)), strict=True)
     scores = [own.scores(first_inputs)]
-    for taken, action, inputs in zip(transitions[:-1], actions, inputs_after, strict=True):
+    for taken, action, inputs in zip(transitions[:-1], transition_inputs, inputs_after, strict=True):
         own.advance(taken, action, inputs)
         scores.append(own.scores(inputs))
     return torch.cat(scores)[batch.step]

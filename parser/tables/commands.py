@@ -8,7 +8,7 @@ from pathlib import Path
 
 from parser.config_file import flat, read_settings
 from parser.console import say
-from parser.files import locked
+from parser.files import file_lock
 from parser.tables.report import write_table
 from parser.tables.runs import Job, jobs_of, rows_of, run_missing
 from parser.tables.settings import PlotSettings, TableConfig
@@ -19,7 +19,7 @@ def make_table(path: Path, folder: Path) -> None:
     table, jobs = read_table(path)
     folder.mkdir(parents=True, exist_ok=True)
     otherwise = f"{folder}: another process makes a table there; choose another folder with --run"
-    with locked(folder / "lock", otherwise):
+    with file_lock(folder / "lock", otherwise):
         for job in run_missing(jobs, folder, table.together):
             done = rows_of(jobs, folder)
             row = done[job]

@@ -20,7 +20,8 @@ from pydantic import ValidationError
 from parser.config import Config
 from parser.config_file import ConfigError, read_config
 from parser.console import say
-from parser.files import replace_file
+from parser.files import write_atomically
+from parser.former_names import with_new_names
 from parser.tables.settings import TableConfig
 from parser.training.folder import METRICS
 from parser.training.interruption import StoppedError, stop_request
@@ -79,8 +80,8 @@ def rows_of(jobs: Iterable[Job], folder: Path) -> dict[Job, Row]:
     kept = []
     for number, line in enumerate(lines, 1):
         try:
-            kept.append(json.loads(line))
-            kept[-1]["config"]
+            row = json.loads(line)
+            kept.append({**row, "config": with_new_names(row["config"])})
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{path}:{number}: not a row of a table; move the file away") from None
     return {job: row for job in jobs for row in kept if job.made(row)}
@@ -130,7 +131,7 @@ def _start(job: Job, folder: Path) -> subprocess.Popen[bytes]:
     run = folder / RUNS / job.folder_name
     run.parent.mkdir(parents=True, exist_ok=True)
     config = run.parent / f"{job.folder_name}.yaml"
-    replace_file(config, yaml.safe_dump(job.config.model_dump(mode="json"), sort_keys=False).encode())
+    write_atomically(config, yaml.safe_dump(job.config.model_dump(mode="json"), sort_keys=False).encode())
     command = [sys.executable, "-m", "parser", "train", str(config), "--run", str(run), "--resume"]
     with _log(job, folder).open("ab") as log:
         return subprocess.Popen(
@@ -171,4 +172,4 @@ def _keep(job: Job, folder: Path, together: int) -> None:
     }
     path = folder / ROWS
     before = path.read_bytes() if path.exists() else b""
-    replace_file(path, before + json.dumps(row, ensure_ascii=False).encode() + b"\n")
+    write_atomically(path, before + json.dumps(row, ensure_ascii=False).encode() + b"\n")

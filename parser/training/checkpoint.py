@@ -1,6 +1,6 @@
-"""Everything that a run needs to go on as if it had never been stopped, in one file.
+"""Checkpoints: all that a run needs to continue as if it had never been stopped, in one file.
 
-Tensors and JSON: nothing in it can execute. On a CPU what follows is the same to the last bit.
+It holds tensors and JSON, nothing that can execute. On a CPU a resumed run gives the same weights.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
-from torch.optim import Optimizer
 
 from parser.evaluation.scores import Scores
-from parser.files import replace_file
-from parser.networks.stack_parser import StackParser
-from parser.training.averaging import MovingAverage
+from parser.files import write_atomically
+from parser.optimization.training_step import TrainingStep
 from parser.training.schedule import Schedule
 
 NETWORK, AVERAGE, OPTIMIZER, RANDOM, DEVICE_RANDOM, TOTALS = (
@@ -33,69 +31,71 @@ NETWORK, AVERAGE, OPTIMIZER, RANDOM, DEVICE_RANDOM, TOTALS = (
 )
 
 
+FORMAT = "2"
+"""Of the file. Files of format 1 do not name their format; settings and weights had other names."""
+
+
 @dataclass
 class Progress:
-    """How far a run has come."""
+    """The state of a run besides its weights."""
 
     data: str
-    """A hash of what it reads: the treebanks, and the vocabulary in its order."""
+    """A hash of the treebanks and the vocabulary, see `Prepared.digest`."""
     epoch: int = 1
-    """That is being trained, or if there is none left, one more than there are."""
+    """The present epoch, from 1; after the last one, its number plus 1."""
     batches: int = 0
-    """Of this epoch, that are done."""
+    """Finished batches of this epoch."""
     seconds: float = 0.0
-    """Spent on them."""
+    """Training time of these batches."""
     sentences_per_second: float = 0.0
-    """In the last epoch that was done."""
+    """In the last finished epoch."""
     best: Scores = field(default_factory=Scores)
     best_epoch: int = 0
     metrics_size: int = 0
-    """Bytes of the metrics that are written."""
+    """Size in bytes of `metrics.jsonl`."""
     finished: bool = False
 
 
 @dataclass(frozen=True)
 class Training:
-    """What changes while a network is trained."""
+    """All state that changes during training."""
 
-    network: StackParser
-    average: MovingAverage[StackParser] | None
-    """Of the network's weights, which becomes the model."""
-    optimizer: Optimizer
+    step: TrainingStep
     schedule: Schedule
     totals: Tensor
-    """[3] Of this epoch: loss, steps scored, norms of the gradients."""
+    """[3] Sums over this epoch: loss, number of transitions, norms of the gradients."""
     progress: Progress
 
 
 def save_checkpoint(path: Path, training: Training) -> None:
-    """Raises OSError with the file's name; what was there stays then."""
-    tensors = {f"{NETWORK}{name}": tensor for name, tensor in training.network.state_dict().items()}
-    if training.average:
-        tensors |= {f"{AVERAGE}{name}": tensor for name, tensor in training.average.state().items()}
-    for number, state in training.optimizer.state_dict()["state"].items():
+    """Replace the checkpoint. Raises OSError with the file's name; the previous checkpoint stays then."""
+    tensors = {f"{NETWORK}{name}": tensor for name, tensor in training.step.network.state_dict().items()}
+    if training.step.average:
+        tensors |= {f"{AVERAGE}{name}": tensor for name, tensor in training.step.average.state().items()}
+    for number, state in training.step.optimizer.state_dict()["state"].items():
         tensors |= {f"{OPTIMIZER}{number}.{name}": tensor for name, tensor in state.items()}
     tensors |= {RANDOM: torch.get_rng_state(), TOTALS: training.totals}
     if training.totals.is_cuda:
         tensors[DEVICE_RANDOM] = torch.cuda.get_rng_state(training.totals.device)
     told = {
+        "format": FORMAT,
         "progress": json.dumps({**vars(training.progress), "best": vars(training.progress.best)}),
         "schedule": json.dumps(training.schedule.state()),
     }
-    replace_file(path, save({name: tensor.contiguous() for name, tensor in tensors.items()}, told))
+    write_atomically(path, save({name: tensor.contiguous() for name, tensor in tensors.items()}, told))
 
 
 def load_checkpoint(path: Path, training: Training) -> None:
-    """Bring a fresh training to where the file's was. Raises ValueError for a file that is not of it."""
+    """Restore the state of a run into a fresh `training`. Raises ValueError if the file is of another run."""
     try:
         with safe_open(path, "pt") as file:
             told: dict[str, Any] = {name: json.loads(text) for name, text in file.metadata().items()}
             tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         progress = _progress(told["progress"])
         if progress.data != training.progress.data:
-            raise ValueError("the treebanks, or the word vectors, are others than when the run began")
+            raise ValueError("the treebanks or the word vectors have changed since the run began")
         _restore(training, tensors)
-        training.schedule.go_on_from(told["schedule"])
+        training.schedule.load_state(told["schedule"])
     except (SafetensorError, RuntimeError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: broken, or not of this run: {error}") from None
     except ValueError as error:
@@ -103,16 +103,32 @@ def load_checkpoint(path: Path, training: Training) -> None:
     vars(training.progress).update(vars(progress))
 
 
+def refuse_other_format(path: Path) -> None:
+    """Raises ValueError for a checkpoint of an older or a newer program."""
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata()
+    except (SafetensorError, OSError):
+        return  # `load_checkpoint` says what is wrong with it
+    found = metadata.get("format", "1") if metadata else FORMAT
+    if found != FORMAT:
+        age = "an older" if found == "1" else "a newer"
+        raise ValueError(
+            f"{path}: written by {age} version of this program; train without --resume, or resume with "
+            "that version"
+        )
+
+
 def _restore(training: Training, tensors: dict[str, Tensor]) -> None:
-    training.network.load_state_dict(_below(NETWORK, tensors))
-    if training.average:
-        training.average.go_on_from(_below(AVERAGE, tensors))
+    training.step.network.load_state_dict(_below(NETWORK, tensors))
+    if training.step.average:
+        training.step.average.load_state(_below(AVERAGE, tensors))
     states: dict[int, dict[str, Tensor]] = {}
     for name, tensor in _below(OPTIMIZER, tensors).items():
         number, _, key = name.partition(".")
         states.setdefault(int(number), {})[key] = tensor
-    groups = training.optimizer.state_dict()["param_groups"]
-    training.optimizer.load_state_dict({"state": states, "param_groups": groups})
+    groups = training.step.optimizer.state_dict()["param_groups"]
+    training.step.optimizer.load_state_dict({"state": states, "param_groups": groups})
     training.totals.copy_(tensors[TOTALS])
     torch.set_rng_state(tensors[RANDOM])
     if training.totals.is_cuda and DEVICE_RANDOM in tensors:

@@ -1,4 +1,4 @@
-"""From treebank files to what training needs."""
+"""From treebank files to a fresh model and its training data."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 import torch
 
 from parser.config import Config, data_path
-from parser.parsing.input_columns import shares_of
+from parser.parsing.input_columns import column_shares
 from parser.parsing.model import Model, system_of
 from parser.replay.examples import Examples
-from parser.training.forgetting import Forgetting
 from parser.training.prepared import Prepared, load_prepared, place_of, save_prepared
 from parser.training.size import refuse_too_large
+from parser.training.word_dropout import WordDropout
 from parser.transitions.inventory import Inventory
 from parser.treebank.conllu import read_treebank
 from parser.treebank.embeddings import read_vectors
-from parser.treebank.lifting import lifted
+from parser.treebank.pseudo_projective import projectivized
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import Vocabulary
@@ -27,7 +27,7 @@ from parser.treebank.vocabulary import Vocabulary
 class TrainingData:
     prepared: Prepared
     dev_sentences: list[Sentence]
-    forgetting: Forgetting
+    word_dropout: WordDropout
 
     @property
     def train(self) -> Examples:
@@ -41,8 +41,8 @@ class TrainingData:
 def load(config: Config, device: torch.device, cache: Path | None = None) -> tuple[Model, TrainingData]:
     """Read the treebanks and build a fresh model for them.
 
-    cache: folder in which what was prepared before is looked for, and kept. Raises TreebankError,
-    FileNotFoundError, and ValueError when no training tree is projective or the network is too large.
+    cache: folder for preprocessed treebanks. Raises TreebankError, FileNotFoundError, and ValueError when no
+    training tree is left or the network does not fit into memory.
     """
     kept = place_of(config, cache) if cache else None
     dev_sentences = read_treebank(data_path(config.treebank.dev), config.treebank.roots)
@@ -55,16 +55,20 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
     refuse_too_large(config.parser, prepared.vocabulary, vector_size, device)
     model = replace(
         Model.build(config.parser, prepared.vocabulary, device, prepared.vectors),
-        dev_shares=shares_of(prepared.vocabulary, config.parser.network.read_columns, dev_sentences),
+        dev_shares=column_shares(prepared.vocabulary, config.parser.network.read_columns, dev_sentences),
     )
-    forgetting = Forgetting(
-        prepared.vocabulary, prepared.train.tokens, config.training, device, config.parser.network.learns_tags
+    word_dropout = WordDropout(
+        prepared.vocabulary,
+        prepared.train.tokens,
+        config.training,
+        device,
+        config.parser.network.auxiliary_tags,
     )
-    return model, TrainingData(prepared, dev_sentences, forgetting)
+    return model, TrainingData(prepared, dev_sentences, word_dropout)
 
 
 def training_trees(config: Config) -> list[Sentence]:
-    """Those of `TrainingData.train`, one for each."""
+    """The trees of `TrainingData.train`, in the same order."""
     sentences = read_treebank(data_path(config.treebank.train), config.treebank.roots)
     return _projective(sentences, config.treebank.non_projective == "lift")
 
@@ -94,7 +98,7 @@ def _prepare(config: Config, dev_sentences: list[Sentence]) -> Prepared:
 
 
 def _projective(sentences: list[Sentence], lifts: bool) -> list[Sentence]:
-    """Those that are projective; or if `lifts` all, made so."""
+    """All sentences, lifted where needed, if `lifts`; else the projective ones."""
     if lifts:
-        return [lifted(sentence) for sentence in sentences]
+        return [projectivized(sentence) for sentence in sentences]
     return [sentence for sentence in sentences if is_projective(sentence.heads)]

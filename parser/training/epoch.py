@@ -1,4 +1,4 @@
-"""One epoch: every training sentence replayed once."""
+"""One epoch: a training step for each batch."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from parser.batching.microbatches import in_microbatches
 from parser.batching.padding import group_size
 from parser.config import ExplorationSettings, TrainingSettings
 from parser.machine import give_memory_back
-from parser.networks.loss import transition_loss
+from parser.optimization.training_step import TrainingStep
 from parser.parsing.model import Model
 from parser.replay.examples import Examples
 from parser.training import data
 from parser.training.checkpoint import Progress, Training
-from parser.training.gradients import gradients
-from parser.training.pieces import in_pieces
-from parser.treebank.batches import cut_by_words, length_buckets, padding_share
+from parser.training.training_batch import training_batch
+from parser.treebank.batches import split_by_words, length_buckets, padding_share
 
 STEPS_BETWEEN_TRIMS = 50
-"""So often memory that is kept unused goes back: it grows by half a GiB in an epoch of EWT otherwise."""
-STEPS_BETWEEN_LOOKS = 20
-"""The host looks at the device's numbers, and waits for them, only so often."""
+"""Steps after which unused memory is returned to the system; without it, EWT needs half a GiB more."""
+STEPS_BETWEEN_SYNCHRONISATIONS = 20
+"""Steps between two reads of losses by the host, which waits for the device there."""
 DEV_BATCH, DEV_WORDS = 64, 20_000
-"""Sentences that are looked at together, and with padding their words at most."""
+"""Sentences of a batch for the dev loss, and its largest number of words, padding included."""
 
 
 class NotANumberError(ValueError):
-    """A loss, or a gradient, that is none. `rows` are the training trees of the batch."""
+    """A loss or a gradient that is not finite. `rows` are the numbers of the batch's training trees."""
 
     def __init__(self, epoch: int, batch: int, rows: Tensor):
         super().__init__(f"epoch {epoch}, batch {batch}: the loss or its gradient is not a finite number")
         self.rows = rows
 
 
-class Watch:
-    """Over the numbers of the last batches, which are left on the device until somebody looks."""
+class FiniteCheck:
+    """Checks that losses and gradients are finite, of several batches at once: each check synchronises."""
 
     def __init__(self, progress: Progress, batches: list[Tensor]):
         self._progress, self._batches = progress, batches
@@ -47,15 +47,15 @@ class Watch:
 
     @property
     def share(self) -> float:
-        """Of the epoch's batches, those that are done."""
+        """Of the epoch's batches that are done."""
         return self._progress.batches / len(self._batches)
 
     def add(self, loss: Tensor, norm: Tensor) -> None:
-        """Those of the batch that is done."""
+        """Note the loss and the norm of the gradients of a batch, without synchronising."""
         self._numbers.append(loss + norm)
 
-    def look(self) -> None:
-        """Raises NotANumberError. The host waits for the device here."""
+    def synchronise(self) -> None:
+        """Check all batches since the last time. Raises NotANumberError."""
         numbers, self._numbers = torch.stack(self._numbers).tolist() if self._numbers else [], []
         for batch, number in enumerate(numbers, self._progress.batches - len(numbers)):
             if not math.isfinite(number):
@@ -64,10 +64,10 @@ class Watch:
 
 def train_epoch(
     model: Model, loaded: data.TrainingData, settings: TrainingSettings, training: Training
-) -> Iterator[Watch]:
-    """Train on, to the end of the epoch in which `training` is; yields after each batch.
+) -> Iterator[FiniteCheck]:
+    """Continue the present epoch of `training` to its end; yields after each batch.
 
-    Raises NotANumberError, not at once but at a later batch, unless what is yielded looks before.
+    Raises NotANumberError some batches after the one that caused it.
     """
     progress, schedule = training.progress, training.schedule
     batches = epoch_batches(loaded.train, settings, progress.epoch)
@@ -76,31 +76,48 @@ def train_epoch(
     seen = sum(map(len, batches[: progress.batches]))
     if not progress.batches:
         training.totals.zero_()
-    watch = Watch(progress, batches)
+    check = FiniteCheck(progress, batches)
     with _bar(progress.epoch, len(loaded.train), seen) as bar:
         for rows in batches[progress.batches :]:
             began = time.monotonic()
             schedule.before_step(progress.epoch - 1 + seen / len(loaded.train))
-            loss, steps = gradients(model, loaded, rows, exploration)
-            norm = _update(training, settings.clip)
+            loss, steps = _gradients(model, loaded, training.step, rows, exploration)
+            norm = training.step.update()
             training.totals.add_(torch.stack([loss, torch.full_like(loss, steps), norm]))
             progress.batches += 1
             seen += len(rows)
-            watch.add(loss, norm)
+            check.add(loss, norm)
             if progress.batches % STEPS_BETWEEN_TRIMS == 0:
                 give_memory_back()
             bar.update(len(rows))
-            if progress.batches % STEPS_BETWEEN_LOOKS == 0 or progress.batches == len(batches):
-                watch.look()
+            if progress.batches % STEPS_BETWEEN_SYNCHRONISATIONS == 0 or progress.batches == len(batches):
+                check.synchronise()
                 bar.set_postfix(
-                    loss=f"{mean_of(training):.3f}", best_LAS=f"{progress.best.las:.2f}", refresh=False
+                    loss=f"{running_loss(training):.3f}", best_LAS=f"{progress.best.las:.2f}", refresh=False
                 )
             progress.seconds += time.monotonic() - began
-            yield watch
+            yield check
+
+
+def _gradients(
+    model: Model,
+    loaded: data.TrainingData,
+    step: TrainingStep,
+    rows: Tensor,
+    exploration: ExplorationSettings | None,
+) -> tuple[Tensor, int]:
+    """As `TrainingStep.gradients`, of the sentences `rows`, in microbatches if memory is short."""
+    if exploration and torch.rand(()) >= exploration.probability:
+        exploration = None
+
+    def compute(microbatches: Sequence[Tensor]) -> tuple[Tensor, int]:
+        return step.gradients(training_batch(model, loaded, part, exploration) for part in microbatches)
+
+    return in_microbatches(compute, rows, loaded.train.tokens.lengths)
 
 
 def _exploration(settings: TrainingSettings, epoch: int) -> ExplorationSettings | None:
-    """That of the epoch, if there is any."""
+    """The settings if the epoch explores."""
     exploration = settings.exploration
     return exploration if exploration and epoch >= exploration.from_epoch else None
 
@@ -116,18 +133,18 @@ def _bar(epoch: int, sentences: int, seen: int) -> tqdm:
     )
 
 
-def mean_of(training: Training) -> float:
-    """The mean loss of a step, in this epoch so far."""
+def running_loss(training: Training) -> float:
+    """The mean loss of a transition in this epoch so far."""
     return float(training.totals[0] / training.totals[1])
 
 
 def epoch_metrics(training: Training, settings: TrainingSettings, examples: Examples) -> dict[str, float]:
-    """Of an epoch that is done."""
+    """The metrics of a finished epoch."""
     progress = training.progress
     batches = epoch_batches(examples, settings, progress.epoch)
     padding = sum(padding_share(examples.tokens.lengths[rows]) for rows in batches)
     return {
-        "loss": mean_of(training),
+        "loss": running_loss(training),
         "learning_rate": training.schedule.learning_rate,
         "gradient_norm": float(training.totals[2]) / len(batches),
         "sentences_per_second": len(examples) / progress.seconds,
@@ -135,49 +152,38 @@ def epoch_metrics(training: Training, settings: TrainingSettings, examples: Exam
     }
 
 
-def _update(training: Training, clip: float) -> Tensor:
-    """Change the weights by their gradients, clipped; returns these gradients' norm before."""
-    optimizer = training.optimizer
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-    norm = torch.nn.utils.clip_grad_norm_(weights, clip)
-    optimizer.step()
-    if training.average:
-        training.average.update()
-    return norm
-
-
 def epoch_batches(examples: Examples, settings: TrainingSettings, epoch: int) -> list[Tensor]:
-    """An epoch's batches, by the seed and the epoch's number alone."""
+    """The batches of an epoch. They depend only on the seed and the epoch's number."""
     generator = torch.Generator().manual_seed((settings.seed * 1_000_003 + epoch) % 2**63)
     by_words = settings.batch_unit == "words"
     lengths = examples.tokens.lengths
-    return length_buckets(lengths, settings.batch_size, by_words, generator, settings.most_words)
+    return length_buckets(lengths, settings.batch_size, by_words, generator, settings.max_batch_words)
 
 
 @torch.inference_mode()
 def mean_loss(model: Model, examples: Examples) -> float:
-    """Mean loss of a step, without dropout; not a number if there are no examples."""
+    """The mean loss of a transition, without dropout; nan if there are no examples."""
     model.network.eval()
     if not len(examples):
         return float("nan")
     lengths = examples.tokens.lengths
 
-    def summed(pieces: Sequence[Tensor]) -> Tensor:
-        return torch.stack([_loss_and_steps(model, examples, piece) for piece in pieces]).sum(0)  # [2]
+    def summed(microbatches: Sequence[Tensor]) -> Tensor:
+        return torch.stack([_loss_and_steps(model, examples, part) for part in microbatches]).sum(0)  # [2]
 
     by_length = lengths.argsort()
     batches = [
         batch
         for rows in by_length.split(DEV_BATCH)
-        for batch in cut_by_words(rows, lengths[rows].tolist(), DEV_WORDS)
+        for batch in split_by_words(rows, lengths[rows].tolist(), DEV_WORDS)
     ]
-    by_batch = [in_pieces(summed, rows, lengths) for rows in batches]
+    by_batch = [in_microbatches(summed, rows, lengths) for rows in batches]
     loss, steps = torch.stack(by_batch).sum(0).tolist()
     return loss / steps
 
 
 def _loss_and_steps(model: Model, examples: Examples, rows: Tensor) -> Tensor:
-    """[2] Of the sentences `rows`."""
+    """[2] The summed loss of the sentences `rows`, and their number of transitions."""
     batch = examples.batch(rows, group_size(model.device)).to(model.device)
-    loss = transition_loss(model.network.replay(batch), batch, model.inventory)
+    loss = model.network(batch, model.inventory).transitions
     return torch.stack([loss, torch.full_like(loss, len(batch.transitions))])

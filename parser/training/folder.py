@@ -1,4 +1,4 @@
-"""The folder of a run: whose it is, and with which config."""
+"""The folder of a run: its lock, its config, and what happens to an earlier run in it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 
 from parser.config import Config
 from parser.config_file import flat, read_config
-from parser.files import locked, replace_file
+from parser.files import file_lock, write_atomically
 
 CONFIG, CHECKPOINT, METRICS, LOCK = "config.yaml", "checkpoint.safetensors", "metrics.jsonl", "lock"
 BEST_MODEL = "model"
@@ -18,16 +18,16 @@ BEST_MODEL = "model"
 
 @contextmanager
 def claimed(run: Path, resume: bool) -> Iterator[Path | None]:
-    """The folder is this process's, within; yields where an earlier run was moved to, if one was in the way.
+    """Lock the folder; yields the folder to which an earlier run was moved, if there was one.
 
-    resume: an earlier run stays. Raises ValueError if another process trains there, if there is nothing to
-    go on from, or for a folder that holds other things.
+    resume: an earlier run stays. Raises ValueError if another process trains there, if the earlier run has
+    no checkpoint, or if the folder holds something else.
     """
     with ExitStack() as stack:
         _check_is_run(run)
         _lock(run, stack)
         if resume and _has_metrics(run) and not (run / CHECKPOINT).is_file():
-            raise ValueError(f"{run}: there is no checkpoint to go on from; train without --resume")
+            raise ValueError(f"{run}: there is no checkpoint to resume from; train without --resume")
         moved = None
         if not resume and (run / METRICS).is_file():
             moved = _move_aside(run)
@@ -37,26 +37,27 @@ def claimed(run: Path, resume: bool) -> Iterator[Path | None]:
 
 
 def refuse_other_config(run: Path, config: Config) -> None:
-    """Raises ValueError with all differences if the run began with another config."""
+    """Raises ValueError with all differences if the run was started with another config."""
     if not (run / CONFIG).is_file():
         return
     before, now = flat(read_config(run / CONFIG).model_dump()), flat(config.model_dump())
     changes = [
-        f"  {key}: {before.get(key)!r} then, {now.get(key)!r} now"
+        f"  {key}: was {before.get(key)!r}, is now {now.get(key)!r}"
         for key in dict.fromkeys([*before, *now])
         if before.get(key) != now.get(key)
     ]
     if changes:
-        told = "\n".join(changes)
+        differences = "\n".join(changes)
         raise ValueError(
-            f"{run}: began with another config:\n{told}\ngo on with that, or train without --resume"
+            f"{run}: was started with another config:\n{differences}\n"
+            "resume with that one, or train without --resume"
         )
 
 
 def write_config(run: Path, config: Config) -> str:
-    """Returns the text."""
+    """Write the config of the run; returns its text."""
     text = yaml.safe_dump(config.model_dump(), sort_keys=False)
-    replace_file(run / CONFIG, text.encode())
+    write_atomically(run / CONFIG, text.encode())
     return text
 
 
@@ -72,14 +73,14 @@ def _has_metrics(run: Path) -> bool:
 
 
 def _lock(run: Path, stack: ExitStack) -> None:
-    """Until the stack ends, or the process, however it does."""
+    """Held until the stack or the process ends. Raises ValueError if another process holds it."""
     run.mkdir(parents=True, exist_ok=True)
     otherwise = f"{run}: another process is training there; choose another folder with --run"
-    stack.enter_context(locked(run / LOCK, otherwise))
+    stack.enter_context(file_lock(run / LOCK, otherwise))
 
 
 def _move_aside(run: Path) -> Path:
-    """A link is moved itself, and what it points to stays where it is."""
+    """Rename the folder to a free name; returns it. If the folder is a link, the link is renamed."""
     run = run.parent.resolve() / run.name
     number = 1
     while (aside := run.with_name(f"{run.name}.{number}")).exists():

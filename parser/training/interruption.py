@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a terminal that closes: training saves before the end, other work is broken off."""
+"""Ctrl-C, SIGTERM and a closed terminal: training saves before it ends, other commands clean up."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""The last may come more than once from one terminal: from the shell, and from the system after it."""
+"""A terminal that closes may send SIGHUP twice: from the shell, and from the kernel."""
 OUTPUTS = (1, 2)
 """Standard output and standard error."""
 
 
 class StoppedError(Exception):
-    """Work that was asked to stop, and has left all in order. `signal` is who asked."""
+    """Work was stopped by a signal, whose number is `signal`, and has saved or removed its files."""
 
     def __init__(self, message: str, signal: int):
         super().__init__(message)
@@ -25,7 +25,7 @@ class StoppedError(Exception):
 
 
 class StopRequest:
-    """Whether somebody has asked."""
+    """Remembers the first signal."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -43,22 +43,25 @@ class StopRequest:
             print("\nstopping when this is saved; once more to stop at once", file=sys.stderr)
 
     def _leave_terminals(self) -> None:
-        """They are closed: to write there would be an error, and nothing be saved."""
+        """Discard output to the closed terminal: writing there would raise an error before saving."""
         for output in self._terminals:
             os.dup2(os.open(os.devnull, os.O_WRONLY), output)
 
 
 @contextmanager
 def stop_request() -> Iterator[StopRequest]:
-    """Signals are remembered within; a second one interrupts. Python lets only its main thread do that."""
+    """Inside the block the first signal is remembered, and a second one interrupts.
+
+    Has no effect outside of the main thread, the only one where Python handles signals.
+    """
     request = StopRequest()
     with _handled_by(request._remember):
         yield request
 
 
 @contextmanager
-def broken_off() -> Iterator[None]:
-    """A signal raises StoppedError within, so that unfinished files are removed; one more ends at once."""
+def interruptible() -> Iterator[None]:
+    """Inside the block a signal raises StoppedError, so that files can be cleaned up; a second one kills."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         for each in SIGNALS:
@@ -77,7 +80,7 @@ def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[No
     before = {
         number: signal.signal(number, handler)
         for number in SIGNALS
-        # `nohup` has a closed terminal ignored, and a shell Ctrl-C for what is in its background.
+        # `nohup` lets a program ignore SIGHUP, and a shell lets background programs ignore SIGINT.
         if signal.getsignal(number) != signal.SIG_IGN
     }
     try:

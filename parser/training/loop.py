@@ -1,4 +1,4 @@
-"""Training: epochs of replayed batches, each followed by a look at the dev set."""
+"""The training loop: epochs, each followed by an evaluation on dev, checkpoints and early stopping."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,11 +15,18 @@ from parser.config import Config, data_path
 from parser.console import say
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import Scores
-from parser.networks.stack_parser import StackParser
+from parser.optimization.moving_average import MovingAverage
+from parser.optimization.optimizer import make_optimizer
+from parser.optimization.training_step import TrainingStep
 from parser.parsing.model import Model
 from parser.training import data
-from parser.training.averaging import MovingAverage
-from parser.training.checkpoint import Progress, Training, load_checkpoint, save_checkpoint
+from parser.training.checkpoint import (
+    Progress,
+    Training,
+    load_checkpoint,
+    refuse_other_format,
+    save_checkpoint,
+)
 from parser.training.epoch import NotANumberError, epoch_metrics, mean_loss, train_epoch
 from parser.training.folder import BEST_MODEL, CHECKPOINT, claimed, refuse_other_config, write_config
 from parser.training.interruption import StoppedError, StopRequest, stop_request
@@ -30,34 +36,34 @@ from parser.training.schedule import Schedule, peak_learning_rate
 
 BAD_BATCH = "bad-batch.conllu"
 SECONDS_BETWEEN_CHECKPOINTS = 600
-"""Within an epoch; there is one at the end of each, too."""
+"""Within an epoch. Each epoch also ends with a checkpoint."""
 SECONDS_BETWEEN_LINES = 30
-"""Within an epoch, where no terminal shows a bar."""
+"""Within an epoch, if standard error is no terminal and shows no progress bar."""
 
 
 def train(config: Config, run: Path, device: torch.device, resume: bool = False) -> Scores:
-    """Train a parser; the run's folder gets the metrics and, in `model/`, the model with the best dev LAS.
+    """Train a parser; the folder `run` gets the metrics and, in `model/`, the model with the best dev LAS.
 
-    An earlier run in that folder is moved aside, or if `resume` goes on where it was saved. Returns the dev
-    scores of the best model. Raises StoppedError if a signal asks for it, and ValueError and as `data.load`,
-    `peak_learning_rate` and `claimed` do.
+    An earlier run in that folder is moved aside, or resumed if `resume`. Returns the dev scores of the best
+    model. Raises StoppedError after a signal, ValueError, and what `data.load` and `claimed` raise.
     """
     if resume:
+        refuse_other_format(run / CHECKPOINT)
         refuse_other_config(run, config)
     torch.manual_seed(config.training.seed)
     began = time.monotonic()
     model, loaded = data.load(config, device, cache_folder())
-    _tell_of(loaded, config, time.monotonic() - began)
+    _say_data(loaded, config, time.monotonic() - began)
     training = _fresh(model, loaded, config)
     with claimed(run, resume) as moved, stop_request() as request:
         if moved:
             say(f"{run} held a run already: it is now {moved}")
         if resume and (run / CHECKPOINT).is_file():
             load_checkpoint(run / CHECKPOINT, training)
-            say(f"going on {_place(training.progress)}")
+            say(f"resuming {_place(training.progress)}")
         else:
             if resume:
-                say(f"{run}: there is nothing to go on from; beginning")
+                say(f"{run}: there is no checkpoint; training from the start")
             save_checkpoint(run / CHECKPOINT, training)
         text = write_config(run, config)
         with Record(run, text, training.progress.metrics_size) as record:
@@ -65,7 +71,7 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
     return training.progress.best
 
 
-def _tell_of(loaded: data.TrainingData, config: Config, seconds: float) -> None:
+def _say_data(loaded: data.TrainingData, config: Config, seconds: float) -> None:
     crossing = loaded.prepared.crossing
     outcome = "lifted" if config.treebank.non_projective == "lift" else "left out"
     say(
@@ -76,43 +82,29 @@ def _tell_of(loaded: data.TrainingData, config: Config, seconds: float) -> None:
 
 def _fresh(model: Model, loaded: data.TrainingData, config: Config) -> Training:
     settings = config.training
-    optimizer = torch.optim.Adam(_weights(model.network, settings.l2), betas=settings.betas, fused=True)
+    optimizer = make_optimizer(model.network, settings.optimizer)
     schedule = Schedule(optimizer, settings.learning_rate, peak_learning_rate(settings), settings.epochs)
     totals = torch.zeros(3, device=model.device)
     progress = Progress(loaded.prepared.digest())
     average = MovingAverage(model.network, settings.average) if settings.average else None
-    return Training(model.network, average, optimizer, schedule, totals, progress)
-
-
-def _weights(network: StackParser, l2: float) -> list[dict[str, Any]]:
-    """What is trained, in groups as an optimizer wants them; `l2` is for all but pretrained vectors.
-
-    Adam makes steps of like size of gradients of any size: where a word is not read its L2 is all of its
-    gradient, and takes its vector to zero within some hundred steps. That does the words good that training
-    has a few times, but those that it never has came with their vectors.
-    """
-    pretrained = set(network.tokens.pretrained_weights())
-    trained = [weight for weight in network.parameters() if weight.requires_grad]
-    return [
-        {"params": [weight for weight in trained if weight not in pretrained], "weight_decay": l2},
-        {"params": [weight for weight in trained if weight in pretrained], "weight_decay": 0.0},
-    ]
+    step = TrainingStep(model.network, model.inventory, optimizer, settings.max_grad_norm, average)
+    return Training(step, schedule, totals, progress)
 
 
 @dataclass(frozen=True)
 class _Run:
-    """A run that has its folder."""
+    """A run whose folder belongs to this process."""
 
     config: Config
     folder: Path
     model: Model
-    """That is trained."""
+    """Its network is the one that is trained."""
     loaded: data.TrainingData
     training: Training
     record: Record
 
     def go_on(self, request: StopRequest) -> None:
-        """To the end. Raises StoppedError, ValueError."""
+        """Train to the end. Raises StoppedError, ValueError."""
         progress = self.training.progress
         self._keep_best()  # a kill may have come after the checkpoint
         while not progress.finished:
@@ -121,15 +113,15 @@ class _Run:
             self._save(request)
 
     def _finish_epoch(self, request: StopRequest) -> None:
-        saved = told = time.monotonic()
-        is_watched = sys.stderr is not None and sys.stderr.isatty()  # there is a bar
+        saved = said = time.monotonic()
+        has_bar = sys.stderr is not None and sys.stderr.isatty()
         try:
-            for watch in train_epoch(self.model, self.loaded, self.config.training, self.training):
-                if not is_watched and time.monotonic() - told > SECONDS_BETWEEN_LINES:
-                    say(f"epoch {self.training.progress.epoch}: {watch.share:.0%}")
-                    told = time.monotonic()
+            for check in train_epoch(self.model, self.loaded, self.config.training, self.training):
+                if not has_bar and time.monotonic() - said > SECONDS_BETWEEN_LINES:
+                    say(f"epoch {self.training.progress.epoch}: {check.share:.0%}")
+                    said = time.monotonic()
                 if request.signal or time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
-                    watch.look()
+                    check.synchronise()
                     self._save(request)
                     saved = time.monotonic()
         except NotANumberError as error:
@@ -137,12 +129,15 @@ class _Run:
 
     def _what_may_help(self) -> str:
         kept = "; the best model so far is kept" if self.training.progress.best_epoch else ""
-        return f"A lower training.learning_rate.peak or training.clip may help{kept}"
+        return f"A lower training.learning_rate.peak or training.max_grad_norm may help{kept}"
 
     def _write_sentences(self, rows: Tensor) -> str:
-        """Says where the sentences of a batch are; rows: of the training trees."""
+        """Write the sentences of a batch for the user; returns a part of the message that says where.
+
+        rows: [batch] numbers of training trees.
+        """
         if not Path(data_path(self.config.treebank.train)).is_file():
-            return ""  # a pipe has its contents only once
+            return ""  # a pipe can be read only once
         trees = data.training_trees(self.config)
         path = self.folder / BAD_BATCH
         # The last sentence of a file may have no blank line behind it.
@@ -152,19 +147,19 @@ class _Run:
 
     def _end_epoch(self) -> None:
         progress = self.training.progress
-        metrics, scores = self._look_at_dev()
+        metrics, scores = self._evaluate()
         self.training.schedule.after_epoch(progress.epoch, metrics["dev_loss"])
         progress.metrics_size = self.record.write(progress.epoch, metrics)
-        self._tell_of_exploring(metrics["sentences_per_second"])
+        self._say_cost_of_exploration(metrics["sentences_per_second"])
         improved = scores.las > progress.best.las or not progress.best_epoch
         if improved:
             progress.best, progress.best_epoch = scores, progress.epoch
         say(_epoch_line(progress.epoch, metrics) + ("  best so far" if improved else ""))
-        progress.finished = self._is_enough()
+        progress.finished = self._is_last()
         progress.epoch, progress.batches, progress.seconds = progress.epoch + 1, 0, 0.0
 
-    def _look_at_dev(self) -> tuple[dict[str, float], Scores]:
-        """The epoch's metrics, dev's among them, and all scores of dev."""
+    def _evaluate(self) -> tuple[dict[str, float], Scores]:
+        """The metrics of the epoch, and the dev scores."""
         progress = self.training.progress
         began = time.monotonic()
         metrics = epoch_metrics(self.training, self.config.training, self.loaded.train)
@@ -178,40 +173,40 @@ class _Run:
         of_dev = {"dev_loss": dev_loss, "dev_las": scores.las, "dev_uas": scores.uas, "seconds": seconds}
         return {**metrics, **of_dev}, scores
 
-    def _is_enough(self) -> bool:
-        """Whether the epoch that has just ended is the last."""
+    def _is_last(self) -> bool:
+        """Whether the epoch that has just ended is the last one, by the config or by early stopping."""
         progress, settings = self.training.progress, self.config.training
-        in_vain = progress.epoch - progress.best_epoch
-        if settings.stop_after and in_vain >= settings.stop_after:
-            say(f"no better dev LAS in {settings.stop_after} epochs: stopping")
+        without_improvement = progress.epoch - progress.best_epoch
+        if settings.early_stopping_patience and without_improvement >= settings.early_stopping_patience:
+            say(f"no better dev LAS in {settings.early_stopping_patience} epochs: stopping")
             return True
         return progress.epoch == settings.epochs
 
-    def _tell_of_exploring(self, speed: float) -> None:
-        """After the first epoch with it. speed: the epoch's, in sentences/s."""
+    def _say_cost_of_exploration(self, speed: float) -> None:
+        """After the first epoch that explores. speed: of that epoch, in sentences/s."""
         progress, exploration = self.training.progress, self.config.training.exploration
         before, progress.sentences_per_second = progress.sentences_per_second, speed
         if exploration and progress.epoch == exploration.from_epoch and before:
-            say(f"exploring from now on: the epoch took {before / speed:.2f} times as long as the one before")
+            say(f"exploration has begun: the epoch took {before / speed:.2f} times as long as the one before")
 
     def _save(self, request: StopRequest) -> None:
         """Raises StoppedError."""
         save_checkpoint(self.folder / CHECKPOINT, self.training)
         self._keep_best()
         if request.signal and not self.training.progress.finished:
-            message = f"stopped {_place(self.training.progress)}; everything is saved, go on with --resume"
+            message = f"stopped {_place(self.training.progress)}; everything is saved, continue with --resume"
             raise StoppedError(message, request.signal)
 
     def _keep_best(self) -> None:
-        """The model as it is, if the epoch that has just ended is the best."""
+        """Save the present model if the epoch that has just ended is the best."""
         progress = self.training.progress
         if progress.best_epoch and progress.best_epoch == progress.epoch - 1 and not progress.batches:
             about = {"epoch": progress.best_epoch, "dev": progress.best.as_dict()}
             self._result().save(self.folder / BEST_MODEL, about)
 
     def _result(self) -> Model:
-        """The model as it would be used: without dropout."""
-        average = self.training.average
+        """The model to evaluate and to save: the moving average if there is one, without dropout."""
+        average = self.training.step.average
         network = average.network if average else self.model.network
         return replace(self.model, network=network.eval())
 

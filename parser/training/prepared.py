@@ -1,7 +1,7 @@
-"""What reading treebanks and asking the oracle gives, kept for the next start.
+"""A cache of preprocessed treebanks: vocabulary, numbered sentences and oracle trajectories.
 
-A file is found by a hash of all that went into it, and begins with a hash of itself, so that a damaged one is
-noticed. It holds tensors and JSON: nothing in it can execute.
+The name of a cache file is a hash of its inputs: treebanks, settings and this program. The file begins with a
+hash of its content, so that a damaged one is noticed. It holds tensors and JSON, nothing that can execute.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 import parser
 from parser.config import Config, data_path
 from parser.console import say
-from parser.files import replace_file
+from parser.files import write_atomically
 from parser.parsing.model import system_of
 from parser.replay.examples import Examples
 from parser.transitions.inventory import Inventory
@@ -27,11 +27,11 @@ from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 from parser.treebank.vocabulary import Vocabulary
 
-KNOWN = [field.name for field in fields(Examples) if field.name not in ("inventory", "tokens")]
-"""What examples know of trajectories."""
+TRAJECTORIES = [field.name for field in fields(Examples) if field.name not in ("inventory", "tokens")]
+"""Fields of `Examples` that describe trajectories."""
 PROGRAM, SUFFIX = "stack-parser", ".prepared"
 KEPT = 20
-"""The last so many; EWT takes 50 MB."""
+"""Files that are kept, those used last. English EWT takes 50 MB."""
 STRINGS = "strings-"
 VECTORS = "vectors"
 HASH_SIZE = hashlib.sha256().digest_size
@@ -39,21 +39,21 @@ HASH_SIZE = hashlib.sha256().digest_size
 
 @dataclass(frozen=True)
 class Prepared:
-    """Trees, as far as they are or were made projective, as examples for replay, and what they name."""
+    """The projective and lifted trees of training and dev as examples for replay, and their vocabulary."""
 
     vocabulary: Vocabulary
     vectors: Tensor | None
-    """[words, size] Those of the vocabulary's pretrained words."""
+    """[words, size] The pretrained vectors of the vocabulary's words."""
     train: Examples
     dev: Examples
     crossing: int
     """Non-projective trees in the training treebank."""
 
     def digest(self) -> str:
-        """A hash of what is read: all strings, and sentences and trees as they number them."""
+        """A hash of the vocabulary and of the numbered sentences and trees."""
         found = hashlib.sha256(self.vocabulary.as_json().encode())
         for examples in (self.train, self.dev):
-            # A file gives the parts back in any order.
+            # The order of the parts in a file is not defined.
             parts = [strings for _, strings in sorted(examples.tokens.parts.items())]
             for ragged in (examples.tokens.numbers, *parts, examples.gold):
                 for tensor in (ragged.values, ragged.lengths):
@@ -62,7 +62,7 @@ class Prepared:
 
 
 def save_prepared(prepared: Prepared, path: Path) -> None:
-    """A full disk is told, but is no error."""
+    """Write the cache file. If that fails, as with a full disk, training goes on with a message."""
     tensors = {} if prepared.vectors is None else {VECTORS: prepared.vectors}
     for name, examples in (("train", prepared.train), ("dev", prepared.dev)):
         for part, ragged in _parts(examples).items():
@@ -74,26 +74,26 @@ def save_prepared(prepared: Prepared, path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         own = path.with_name(f".{os.getpid()}-{path.name}")  # others may prepare the same
-        replace_file(own, hashlib.sha256(content).digest() + content)
+        write_atomically(own, hashlib.sha256(content).digest() + content)
         own.replace(path)
     except OSError as error:
         say(f"{path.parent}: {error.strerror}; the next start will read the treebanks again")
-    _forget_old(path.parent)
+    _remove_old(path.parent)
 
 
-def _forget_old(folder: Path) -> None:
-    """All but the last that were used, and what others that were killed left behind, if it is old as well."""
-    with suppress(OSError):  # another process may do the same
+def _remove_old(folder: Path) -> None:
+    """Remove all but the files used last, unfinished files of killed processes among them."""
+    with suppress(OSError):  # another process may remove them, too
         by_age = sorted(folder.glob(f"*{SUFFIX}*"), key=lambda kept: kept.stat().st_mtime)
         for old in by_age[:-KEPT]:
             old.unlink(missing_ok=True)
 
 
 def load_prepared(config: Config, path: Path) -> Prepared | None:
-    """None if there is nothing that can be read, or nothing whole."""
+    """None if there is no such cache file, or if it is damaged."""
     try:
         content = path.read_bytes()
-        os.utime(path)  # it is used
+        os.utime(path)  # used now: `_remove_old` goes by this time
     except OSError:
         return None
     told_hash, content = content[:HASH_SIZE], content[HASH_SIZE:]
@@ -109,13 +109,17 @@ def load_prepared(config: Config, path: Path) -> Prepared | None:
 
 
 def _parts(examples: Examples) -> dict[str, Ragged]:
-    """All that examples consist of, by name; the strings of a column by its number."""
+    """The tensors of examples by name; the strings of a column by its number."""
     strings = {f"{STRINGS}{column}": strings for column, strings in examples.tokens.parts.items()}
-    return {"tokens": examples.tokens.numbers, **strings, **{name: getattr(examples, name) for name in KNOWN}}
+    return {
+        "tokens": examples.tokens.numbers,
+        **strings,
+        **{name: getattr(examples, name) for name in TRAJECTORIES},
+    }
 
 
 def _examples(inventory: Inventory, name: str, tensors: dict[str, Tensor]) -> Examples:
-    """What `_parts` took apart. name: under which its tensors are."""
+    """The inverse of `_parts`. name: the prefix of the tensors' names."""
     ends = [key.removesuffix(".values") for key in tensors if key.endswith(".values")]
     parts = {
         end.removeprefix(f"{name}."): Ragged(tensors[f"{end}.values"], tensors[f"{end}.lengths"])
@@ -124,16 +128,13 @@ def _examples(inventory: Inventory, name: str, tensors: dict[str, Tensor]) -> Ex
     }
     strings = {int(part[len(STRINGS) :]): parts[part] for part in parts if part.startswith(STRINGS)}
     tokens = Tokens(parts["tokens"], strings)
-    return Examples(inventory, tokens, **{known: parts[known] for known in KNOWN})
+    return Examples(inventory, tokens, **{field: parts[field] for field in TRAJECTORIES})
 
 
 def cache_folder() -> Path | None:
-    """Where caches of programs belong: `stack-parser` below XDG_CACHE_HOME, ~/.cache unless it is set.
-
-    None for a user without a home.
-    """
+    """`stack-parser` below XDG_CACHE_HOME, or below ~/.cache; None for a user without a home directory."""
     folder = os.environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(folder):  # others are to be ignored
+    if os.path.isabs(folder):  # the XDG specification says to ignore relative paths
         return Path(folder) / PROGRAM
     try:
         folder = str(Path.home() / ".cache")
@@ -143,10 +144,9 @@ def cache_folder() -> Path | None:
 
 
 def place_of(config: Config, folder: Path) -> Path | None:
-    """Where what a config asks for is kept: by the contents of all that is read, and of this program.
+    """The cache file of a config; its name depends on the contents of all inputs and of this program.
 
-    None if something that is read is no file, but a pipe, which has its contents only once. Raises
-    FileNotFoundError.
+    None if an input is a pipe, which can be read only once. Raises FileNotFoundError.
     """
     treebank, network = config.treebank, config.parser.network
     read = [treebank.train, treebank.dev, *([network.pretrained] if network.pretrained else [])]
@@ -167,7 +167,7 @@ def place_of(config: Config, folder: Path) -> Path | None:
 
 
 def hash_of(paths: list[str]) -> str:
-    """Of files' contents. Raises FileNotFoundError."""
+    """A hash of the contents of files. Raises FileNotFoundError."""
     digest = hashlib.sha256()
     for path in paths:
         of_file = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""What a run leaves behind: numbers for people, for TensorBoard and for other programs."""
+"""The metrics of a run, written after each epoch to a JSON Lines file and to TensorBoard."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ BOARD = "tensorboard"
 
 
 class Record:
-    """Writes each epoch's metrics to `metrics.jsonl` and to TensorBoard, the same numbers to both."""
+    """Writes the same numbers to `metrics.jsonl` and to TensorBoard."""
 
     def __init__(self, folder: Path, config: str, size: int = 0):
-        """config: its text; size: bytes of the metrics that count, those of a run that goes on.
+        """config: its text; size: bytes of `metrics.jsonl` that the checkpoint knows of; the rest is cut off.
 
-        Raises ValueError if the metrics are shorter.
+        Raises ValueError if the file is shorter.
         """
         path = folder / METRICS
         path.touch()
@@ -39,10 +39,7 @@ class Record:
             self._show(row.pop("epoch"), row)
 
     def write(self, epoch: int, metrics: Mapping[str, float]) -> int:
-        """metrics: numbers by name, units in the names; JSON has null for what is no number.
-
-        Returns the bytes that are written by now.
-        """
+        """Add an epoch; JSON has null for what is not finite. Returns the size of the file in bytes."""
         numbers = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
         self._lines.write(json.dumps({"epoch": epoch, **numbers}) + "\n")
         self._lines.flush()

@@ -1,4 +1,4 @@
-"""What a finished run leaves for other programs: scores, times, and where they were reached, in one file."""
+"""`result.json`: scores, times and the machine of a finished run, for other programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from parser.evaluation.scores import Scores
-from parser.files import replace_file
+from parser.files import write_atomically
 from parser.parsing.model import SCORES
 from parser.training.folder import BEST_MODEL, METRICS
 
@@ -19,10 +19,10 @@ RESULT = "result.json"
 def write_result(
     run: Path, dev: Scores, test: Scores | None, device: torch.device, stamp: dict[str, Any]
 ) -> dict[str, Any]:
-    """Returns what is written.
+    """Write the file; returns its content.
 
-    dev: of the best model; test: of the same, if there is such a treebank; stamp: `parser.stamp.stamp()`,
-    made when the run began or last went on.
+    dev, test: scores of the best model; test is None if the config has no test set. stamp:
+    `parser.stamp.stamp()` when the run was started, or resumed last.
     """
     epochs = [json.loads(line) for line in (run / METRICS).read_text(encoding="utf-8").splitlines()]
     best = json.loads((run / BEST_MODEL / SCORES).read_text(encoding="utf-8"))
@@ -35,11 +35,11 @@ def write_result(
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         **stamp,
     }
-    replace_file(run / RESULT, (json.dumps(result, indent=2) + "\n").encode())
+    write_atomically(run / RESULT, (json.dumps(result, indent=2) + "\n").encode())
     return result
 
 
 def read_result(run: Path) -> dict[str, Any]:
-    """As it was written. Raises FileNotFoundError."""
+    """The content of the file. Raises FileNotFoundError."""
     result: dict[str, Any] = json.loads((run / RESULT).read_text(encoding="utf-8"))
     return result

@@ -1,4 +1,4 @@
-"""The learning rate: a linear warm-up, then halved where the dev loss stops sinking, or a linear fall."""
+"""The learning rate: linear warm-up, then ReduceLROnPlateau on the dev loss, or linear decay."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from parser.config import LearningRateSettings, TrainingSettings
 
 
 def peak_learning_rate(settings: TrainingSettings) -> float:
-    """The paper's rule, min(start x batch size, 0.02), unless the config names a number."""
+    """The config's number, or min(start x batch size, 0.02), the rule of Ding & Koehn 2019."""
     if settings.learning_rate.peak == "paper":
         return min(settings.learning_rate.start * settings.batch_size, 0.02)
     return settings.learning_rate.peak
 
 
 class Schedule:
-    """torch's SequentialLR can not hold ReduceLROnPlateau, which wants the loss; this joins the two."""
+    """Warm-up and decay. torch's SequentialLR cannot contain ReduceLROnPlateau, which needs the loss."""
 
     def __init__(self, optimizer: Optimizer, settings: LearningRateSettings, peak: float, epochs: int):
-        """peak: after warming up; epochs: of the whole training."""
+        """peak: learning rate after the warm-up; epochs: of the whole training."""
         self._optimizer, self._settings, self._peak, self._epochs = optimizer, settings, peak, epochs
         self._plateau = ReduceLROnPlateau(
             optimizer,
             factor=settings.factor,
             patience=settings.patience,
-            min_lr=settings.smallest,
+            min_lr=settings.min_learning_rate,
             threshold=0.0,
         )
         self.before_step(0.0)
 
     def state(self) -> dict[str, Any]:
-        """What `go_on_from` needs, as JSON can hold it."""
+        """The state for `load_state`, as JSON can hold it."""
         return {"learning_rate": self.learning_rate, "plateau": self._plateau.state_dict()}
 
-    def go_on_from(self, state: Mapping[str, Any]) -> None:
+    def load_state(self, state: Mapping[str, Any]) -> None:
         self._plateau.load_state_dict(state["plateau"])
         self._set(state["learning_rate"])
 
@@ -47,18 +47,18 @@ class Schedule:
         return self._optimizer.param_groups[0]["lr"]
 
     def before_step(self, epochs: float) -> None:
-        """Set the learning rate of a step, `epochs` (a fraction) after the beginning of training."""
+        """Set the learning rate of a step. epochs: since the start of training, with a fraction."""
         warmup = self._settings.warmup_epochs
         if epochs <= warmup:
             share = epochs / warmup if warmup else 1.0
             self._set(self._settings.start + share * (self._peak - self._settings.start))
-        elif self._settings.then == "linear":
+        elif self._settings.decay == "linear":
             self._set(self._peak * (self._epochs - epochs) / (self._epochs - warmup))
 
     def after_epoch(self, epochs: int, dev_loss: float) -> None:
-        """Lower the learning rate if the dev loss (nan: there is none) has not improved since the warm-up."""
-        waits = self._settings.then == "linear" or epochs < self._settings.warmup_epochs
-        if not waits and not math.isnan(dev_loss):
+        """Reduce the learning rate if the dev loss does not improve; nan: there is no dev set."""
+        is_fixed = self._settings.decay == "linear" or epochs < self._settings.warmup_epochs
+        if not is_fixed and not math.isnan(dev_loss):
             self._plateau.step(dev_loss)
 
     def _set(self, learning_rate: float) -> None:

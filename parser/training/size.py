@@ -1,4 +1,4 @@
-"""Whether there is memory to train a network, and which setting makes it large."""
+"""Refuses networks that do not fit into memory, and names the setting that makes them large."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from parser.parsing.model import Model
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary
 
 COPIES = 4
-"""Of each weight: itself, its gradient, and Adam's averages of that and of its square."""
+"""Tensors for each weight: the weight, its gradient, and the two moving averages of Adam."""
 BYTES = 4
 
 
 def refuse_too_large(
     settings: ParserSettings, vocabulary: Vocabulary, vector_size: int, device: torch.device
 ) -> None:
-    """Raises ValueError, with the setting to lower, if the device has not the memory for the weights.
+    """Raises ValueError, with the setting to lower, if the weights do not fit into the device's memory.
 
-    vector_size: of pretrained vectors, 0 if there are none.
+    vector_size: size of the pretrained vectors, 0 if there are none.
     """
     weights = _weights(settings, vocabulary, vector_size)
     needed, there = COPIES * BYTES * weights, device_memory(device)
@@ -35,7 +35,7 @@ def refuse_too_large(
 
 
 def _weights(settings: ParserSettings, vocabulary: Vocabulary, vector_size: int) -> int:
-    """How many the network would have."""
+    """The number of weights that the network would have."""
     with torch.device("meta"):
         words = len(vocabulary.columns[PRETRAINED]) - 1 if PRETRAINED in vocabulary.columns else 0
         vectors = torch.empty(words, vector_size) if words else None
@@ -44,7 +44,7 @@ def _weights(settings: ParserSettings, vocabulary: Vocabulary, vector_size: int)
 
 
 def _heaviest(settings: ParserSettings, vocabulary: Vocabulary, vector_size: int) -> str:
-    """The setting that would save the most weights if it were halved."""
+    """The setting that saves the most weights if it is halved."""
     sizes = {
         key: value
         for key, value in flat(settings.network.model_dump()).items()

@@ -51,7 +51,7 @@ RIGHT_ARC = Transition(
     "Right-Arc",
     PUSH,
     top=Place.B0,
-    takes_front=True,
+    pops_buffer=True,
     head=Place.S0,
     dependent=Place.B0,
     composes=Place.S0,  # the dependent's new place; the head below keeps its own vector
@@ -78,7 +78,7 @@ SHIFT = Transition(
     "Shift",
     PUSH,
     top=Place.B0,
-    takes_front=True,
+    pops_buffer=True,
     legal=lambda view: view.words_left >= 2,
     oracle=always,
     cost=_shift_cost,

@@ -25,11 +25,11 @@ class Gold:
 
     def head_of(self, state: State, word: Tensor) -> Tensor:
         """[batch] Gold heads of the words [batch], NO_HEAD for ROOT."""
-        return self.heads[state.place(word)]
+        return self.heads[state.flat_index(word)]
 
     def is_complete(self, state: State, word: Tensor) -> Tensor:
         """[batch] Whether no gold dependent of the words [batch] is left in the buffer."""
-        return self.last_dependent[state.place(word)] < state.front
+        return self.last_dependent[state.flat_index(word)] < state.front
 
     def dependents_in_buffer(self, state: State, word: Tensor) -> Tensor:
         """[batch] How many gold dependents of the words [batch] are left in the buffers, front included."""

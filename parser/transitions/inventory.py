@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from parser.transitions.state import State
-from parser.transitions.system import WAIT, Place, TransitionSystem
+from parser.transitions.system import NO_OP, Place, TransitionSystem
 from parser.treebank.vocabulary import Vocabulary
 
 UNKNOWN_LABEL = 0
-NOT_RIGHT = -1
+NOT_OPTIMAL = -1
 """In the place of a label, where no label makes a transition right."""
 
 
@@ -26,7 +26,7 @@ class Inventory:
 
     system: TransitionSystem
     kind: Tensor
-    """[transitions + 1] The unlabelled transition; the last is `WAIT`'s, after all of the system's."""
+    """[transitions + 1] The unlabelled transition; the last is `NO_OP`'s, after all of the system's."""
     label: Tensor
     """[transitions + 1] The label of the arc; 0 also where there is no arc."""
     known: Tensor
@@ -36,7 +36,7 @@ class Inventory:
     stack_read: Tensor
     """[kinds + 1] `read` of the stack operation; so for the others, one number for each kind."""
     stack_move: Tensor
-    front_move: Tensor
+    buffer_move: Tensor
     top: Tensor
     head: Tensor
     dependent: Tensor
@@ -61,7 +61,7 @@ class Inventory:
             for label in [UNKNOWN_LABEL, *seen] if transition.makes_arc else [UNKNOWN_LABEL]:
                 number[kind, label] = len(pairs)
                 pairs.append((kind, label))
-        kinds = (*system.transitions, WAIT)
+        kinds = (*system.transitions, NO_OP)
         return cls(
             system=system,
             kind=torch.tensor([kind for kind, _ in pairs] + [len(system.transitions)]),
@@ -72,12 +72,12 @@ class Inventory:
             number=number,
             stack_read=torch.tensor([kind.stack.read for kind in kinds]),
             stack_move=torch.tensor([kind.stack.move for kind in kinds]),
-            front_move=torch.tensor([int(kind.takes_front) for kind in kinds]),
+            buffer_move=torch.tensor([int(kind.pops_buffer) for kind in kinds]),
             top=torch.tensor([kind.top for kind in kinds]),
             head=torch.tensor([kind.head for kind in kinds]),
             dependent=torch.tensor([kind.dependent for kind in kinds]),
             composes=torch.tensor([kind.composes if system.composes else Place.NOWHERE for kind in kinds]),
-            headless_change=torch.tensor([int(kind.takes_front) - int(kind.makes_arc) for kind in kinds]),
+            headless_change=torch.tensor([int(kind.pops_buffer) - int(kind.makes_arc) for kind in kinds]),
         )
 
     def __len__(self) -> int:
@@ -85,7 +85,7 @@ class Inventory:
         return len(self.known)
 
     @property
-    def wait(self) -> int:
+    def no_op(self) -> int:
         return len(self)
 
     def to(self, device: torch.device) -> Inventory:
@@ -110,11 +110,11 @@ class Inventory:
         head, dependent, top = (
             words.gather(0, place[kind][None]).squeeze(0) for place in (self.head, self.dependent, self.top)
         )
-        arc = state.place(dependent)
+        arc = state.flat_index(dependent)
         state.heads[arc] = head
         state.labels[arc] = self.label[transitions]
         state.depth += self.stack_move[kind]
-        state.front += self.front_move[kind]
+        state.front += self.buffer_move[kind]
         state.headless += self.headless_change[kind]
         state.stack.scatter_(1, state.depth[:, None] - 1, top[:, None])
         return top

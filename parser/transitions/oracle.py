@@ -7,7 +7,7 @@ from torch import Tensor
 
 from parser.batching.transfer import to_device
 from parser.transitions.gold import Gold
-from parser.transitions.inventory import NOT_RIGHT, UNKNOWN_LABEL, Inventory
+from parser.transitions.inventory import NOT_OPTIMAL, UNKNOWN_LABEL, Inventory
 from parser.transitions.state import State
 from parser.transitions.trajectory import Trajectory, record
 from parser.treebank.ragged import Ragged
@@ -19,7 +19,7 @@ NEVER = 1 << 40
 
 def gold_trees(heads: Ragged) -> Gold:
     """The oracle's view of the trees. heads: values [words], 0 for ROOT."""
-    dependents = heads.place_in_row() + 1
+    dependents = heads.position_in_row() + 1
     first = heads.offsets.repeat_interleave(heads.lengths)
     has_word_head = heads.values > 0
     last_dependent = torch.zeros(len(heads.values) + 1, dtype=torch.long)
@@ -44,8 +44,8 @@ def oracle_trajectory(inventory: Inventory, heads: Ragged, labels: Ragged) -> Tr
         # The first that is wanted; for a tree that can not be built, at least one that is legal.
         kind = (2 * wanted.int() + legal.int()).argmax(1)  # [batch]
         dependent = state.words().gather(0, inventory.dependent[kind][None]).squeeze(0)
-        label = gold_labels[state.place(dependent)]
-        right = torch.full_like(legal, NOT_RIGHT, dtype=torch.long).scatter_(1, kind[:, None], label[:, None])
+        label = gold_labels[state.flat_index(dependent)]
+        right = torch.full_like(legal, NOT_OPTIMAL, dtype=torch.long).scatter_(1, kind[:, None], label[:, None])
         return inventory.number[kind, label], right
 
     trajectory = record(inventory, state, choose)
@@ -70,8 +70,8 @@ class DynamicOracle:
         self._gold = Gold(*(to_device(part, device) for part in parts))
         self._labels = to_device(torch.cat([labels.values, labels.values.new_zeros(1)]), device)
 
-    def right(self, state: State, legal: Tensor) -> Tensor:
-        """[batch, kinds] Where a transition costs least its dependent's gold label; else NOT_RIGHT.
+    def optimal_labels(self, state: State, legal: Tensor) -> Tensor:
+        """[batch, kinds] Where a transition costs least its dependent's gold label; else NOT_OPTIMAL.
 
         An arc from a head that is not the gold one has no right label: UNKNOWN_LABEL stands for any.
         legal: [batch, kinds].
@@ -79,7 +79,7 @@ class DynamicOracle:
         costs = self._inventory.system.costs(state, self._gold).masked_fill(~legal, NEVER)
         least = costs.min(1, keepdim=True).values
         words = state.words()  # [places, batch]
-        dependents = state.place(words[self._inventory.dependent[:-1]])  # [kinds, batch]
+        dependents = state.flat_index(words[self._inventory.dependent[:-1]])  # [kinds, batch]
         is_gold = self._gold.heads[dependents] == words[self._inventory.head[:-1]]  # [kinds, batch]
         labels = torch.where(is_gold, self._labels[dependents], UNKNOWN_LABEL).T  # [batch, kinds]
-        return torch.where((costs == least) & legal, labels, NOT_RIGHT)
+        return torch.where((costs == least) & legal, labels, NOT_OPTIMAL)

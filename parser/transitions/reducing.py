@@ -30,7 +30,7 @@ ROOT_ARC = Transition(
     oracle=lambda view: (view.gold_head_of_s0 == 0) & view.s0_is_complete & (view.s1 == 0),
 )
 SHIFT = Transition(
-    "Shift", PUSH, top=Place.B0, takes_front=True, legal=lambda view: view.has_buffer, oracle=always
+    "Shift", PUSH, top=Place.B0, pops_buffer=True, legal=lambda view: view.has_buffer, oracle=always
 )
 
 

@@ -75,11 +75,11 @@ class State:
         nowhere = torch.full_like(self.front, -1)
         return torch.stack([self.top(), self.top(below=1), self.front, nowhere])
 
-    def place(self, word: Tensor) -> Tensor:
+    def flat_index(self, word: Tensor) -> Tensor:
         """[..., batch] Places of words [..., batch] in the flat tensors; the last for no word."""
         exists = (word > 0) & (word <= self.length)
         return torch.where(exists, self.base + word, len(self.heads) - 1)
 
     def head_of(self, word: Tensor) -> Tensor:
         """[batch] Head so far of the words [batch]; NO_HEAD for none."""
-        return self.heads[self.place(word)]
+        return self.heads[self.flat_index(word)]

@@ -44,7 +44,7 @@ class Transition(NamedTuple):
     """What the stack of words does, and the StackLSTM with it."""
     top: Place
     """The word that lies on top of the stack afterwards."""
-    takes_front: bool = False
+    pops_buffer: bool = False
     """Whether B0 leaves the buffer."""
     head: Place = Place.NOWHERE
     dependent: Place = Place.NOWHERE
@@ -65,7 +65,7 @@ class Transition(NamedTuple):
         return self.dependent != Place.NOWHERE
 
 
-WAIT = Transition("Wait", HOLD, top=Place.S0)
+NO_OP = Transition("Wait", HOLD, top=Place.S0)
 """What a finished sentence does while others of its batch go on."""
 
 

@@ -23,8 +23,8 @@ class Trajectory:
     """Labelled transitions."""
     legal: Tensor
     """[batch, steps, kinds] What was legal, without labels."""
-    right: Tensor
-    """[batch, steps, kinds] The label with which each would have been right; NOT_RIGHT for the others."""
+    optimal_labels: Tensor
+    """[batch, steps, kinds] The label with which each would have been right; NOT_OPTIMAL for the others."""
     stack_read: Tensor
     """With `stack_move`, the operation of the stack: push (0, 1), pop (0, -1), hold (0, 0), ..."""
     stack_move: Tensor
@@ -32,14 +32,14 @@ class Trajectory:
     """The word on top of the stack after the step; where the step writes to the stack, the word written."""
     front: Tensor
     """B0 before the step."""
-    front_move: Tensor
+    buffer_move: Tensor
     """The operation of the buffer: 1 for a pop, 0 for a hold."""
 
     def to(self, device: torch.device) -> Trajectory:
         return Trajectory(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
-STEPS_BETWEEN_LOOKS = 16
+STEPS_BETWEEN_SYNCHRONISATIONS = 16
 """Of the host at a GPU, for which it waits; the steps after the end are cut off."""
 
 
@@ -52,12 +52,12 @@ def record(
     heeded where a sentence is finished, and the right ones [batch, kinds].
     """
     steps: list[tuple[Tensor, ...]] = []
-    looks = STEPS_BETWEEN_LOOKS if state.front.is_cuda else 1
+    looks = STEPS_BETWEEN_SYNCHRONISATIONS if state.front.is_cuda else 1
     while len(steps) % looks or not inventory.system.finished(state).all():
         finished = inventory.system.finished(state)
         legal = inventory.system.legal(state)
         chosen, right = choose(state, legal)
-        transitions = chosen.masked_fill(finished, inventory.wait)
+        transitions = chosen.masked_fill(finished, inventory.no_op)
         front = state.front.clone()
         top = inventory.apply(state, transitions)
         steps.append((transitions, legal, right, top, front))
@@ -67,16 +67,16 @@ def record(
     return Trajectory(
         transitions=transitions,
         legal=legal,
-        right=right,
+        optimal_labels=right,
         stack_read=inventory.stack_read[kind],
         stack_move=inventory.stack_move[kind],
         top=top,
         front=front,
-        front_move=inventory.front_move[kind],
+        buffer_move=inventory.buffer_move[kind],
     )
 
 
 def _without_waiting(inventory: Inventory, columns: list[Tensor]) -> list[Tensor]:
     """Without the last steps if all wait in them; columns: [batch, steps, ...], the first the transitions."""
-    steps = int((columns[0] != inventory.wait).sum(1).max())
+    steps = int((columns[0] != inventory.no_op).sum(1).max())
     return [column[:, :steps] for column in columns]

@@ -7,31 +7,33 @@ from torch import Tensor
 
 
 def length_buckets(
-    lengths: Tensor, size: int, by_words: bool, generator: torch.Generator, most_words: int | None = None
+    lengths: Tensor, size: int, by_words: bool, generator: torch.Generator, max_batch_words: int | None = None
 ) -> list[Tensor]:
     """Batches of sentence numbers, each sentence in one batch.
 
-    lengths: [sentences] in words. size: sentences of a batch, or, `by_words`, its words, padding included
-    (a longer sentence is a batch of its own); most_words: the same bound besides `size`. Sentences of equal
-    length are shuffled among each other, and a batch's place in the epoch is random.
+    lengths: [sentences] in words. size: of a batch, in sentences or, if `by_words`, in words, padding
+    included (a longer sentence is a batch of its own). max_batch_words: bounds the words besides `size`.
+    Sentences of equal length are shuffled, and so are the batches.
     """
     shuffled = torch.randperm(len(lengths), generator=generator)
     by_length = shuffled[lengths[shuffled].argsort(stable=True)]
     # The first batch takes a random share of the size, so that batches' borders move between epochs too.
     first = int(torch.randint(1, size + 1, (), generator=generator))
     if by_words:
-        batches = cut_by_words(by_length, lengths[by_length].tolist(), size, first)
+        batches = split_by_words(by_length, lengths[by_length].tolist(), size, first)
     else:
         batches = [by_length[:first], *by_length[first:].split(size)]
     batches = [batch for batch in batches if len(batch)]
-    if most_words is not None:
+    if max_batch_words is not None:
         batches = [
-            part for batch in batches for part in cut_by_words(batch, lengths[batch].tolist(), most_words)
+            part
+            for batch in batches
+            for part in split_by_words(batch, lengths[batch].tolist(), max_batch_words)
         ]
     return [batches[place] for place in torch.randperm(len(batches), generator=generator).tolist()]
 
 
-def cut_by_words(order: Tensor, lengths: list[int], size: int, first: int | None = None) -> list[Tensor]:
+def split_by_words(order: Tensor, lengths: list[int], size: int, first: int | None = None) -> list[Tensor]:
     """Cut where one sentence more, with the padding it brings, would exceed the size.
 
     order: [sentences] their numbers, and lengths: their lengths, sorted up or down; first: another size for

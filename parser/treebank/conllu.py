@@ -16,7 +16,7 @@ from typing import Literal
 import conllu
 from tqdm import tqdm
 
-from parser.console import LONG_WORK
+from parser.console import PROGRESS_BAR
 from parser.treebank.faults import (
     COLUMNS,
     DEPS,
@@ -41,7 +41,7 @@ from parser.treebank.sentence import NO_HEAD, Sentence
 from parser.treebank.text_files import UnboundedError, bounded_lines, open_text
 
 BYTE_ORDER_MARK = "\ufeff"
-LARGEST_BLOCK = 1 << 26
+MAX_BLOCK_BYTES = 1 << 26
 """Bytes of memory for the lines of a sentence: those of one of 50,000 words take a tenth of it."""
 POINTER = 8
 """Bytes."""
@@ -50,7 +50,7 @@ ARC_PROBABILITY = "ArcProbability"
 ENHANCED_ARC = re.compile(r"[0-9.]+:")
 PROJECTIVE_HEAD = re.compile(r"[0-9]+")
 """CoNLL-X's in the place of DEPS; PDEPREL stands in the place of MISC then."""
-MOST_COLUMNS = len(COLUMNS) + 1
+MAX_COLUMNS = len(COLUMNS) + 1
 UNSPECIFIED = "dep"
 """A label of Universal and of Stanford Dependencies."""
 
@@ -76,7 +76,7 @@ class Block:
 def blocks(lines: Iterable[str]) -> Iterator[Block]:
     """Cut a file into sentences. The blocks' lines, joined, are the file.
 
-    Raises UnboundedError at a block larger than `LARGEST_BLOCK`.
+    Raises UnboundedError at a block larger than `MAX_BLOCK_BYTES`.
     """
     block: list[str] = []
     first_line, ordinal, size, has_content, ended = 1, 1, 0, False, False
@@ -86,9 +86,9 @@ def blocks(lines: Iterable[str]) -> Iterator[Block]:
             yield Block(first_line, tuple(block), ordinal)
             block, first_line, ordinal, size, ended = [], number, ordinal + 1, 0, False
         size += POINTER if line == "\n" else sys.getsizeof(line)  # Python has that string once
-        if size > LARGEST_BLOCK:
+        if size > MAX_BLOCK_BYTES:
             message = (
-                f"sentence #{ordinal}, all up to the next one, takes more than {LARGEST_BLOCK >> 20} MiB"
+                f"sentence #{ordinal}, all up to the next one, takes more than {MAX_BLOCK_BYTES >> 20} MiB"
             )
             raise UnboundedError(first_line, message)
         block.append(line)
@@ -105,7 +105,7 @@ def block_rows(block: Block) -> list[tuple[int, Row]]:
         content = line.lstrip(BYTE_ORDER_MARK).rstrip("\r\n")
         if content.strip() and not content.startswith("#"):
             # What has more columns is a fault: there is no need to take it apart.
-            columns = content.split("\t", MOST_COLUMNS)
+            columns = content.split("\t", MAX_COLUMNS)
             rows.append((place, Row(block.line + place, tuple(columns), content.count("\t") + 1)))
     return rows
 
@@ -220,7 +220,7 @@ def read_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:
     labelled `root` as `dep`.
     """
     reading = tqdm(
-        stream_sentences(path, roots=roots), desc=f"reading {path}", unit=" sentences", **LONG_WORK
+        stream_sentences(path, roots=roots), desc=f"reading {path}", unit=" sentences", **PROGRESS_BAR
     )
     sentences = list(reading)
     if not sentences:

@@ -17,11 +17,11 @@ from parser.treebank.faults import undecoded
 from parser.treebank.text_files import UnboundedError, bounded_lines, open_text
 
 BINARY = (".bin", ".bin.gz")
-LONGEST_WORD = 10_000
+MAX_WORD_BYTES = 10_000
 """Bytes; what is longer shows that a file is not what it is taken for."""
-LARGEST_SIZE = 100_000
+MAX_VECTOR_SIZE = 100_000
 """Numbers of a vector; the same."""
-MOST_DIGITS = 12
+MAX_HEADER_DIGITS = 12
 """Of a number in a header."""
 
 
@@ -123,13 +123,13 @@ def _read_binary(path: str) -> tuple[list[str], Tensor]:
 
 
 def _header(path: str, file: BinaryIO | gzip.GzipFile) -> tuple[int, int]:
-    parts = file.readline(LONGEST_WORD).split()
-    if len(parts) != 2 or not all(part.isdigit() and len(part) <= MOST_DIGITS for part in parts):
+    parts = file.readline(MAX_WORD_BYTES).split()
+    if len(parts) != 2 or not all(part.isdigit() and len(part) <= MAX_HEADER_DIGITS for part in parts):
         raise ValueError(f"{path}: does not begin with the number of words and the size of their vectors")
     count, size = map(int, parts)
-    if not 0 < size <= LARGEST_SIZE:
+    if not 0 < size <= MAX_VECTOR_SIZE:
         raise ValueError(
-            f"{path}: its header says that a vector has {size:,} numbers; 1 to {LARGEST_SIZE:,} are read"
+            f"{path}: its header says that a vector has {size:,} numbers; 1 to {MAX_VECTOR_SIZE:,} are read"
         )
     return count, size
 
@@ -138,7 +138,7 @@ def _word(path: str, file: BinaryIO | gzip.GzipFile, number: int) -> str:
     """The next one; some programs write a line end before it."""
     found = bytearray()
     while (byte := file.read(1)) != b" ":
-        if not byte or len(found) > LONGEST_WORD:
+        if not byte or len(found) > MAX_WORD_BYTES:
             raise ValueError(f"{path}: no word where number {number} should be")
         found += byte
     try:

@@ -6,16 +6,16 @@ from parser.quoting import quoted
 
 MARK = "↑"
 """Stands between the label of a lifted word and the label of the word that was its head."""
-LONGEST_LABEL = 1000
-"""Characters: lines stay far below `text_files.LONGEST_LINE`."""
+MAX_LABEL_LENGTH = 1000
+"""Characters: lines stay far below `text_files.MAX_LINE_LENGTH`."""
 
 
 def label_fault(label: str) -> str | None:
     """Why the label can not stand in a treebank; None if it can."""
     if not label or label == "_":
         return "DEPREL is missing"
-    if len(label) > LONGEST_LABEL:
-        return f"DEPREL {quoted(label)} has more than {LONGEST_LABEL:,} characters"
+    if len(label) > MAX_LABEL_LENGTH:
+        return f"DEPREL {quoted(label)} has more than {MAX_LABEL_LENGTH:,} characters"
     if not label.isprintable():
         return f"DEPREL {quoted(label)} holds a character that can not be printed"
     if MARK in label:

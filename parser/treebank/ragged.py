@@ -54,7 +54,7 @@ class Ragged:
         rows = torch.arange(len(self), device=self.lengths.device)
         return rows.repeat_interleave(self.lengths, output_size=len(self.values))
 
-    def place_in_row(self) -> Tensor:
+    def position_in_row(self) -> Tensor:
         """[total] 0, 1, 2, ... within each row."""
         starts = self.offsets.repeat_interleave(self.lengths, output_size=len(self.values))
         return torch.arange(len(self.values), device=self.lengths.device) - starts

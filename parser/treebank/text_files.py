@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TextIO
 
-LONGEST_LINE = 1 << 20
+MAX_LINE_LENGTH = 1 << 20
 """Characters. What is longer is a file of another kind, or one without line ends."""
 
 
@@ -47,12 +47,12 @@ def open_text(path: str) -> Iterator[TextIO]:
 
 
 def bounded_lines(file: TextIO) -> Iterator[str]:
-    """A file's lines. Raises UnboundedError at one longer than `LONGEST_LINE`, without reading all of it."""
+    """A file's lines. Raises UnboundedError at one longer than `MAX_LINE_LENGTH`, without reading all of it."""
     for number in count(1):
-        line = file.readline(LONGEST_LINE + 1)
-        if len(line) > LONGEST_LINE:
+        line = file.readline(MAX_LINE_LENGTH + 1)
+        if len(line) > MAX_LINE_LENGTH:
             message = (
-                f"the line is longer than {LONGEST_LINE:,} characters: is this a text file with line ends?"
+                f"the line is longer than {MAX_LINE_LENGTH:,} characters: is this a text file with line ends?"
             )
             raise UnboundedError(number, message)
         if not line:

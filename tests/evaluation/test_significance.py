@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from plain import sentence
 
-from parser.evaluation.report import compared
+from parser.evaluation.report import comparison_report
 from parser.evaluation.significance import compare
-from parser.parsing.slots import Tree
+from parser.parsing.parse import ParsedTree
 
 GOLD = [sentence((2, 0, 2, 3), labels=["det", "root", "obj", "det"]) for _ in range(200)]
-RIGHT = Tree((2, 0, 2, 3), ("det", "root", "obj", "det"))
-WRONG = Tree((2, 0, 2, 2), ("det", "root", "nsubj", "det"))
+RIGHT = ParsedTree((2, 0, 2, 3), ("det", "root", "obj", "det"))
+WRONG = ParsedTree((2, 0, 2, 2), ("det", "root", "nsubj", "det"))
 
 
 def trees(wrong):
@@ -55,7 +55,7 @@ def test_the_interval_is_that_of_the_normal_distribution_where_there_are_many_se
 
 
 def test_what_is_printed():
-    text = compared(compare(GOLD, trees(60), trees(0)), "old", "new")
+    text = comparison_report(compare(GOLD, trees(60), trees(0)), "old", "new")
     assert "LAS differs by +15.00, 95 % interval +11." in text
     assert "p = 0.0001" in text
     assert "  obj             of 200                    70.00 100.00  +30.00     +60" in text
@@ -66,7 +66,7 @@ def test_what_is_printed():
 
 def test_labels_are_listed_by_how_much_they_differ():
     gold = [sentence((0, 1, 1), labels=["root", "det", "obj"])] * 3
-    right = Tree((0, 1, 1), ("root", "det", "obj"))
-    first = [Tree((0, 1, 1), ("root", "x", "x")), *[Tree((0, 1, 1), ("root", "det", "x"))] * 2]
-    text = compared(compare(gold, first, [right] * 3), "old", "new")
+    right = ParsedTree((0, 1, 1), ("root", "det", "obj"))
+    first = [ParsedTree((0, 1, 1), ("root", "x", "x")), *[ParsedTree((0, 1, 1), ("root", "det", "x"))] * 2]
+    text = comparison_report(compare(gold, first, [right] * 3), "old", "new")
     assert text.index("\n  obj ") < text.index("\n  det ")

@@ -4,15 +4,15 @@ import pytest
 import torch
 
 from parser.networks import bilstm as module
-from parser.networks.bilstm import bilstm, over_sequences, over_sequences_by_library
+from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_packed
 
 LENGTHS = [3, 1, 5, 5, 2, 1]
 
 
 @pytest.mark.parametrize("together", [1, 10, 1000])
-@pytest.mark.parametrize("over", [over_sequences, over_sequences_by_library])
+@pytest.mark.parametrize("over", [bilstm_by_levels, bilstm_packed])
 def test_many_sequences_give_what_each_alone_gives(over, together, monkeypatch, device):
-    monkeypatch.setattr(module, "FRAMES_TOGETHER", together)
+    monkeypatch.setattr(module, "MAX_PADDED_FRAMES", together)
     lstm = bilstm(4, 3, layers=2).double().to(device)
     inputs = torch.randn(sum(LENGTHS), 4, dtype=torch.double, device=device, requires_grad=True)
     mixture = torch.randn(sum(LENGTHS), 6, dtype=torch.double, device=device)

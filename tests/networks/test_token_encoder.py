@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from parser.config import CharacterSettings, NetworkSettings
-from parser.networks.character_encoder import CharacterEncoder, highest_of_rows
+from parser.networks.character_encoder import CharacterEncoder, segment_max
 from parser.networks.token_encoder import TokenEncoder
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
@@ -48,7 +48,7 @@ def test_the_highest_of_each_row_and_its_gradient(rows):
     """Where two are equally high they share the gradient, as amax has it."""
     ragged = Ragged.of([torch.tensor(row) for row in rows])
     values = ragged.values.double()[:, None].repeat(1, 2).requires_grad_()
-    highest = highest_of_rows(values, ragged)
+    highest = segment_max(values, ragged)
     expected = torch.stack([own.amax(0) for own in values.split(ragged.lengths.tolist())])
     assert torch.equal(highest, expected)
     weights = torch.randn_like(expected)

@@ -7,7 +7,7 @@ import pytest
 
 from parser.cli import main
 from parser.parsing import input_columns
-from parser.parsing.input_columns import InputWatch, Shares, as_json, from_json, shares_of
+from parser.parsing.input_columns import InputColumnCheck, ColumnShares, as_json, from_json, column_shares
 from parser.treebank.conllu import read_treebank
 from parser.treebank.vocabulary import Vocabulary
 
@@ -27,7 +27,7 @@ def quickstart():
         read_treebank(str(QUICKSTART / f"{part}.conllu")) for part in ("train", "dev", "test")
     )
     vocabulary = Vocabulary.build(train, COLUMNS)
-    return vocabulary, shares_of(vocabulary, COLUMNS, dev), dev, test
+    return vocabulary, column_shares(vocabulary, COLUMNS, dev), dev, test
 
 
 def blank(sentences, *columns):
@@ -36,7 +36,7 @@ def blank(sentences, *columns):
 
 def test_shares_of_a_treebank(quickstart):
     vocabulary, dev_shares, dev, _ = quickstart
-    assert dev_shares["upos"] == Shares(blank=0.0, unknown=0.0)
+    assert dev_shares["upos"] == ColumnShares(blank=0.0, unknown=0.0)
     words = sum(map(len, dev))
     feats = [value for sentence in dev for value in sentence.feats]
     assert dev_shares["feats"].blank == feats.count("_") / words
@@ -48,29 +48,29 @@ def test_shares_of_a_treebank(quickstart):
 def test_dev_and_test_are_as_they_should_be(quickstart):
     vocabulary, dev_shares, dev, test = quickstart
     for sentences in (dev, test, dev[:1], test[:3], []):
-        assert warnings(InputWatch(vocabulary, COLUMNS, dev_shares), sentences) == []
+        assert warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), sentences) == []
 
 
 def test_blank_columns_are_told_once(quickstart, monkeypatch):
-    monkeypatch.setattr(input_columns, "WORDS_BETWEEN_LOOKS", 50)
+    monkeypatch.setattr(input_columns, "WORDS_BETWEEN_CHECKS", 50)
     vocabulary, dev_shares, _, test = quickstart
     without = blank(test, "lemmas", "upos", "xpos", "feats")
-    told = warnings(InputWatch(vocabulary, COLUMNS, dev_shares), without)
+    told = warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), without)
     assert [message.split()[0] for message in told] == ["LEMMA", "UPOS", "XPOS", "FEATS"]
     assert told[1].startswith(
         "UPOS is blank for 100% of the words (0% of the dev treebank), and this model reads it"
     )
-    assert warnings(InputWatch(vocabulary, ["form"], dev_shares), without) == []  # it reads none of them
-    assert len(warnings(InputWatch(vocabulary, COLUMNS, dev_shares), without[:1])) == 3  # not FEATS
+    assert warnings(InputColumnCheck(vocabulary, ["form"], dev_shares), without) == []  # it reads none of them
+    assert len(warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), without[:1])) == 3  # not FEATS
     one = [replace(s, forms=s.forms[:1], upos=("_",), xpos=s.xpos[:1], lemmas=s.lemmas[:1]) for s in test[:1]]
-    assert len(warnings(InputWatch(vocabulary, ("form", "upos"), dev_shares), one)) == 1
+    assert len(warnings(InputColumnCheck(vocabulary, ("form", "upos"), dev_shares), one)) == 1
 
 
 def test_columns_that_go_blank_later_are_told(quickstart, monkeypatch):
-    monkeypatch.setattr(input_columns, "WORDS_BETWEEN_LOOKS", 50)
+    monkeypatch.setattr(input_columns, "WORDS_BETWEEN_CHECKS", 50)
     vocabulary, dev_shares, _, test = quickstart
     told = []
-    some = InputWatch(vocabulary, COLUMNS, dev_shares).over(test + 3 * blank(test, "upos"), told.append)
+    some = InputColumnCheck(vocabulary, COLUMNS, dev_shares).over(test + 3 * blank(test, "upos"), told.append)
     for _ in test:
         next(some)
     assert not told
@@ -81,15 +81,15 @@ def test_columns_that_go_blank_later_are_told(quickstart, monkeypatch):
 def test_values_of_another_kind(quickstart):
     vocabulary, dev_shares, _, test = quickstart
     other = [replace(s, xpos=tuple(f"T-{tag}" for tag in s.xpos)) for s in test]
-    assert warnings(InputWatch(vocabulary, COLUMNS, dev_shares), other[:1]) == []  # too few to judge
-    [told] = warnings(InputWatch(vocabulary, COLUMNS, dev_shares), other)
+    assert warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), other[:1]) == []  # too few to judge
+    [told] = warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), other)
     assert told.startswith("XPOS: training never saw 100% of the values (0% of the dev treebank)")
 
 
 def test_a_model_of_before_knows_blanks_alone(quickstart):
     vocabulary, _, _, test = quickstart
     other = [replace(s, xpos=tuple(f"T-{tag}" for tag in s.xpos)) for s in blank(test, "upos")]
-    [told] = [text for text in warnings(InputWatch(vocabulary, COLUMNS, {}), other) if "FEATS" not in text]
+    [told] = [text for text in warnings(InputColumnCheck(vocabulary, COLUMNS, {}), other) if "FEATS" not in text]
     assert told.startswith("UPOS is blank for 100% of the words, and")
 
 
@@ -130,8 +130,8 @@ def test_no_treebank_warns_of_its_own_dev_and_test(treebanks):
             read_treebank(str(next(folder.glob(f"*-ud-{part}.conllu")))) for part in ("train", "dev", "test")
         )
         vocabulary = Vocabulary.build(train, COLUMNS)
-        dev_shares = shares_of(vocabulary, COLUMNS, dev)
+        dev_shares = column_shares(vocabulary, COLUMNS, dev)
         for sentences in (dev, test):
-            assert warnings(InputWatch(vocabulary, COLUMNS, dev_shares), sentences) == [], folder
+            assert warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), sentences) == [], folder
         without = blank(test, "lemmas", "upos", "xpos", "feats")
-        assert warnings(InputWatch(vocabulary, COLUMNS, dev_shares), without), folder
+        assert warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), without), folder

@@ -14,12 +14,12 @@ from small_parsers import (
     plain_loss,
 )
 
-from parser.baselines.one_by_one import read_sentence
-from parser.baselines.paper_decoder import step_naively
+from parser.baselines.unbatched import score_sentence
+from parser.baselines.paper_decoder import score_with_paper_decoder
 from parser.networks import stack_lstm, stack_parser, token_encoder
 from parser.networks.loss import transition_loss
 from parser.replay.examples import Examples
-from parser.stepping.stepper import step_along
+from parser.stepping.stepper import score_by_stepping
 from parser.transitions import SYSTEMS
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
@@ -27,9 +27,9 @@ from parser.treebank.tokens import Tokens
 
 def every_way(parser, of):
     """Functions that score a batch's known trajectories."""
-    along = [lambda batch: step_along(parser, of, batch)]
+    along = [lambda batch: score_by_stepping(parser, of, batch)]
     if not of.system.composes:
-        along.append(lambda batch: step_naively(parser, of, batch))
+        along.append(lambda batch: score_with_paper_decoder(parser, of, batch))
     return (parser.replay, *along)
 
 
@@ -43,7 +43,7 @@ def test_replay_step_and_plain_python_agree(system, layers):
         loss_and_gradients(parser, transition_loss(run(batch), batch, of)) for run in every_way(parser, of)
     ]
     one_by_one = [prepared.batch(torch.tensor([row])) for row in range(len(prepared))]
-    losses = [transition_loss(read_sentence(parser, of, alone), alone, of) for alone in one_by_one]
+    losses = [transition_loss(score_sentence(parser, of, alone), alone, of) for alone in one_by_one]
     results.append(loss_and_gradients(parser, torch.stack(losses).sum()))
     assert_equal([*results, loss_and_gradients(parser, plain_loss(parser, of, prepared))])
 
@@ -82,7 +82,7 @@ def test_rich_words_without_composition(system):
     whole = prepared.batch(torch.arange(len(prepared)))
     results = [
         loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, of)),
-        loss_and_gradients(parser, transition_loss(step_along(parser, of, whole), whole, of)),
+        loss_and_gradients(parser, transition_loss(score_by_stepping(parser, of, whole), whole, of)),
     ]
     assert_equal([*results, loss_and_gradients(parser, plain_loss(parser, of, prepared))])
 
@@ -149,7 +149,7 @@ def test_a_sentence_of_a_thousand_words(system, tree):
     parser, prepared = network(of), examples(of, [tree, (0,)])
     batch = prepared.batch(torch.tensor([0, 1]))
     with torch.no_grad():
-        torch.testing.assert_close(parser.replay(batch), step_along(parser, of, batch), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(parser.replay(batch), score_by_stepping(parser, of, batch), rtol=1e-9, atol=1e-9)
 
 
 def test_a_deep_stack_has_gradients_equal_in_step_and_replay():
@@ -158,7 +158,7 @@ def test_a_deep_stack_has_gradients_equal_in_step_and_replay():
     batch = prepared.batch(torch.tensor([0]))
     results = [
         loss_and_gradients(parser, transition_loss(run(batch), batch, of))
-        for run in (parser.replay, lambda batch: step_along(parser, of, batch))
+        for run in (parser.replay, lambda batch: score_by_stepping(parser, of, batch))
     ]
     assert_equal(results)
 
@@ -171,7 +171,7 @@ def test_dropout_draws_anew_in_training_and_is_off_otherwise():
     assert not torch.equal(parser.replay(batch), parser.replay(batch))
     parser.eval()
     assert torch.equal(parser.replay(batch), parser.replay(batch))
-    torch.testing.assert_close(parser.replay(batch), step_along(parser, of, batch), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(parser.replay(batch), score_by_stepping(parser, of, batch), rtol=1e-9, atol=1e-9)
 
 
 def inputs_of_dropout(monkeypatch, run):
@@ -230,7 +230,7 @@ def test_random_trees_of_random_lengths(data):
     torch.manual_seed(0)
     parser, prepared = network(of), examples(of, trees)
     batch = prepared.batch(torch.arange(len(prepared)))
-    torch.testing.assert_close(parser.replay(batch), step_along(parser, of, batch), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(parser.replay(batch), score_by_stepping(parser, of, batch), rtol=1e-9, atol=1e-9)
 
 
 def random_tree(length, draw):
@@ -250,7 +250,7 @@ def random_tree(length, draw):
 
 def test_tags_that_are_learnt_are_not_read():
     of = inventory("arc-hybrid")
-    parser, prepared = network(of, learns_tags=("upos",)), examples(of, SOME_TREES)
+    parser, prepared = network(of, auxiliary_tags=("upos",)), examples(of, SOME_TREES)
     tokens = prepared.tokens
     others = tokens.values.clone()
     others[:, 1] = 0
@@ -271,6 +271,6 @@ def test_rich_networks_give_the_cpus_results_on_the_device(composition, device):
     parser = network(of, layers=2, rich=True)
     exact = loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, cpu_inventory))
     parser, batch = parser.to(device), batch.to(device)
-    ways = (parser.replay, lambda batch: step_along(parser, of, batch))
+    ways = (parser.replay, lambda batch: score_by_stepping(parser, of, batch))
     results = [loss_and_gradients(parser, transition_loss(run(batch), batch, of)) for run in ways]
     assert_equal([exact, *results])

@@ -58,7 +58,7 @@ def test_sizes_for_each_method():
             {"methods": ["leap"]},
             r"experiments.first.methods: some has no method 'leap' here; known are none, step, replay",
         ),
-        ({"settings": {"wrods": 3}}, "experiments.first.settings.wrods: Extra inputs"),
+        ({"settings": {"wrods": 3}}, "experiments.first.settings.wrods: unknown key"),
         ({"settings": {"words": "many"}}, "experiments.first.settings.words: .*valid integer"),
     ],
 )

@@ -9,8 +9,8 @@ from parser.config import ExplorationSettings
 from parser.networks.loss import transition_loss
 from parser.replay.examples import Examples
 from parser.stepping.rollout import explored
-from parser.stepping.stepper import step_along
-from parser.transitions.inventory import NOT_RIGHT
+from parser.stepping.stepper import score_by_stepping
+from parser.transitions.inventory import NOT_OPTIMAL
 
 SYSTEMS = ("arc-hybrid", "arc-eager")
 FLAT = ExplorationSettings(sharpness=0.5)
@@ -30,17 +30,17 @@ def test_replay_learns_from_a_rollout_what_plain_python_would(system, compositio
     parser, prepared = network(of, layers=2, rich=True), examples(of, SOME_TREES, rich=True)
     rows = torch.randperm(len(prepared))
     found = explore(parser, of, prepared, rows, FLAT)
-    assert (found.right.values != NOT_RIGHT).sum() > len(found.right.values)  # several are right at times
+    assert (found.optimal_labels.values != NOT_OPTIMAL).sum() > len(found.optimal_labels.values)  # several are right at times
     batch = found.batch(torch.arange(len(found)))
     results = [
         loss_and_gradients(parser, transition_loss(run(batch), batch, of))
-        for run in (parser.replay, lambda batch: step_along(parser, of, batch))
+        for run in (parser.replay, lambda batch: score_by_stepping(parser, of, batch))
     ]
     total = 0
-    for row, steps, right in zip(rows, found.steps.unflatten(), found.right.unflatten(), strict=True):
+    for row, steps, right in zip(rows, found.steps.unflatten(), found.optimal_labels.unflatten(), strict=True):
         plain = PlainParser(parser, of, prepared.tokens.select(row[None]))
         for (transition, *_), labels in zip(steps.tolist(), right, strict=True):
-            wanted = [int(of.number[k, label]) for k, label in enumerate(labels) if label != NOT_RIGHT]
+            wanted = [int(of.number[k, label]) for k, label in enumerate(labels) if label != NOT_OPTIMAL]
             total = total + plain.step_loss(wanted)
             plain.take(transition)
         assert plain.configuration.finished()

@@ -177,7 +177,7 @@ def test_an_error_leaves_no_run_behind(table, tmp_path):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody trains there
 
 
-@pytest.mark.parametrize("lines", ["learning_rate.warmup_epochs", "betas"])
+@pytest.mark.parametrize("lines", ["learning_rate.warmup_epochs", "optimizer.betas"])
 def test_what_the_table_says(tmp_path, table, lines):
     """Of two seeds the mean and both ends; the time to the target, and never."""
     before = "lines: training.learning_rate.warmup_epochs"

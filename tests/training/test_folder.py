@@ -38,8 +38,8 @@ def test_another_config_is_refused_with_all_differences(config_file, tmp_path):
     write_config(tmp_path, read_config(config_file))
     refuse_other_config(tmp_path, read_config(config_file))
     changed = read_config(config_file, ["training.seed=7", "parser.network.layers=3"])
-    with pytest.raises(ValueError, match="began with another config") as error:
+    with pytest.raises(ValueError, match="was started with another config") as error:
         refuse_other_config(tmp_path, changed)
-    assert "training.seed: 1 then, 7 now" in str(error.value)
-    assert "parser.network.layers: 1 then, 3 now" in str(error.value)
+    assert "training.seed: was 1, is now 7" in str(error.value)
+    assert "parser.network.layers: was 1, is now 3" in str(error.value)
     assert "batch_size" not in str(error.value)

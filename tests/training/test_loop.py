@@ -9,8 +9,8 @@ from parser.networks.stack_parser import StackParser
 from parser.parsing.model import Model
 from parser.training import data, loop
 from parser.training.epoch import epoch_batches, mean_loss
-from parser.training.forgetting import Forgetting
 from parser.training.loop import train
+from parser.training.word_dropout import WordDropout
 
 CPU = torch.device("cpu")
 
@@ -64,7 +64,7 @@ def test_the_same_seed_gives_the_same_model(config_file, tmp_path):
 
 
 def test_stops_when_dev_las_gets_no_better(config_file, tmp_path):
-    config = read_config(config_file, ["training.epochs=50", "training.stop_after=2"])
+    config = read_config(config_file, ["training.epochs=50", "training.early_stopping_patience=2"])
     train(config, tmp_path / "run", CPU)
     rows = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert len(rows) < 50
@@ -149,13 +149,13 @@ def test_training_warms_up_clips_decays_and_forgets_rare_words(config_file, tmp_
         watched.append(Watched(*arguments, **settings))
         return watched[0]
 
-    def forget(self, tokens, forget=Forgetting.__call__):
+    def forget(self, tokens, forget=WordDropout.__call__):
         forgotten.append(tokens.words)
         return forget(self, tokens)
 
     replay = StackParser.replay_words
     monkeypatch.setattr(torch.optim, "Adam", adam)
-    monkeypatch.setattr(Forgetting, "__call__", forget)
+    monkeypatch.setattr(WordDropout, "__call__", forget)
     monkeypatch.setattr(
         StackParser,
         "replay_words",
@@ -163,8 +163,8 @@ def test_training_warms_up_clips_decays_and_forgets_rare_words(config_file, tmp_
     )
     changes = [
         "training.epochs=2",
-        "training.clip=0.001",
-        "training.l2=0.5",
+        "training.max_grad_norm=0.001",
+        "training.optimizer.weight_decay=0.5",
         "training.unknown_probability=0.25",
     ]
     rate = ["training.learning_rate.start=0.1", "training.learning_rate.peak=0.5"]
@@ -187,7 +187,7 @@ def test_pretrained_vectors_of_words_that_training_lacks_are_kept(config_file, t
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("dogs 1 2 3\nunseen 4 5 6\n")
     changes = [f"parser.network.pretrained={vectors}", "parser.network.train_pretrained=true"]
-    train(read_config(config_file, [*changes, "training.l2=0.1"]), tmp_path / "run", CPU)
+    train(read_config(config_file, [*changes, "training.optimizer.weight_decay=0.1"]), tmp_path / "run", CPU)
     model = Model.load(tmp_path / "run" / "model", CPU)
     _, dogs, unseen = model.network.tokens.embeddings["pretrained"].weight
     assert unseen.tolist() == [4, 5, 6]

@@ -19,7 +19,7 @@ def rates(settings, peak, dev_losses, steps_per_epoch=2):
 
 
 def test_warms_up_linearly_then_halves_on_a_plateau():
-    settings = LearningRateSettings(start=1.0, warmup_epochs=2, factor=0.5, patience=0, smallest=0.0)
+    settings = LearningRateSettings(start=1.0, warmup_epochs=2, factor=0.5, patience=0, min_learning_rate=0.0)
     losses = [9.0, 8.0, 7.0, 7.5, 6.0, 6.5, 6.4]
     expected = [1.0, 2.0, 3.0, 4.0] + [5.0] * 4 + [2.5] * 2 + [2.5] * 2 + [1.25] * 2
     assert rates(settings, 5.0, losses) == pytest.approx(expected)
@@ -37,7 +37,7 @@ def test_without_a_dev_loss_the_rate_stays():
 
 
 def test_patience_and_floor():
-    settings = LearningRateSettings(start=8.0, warmup_epochs=0, factor=0.5, patience=1, smallest=3.0)
+    settings = LearningRateSettings(start=8.0, warmup_epochs=0, factor=0.5, patience=1, min_learning_rate=3.0)
     assert rates(settings, 8.0, [5.0] * 7, 1) == pytest.approx([8.0, 8.0, 8.0, 4.0, 4.0, 3.0, 3.0])
 
 
@@ -53,11 +53,11 @@ def test_the_papers_peak():
 
 
 def test_falls_linearly_to_nothing():
-    settings = LearningRateSettings(start=1.0, warmup_epochs=1, then="linear")
+    settings = LearningRateSettings(start=1.0, warmup_epochs=1, decay="linear")
     expected = [1.0, 2.5, 4.0, 3.5, 3.0, 2.5, 2.0, 1.5, 1.0, 0.5]
     assert rates(settings, 4.0, [1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx(expected)
 
 
 def test_warming_up_to_the_last_epoch_leaves_nothing_to_fall():
-    settings = LearningRateSettings(start=1.0, warmup_epochs=2, then="linear")
+    settings = LearningRateSettings(start=1.0, warmup_epochs=2, decay="linear")
     assert rates(settings, 4.0, [1.0, 1.0]) == pytest.approx([1.0, 1.75, 2.5, 3.25])

@@ -19,7 +19,7 @@ HUGE = 1 << 60  # bytes, which no machine has
         (["hidden_size=65536", "layers=100"], "hidden_size"),
         (["token_size=65000", "word_size=65000"], "token_size"),
         (["word_size=65536", "characters={size: 65536, filters: 65536, widths: [2, 3, 100]}"], "characters"),
-        (["sentence={hidden_size: 60000, layers: 10}"], "sentence.hidden_size"),
+        (["sentence_encoder={hidden_size: 60000, layers: 10}"], "sentence_encoder.hidden_size"),
     ],
 )
 def test_the_setting_that_makes_it_large_is_named(config_file, tmp_path, capsys, changes, blamed):

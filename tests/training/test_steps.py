@@ -12,17 +12,17 @@ from parser.config_file import read_config
 from parser.evaluation.scores import Scores
 from parser.networks.loss import transition_loss
 from parser.parsing.model import Model
-from parser.training import data, epoch, gradients, loop
+from parser.training import data, epoch, loop
 from parser.training.epoch import epoch_batches, epoch_metrics, train_epoch
 
 CPU = torch.device("cpu")
 RATE, L2, CLIP, KEEP = 0.01, 0.03, 0.23, 0.8
 CHANGES = [
     f"training.learning_rate={{start: {RATE}, peak: {RATE}, warmup_epochs: 1}}",
-    f"training.l2={L2}",
-    f"training.clip={CLIP}",
+    f"training.optimizer.weight_decay={L2}",
+    f"training.max_grad_norm={CLIP}",
     f"training.average={KEEP}",
-    "training.betas=[0.8, 0.95]",
+    "training.optimizer.betas=[0.8, 0.95]",
     "training.unknown_probability=0.0",
     "training.batch_size=3",
 ]
@@ -60,7 +60,10 @@ def test_steps_are_those_of_adam(config_file):
     training = loop._fresh(model, loaded, config)
     for _ in train_epoch(model, loaded, config.training, training):
         pass
-    for trained_network, expected in ((training.network, weights), (training.average.network, average)):
+    for trained_network, expected in (
+        (training.step.network, weights),
+        (training.step.average.network, average),
+    ):
         for mine, plain in zip(trained_network.parameters(), expected, strict=True):
             torch.testing.assert_close(mine.detach(), plain.detach(), rtol=1e-5, atol=1e-7)
     assert float(training.totals[2]) == pytest.approx(sum(norms), rel=1e-5)
@@ -69,7 +72,7 @@ def test_steps_are_those_of_adam(config_file):
 def scripted(monkeypatch, las, uas=None):
     """Dev scores, an epoch each."""
     scores = iter(
-        Scores(words=100, right_heads=heads, right_arcs=arcs)
+        Scores(words=100, correct_heads=heads, correct_arcs=arcs)
         for arcs, heads in zip(las, uas or [100] * len(las), strict=True)
     )
     monkeypatch.setattr(loop, "evaluate", lambda *_: next(scores))
@@ -100,11 +103,19 @@ def test_the_model_with_the_best_las_is_kept(config_file, tmp_path, monkeypatch,
 
 
 @pytest.mark.parametrize(
-    ("stop_after", "epochs"), [(1, 2), (2, 3), (3, 7), (4, 8), (None, 8)], ids=lambda value: str(value)
+    ("early_stopping_patience", "epochs"),
+    [(1, 2), (2, 3), (3, 7), (4, 8), (None, 8)],
+    ids=lambda value: str(value),
 )
-def test_training_ends_after_so_many_epochs_in_vain(config_file, tmp_path, monkeypatch, stop_after, epochs):
+def test_training_ends_after_so_many_epochs_in_vain(
+    config_file, tmp_path, monkeypatch, early_stopping_patience, epochs
+):
     scripted(monkeypatch, las=[50, 49, 50, 51, 50, 51, 51, 52])
-    changes = [] if stop_after is None else [f"training.stop_after={stop_after}"]
+    changes = (
+        []
+        if early_stopping_patience is None
+        else [f"training.early_stopping_patience={early_stopping_patience}"]
+    )
     last = trained(config_file, tmp_path / "run", "training.epochs=8", *changes)[-1]
     assert last == epochs
 
@@ -113,11 +124,11 @@ def test_training_ends_after_so_many_epochs_in_vain(config_file, tmp_path, monke
 def test_exploring_begins_in_its_epoch_with_its_share(config_file, tmp_path, monkeypatch, probability):
     explores = []
 
-    def batch(model, loaded, rows, exploration, batch=gradients._batch):
+    def batch(model, loaded, rows, exploration, batch=epoch.training_batch):
         explores.append(exploration is not None)
         return batch(model, loaded, rows, exploration)
 
-    monkeypatch.setattr(gradients, "_batch", batch)
+    monkeypatch.setattr(epoch, "training_batch", batch)
     exploration = f"training.exploration={{from_epoch: 3, probability: {probability}}}"
     changes = [exploration, "training.epochs=5", "training.batch_size=1"]
     loop.train(read_config(config_file, changes), tmp_path / "run", CPU)

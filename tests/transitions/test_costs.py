@@ -7,7 +7,7 @@ import pytest
 import torch
 from plain import Configuration, inventory, projective_trees
 
-from parser.transitions.inventory import NOT_RIGHT, UNKNOWN_LABEL
+from parser.transitions.inventory import NOT_OPTIMAL, UNKNOWN_LABEL
 from parser.transitions.oracle import DynamicOracle, gold_trees
 from parser.transitions.state import State
 from parser.treebank.ragged import Ragged
@@ -144,13 +144,13 @@ def test_the_oracle_names_least_cost_transitions_with_the_dependents_labels(syst
     state = as_state(configurations, len(tree))
     legal = of.system.legal(state)
     heads, gold_labels = same_tree(tree, count), same_tree(labels, count)
-    right = DynamicOracle(of, heads, gold_labels, torch.device("cpu")).right(state, legal)
+    right = DynamicOracle(of, heads, gold_labels, torch.device("cpu")).optimal_labels(state, legal)
     costs = of.system.costs(state, gold_trees(heads))
     for row, configuration in enumerate(configurations):
         least = min(int(cost) for cost, yes in zip(costs[row], legal[row], strict=True) if yes)
         for kind, transition in enumerate(of.system.transitions):
             if not legal[row, kind] or costs[row, kind] > least:
-                assert right[row, kind] == NOT_RIGHT
+                assert right[row, kind] == NOT_OPTIMAL
             elif transition.makes_arc:
                 before, then = configuration.heads, after(configuration, transition.name).heads
                 [dependent] = then.keys() - before.keys()
@@ -178,8 +178,8 @@ def test_along_the_gold_trajectory_the_oracles_agree():
             while not of.system.finished(state).all():
                 legal = of.system.legal(state)
                 kind = int((2 * (of.system.oracle(state, gold) & legal).int() + legal.int()).argmax(1))
-                right = oracle.right(state, legal)
-                assert right[0, kind] != NOT_RIGHT
+                right = oracle.optimal_labels(state, legal)
+                assert right[0, kind] != NOT_OPTIMAL
                 of.apply(state, of.number[kind, right[0, kind]][None])
             assert torch.equal(state.heads[:-1], heads.values)
             assert NO_HEAD not in state.heads[:-1]

@@ -20,7 +20,7 @@ TREES_BY_LENGTH = {1: 1, 2: 2, 3: 7, 4: 30, 5: 143, 6: 728}
 
 
 def names(of, transitions):
-    return [of.system.transitions[int(of.kind[number])].name for number in transitions if number != of.wait]
+    return [of.system.transitions[int(of.kind[number])].name for number in transitions if number != of.no_op]
 
 
 def gold(trees):
@@ -65,7 +65,7 @@ def test_oracle_gives_unseen_labels_a_transition_that_is_never_legal(system):
     heads = Ragged.of([torch.tensor([2, 0])])
     trajectory = oracle_trajectory(of, heads, Ragged(torch.tensor([0, 1]), heads.lengths))
     taken = trajectory.transitions[0]
-    unknown = ~of.known[taken[taken != of.wait]]
+    unknown = ~of.known[taken[taken != of.no_op]]
     assert unknown.sum() == 1
     assert not of.with_labels(trajectory.legal[0])[:, ~of.known].any()
 
@@ -145,14 +145,14 @@ def test_trajectory_says_what_stack_and_buffer_do(system):
             length = len(stack) + move
             stack = [*stack[: previous + 1], int(trajectory.top[row, step])]
             stack = stack[:length] if length <= len(stack) else stack
-            front += int(trajectory.front_move[row, step])
+            front += int(trajectory.buffer_move[row, step])
             assert len(stack) == len(plain.stack)
             assert int(trajectory.top[row, step]) == plain.stack[-1]
             assert stack == plain.stack or move == -1  # a pop writes above the top
             stack = list(plain.stack)
-        waits = trajectory.transitions[row] == of.wait
+        waits = trajectory.transitions[row] == of.no_op
         assert not trajectory.stack_move[row][waits].any()
-        assert not trajectory.front_move[row][waits].any()
+        assert not trajectory.buffer_move[row][waits].any()
 
 
 @pytest.mark.real_data

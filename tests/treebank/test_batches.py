@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.treebank.batches import cut_by_words, length_buckets, padding_share
+from parser.treebank.batches import split_by_words, length_buckets, padding_share
 
 
 def generator(seed=0):
@@ -50,7 +50,7 @@ def test_padding_share():
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=80), st.integers(1, 200), st.integers(1, 200))
 def test_a_batch_is_cut_only_where_the_next_sentence_would_be_too_much(lengths, size, first):
     lengths.sort()
-    batches = cut_by_words(torch.arange(len(lengths)), lengths, size, first)
+    batches = split_by_words(torch.arange(len(lengths)), lengths, size, first)
     assert torch.cat(batches).tolist() == list(range(len(lengths)))
     limits = [first] + [size] * len(lengths)
     for limit, batch, following in zip(limits, batches, batches[1:], strict=False):

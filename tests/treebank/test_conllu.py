@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parser.treebank.conllu import (
-    LARGEST_BLOCK,
+    MAX_BLOCK_BYTES,
     read_treebank,
     stream_sentences,
     with_probabilities,
     with_tree,
 )
 from parser.treebank.faults import SHOWN_FAULTS, TreebankError
-from parser.treebank.text_files import LONGEST_LINE, open_text
+from parser.treebank.text_files import MAX_LINE_LENGTH, open_text
 
 RICH = (
     "# newdoc\n"
@@ -203,12 +203,12 @@ def test_a_comment_of_many_blanks(tmp_path, comment):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"x" * (LONGEST_LINE + 1), ":5: .*the line is longer than 1,048,576 characters"),
+        (b"x" * (MAX_LINE_LENGTH + 1), ":5: .*the line is longer than 1,048,576 characters"),
         (
-            b"# a comment\n" * (LARGEST_BLOCK // 60),
+            b"# a comment\n" * (MAX_BLOCK_BYTES // 60),
             ":5: .*sentence #3, all up to the next one, takes more than 64 MiB",
         ),
-        (b"\n" * (LARGEST_BLOCK // 8), ":3: .*sentence #2, all up to the next one, takes more than 64 MiB"),
+        (b"\n" * (MAX_BLOCK_BYTES // 8), ":3: .*sentence #2, all up to the next one, takes more than 64 MiB"),
     ],
 )
 def test_what_has_no_end_is_refused(tmp_path, content, message):
@@ -220,7 +220,7 @@ def test_what_has_no_end_is_refused(tmp_path, content, message):
 
 
 def test_any_number_of_blank_lines_may_follow(tmp_path):
-    path = write(tmp_path, row() + "\n" * (LARGEST_BLOCK // 50) + row())
+    path = write(tmp_path, row() + "\n" * (MAX_BLOCK_BYTES // 50) + row())
     assert len(read_treebank(path)) == 2
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from parser.treebank.embeddings import read_vectors
-from parser.treebank.text_files import LONGEST_LINE
+from parser.treebank.text_files import MAX_LINE_LENGTH
 
 
 @pytest.mark.parametrize("header", ["", "2 3\n"])
@@ -42,7 +42,7 @@ def test_reads_gzip(tmp_path):
         ("", "no word vector"),
         ("a 1 2\nb " + "x" * 500 + " 1\n", f":2: could not convert string to float: '{'x' * 24}…$"),
         ("a 1\nb" + " b" * 400_000 + "\n", ":2: could not convert"),
-        ("a 1\n" + "b" * (LONGEST_LINE + 1), ":2: the line is longer than"),
+        ("a 1\n" + "b" * (MAX_LINE_LENGTH + 1), ":2: the line is longer than"),
     ],
 )
 def test_says_where_a_file_is_wrong(tmp_path, content, message):

@@ -21,6 +21,6 @@ def test_select_is_list_indexing(rows, data):
 @given(ROWS)
 def test_places_and_rows_of_elements(rows):
     values = ragged(rows)
-    assert values.place_in_row().tolist() == [place for row in rows for place in range(len(row))]
+    assert values.position_in_row().tolist() == [place for row in rows for place in range(len(row))]
     assert values.row_of_element().tolist() == [number for number, row in enumerate(rows) for _ in row]
     assert len(values) == len(rows)

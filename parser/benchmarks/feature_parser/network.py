@@ -26,7 +26,7 @@ from parser.benchmarks.embedding_tables import sparse_table
 from parser.benchmarks.feature_parser.decisions import KINDS, MARGIN, Decisions, FeatureSentence
 from parser.benchmarks.feature_parser.hybrid_states import NOTHING, SHOWN
 from parser.benchmarks.recorded_bilstm import RecordedBiLSTM, flat
-from parser.networks.bilstm import bilstm, over_sequences, over_sequences_by_library
+from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_packed
 
 FEATURES = 3 * SHOWN
 Phase = Callable[[str], AbstractContextManager[object]]
@@ -65,7 +65,7 @@ class FeatureParser(nn.Module):
     def loss(self, sentences: Sequence[FeatureSentence], library: bool) -> Tensor:
         """Sum over all steps, batched by hand; library: by the library's LSTM instead of ours."""
         device = self.words.weight.device
-        run = over_sequences_by_library if library else over_sequences
+        run = bilstm_packed if library else bilstm_by_levels
         words = flat([sentence.words for sentence in sentences], device)
         tags = flat([sentence.tags for sentence in sentences], device)
         inputs = torch.cat([self.words(words), self.tags[tags]], dim=1)

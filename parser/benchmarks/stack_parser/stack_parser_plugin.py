@@ -18,21 +18,24 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from parser.baselines.one_by_one import read_sentence
-from parser.baselines.paper_decoder import step_naively
+from parser.baselines.unbatched import score_sentence
+from parser.baselines.paper_decoder import score_with_paper_decoder
 from parser.baselines.parsing import parse_batch, parse_one
 from parser.batching.padding import Padding, group_size
 from parser.benchmarks.gradient_fingerprints import fingerprints
-from parser.config import ParserSettings, data_path
-from parser.networks.loss import transition_loss
+from parser.config import OptimizerSettings, ParserSettings, data_path
+from parser.networks.loss import BatchLoss, transition_loss
 from parser.networks.stack_parser import StackParser
+from parser.optimization.optimizer import make_optimizer
+from parser.optimization.training_step import TrainingStep
+from parser.parsing.continuous_batching import parse_tokens
 from parser.parsing.model import Model
-from parser.parsing.slots import parse_tokens
 from parser.plugins import NO_BATCHING, Mode, Setup, Work
 from parser.replay.batch import Batch
 from parser.replay.examples import Examples
 from parser.settings import Settings
-from parser.stepping.stepper import step_along
+from parser.stepping.stepper import score_by_stepping
+from parser.transitions.inventory import Inventory
 from parser.treebank.batches import length_buckets
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import is_projective
@@ -40,16 +43,17 @@ from parser.treebank.vocabulary import Vocabulary
 
 CHECKED = 24
 """Sentences on which the methods must agree."""
-CLIP = 5.0
-GROUPS_OF_SLOTS = 4
-"""So many times more sentences than slots are parsed at a time, as in a stream."""
+SENTENCES_PER_ROW = 4
+"""With continuous batching: sentences that are parsed in one run, for each row of the batch."""
 
 
 class StackParserSettings(Settings):
     treebank: str = "data/quickstart/train.conllu"
     """Its projective trees are trained on, and parsed. ${PARSER_DATA} stands for the data folder."""
     parser: ParserSettings = ParserSettings()
+    optimizer: OptimizerSettings = OptimizerSettings()
     learning_rate: float = Field(1e-3, gt=0)
+    max_grad_norm: float = Field(5.0, gt=0, allow_inf_nan=True)
 
 
 class StackParserPlugin:
@@ -68,7 +72,7 @@ class StackParserPlugin:
 
     def skip(self, setup: Setup) -> str | None:
         path, network = data_path(setup.settings.treebank), setup.settings.parser.network
-        if setup.method == "step-naive" and (network.composition or network.shows_words):
+        if setup.method == "step-naive" and (network.composition or network.word_features):
             return f"{setup.method} has neither composition nor words that are shown to the scores"
         return None if Path(path).is_file() else f"no treebank {path}"
 
@@ -84,21 +88,28 @@ class StackParserPlugin:
         self._examples = Examples.of(self._model.inventory.to(torch.device("cpu")), vocabulary, trees)
         self._operations = operations(self._examples, self._model.network)
         network = self._model.network
-        self._optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, fused=True)
+        self._step = TrainingStep(
+            network,
+            self._model.inventory,
+            make_optimizer(network, settings.optimizer, settings.learning_rate),
+            settings.max_grad_norm,
+            phase=setup.phase,
+        )
         network.train(setup.mode == "train")
 
     def batches(self) -> list[Tensor]:
-        """Sentences' numbers [batch]: of like length, or for slots any, the longest first."""
+        """Sentences' numbers [batch]: of like length, or for continuous batching any, the longest first."""
         setup, lengths = self._setup, self._examples.tokens.lengths
         generator = torch.Generator().manual_seed(setup.seed)
-        if not self._in_slots():
+        if not self._is_continuous():
             return length_buckets(lengths, setup.batch_size, by_words=False, generator=generator)
-        groups = torch.randperm(len(lengths), generator=generator).split(GROUPS_OF_SLOTS * setup.batch_size)
+        groups = torch.randperm(len(lengths), generator=generator).split(SENTENCES_PER_ROW * setup.batch_size)
         return [rows[lengths[rows].argsort(descending=True)] for rows in groups]
 
     def run(self, batch: Tensor) -> None:
         if self._setup.mode == "train":
-            self._train(batch)
+            self._gradients(batch)
+            self._step.update()
         else:
             with torch.inference_mode():
                 self._parse(batch)
@@ -122,50 +133,40 @@ class StackParserPlugin:
             padding=self._padding(batch),
         )
 
-    def _in_slots(self) -> bool:
+    def _is_continuous(self) -> bool:
         return self._setup.mode == "infer" and self._setup.method == "step"
 
-    def _train(self, batch: Tensor) -> None:
-        phase = self._setup.phase
-        loss, steps = self._loss(batch)
-        with phase("backward"):
-            self._optimizer.zero_grad()
-            (loss / steps).backward()
-        with phase("update"):
-            torch.nn.utils.clip_grad_norm_(self._model.network.parameters(), CLIP)
-            self._optimizer.step()
+    def _gradients(self, *batches: Tensor) -> Tensor:
+        """The sum of the losses of all transitions; leaves the gradients of their mean with the weights."""
+        forward = None if self._setup.method == "replay" else self._forward
+        microbatches = (part for rows in batches for part in self._microbatches(rows))
+        loss, _ = self._step.gradients(microbatches, forward)
+        return loss
 
-    def _loss(self, rows: Tensor) -> tuple[Tensor, int]:
-        """Sum of the losses of the steps of some sentences, and the number of steps."""
-        phase, model, method = self._setup.phase, self._model, self._setup.method
-        alone = method == NO_BATCHING
-        losses, steps = [], 0
-        for together in rows.split(1 if alone else len(rows)):
+    def _microbatches(self, rows: Tensor) -> Iterator[Batch]:
+        """All sentences in one, or without batching each in one of its own."""
+        phase = self._setup.phase
+        for together in rows.split(1 if self._setup.method == NO_BATCHING else len(rows)):
             with phase("scheduling"):  # the indices and levels of trajectories that the oracle made before
                 batch = self._examples.batch(together, self._group())
             with phase("data"):
                 batch = batch.to(self._setup.device)
-            with phase("forward"):
-                losses.append(transition_loss(self._scores(batch), batch, model.inventory))
-                steps += len(batch.transitions)
-        return torch.stack(losses).sum(), steps
+            yield batch
 
-    def _scores(self, batch: Batch) -> Tensor:
-        network, inventory = self._model.network, self._model.inventory
-        if self._setup.method == "replay":
-            return network.replay(batch)
-        alone = read_sentence if network.is_plain else step_along
-        stepwise = {NO_BATCHING: alone, "step-naive": step_naively, "step": step_along}
-        return stepwise[self._setup.method](network, inventory, batch)
+    def _forward(self, batch: Batch, inventory: Inventory) -> BatchLoss:
+        """As `StackParser.forward`, by the method that is measured."""
+        network = self._model.network
+        unbatched = score_sentence if network.is_plain else score_by_stepping
+        methods = {NO_BATCHING: unbatched, "step-naive": score_with_paper_decoder, "step": score_by_stepping}
+        scores = methods[self._setup.method](network, inventory, batch)  # [S, transitions]
+        return BatchLoss(transition_loss(scores, batch, inventory), scores.new_zeros(()))
 
     def _loss_and_gradients(self, batches: Sequence[Tensor]) -> Tensor:
         """[1 + 2 * weights] The loss, and its gradients' fingerprints, without dropout."""
         network = self._model.network
-        network.zero_grad()
         with _without_dropout(network):
-            loss = torch.stack([self._loss(batch)[0] for batch in batches]).sum()
-        loss.backward()
-        results = torch.cat([loss.detach().cpu()[None], fingerprints(network.parameters())])
+            loss = self._gradients(*batches)
+        results = torch.cat([loss.cpu()[None], fingerprints(network.parameters())])
         network.zero_grad()
         return results
 
@@ -188,10 +189,10 @@ class StackParserPlugin:
         return torch.cat(found, dim=1)
 
     def _padding(self, rows: Tensor) -> float | None:
-        """Share of the rows of the LSTMs that nobody reads; not known of slots."""
+        """Share of the rows of the LSTMs that nobody reads; None for continuous batching."""
         if self._setup.method == NO_BATCHING:
             return 0.0
-        if self._in_slots():
+        if self._is_continuous():
             return None
         tokens, steps, nodes = self._examples.tokens, self._examples.steps, self._examples.nodes
         rows = rows[tokens.lengths[rows].argsort(descending=True)]
@@ -249,8 +250,8 @@ def operations(examples: Examples, network: StackParser) -> Tensor:
         + (nodes + buffer + steps) * hidden * hidden
         + steps * hidden * transitions
     )
-    if network.tokens.sentence is not None:
-        weights = dict(network.tokens.sentence.named_parameters())
+    if network.tokens.sentence_encoder is not None:
+        weights = dict(network.tokens.sentence_encoder.named_parameters())
         of_inputs, recurrent = (
             sum(weight.numel() for name, weight in weights.items() if name.startswith(kind))
             for kind in ("weight_ih", "weight_hh")

@@ -23,7 +23,7 @@ from parser.batching.transfer import to_device
 from parser.benchmarks.embedding_tables import sparse_table
 from parser.benchmarks.recorded_bilstm import RecordedBiLSTM, ends, flat
 from parser.benchmarks.tagged_text import TaggedSentence
-from parser.networks.bilstm import bilstm, over_sequences, over_sequences_by_library
+from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_packed
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Tagger(nn.Module):
 
     def score(self, sentences: Sequence[TaggedSentence], library: bool) -> Tensor:
         """[words, labels]"""
-        run = over_sequences_by_library if library else over_sequences
+        run = bilstm_packed if library else bilstm_by_levels
         device = self.words.weight.device
         vectors = self.words(flat([sentence.words for sentence in sentences], device))
         spelled, places = _spellings(sentences)

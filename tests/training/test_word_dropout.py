@@ -5,7 +5,7 @@ import torch
 from plain import sentence
 
 from parser.config import TrainingSettings
-from parser.training.forgetting import Forgetting, word_rates
+from parser.training.word_dropout import WordDropout, word_rates
 from parser.treebank.vocabulary import UNKNOWN, Vocabulary
 
 COLUMNS = ["form", "upos", "feats", "characters"]
@@ -17,8 +17,8 @@ def forgotten(**settings):
     """For each column, how often each number becomes the unknown one's; for FEATS, each feature."""
     vocabulary = Vocabulary.build(SENTENCES, COLUMNS)
     tokens = vocabulary.encode_tokens(SENTENCES)
-    forgetting = Forgetting(vocabulary, tokens, TrainingSettings(**settings), torch.device("cpu"))
-    found = [forgetting(tokens) for _ in range(TIMES)]
+    dropout = WordDropout(vocabulary, tokens, TrainingSettings(**settings), torch.device("cpu"))
+    found = [dropout(tokens) for _ in range(TIMES)]
     before = {"form": tokens.values[:, 0], "upos": tokens.values[:, 1], "feats": tokens.parts[2].values}
     after = {
         "form": torch.stack([each.values[:, 0] for each in found]),
@@ -61,6 +61,6 @@ def test_tags_that_are_learnt_are_not_forgotten():
     vocabulary = Vocabulary.build(given, ["form", "upos", "xpos"])
     tokens = vocabulary.encode_tokens(given)
     settings = TrainingSettings(tag_dropout=0.999, unknown_probability=0.0)
-    seen = Forgetting(vocabulary, tokens, settings, torch.device("cpu"), learnt=["upos"])(tokens)
+    seen = WordDropout(vocabulary, tokens, settings, torch.device("cpu"), auxiliary_tags=["upos"])(tokens)
     assert torch.equal(seen.values[:, 1], tokens.values[:, 1])
     assert not seen.values[:, 2].any()

@@ -11,7 +11,7 @@ from parser.replay.batch import Batch
 from parser.transitions.inventory import Inventory
 
 
-class SingleParser:
+class UnbatchedParser:
     """The stack and the history of one sentence. A pop calls no network."""
 
     def __init__(self, network: StackParser, inventory: Inventory):
@@ -19,10 +19,12 @@ class SingleParser:
         reads, moves = inventory.stack_read[inventory.kind], inventory.stack_move[inventory.kind]
         self._operations = list(zip(reads.tolist(), moves.tolist(), strict=True))
         self._stack = [stack_lstm.first_state(network.stack, network.tokens.root)]
-        self._history = stack_lstm.first_state(network.history, network.actions.weight[inventory.wait])
+        self._history = stack_lstm.first_state(
+            network.history, network.transition_embeddings.weight[inventory.no_op]
+        )
 
     def scores(self, buffer: Tensor) -> Tensor:
-        """[1, transitions] buffer: [1, hidden], of `StackParser.read_buffer` for the front."""
+        """[1, transitions] buffer: [1, hidden], of `StackParser.project_buffer` for the front."""
         return self._network.score_states(self._stack[-1], buffer, self._history)
 
     def advance(self, transition: int, word: Tensor) -> None:
@@ -35,18 +37,18 @@ class SingleParser:
             stack[below:] = [row]
         else:
             del stack[len(stack) + move :]
-        action = stack_lstm.project(network.history, network.actions.weight[transition, None])
+        action = stack_lstm.project(network.history, network.transition_embeddings.weight[transition, None])
         self._history = stack_lstm.advance(network.history, action, self._history)
 
 
-def read_sentence(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
+def score_sentence(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
     """[S, transitions] The scores that `StackParser.replay` gives, for a batch of one sentence."""
     assert network.is_plain
     assert batch.sentences == 1
     table = network.tokens(batch.tokens)  # [W + 2, token]
     words = stack_lstm.project(network.stack, table)  # [W + 2, 4 * hidden]
-    buffer = network.read_buffer(table, batch.buffer_tokens)  # [frames, hidden]
-    single, scores = SingleParser(network, inventory), []
+    buffer = network.project_buffer(table, batch.buffer_tokens)  # [frames, hidden]
+    single, scores = UnbatchedParser(network, inventory), []
     steps = zip(
         batch.transitions.tolist(),
         words[batch.top_vector].split(1),

@@ -1,6 +1,6 @@
 """Which vector stands for which word along known trajectories.
 
-Vectors of a sentence are numbered: 0 is ROOT's, 1 to n are the words' own, n + 1 is that of the buffer's end,
+VectorNumbers of a sentence are numbered: 0 is ROOT's, 1 to n are the words' own, n + 1 is that of the buffer's end,
 and those that steps compose follow in their order.
 """
 
@@ -18,7 +18,7 @@ from parser.transitions.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
-class Vectors:
+class VectorNumbers:
     """Tensors [batch, steps] unless said."""
 
     of_node: Tensor
@@ -33,7 +33,7 @@ class Vectors:
     dependent: Tensor
 
 
-def vectors(inventory: Inventory, trajectory: Trajectory, forest: StackForest, lengths: Tensor) -> Vectors:
+def number_vectors(inventory: Inventory, trajectory: Trajectory, forest: StackForest, lengths: Tensor) -> VectorNumbers:
     """forest: the stack's, of the trajectory; lengths: [batch] in words."""
     kind = inventory.kind[trajectory.transitions]  # [batch, steps]
     if not inventory.system.composes:
@@ -63,8 +63,8 @@ def vectors(inventory: Inventory, trajectory: Trajectory, forest: StackForest, l
         of_node[:, step + 1] = torch.where(on_stack, composed[:, step], at(inventory.top[own]))
         next_word = trajectory.front[:, step] + 1
         front = torch.where(in_buffer, composed[:, step], front)
-        front = torch.where(inventory.front_move[own] == 1, next_word, front)
-    return Vectors(
+        front = torch.where(inventory.buffer_move[own] == 1, next_word, front)
+    return VectorNumbers(
         of_node=of_node,
         front=torch.stack(fronts, dim=1),
         composes=composes,
@@ -74,11 +74,11 @@ def vectors(inventory: Inventory, trajectory: Trajectory, forest: StackForest, l
     )
 
 
-def _own_vectors(trajectory: Trajectory) -> Vectors:
+def _own_vectors(trajectory: Trajectory) -> VectorNumbers:
     """Of a parser that does not compose: every word's is its own."""
     nothing = torch.zeros_like(trajectory.top)
     root = torch.zeros_like(trajectory.top[:, :1])
-    return Vectors(
+    return VectorNumbers(
         of_node=torch.cat([root, trajectory.top], dim=1),
         front=trajectory.front,
         composes=nothing.bool(),

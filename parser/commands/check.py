@@ -1,11 +1,14 @@
-"""What a treebank holds, as `parser check` prints it."""
+"""`stack-parser check`: validate treebanks, and count what is in them."""
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Sequence
 from statistics import quantiles
 
+from parser.commands.errors import message_of
+from parser.commands.options import Commands, add_roots
 from parser.replay.examples import Examples
 from parser.transitions import SYSTEMS
 from parser.transitions.inventory import Inventory
@@ -14,6 +17,27 @@ from parser.treebank.faults import EMPTY_ID, ID, RANGE_ID
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import Vocabulary
+
+
+def add_check(commands: Commands) -> None:
+    command = commands.add_parser("check", help="validate treebanks and describe them")
+    command.add_argument("treebanks", nargs="+", metavar="FILE", help="CoNLL file, may be .gz")
+    add_roots(command)
+    command.set_defaults(command=check_treebanks)
+
+
+def check_treebanks(options: argparse.Namespace) -> None:
+    """Raises ValueError with the faults of all files."""
+    failures = []
+    for treebank in options.treebanks:
+        try:
+            print(describe(treebank, options.roots))
+        except BrokenPipeError:
+            raise
+        except (ValueError, OSError) as error:
+            failures.append(message_of(error))
+    if failures:
+        raise ValueError("\n".join(failures))
 
 
 def describe(path: str, roots: Roots = "refuse") -> str:

@@ -1,4 +1,4 @@
-"""Words, tags and features taken for unknown ones at random, so that the parser learns to do without them."""
+"""Word dropout: words, tags and features are replaced by the unknown one at random (Iyyer et al. 2015)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from parser.treebank.vocabulary import FEATURES, PARTS, PRETRAINED, UNKNOWN, Voc
 WORDS = ("form", "lemma")
 
 
-class Forgetting:
-    """For each column of the tokens, how often each of its numbers becomes that of the unknown."""
+class WordDropout:
+    """Knows for each column of the tokens with which probability each of its values is replaced."""
 
     def __init__(
         self,
@@ -24,38 +24,39 @@ class Forgetting:
         train: Tokens,
         settings: TrainingSettings,
         device: torch.device,
-        learnt: Sequence[str] = (),
+        auxiliary_tags: Sequence[str] = (),
     ):
-        """learnt: columns that are not read, and so not forgotten."""
+        """auxiliary_tags: columns that are predicted, not read, and so not replaced."""
         self._rates: dict[int, Tensor] = {}
-        """Of columns that are looked up, [entries]."""
-        self._of_parts: dict[int, float] = {}
+        """By column: [entries], the probability of each entry of its lexicon."""
+        self._part_rates: dict[int, float] = {}
+        """By column whose strings have parts: the probability of each part."""
         for column, (name, lexicon) in enumerate(vocabulary.columns.items()):
             if name in PARTS:
-                self._of_parts[column] = settings.feature_dropout if name == FEATURES else 0.0
+                self._part_rates[column] = settings.feature_dropout if name == FEATURES else 0.0
             elif name in WORDS:
                 counts = train.values[:, column].bincount(minlength=len(lexicon))
                 self._rates[column] = word_rates(counts, settings).to(device)
-            elif name != PRETRAINED and name not in learnt:
+            elif name != PRETRAINED and name not in auxiliary_tags:
                 self._rates[column] = torch.full((len(lexicon),), settings.tag_dropout, device=device)
 
     def __call__(self, tokens: Tokens) -> Tokens:
-        """Features are forgotten for all words of a batch that have the same FEATS."""
+        """A feature is replaced for all words of the batch that have the same FEATS."""
         values = tokens.values.clone()
         for column, rates in self._rates.items():
-            forgotten = _drawn(rates[values[:, column]])
-            values[:, column] = values[:, column].masked_fill(forgotten, UNKNOWN)
+            replaced = _drawn(rates[values[:, column]])
+            values[:, column] = values[:, column].masked_fill(replaced, UNKNOWN)
         parts = dict(tokens.parts)
-        for column, rate in self._of_parts.items():
+        for column, rate in self._part_rates.items():
             if rate:
                 strings = parts[column]
-                forgotten = _drawn(torch.full(strings.values.shape, rate, device=strings.values.device))
-                parts[column] = Ragged(strings.values.masked_fill(forgotten, UNKNOWN), strings.lengths)
+                replaced = _drawn(torch.full(strings.values.shape, rate, device=strings.values.device))
+                parts[column] = Ragged(strings.values.masked_fill(replaced, UNKNOWN), strings.lengths)
         return Tokens(Ragged(values, tokens.lengths), parts)
 
 
 def word_rates(counts: Tensor, settings: TrainingSettings) -> Tensor:
-    """[words] How often each is forgotten; counts: [words], how often training has it."""
+    """[words] The probability that each word is replaced; counts: [words], its occurrences in training."""
     rates = torch.where(counts == 1, settings.unknown_probability, 0.0)
     if settings.word_dropout:
         rates = rates.maximum(settings.word_dropout / (settings.word_dropout + counts))
@@ -63,5 +64,5 @@ def word_rates(counts: Tensor, settings: TrainingSettings) -> Tensor:
 
 
 def _drawn(rates: Tensor) -> Tensor:
-    """bool, True as often as the rates [n] say."""
+    """bool, True with the probabilities `rates` [n]."""
     return torch.rand(rates.shape, device=rates.device) < rates

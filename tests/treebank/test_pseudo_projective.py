@@ -8,7 +8,7 @@ from plain import all_trees, is_projective
 
 from parser.treebank.conllu import read_treebank
 from parser.treebank.labels import MARK
-from parser.treebank.lifting import lift, lifted, restored
+from parser.treebank.pseudo_projective import deprojectivize, projectivize, projectivized
 from parser.treebank.projectivity import crossing
 
 
@@ -19,10 +19,10 @@ def names(count):
 @pytest.mark.parametrize("length", range(1, 7))
 def test_every_small_tree_comes_back_if_labels_tell_heads_apart(length):
     for heads in all_trees(length):
-        lifted_heads, labels = lift(heads, names(length))
+        lifted_heads, labels = projectivize(heads, names(length))
         assert is_projective(lifted_heads), heads
         assert (lifted_heads.index(0), lifted_heads.count(0)) == (heads.index(0), 1)
-        assert restored(lifted_heads, labels) == (heads, names(length))
+        assert deprojectivize(lifted_heads, labels) == (heads, names(length))
         if is_projective(heads):
             assert (lifted_heads, labels) == (heads, names(length))
 
@@ -31,8 +31,8 @@ def test_the_shortest_crossing_arc_goes_up_until_none_crosses():
     # The beginning of Nivre & Nilsson's example, "Z nich je jen jedna na kvalitu".
     heads, labels = (3, 1, 0, 5, 3, 3), ("AuxP", "Atr", "Pred", "AuxZ", "Sb", "AuxP")
     crossing = (5, 1, 0, 5, 3, 3)  # "Z" depends on "jedna", and "je" lies between
-    assert lift(heads, labels) == (heads, labels)
-    assert lift(crossing, labels) == (heads, (f"AuxP{MARK}Sb", *labels[1:]))
+    assert projectivize(heads, labels) == (heads, labels)
+    assert projectivize(crossing, labels) == (heads, (f"AuxP{MARK}Sb", *labels[1:]))
 
 
 @st.composite
@@ -50,7 +50,7 @@ def trees(draw, longest=12):
 @given(trees())
 def test_lifting_is_what_its_definition_says(heads):
     assert crossing(heads) == plain.crossing(heads)
-    found, labels = lift(heads, ["x"] * len(heads))
+    found, labels = projectivize(heads, ["x"] * len(heads))
     assert found == plain.lifted_heads(heads)
     assert [MARK in label for label in labels] == [now != was for now, was in zip(found, heads, strict=True)]
 
@@ -63,29 +63,29 @@ def test_restoring_is_what_its_definition_says(heads, data):
     labels = data.draw(st.lists(st.sampled_from("ab"), min_size=length, max_size=length))
     wanted = data.draw(st.lists(st.sampled_from(["", "a", "b", "c"]), min_size=length, max_size=length))
     marked = [label + MARK + want if want else label for label, want in zip(labels, wanted, strict=True)]
-    assert restored(heads, marked) == (plain.restored_heads(heads, labels, wanted), tuple(labels))
+    assert deprojectivize(heads, marked) == (plain.restored_heads(heads, labels, wanted), tuple(labels))
 
 
 def test_a_word_is_not_moved_below_itself():
     heads, labels = (0, 1, 2), ("root", f"x{MARK}y", "y")
-    assert restored(heads, labels) == ((0, 1, 2), ("root", "x", "y"))
+    assert deprojectivize(heads, labels) == ((0, 1, 2), ("root", "x", "y"))
 
 
 def test_the_root_is_not_moved_and_loses_its_mark():
-    assert restored((0, 1), (f"root{MARK}x", "x")) == ((0, 1), ("root", "x"))
+    assert deprojectivize((0, 1), (f"root{MARK}x", "x")) == ((0, 1), ("root", "x"))
 
 
 def test_the_nearest_level_and_then_the_leftmost_word_is_taken():
     #       1 root: 2 y, 5 z; below 2: 3 y; below 5: 4 y;  6 is lifted from a y
     heads = (0, 1, 2, 5, 1, 1)
-    assert restored(heads, ("root", "y", "y", "y", "z", f"x{MARK}y"))[0] == (0, 1, 2, 5, 1, 2)
-    assert restored(heads, ("root", "q", "y", "y", "z", f"x{MARK}y"))[0] == (0, 1, 2, 5, 1, 3)
+    assert deprojectivize(heads, ("root", "y", "y", "y", "z", f"x{MARK}y"))[0] == (0, 1, 2, 5, 1, 2)
+    assert deprojectivize(heads, ("root", "q", "y", "y", "z", f"x{MARK}y"))[0] == (0, 1, 2, 5, 1, 3)
 
 
 def test_words_nearer_to_the_root_move_first():
     # 2 goes below 4 first, so that 3, which looks below 4, finds it there.
     heads, labels = (0, 1, 4, 1), ("root", f"y{MARK}w", f"x{MARK}y", "w")
-    assert restored(heads, labels) == ((0, 4, 2, 1), ("root", "y", "x", "w"))
+    assert deprojectivize(heads, labels) == ((0, 4, 2, 1), ("root", "y", "x", "w"))
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,13 @@ def test_words_nearer_to_the_root_move_first():
 )
 def test_real_trees(treebanks, name, moved, back):
     sentences = read_treebank(str(treebanks / name))
-    lifted_sentences = [lifted(sentence) for sentence in sentences]
+    lifted_sentences = [projectivized(sentence) for sentence in sentences]
     assert all(is_projective(sentence.heads) for sentence in lifted_sentences)
     pairs = [
         (was, now)
         for before, after in zip(sentences, lifted_sentences, strict=True)
         for was, now, label, again in zip(
-            before.heads, restored(after.heads, after.labels)[0], after.labels, before.labels, strict=True
+            before.heads, deprojectivize(after.heads, after.labels)[0], after.labels, before.labels, strict=True
         )
         if label != again
     ]

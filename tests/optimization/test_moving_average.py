@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from parser.training.averaging import MovingAverage
+from parser.optimization.moving_average import MovingAverage
 
 
 def changed(network):
@@ -52,7 +52,7 @@ def test_an_average_goes_on_where_it_was():
     for _ in range(5):
         changed(network)
         one.update()
-    other.go_on_from({name: tensor.clone() for name, tensor in one.state().items()})
+    other.load_state({name: tensor.clone() for name, tensor in one.state().items()})
     changed(network)
     one.update()
     other.update()

@@ -15,13 +15,13 @@ from parser.treebank.projectivity import children_of, crossing
 from parser.treebank.sentence import Sentence
 
 
-def lifted(sentence: Sentence) -> Sentence:
+def projectivized(sentence: Sentence) -> Sentence:
     """The sentence with a projective tree; itself, if it has one."""
     heads, labels = lift(sentence.heads, sentence.labels)
     return sentence if heads == sentence.heads else replace(sentence, heads=heads, labels=labels)
 
 
-def lift(heads: Sequence[int], labels: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def projectivize(heads: Sequence[int], labels: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """The shortest crossing arc goes up to its head's head, until none crosses. heads[0] is word 1's.
 
     The leftmost of equally short ones first. A crossing arc never leaves the root word, so there is a head's
@@ -114,7 +114,7 @@ class _Lifting:
         return abs(self.heads[word - 1] - word)
 
 
-def restored(heads: Sequence[int], labels: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def deprojectivize(heads: Sequence[int], labels: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Marked words moved down again, and all marks taken away.
 
     A word moves to the first with the label that its mark names, looking level by level and from left to

@@ -1,4 +1,4 @@
-"""Parsing in slots against a plain greedy parser, and trees whatever the weights."""
+"""Parsing with continuous batching against a plain greedy parser, and trees whatever the weights."""
 
 import pytest
 import torch
@@ -9,10 +9,11 @@ from plain import PlainParser, is_tree, sentence
 from parser.baselines.parsing import parse_batch, parse_one
 from parser.config import NetworkSettings, ParserSettings
 from parser.networks.stack_parser import StackParser
-from parser.parsing import slots
+from parser.parsing import continuous_batching
+from parser.parsing.continuous_batching import parse_tokens
 from parser.parsing.model import Model
-from parser.parsing.slots import parse, parse_stream, parse_tokens
-from parser.stepping.encoding import ENCODED_TOGETHER
+from parser.parsing.parse import parse, parse_stream
+from parser.stepping.encoding import MAX_GROUP_WORDS
 from parser.transitions import SYSTEMS
 from parser.treebank.projectivity import is_projective
 from parser.treebank.vocabulary import Vocabulary
@@ -32,7 +33,7 @@ def model(system="arc-hybrid", scale=0.8, dtype=torch.float32, device="cpu", **o
             token_size=6,
             hidden_size=7,
             layers=2,
-            action_size=4,
+            transition_size=4,
             dropout=0.3,
             **options,
         ),
@@ -51,14 +52,16 @@ def words(length):
 LENGTHS = [5, 1, 17, 3, 2, 2, 40, 9, 1, 6]
 
 
-@pytest.mark.parametrize("shows_words", [False, True])
+@pytest.mark.parametrize("word_features", [False, True])
 @pytest.mark.parametrize("composition", [False, True])
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("slot_count", [1, 3, 64])
-def test_slots_give_the_trees_of_a_plain_greedy_parser(system, slot_count, composition, shows_words):
-    parser = model(system, dtype=torch.double, composition=composition, shows_words=shows_words)
+@pytest.mark.parametrize("batch_size", [1, 3, 64])
+def test_continuous_batching_gives_the_trees_of_a_plain_greedy_parser(
+    system, batch_size, composition, word_features
+):
+    parser = model(system, dtype=torch.double, composition=composition, word_features=word_features)
     sentences = [words(length) for length in LENGTHS]
-    for one, tree in zip(sentences, parse(parser, sentences, slot_count, probabilities=True), strict=True):
+    for one, tree in zip(sentences, parse(parser, sentences, batch_size, probabilities=True), strict=True):
         tokens = parser.vocabulary.encode_tokens([one])
         with torch.no_grad():
             heads, labels, probabilities = PlainParser(parser.network, parser.inventory, tokens).parse()
@@ -71,7 +74,7 @@ def test_slots_give_the_trees_of_a_plain_greedy_parser(system, slot_count, compo
 @given(seed=st.integers(0, 1000), scale=st.sampled_from([0.0, 0.1, 3.0, 1e4]))
 def test_every_output_is_a_tree_with_one_root_whatever_the_weights(system, seed, scale):
     torch.manual_seed(seed)
-    for tree in parse(model(system, scale), [words(length) for length in LENGTHS], slots=4):
+    for tree in parse(model(system, scale), [words(length) for length in LENGTHS], batch_size=4):
         assert is_tree(tree.heads)
         assert is_projective(tree.heads)
         assert [label == "root" for label in tree.labels] == [head == 0 for head in tree.heads]
@@ -82,32 +85,34 @@ def test_every_output_is_a_tree_with_one_root_whatever_the_weights(system, seed,
 def test_the_device_gives_the_trees_of_the_cpu(system, device):
     parser = model(system, dtype=torch.double)
     sentences = [words(length) for length in LENGTHS]
-    on_cpu = parse(parser, sentences, slots=4)
+    on_cpu = parse(parser, sentences, batch_size=4)
     parser.network.to(device)
     moved = Model(parser.settings, parser.vocabulary, parser.inventory.to(device), parser.network)
-    assert parse(moved, sentences, slots=4) == on_cpu
+    assert parse(moved, sentences, batch_size=4) == on_cpu
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_batches_and_single_sentences_are_parsed_as_in_slots(system, device):
+def test_static_batches_and_single_sentences_give_the_same_trees(system, device):
     parser = model(system, dtype=torch.double, device=device)
     tokens = parser.vocabulary.encode_tokens([words(length) for length in LENGTHS])
     with torch.inference_mode():
-        in_slots = parse_tokens(parser, tokens, slots=3)
+        continuous = parse_tokens(parser, tokens, batch_size=3)
         together = parse_batch(parser, tokens.to(device))
-        alone = [parse_one(parser, tokens.select(row[None]).to(device)) for row in torch.arange(len(tokens))]
+        unbatched = [
+            parse_one(parser, tokens.select(row[None]).to(device)) for row in torch.arange(len(tokens))
+        ]
     for name in ("heads", "labels"):
-        expected = getattr(in_slots, name)[:-1]
+        expected = getattr(continuous, name)[:-1]
         assert torch.equal(getattr(together, name)[:-1], expected)
-        assert torch.equal(torch.cat([getattr(state, name)[:-1] for state in alone]), expected)
+        assert torch.equal(torch.cat([getattr(state, name)[:-1] for state in unbatched]), expected)
 
 
 @given(st.lists(st.integers(1, 30), max_size=30), st.integers(1, 60), st.integers(1, 5))
-def test_the_stream_keeps_the_order_and_its_read_ahead_changes_nothing(lengths, read_ahead, slot_count):
+def test_the_stream_keeps_the_order_and_its_read_ahead_changes_nothing(lengths, read_ahead, batch_size):
     torch.manual_seed(0)
     parser = model(dtype=torch.double)
     sentences = [words(length) for length in lengths]
-    streamed = list(parse_stream(parser, iter(sentences), slot_count, read_ahead))
+    streamed = list(parse_stream(parser, iter(sentences), batch_size, read_ahead))
     assert [one for one, _ in streamed] == sentences
     assert [tree for _, tree in streamed] == parse(parser, sentences)
 
@@ -121,14 +126,14 @@ def test_the_stream_reads_no_further_than_its_read_ahead():
             taken += 1
             yield words(5)
 
-    stream = parse_stream(model(), endless(), slots=4, read_ahead=50)
+    stream = parse_stream(model(), endless(), batch_size=4, read_ahead=50)
     next(stream)
     assert taken == 11
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_sentence_of_a_thousand_words_among_short_ones(system):
-    trees = parse(model(system), [words(3), words(1000), words(2)], slots=2)
+    trees = parse(model(system), [words(3), words(1000), words(2)], batch_size=2)
     assert [len(tree.heads) for tree in trees] == [3, 1000, 2]
     assert trees[1].heads.count(0) == 1
 
@@ -142,23 +147,23 @@ def test_a_sentence_of_ten_thousand_words():
 
 
 @pytest.mark.parametrize(
-    ("room", "message"), [(10, None), (4, "sentence made up: .* too little memory for its 5")]
+    ("room", "message"), [(10, None), (4, "sentence made up: .* too little memory for a sentence of 9 words")]
 )
 def test_too_little_memory(monkeypatch, capsys, room, message):
-    def stepper_or_fail(network, inventory, tokens, fronts, stepper=slots.stepper):
+    def stepper_or_fail(network, inventory, tokens, fronts, stepper=continuous_batching.stepper):
         if tokens.words > room:
             raise torch.OutOfMemoryError("too much")
         return stepper(network, inventory, tokens, fronts)
 
     parser, sentences = model(dtype=torch.double), [words(length) for length in (5, 9, 2, 4)]
     whole = parse(parser, sentences)
-    monkeypatch.setattr(slots, "stepper", stepper_or_fail)
+    monkeypatch.setattr(continuous_batching, "stepper", stepper_or_fail)
     if message:
         with pytest.raises(ValueError, match=message):
             parse(parser, sentences)
         return
     assert parse(parser, sentences) == whole
-    assert capsys.readouterr().err.count("parsed in two parts") == 2
+    assert capsys.readouterr().err.count("microbatches") == 2
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -166,21 +171,21 @@ def test_too_little_memory(monkeypatch, capsys, room, message):
 def test_scores_that_are_no_numbers_give_trees_all_the_same(system, number):
     broken = model(system)
     torch.nn.init.constant_(broken.network.scores.bias, number)
-    for tree in parse(broken, [words(length) for length in LENGTHS], slots=4):
+    for tree in parse(broken, [words(length) for length in LENGTHS], batch_size=4):
         assert is_tree(tree.heads)
 
 
 def test_a_long_sentence_does_not_pad_the_short_ones(monkeypatch):
     sizes = []
-    read_buffer = StackParser.read_buffer
+    project_buffer = StackParser.project_buffer
 
     def watched(network, table, buffers):
         sizes.append(buffers[0].numel())
-        return read_buffer(network, table, buffers)
+        return project_buffer(network, table, buffers)
 
-    monkeypatch.setattr(StackParser, "read_buffer", watched)
+    monkeypatch.setattr(StackParser, "project_buffer", watched)
     parse(model(), [words(1000)] + [words(2)] * 5000)
-    assert max(sizes) <= 1.5 * ENCODED_TOGETHER["cpu"]  # a buffer's end is a frame, too
+    assert max(sizes) <= 1.5 * MAX_GROUP_WORDS["cpu"]  # a buffer's end is a frame, too
     assert len(sizes) < 10
 
 

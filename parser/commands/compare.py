@@ -1,0 +1,39 @@
+"""`stack-parser compare`: whether one parser is significantly better than another."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+
+from parser.commands.options import Commands, add_model, add_punctuation, add_roots, watched
+from parser.evaluation.report import comparison_report
+from parser.evaluation.significance import compare
+from parser.machine import choose_device
+from parser.parsing.model import Model
+from parser.parsing.parse import parse_stream
+from parser.treebank.conllu import read_treebank
+
+
+def add_compare(commands: Commands) -> None:
+    command = commands.add_parser("compare", help="say whether one parser is better than another")
+    command.add_argument("first", type=Path, metavar="MODEL_A", help="folder of a trained model")
+    add_model(command, "MODEL_B")
+    command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, may be .gz")
+    add_roots(command)
+    add_punctuation(command)
+    command.set_defaults(command=compare_models)
+
+
+def compare_models(options: argparse.Namespace) -> None:
+    torch.set_num_threads(options.threads)
+    gold = read_treebank(options.treebank, options.roots)
+    device = choose_device(options.device)
+    folders = options.first, options.model
+    models = [Model.load(folder, device) for folder in folders]
+    for folder, model in zip(folders, models, strict=True):
+        gold = list(watched(model, gold, f"{folder}: {options.treebank}"))
+    first, second = ([tree for _, tree in parse_stream(model, gold, options.batch_size)] for model in models)
+    comparison = compare(gold, first, second, punctuation=not options.no_punct)
+    print(comparison_report(comparison, str(options.first), str(options.model)))

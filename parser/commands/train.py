@@ -1,0 +1,49 @@
+"""`stack-parser train`: train a parser as a config says, and score it on the test set."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+
+from parser.commands.options import Commands, add_config, add_overrides
+from parser.config import data_path
+from parser.config_file import read_config
+from parser.evaluation.evaluate import evaluate
+from parser.machine import choose_device, peak_memory
+from parser.parsing.model import Model
+from parser.stamp import stamp
+from parser.training.folder import BEST_MODEL
+from parser.training.loop import train
+from parser.training.result import write_result
+from parser.treebank.conllu import read_treebank
+
+
+def add_train(commands: Commands) -> None:
+    command = commands.add_parser("train", help="train a parser as a config says")
+    add_config(command, "configs", "runs")
+    add_overrides(command)
+    command.add_argument("--resume", action="store_true", help="continue a run that was stopped")
+    command.set_defaults(command=train_parser)
+
+
+def train_parser(options: argparse.Namespace) -> None:
+    config = read_config(options.config, options.overrides)
+    run = options.run or Path("runs") / options.config.stem
+    device = choose_device(config.device)
+    torch.set_num_threads(config.threads)
+    test = None
+    if config.treebank.test:
+        test = read_treebank(data_path(config.treebank.test), config.treebank.roots)
+    began = stamp()
+    scores = train(config, run, device, options.resume)
+    test_scores = evaluate(Model.load(run / BEST_MODEL, device), test) if test else None
+    result = write_result(run, scores, test_scores, device, began)
+    epochs = f"epoch {result['best_epoch']} of {result['epochs']}"
+    took = f"{result['seconds']:.0f} s of training and dev on {device}"
+    print(f"\nbest model: {run / BEST_MODEL}, {epochs}, {took}")
+    print(f"dev   UAS {scores.uas:.2f}  LAS {scores.las:.2f}")
+    if test_scores:
+        print(f"test  UAS {test_scores.uas:.2f}  LAS {test_scores.las:.2f}")
+    print(f"peak memory {peak_memory(device)}")

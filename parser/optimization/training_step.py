@@ -1,0 +1,77 @@
+"""One training step: forward, loss, backward, gradient clipping, optimizer, moving average.
+
+`stack-parser train` runs it, and the speed harness measures it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from parser.networks.loss import BatchLoss
+from parser.networks.stack_parser import StackParser
+from parser.optimization.moving_average import MovingAverage
+from parser.replay.batch import Batch
+from parser.transitions.inventory import Inventory
+
+Phase = Callable[[str], AbstractContextManager[object]]
+"""`with phase("forward"): ...` marks a part of a step for whoever measures it."""
+
+
+def unmeasured(phase: str) -> AbstractContextManager[object]:
+    """Marks nothing."""
+    return nullcontext()
+
+
+@dataclass(frozen=True)
+class TrainingStep:
+    network: StackParser
+    inventory: Inventory
+    optimizer: Optimizer
+    max_grad_norm: float
+    average: MovingAverage[StackParser] | None = None
+    """Of the network's weights."""
+    phase: Phase = unmeasured
+
+    def gradients(
+        self,
+        microbatches: Iterable[Batch],
+        forward: Callable[[Batch, Inventory], BatchLoss] | None = None,
+    ) -> tuple[Tensor, int]:
+        """Compute the gradients of the mean loss of a transition, accumulated over the microbatches.
+
+        forward: computes the loss of a microbatch; the network unless given. Returns the sum of the
+        transitions' losses (a scalar on the device) and the number of transitions.
+        """
+        self.network.zero_grad()
+        losses, transitions = [], 0
+        for batch in microbatches:
+            losses.append(self._accumulate(batch, forward or self.network))
+            transitions += len(batch.transitions)
+        with self.phase("backward"):
+            gradients = [weight.grad for weight in self.network.parameters() if weight.grad is not None]
+            torch._foreach_div_(gradients, transitions)
+        return torch.stack(losses).sum(), transitions
+
+    def _accumulate(self, batch: Batch, forward: Callable[[Batch, Inventory], BatchLoss]) -> Tensor:
+        """Add the gradients of a microbatch; returns the sum of its transitions' losses."""
+        with self.phase("forward"):
+            loss = forward(batch, self.inventory)
+        with self.phase("backward"):
+            loss.total.backward()
+        return loss.transitions.detach()
+
+    def update(self) -> Tensor:
+        """Clip the gradients and change the weights by them; returns the norm before clipping."""
+        with self.phase("update"):
+            weights = [weight for group in self.optimizer.param_groups for weight in group["params"]]
+            norm = torch.nn.utils.clip_grad_norm_(weights, self.max_grad_norm)
+            self.optimizer.step()
+            if self.average:
+                self.average.update()
+        return norm

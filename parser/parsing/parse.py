@@ -1,0 +1,99 @@
+"""From sentences to trees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from parser.batching.microbatches import TooLongError, in_microbatches
+from parser.parsing.continuous_batching import parse_tokens
+from parser.parsing.model import Model
+from parser.treebank.pseudo_projective import deprojectivize
+from parser.treebank.ragged import Ragged
+from parser.treebank.sentence import Sentence
+
+BATCH_SIZE = 256
+"""Sentences that are parsed at the same time."""
+READ_AHEAD = 25_000
+"""Words that are read, and sorted by length, at a time."""
+
+
+class ParsedTree(NamedTuple):
+    heads: tuple[int, ...]
+    labels: tuple[str, ...]
+    probabilities: tuple[float, ...] | None = None
+    """Of each word's arc and label, at the time when the parser made the arc; None if not asked for."""
+
+
+def parse_stream(
+    model: Model,
+    sentences: Iterable[Sentence],
+    batch_size: int = BATCH_SIZE,
+    read_ahead: int = READ_AHEAD,
+    probabilities: bool = False,
+) -> Iterator[tuple[Sentence, ParsedTree]]:
+    """Parse any number of sentences, in their order, in bounded memory.
+
+    read_ahead: words that are read, and sorted by length, at a time; a longer sentence is read all the same.
+    """
+    for group in _groups(sentences, read_ahead):
+        yield from zip(group, parse(model, group, batch_size, probabilities), strict=True)
+
+
+def _groups(sentences: Iterable[Sentence], words: int) -> Iterator[list[Sentence]]:
+    group: list[Sentence] = []
+    size = 0
+    for sentence in sentences:
+        if group and size + len(sentence) > words:
+            yield group
+            group, size = [], 0
+        group.append(sentence)
+        size += len(sentence)
+    if group:
+        yield group
+
+
+def parse(
+    model: Model, sentences: Sequence[Sentence], batch_size: int = BATCH_SIZE, probabilities: bool = False
+) -> list[ParsedTree]:
+    """The trees of some sentences; if the device has too little memory for all, in microbatches.
+
+    Raises ValueError if it has too little for a single sentence.
+    """
+    if not sentences:
+        return []
+    lengths = torch.tensor([len(sentence) for sentence in sentences])
+
+    def compute(microbatches: Sequence[Tensor]) -> list[ParsedTree]:
+        parts = ([sentences[row] for row in rows.tolist()] for rows in microbatches)
+        return [tree for part in parts for tree in _parse_together(model, part, batch_size, probabilities)]
+
+    try:
+        return in_microbatches(compute, torch.arange(len(sentences)), lengths)
+    except TooLongError as error:
+        raise ValueError(f"sentence {sentences[error.row].identifier}: {error}") from None
+
+
+def _parse_together(
+    model: Model, sentences: Sequence[Sentence], batch_size: int, probabilities: bool
+) -> list[ParsedTree]:
+    # Longest first, so that no long sentence is left at the end, when the batch runs empty.
+    order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
+    tokens = model.vocabulary.encode_tokens([sentences[number] for number in order])
+    found = torch.ones(tokens.words + 1, device=model.device) if probabilities else None
+    with torch.inference_mode():
+        state = parse_tokens(model, tokens, batch_size, found)
+    heads = Ragged(state.heads[:-1].cpu(), tokens.lengths).unflatten()
+    labels = Ragged(state.labels[:-1].cpu(), tokens.lengths).unflatten()
+    name = model.vocabulary.labels.string
+    trees = {
+        number: ParsedTree(*deprojectivize(own_heads.tolist(), tuple(map(name, own_labels.tolist()))))
+        for number, own_heads, own_labels in zip(order, heads, labels, strict=True)
+    }
+    if found is not None:
+        for number, own in zip(order, Ragged(found[:-1].cpu(), tokens.lengths).unflatten(), strict=True):
+            trees[number] = trees[number]._replace(probabilities=tuple(own.tolist()))
+    return [trees[number] for number in range(len(sentences))]

@@ -1,0 +1,216 @@
+"""The rows that are kept of measurements, and the lines of tables on pages that follow from them."""
+
+import gzip
+import json
+import re
+from functools import cache
+from pathlib import Path
+from statistics import mean
+
+from parser.speed.findings import ratio
+
+ROOT = Path(__file__).parent.parent
+MEASURED = ROOT / "docs/measurements"
+SPLITS = ("dev", "test")
+
+
+@cache
+def rows(path):
+    content = (MEASURED / path).read_bytes()
+    text = gzip.decompress(content).decode() if path.endswith(".gz") else content.decode()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def table(*lines):
+    """Lines of cells as they stand on a page."""
+    return [
+        f"| {' | '.join(map(str, cells))} |".replace("|  |", "| |").replace("|  |", "| |") for cells in lines
+    ]
+
+
+def scores(run, *which):
+    """Two digits of each, as `test las`."""
+    parts = (each.split() for each in which)
+    return [f"{run[split][measure]:.2f}" for split, measure in parts]
+
+
+def minutes(run):
+    taken = run["seconds"] / 60
+    return f"{taken:.1f}" if taken < 10 else f"{taken:.0f}"
+
+
+PUBLISHED = {
+    "English EWT": ("88.1", "86.2"),
+    "French Sequoia": ("89.7", "88.1"),
+    "Ancient Greek PTNK": ("", ""),
+    "Uyghur UDT": ("74.4", "61.1"),
+}
+"""UAS and LAS of UDPipe's UD 2.5 models by its own documentation, gold tokenization and morphology."""
+
+
+def treebanks(with_published):
+    runs = {run["name"]: run for run in rows("accuracy-2026-11-22/treebanks/rows.jsonl")}
+    which = "dev las", "test uas", "test las"
+    return table(
+        *(
+            (name, *scores(runs[name], *which), minutes(runs[name]), *(published if with_published else ()))
+            for name, published in PUBLISHED.items()
+        )
+    )
+
+
+def english_ewt():
+    plain, everything, untagged = rows("accuracy-2026-11-22/english-ewt/rows.jsonl")
+    measures = "uas", "las", "las_full", "clas"
+    which = "dev uas", "dev las", "test uas", "test las"
+    return table(
+        *((split, *scores(plain, *(f"{split} {measure}" for measure in measures))) for split in SPLITS),
+        ("all", *scores(everything, *which), minutes(everything)),
+        ("forms and characters", *scores(untagged, *which), minutes(untagged)),
+    )
+
+
+def gain(name, split, base="plain"):
+    """In LAS over the same seeds without it."""
+    runs = {(run["name"], run["seed"]): run for run in rows("accuracy-2026-11-22/parts/rows.jsonl")}
+    seeds = [seed for own, seed in runs if own == name]
+    gained = mean(runs[name, seed][split]["las"] - runs[base, seed][split]["las"] for seed in seeds)
+    return f"{gained:+.2f}"
+
+
+TAGS = "XPOS and FEATS"
+FEATURES = {
+    "`tag_sizes`": (TAGS, "lemmas"),
+    "`sentence_encoder`": ("LSTM over the sentence",),
+    "`composition`": ("composition",),
+    "`word_features`": ("words shown",),
+    "`characters`": ("characters",),
+    "`pretrained`, `train_pretrained`": ("GloVe vectors", "GloVe vectors, trained on"),
+    "`average`": ("averaged weights",),
+    "`exploration`": ("exploration",),
+    "`word_dropout`": ("words forgotten by their counts",),
+    "`tag_dropout`, `feature_dropout`": (
+        f"{TAGS}, 5 % of tags forgotten",
+        f"{TAGS}, 5 % of features forgotten",
+    ),
+}
+"""The settings in a line of docs/accuracy.md, and the rows that have their gains."""
+
+
+def features():
+    for settings, names in FEATURES.items():
+        gains = [
+            [gain(name, split, TAGS if name.startswith(f"{TAGS},") else "plain") for name in names]
+            for split in SPLITS
+        ]
+        yield settings, *gains
+
+
+def in_training(experiment, method, size, found):
+    return next(
+        row
+        for row in found
+        if (row["experiment"], row["method"], row["batch_size"]) == (experiment, method, size)
+        and row["mode"] == "train"
+    )
+
+
+def stack_lstm():
+    found = rows("stack-lstm-2026-11-21/rows.jsonl")
+    methods = {
+        "sentence by sentence": ("none", (1,)),
+        "by step, as the paper's authors": ("step-naive", (1, 8, 64, 256)),
+        "by step, our implementation": ("step", (1, 8, 64, 256)),
+        "by replay": ("replay", (1, 8, 64, 256)),
+    }
+
+    def speed(method, size):
+        value = in_training("ding-koehn-2019", method, size, found)["sentences_per_second"]
+        return f"{value:.1f}" if value < 100 else f"{value:.0f}"
+
+    return table(
+        *(
+            (label, *(speed(method, size) if size in sizes else "" for size in (1, 8, 64, 256)))
+            for label, (method, sizes) in methods.items()
+        )
+    )
+
+
+def on_the_fly():
+    found = rows("on-the-fly-2026-11-21/rows.jsonl")
+    tasks = "tagger", "char-tagger", "trees", "parser"
+    agenda, none, manual = (
+        [in_training(task, method, 64, found) for task in tasks] for method in ("agenda", "none", "manual")
+    )
+    return table(
+        ("agenda, examples/s", *(f"{row['sentences_per_second']:.0f}" for row in agenda)),
+        ("speed-up over no batching (the paper: 9.3, 8.4, 7.1, 3.6)", *ratios(agenda, none, 1)),
+        ("share of the speed of batching by hand", *ratios(agenda, manual, 2)),
+    )
+
+
+def ratios(first, second, digits):
+    return [f"{ratio(one, other).value:.{digits}f}" for one, other in zip(first, second, strict=True)]
+
+
+def recurrence():
+    found = rows("recurrence-2026-11-22/rows.jsonl.gz")
+    networks = "elman", "peephole-lstm"
+
+    def cells(method, size):
+        return [in_training(network, method, size, found) for network in networks]
+
+    components = cells("components", 1)
+    over = "speed-up over running every connection frame by frame (the paper: over 10)"
+    return table(
+        ("words a second in training", *(f"{row['tokens_per_second']:,.0f}" for row in components)),
+        (over, *ratios(components, cells("none", 1), 1)),
+        (
+            "the same, if the baseline computes each weight's gradient in one product",
+            *ratios(components, cells("late-gradients", 1), 1),
+        ),
+        ("share of the speed of 1,024 streams", *ratios(components, cells("both", 1024), 2)),
+    )
+
+
+def printed(command):
+    """What a kept command printed, of all its runs."""
+    kept = rows("single-figures-2026-11-22/rows.jsonl")
+    return [line for row in kept if command in " ".join(row["command"]) for line in row["printed"]]
+
+
+def single_figures():
+    check, memory = " ".join(printed("check")), " ".join(printed("measure_memory"))
+    words = re.search(r"words +([\d,]+),", check)[1]
+    seconds = re.search(r"read in +([\d.]+ s)", check)[1]
+    each = sorted(re.findall(r"trajectories in ([\d.]+) s", check))
+    speed = re.search(r"[\d,]+ sentences/s", " ".join(printed("stack-parser parse")))[0]
+    five, fifty, again, most = (f"{float(size):.0f}" for size in re.findall(r"([\d.]+) MiB", memory))
+    test = "parsing the test set of EWT, reading and writing included"
+    return table(
+        (f"reading the training set of EWT, {words} words", seconds, "`stack-parser check`"),
+        (
+            "its oracle trajectories, each transition system",
+            f"{each[0]} to {each[-1]} s",
+            "`stack-parser check`",
+        ),
+        (test, speed, "`stack-parser parse`"),
+        (
+            "peak memory of parsing it 5, 50 and 150 times over as one stream",
+            f"{five}, {again} to {fifty} (two runs) and {most} MiB",
+            "`python scripts/measure_memory.py`",
+        ),
+    )
+
+
+@cache
+def expected(page):
+    """The lines of a page's tables that tell what was measured."""
+    lines = {
+        "README.md": lambda: [*treebanks(with_published=True), *stack_lstm()],
+        "docs/accuracy.md": lambda: [*treebanks(with_published=False), *english_ewt()],
+        "docs/batching.md": on_the_fly,
+        "docs/recurrence.md": recurrence,
+        "docs/speed.md": lambda: [*stack_lstm(), *single_figures()],
+    }
+    return tuple(lines[page]()) if page in lines else ()

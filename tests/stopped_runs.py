@@ -1,0 +1,25 @@
+"""Runs to stop and to resume, and what they leave."""
+
+import json
+
+RICH = [
+    "training.average=0.9",
+    "training.exploration={from_epoch: 3, probability: 0.5}",
+    "training.word_dropout=0.5",
+    "parser.network.composition=true",
+    "parser.network.characters={size: 4, filters: 4}",
+    "parser.network.sentence_encoder={hidden_size: 8, layers: 2}",
+]
+LONG = ["training.epochs=12", "parser.network.dropout=0.3", "training.learning_rate.warmup_epochs=2"]
+
+
+def left_behind(run):
+    """All that a run is for; its speed is not."""
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    model = {path.name: path.read_bytes() for path in (run / "model").iterdir()}
+    return [{**row, "sentences_per_second": None, "seconds": None} for row in rows], model
+
+
+def command(config_file, run, *more):
+    changes = [argument for change in LONG for argument in ("--set", change)]
+    return ["train", str(config_file), "--run", str(run), *changes, *more]

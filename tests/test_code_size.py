@@ -1,0 +1,61 @@
+"""Files and functions of a size that can be read at once, names with one meaning, and no copies."""
+
+import ast
+import re
+from collections import defaultdict
+from itertools import islice
+from pathlib import Path
+
+MAX_FILE, MAX_FUNCTION, MAX_COPY = 350, 50, 10
+"""Lines."""
+FILES = sorted([*Path("parser").rglob("*.py"), *Path("tests").rglob("*.py")])
+
+
+def trees():
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+
+
+def test_no_file_is_too_long():
+    lengths = {str(path): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    assert {path: length for path, length in lengths.items() if length > MAX_FILE} == {}
+
+
+def test_no_function_is_too_long():
+    lengths = {
+        f"{path}:{node.lineno} {node.name}": node.end_lineno - node.lineno + 1
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
+    assert {name: length for name, length in lengths.items() if length > MAX_FUNCTION} == {}
+
+
+def test_a_class_name_has_one_definition():
+    places = defaultdict(list)
+    for path, tree in trees().items():
+        if path.parts[0] == "parser":
+            for node in tree.body:
+                if isinstance(node, ast.ClassDef):
+                    places[node.name].append(str(path))
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
+def code_lines(path):
+    """Without blank lines, imports, and lines of a single value or bracket, as in lists of settings."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        text = line.strip()
+        if text and not re.match(r"(from|import) |[\w.\"'*]+,$|[)\]}]+,?$", text):
+            yield number, text
+
+
+def test_no_code_is_copied():
+    seen, copies = {}, []
+    for path in FILES:
+        lines = list(code_lines(path))
+        windows = zip(*(islice(lines, start, None) for start in range(MAX_COPY + 1)), strict=False)
+        for window in windows:
+            text = "\n".join(line for _, line in window)
+            here = f"{path}:{window[0][0]}"
+            if seen.setdefault(text, here) != here:
+                copies.append(f"{here} is as {seen[text]}")
+    assert copies == []

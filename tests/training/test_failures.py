@@ -1,0 +1,125 @@
+"""Runs that go wrong: losses that are not finite, a full disk, too little memory."""
+
+import os
+import weakref
+
+import pytest
+import torch
+from programs import running
+from stopped_runs import command, left_behind
+
+from parser.cli import main
+from parser.config_file import read_config
+from parser.networks.stack_parser import StackParser
+from parser.parsing.model import Model
+from parser.training import loop
+from parser.training.loop import train
+from parser.treebank.conllu import read_treebank
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("seconds", [0, 600])
+def test_a_loss_that_is_no_number_names_its_batch(config_file, tmp_path, monkeypatch, capsys, seconds):
+    def replay_or_fail(network, table, batch, replay=StackParser.replay_words):
+        scores = replay(network, table, batch)
+        first = network.tokens.embeddings["form"].weight
+        return scores * float("nan") if network.training and first.grad is not None else scores
+
+    monkeypatch.setattr(StackParser, "replay_words", replay_or_fail)
+    monkeypatch.setattr(loop, "SECONDS_BETWEEN_CHECKPOINTS", seconds)
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.nn.Module, "zero_grad", lambda *_: None)
+        assert main(command(config_file, run)) == 2
+    told = capsys.readouterr().err
+    assert "epoch 1, batch 2: the loss or its gradient is not a finite number" in told
+    assert told.endswith("training.max_grad_norm may help\n")  # there is no best model yet
+    assert str(run / "bad-batch.conllu") in told
+    assert 0 < (run / "bad-batch.conllu").read_text().count("sent_id") <= 4
+
+
+def test_a_treebank_may_be_a_pipe(config_file, tmp_path):
+    """It is read once."""
+    pipe, treebank = tmp_path / "pipe", tmp_path / "tiny.conllu"
+    os.mkfifo(pipe)
+    config = read_config(config_file, [f"treebank.train={pipe}", "training.epochs=1"])
+    with running(["cp", str(treebank), str(pipe)]) as writer:
+        piped = train(config, tmp_path / "piped", CPU)
+        assert writer.wait() == 0
+    config = read_config(config_file, ["training.epochs=1"])
+    assert train(config, tmp_path / "read", CPU) == piped
+
+
+def test_what_is_written_of_a_bad_batch_is_a_treebank(config_file, tmp_path, monkeypatch):
+    """Though its sentences are in another order, and the file's last has no line end."""
+    treebank, run = tmp_path / "tiny.conllu", tmp_path / "run"
+    treebank.write_text(treebank.read_text().rstrip())
+    monkeypatch.setattr(
+        StackParser, "replay_words", lambda *_, replay=StackParser.replay_words: replay(*_) / 0
+    )
+    assert main(command(config_file, run, "--set", "training.batch_size=100")) == 2
+    bad, all_of_it = (read_treebank(str(path)) for path in (run / "bad-batch.conllu", treebank))
+    assert {sentence.forms for sentence in bad} == {sentence.forms for sentence in all_of_it}
+    assert len(bad) == len(all_of_it)
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_a_dev_loss_that_is_no_number_ends_the_run(config_file, tmp_path, monkeypatch, capsys, epoch):
+    losses = iter([0.5, float("nan")][-epoch:])
+    monkeypatch.setattr(loop, "mean_loss", lambda *_: next(losses))
+    assert main(command(config_file, tmp_path / "run")) == 2
+    told = capsys.readouterr().err
+    assert f"epoch {epoch}: the dev loss is not a finite number" in told
+    assert ("the best model so far is kept" in told) == (epoch == 2)
+    assert (tmp_path / "run" / "model").exists() == (epoch == 2)
+
+
+def test_a_full_disk_leaves_the_last_checkpoint_and_model(config_file, tmp_path, monkeypatch, capsys):
+    run, written = tmp_path / "run", []
+
+    def write_or_fail(number):
+        written.append(number)
+        if len(written) > 14:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", write_or_fail)
+    assert main(command(config_file, run)) == 2
+    assert "No space left on device" in capsys.readouterr().err
+    Model.load(run / "model", CPU)
+    monkeypatch.undo()
+    assert main(command(config_file, run, "--resume")) == 0
+    assert main(command(config_file, tmp_path / "whole")) == 0
+    assert left_behind(run) == left_behind(tmp_path / "whole")
+
+
+def test_too_little_memory_for_a_batch(config_file, tmp_path, monkeypatch, capsys):
+    held = []
+
+    def too_much(gradient):
+        raise torch.OutOfMemoryError("too much")
+
+    def replay_or_fail(network, table, batch, replay=StackParser.replay_words):
+        assert not any(graph() for graph in held)  # what failed before must be gone
+        scores = replay(network, table, batch)
+        if batch.sentences > 1 and not network.training:
+            raise torch.OutOfMemoryError("too much")
+        if batch.sentences > 1:
+            held.append(weakref.ref(batch))
+            scores.register_hook(too_much)
+        return scores
+
+    config = read_config(config_file, ["training.epochs=3"])
+    train(config, tmp_path / "whole", CPU)
+    whole, _ = left_behind(tmp_path / "whole")
+    capsys.readouterr()
+    monkeypatch.setattr(StackParser, "replay_words", replay_or_fail)
+    train(config, tmp_path / "microbatches", CPU)
+    assert "out of memory: a batch of 4 sentences is computed as 4 microbatches" in capsys.readouterr().err
+    parts, _ = left_behind(tmp_path / "microbatches")
+    assert held
+    assert not any(graph() for graph in held)
+    for one, other in zip(whole, parts, strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-4)
+        assert one["dev_loss"] == pytest.approx(other["dev_loss"], rel=1e-4)
+        assert one["gradient_norm"] == pytest.approx(other["gradient_norm"], rel=1e-3)
