@@ -25,13 +25,10 @@ from parser.benchmarks.operation_training import cut
 from parser.benchmarks.programs.clevr.lessons import make_lesson
 from parser.benchmarks.programs.clevr.programs import Question
 from parser.benchmarks.programs.clevr.scenes import Scene, read_scenes
+from parser.benchmarks.programs.examples import Example, prepare_lesson
 from parser.benchmarks.programs.network import LEVELS
-from parser.benchmarks.programs.program_executor_plugin import (
-    Example,
-    ProgramExecutorPlugin,
-    ProgramExecutorSettings,
-    prepare_lesson,
-)
+from parser.benchmarks.programs.program_executor_plugin import ProgramExecutorPlugin
+from parser.benchmarks.programs.settings import ProgramExecutorSettings
 from parser.config import data_path
 from parser.machine import choose_device, tune_process
 from parser.plugins import Mode, Setup

@@ -21,14 +21,10 @@ from numpy.typing import NDArray
 
 from parser.batching.operations.operation import Operation, OperationBatch
 from parser.benchmarks.operation_training import cut
+from parser.benchmarks.programs.examples import load, prepare_question
 from parser.benchmarks.programs.image_blocks import operation_of
 from parser.benchmarks.programs.network import LABELLINGS, ProgramCalls, ProgramExecutor, number_calls
-from parser.benchmarks.programs.program_executor_plugin import (
-    ProgramExecutorSettings,
-    load,
-    prepare_question,
-    sizes_of,
-)
+from parser.benchmarks.programs.settings import ProgramExecutorSettings, sizes_of
 from parser.config_file import read_settings
 from parser.machine import tune_process
 from parser.speed.settings import SpeedConfig

@@ -1,1 +1,1 @@
-"""How computation is grouped. Knows no sentence and no parser."""
+"""Batching of irregular computation. Independent of sentences and parsers."""

@@ -1,7 +1,7 @@
-"""Activations at the machine's speed.
+"""Fast activations.
 
-On AMD's processors torch's tanh is about ten times slower than its sigmoid, on others as fast
-(`scripts/measure_products.py` prints both); there it is computed as 2 sigmoid(2x) - 1.
+On AMD processors torch's tanh is about ten times slower than its sigmoid, so it is computed there as
+2 sigmoid(2x) - 1. On other processors both are equally fast (`scripts/measure_products.py` prints both).
 """
 
 from __future__ import annotations

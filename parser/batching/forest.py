@@ -1,4 +1,4 @@
-"""Forests, whose nodes stand on one other each: stacks whose operations are known, or sequences."""
+"""Forests, in which each node has at most one parent: stacks whose operations are known, or sequences."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from parser.batching.transfer import to_device
 
 
 class Level(NamedTuple):
-    """The nodes of one level, by their positions in the order of running."""
+    """The nodes of one level, as positions in execution order."""
 
     nodes: slice
     parents: slice
-    """Those nodes of the level before that have children; empty for level 0."""
+    """The nodes of the previous level that have children; empty for level 0."""
 
 
 @dataclass(frozen=True)
 class Forest:
-    """A forest's nodes in the order in which they run: by level, and in a level those with children first.
+    """The nodes of a forest in execution order: by level, and within a level those with children first.
 
-    order: [nodes] the node at each position; position: [nodes] the position of each node; parent: [nodes] for
-    each position, the place of its parent among its level's `parents`; levels: each on the one before.
+    order: [nodes], the node at each position; position: [nodes], the position of each node; parent: [nodes],
+    for each position, the index of its parent within the `parents` of its level.
     """
 
     order: Tensor
@@ -36,7 +36,7 @@ class Forest:
 
     @classmethod
     def of(cls, parent: Tensor, depth: Tensor) -> Forest:
-        """parent: [nodes], -1 for a root; depth: [nodes], 0 for a root, else one more than its parent's."""
+        """parent: [nodes], -1 for a root; depth: [nodes], 0 for a root, else the depth of its parent + 1."""
         has_child = torch.zeros(len(parent), dtype=torch.bool)
         has_child[parent[parent >= 0]] = True
         order = torch.from_numpy(in_order(depth.numpy(), (~has_child).numpy()))
@@ -51,7 +51,7 @@ class Forest:
         return cls(order, position, parent_place, levels)
 
     def to(self, device: torch.device) -> Forest:
-        """With `parent` on the device; running needs no other tensor there."""
+        """Move `parent` to the device. Running needs no other tensor there."""
         return replace(self, parent=to_device(self.parent, device))
 
 
@@ -65,23 +65,23 @@ def _levels(sizes: list[int], parent_counts: list[int]) -> Iterator[Level]:
 
 @dataclass(frozen=True)
 class StackForest:
-    """What stands on what in a batch of stacks whose operations are known.
+    """The forest of states in a batch of stacks whose operations are known.
 
-    Node 0 is a stack's first row, node t + 1 the row that step t writes. Tensors [batch, steps + 1].
+    Node 0 is the first row of a stack, node t + 1 the row that step t writes. Tensors are [batch, steps + 1].
     """
 
     parent: Tensor
-    """The node that each node stands on; -1 for node 0."""
+    """The node below each node in its stack; -1 for node 0."""
     top: Tensor
-    """The node on top before each step and, last, after all of them."""
+    """The node on top before each step and, in the last column, after all steps."""
     depth: Tensor
-    """Each node's height in the stack, 0 for node 0."""
+    """The height of each node in its stack, 0 for node 0."""
     is_node: Tensor
-    """bool; False where a step's row is overwritten unread, as a pop's."""
+    """bool; False where the row of a step is never read, such as that of a pop."""
 
     @classmethod
     def of(cls, read: Tensor, move: Tensor) -> StackForest:
-        """read, move: [batch, steps], operations as in `batching.stack`, after the push of the first row."""
+        """read, move: [batch, steps], see `StackOperation`; without the push of the first row."""
         batch, steps = read.shape
         parent = read.new_full((batch, steps + 1), -1)
         top = read.new_zeros(batch, steps + 1)

@@ -1,7 +1,7 @@
-"""Run what is known now: calls of several modules, grouped so that each module runs once.
+"""Group the calls of several modules, so that each module runs once.
 
-For structures that are known only one step ahead (Suarez & Zhu 2017, section 3), as where a network's own
-scores choose the module that runs next. Grouping is a stable sort on the device.
+For structures that are known only one step ahead (Suarez & Zhu 2017, section 3), for example where a gate
+chooses the modules that run next. Grouping is a stable sort on the device.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from torch import Tensor
 
 
 class Runs(NamedTuple):
-    """Calls in the order of running, on the host: those of one run lie together and are of one module."""
+    """Runs on the host, in execution order: each is a sequence of calls of one module."""
 
     modules: list[int]
-    """Of each run."""
+    """The module of each run."""
     sizes: list[int]
-    """Calls of each run, none of them 0."""
+    """The number of calls in each run, at least 1."""
 
     @classmethod
     def one_by_one(cls, module: Tensor) -> Runs:
-        """Each call for itself, in the order of `module` [calls]. Waits for the device, once."""
+        """One run per call, in the order of `module` [calls]. One host synchronisation."""
         modules = module.tolist()
         return cls(modules, [1] * len(modules))
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Calls in order of their modules, on the device of these.
+    """Calls sorted by module, on the device.
 
-    order: [calls] the call at each position; position: [calls] the position of each call; module: [calls]
-    the module at each position; ends: [modules] int32, where in this order each module's calls end.
+    order: [calls], the call at each position; position: [calls], the position of each call; module: [calls],
+    the module at each position; ends: [modules] int32, the position after the last call of each module.
     """
 
     order: Tensor
@@ -46,41 +46,42 @@ class Groups:
 
     @classmethod
     def of(cls, module: Tensor, modules: int) -> Groups:
-        """module: [calls] int64, that of each call, from 0 to modules - 1. The host waits for nothing."""
+        """module: [calls] int64, from 0 to modules - 1. No host synchronisation."""
         ordered, order = module.sort(stable=True)
         places = torch.arange(len(module), device=module.device)
         position = torch.empty_like(order).scatter_(0, order, places)
-        # Unlike this search, `bincount` makes the host wait: it looks for the greatest value.
+        # Not `bincount`, which synchronises with the host to find the greatest value.
         numbers = torch.arange(modules, device=module.device)
         ends = torch.searchsorted(ordered, numbers, right=True, out_int32=True)
         return cls(order, position, ordered, ends)
 
     @property
     def sizes(self) -> Tensor:
-        """[modules] Calls of each."""
+        """[modules] The number of calls of each module."""
         return self.ends.diff(prepend=self.ends.new_zeros(1))
 
     def runs(self) -> Runs:
-        """One for each module that is called. Waits for the device, once."""
+        """One run for each module that is called. One host synchronisation."""
         sizes = self.sizes.tolist()
         called = [module for module, size in enumerate(sizes) if size]
         return Runs(called, [sizes[module] for module in called])
 
 
 def grouped_product(left: Tensor, right: Tensor, ends: Tensor) -> Tensor:
-    """The products of all groups by one call, without gradients; `why_not_grouped` must be None for them.
+    """The matrix products of all groups by one call, without gradients. `why_not_grouped` must return None.
 
-    Where torch has no kernel for the type, as for float32, that call goes through the groups one by one.
+    torch iterates over the groups if it has no kernel for the dtype, as for float32.
 
-    ends: [groups] int32. left [rows, k], right [groups, k, n]: [rows, n], each group's rows times its matrix.
-    left [k, rows], right [rows, n]: [groups, k, n], the sum over each group's rows; zeros where it has none.
+    ends: [groups] int32. With left [rows, k] and right [groups, k, n], each group's rows are multiplied by
+    its matrix: [rows, n]. With left [k, rows] and right [rows, n], the result is summed over each group's
+    rows: [groups, k, n], zeros for an empty group.
     """
     return _torchs_grouped_product()(left, right, offs=ends)
 
 
 @cache
 def why_not_grouped(device: torch.device, dtype: torch.dtype, inputs: int, outputs: int) -> str | None:
-    """Why `grouped_product` can not be had there for matrices [inputs, outputs], or None. Found by trying."""
+    """Why `grouped_product` is not available for matrices [inputs, outputs], or None. Tries it once."""
     ends = torch.tensor([1, 2], dtype=torch.int32, device=device)
     left, above = (torch.ones(2, width, device=device, dtype=dtype) for width in (inputs, outputs))
     try:
@@ -94,6 +95,6 @@ def why_not_grouped(device: torch.device, dtype: torch.dtype, inputs: int, outpu
 
 
 def _torchs_grouped_product() -> Callable[..., Tensor]:
-    """Under the name that it has in this version of torch. Raises AttributeError if there is none."""
+    """Its name depends on the version of torch. Raises AttributeError if there is none."""
     public: Callable[..., Tensor] | None = getattr(F, "grouped_mm", None)
     return public or torch._grouped_mm

@@ -1,13 +1,13 @@
-"""The schedule of every structure that is known in advance (Suarez & Zhu 2017, section 3).
+"""Level schedules of structures that are known in advance (Suarez & Zhu 2017, section 3).
 
-A structure is nodes, each a call of some kind, and which of them uses which. A labelling gives every node a
-level; nodes of one level use none of each other, so those of equal level and kind run as one call. With p
-kinds there are at most p calls a level, and there are several labellings:
+A structure is a directed acyclic graph of nodes, each a call of some kind. A labelling assigns a level to
+every node such that nodes of one level are independent; nodes of equal level and kind run as one call. With p
+kinds there are at most p calls per level. There are several labellings:
 
-- the height, the greatest distance from a leaf, lowest first: everything runs as soon as it can;
-- the greatest distance from a root, deepest first: everything runs as late as it can: the paper's
-  improved sort;
-- the place in its own structure's order, column by column (the paper's standard sort).
+- the height, the greatest distance from a leaf, lowest first: everything runs as early as possible;
+- the greatest distance from a root, deepest first: everything runs as late as possible (the paper's improved
+  sort);
+- the position in the structure's own order, column by column (the paper's standard sort).
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ Integers = NDArray[np.int64]
 
 
 def heights(nodes: int, used: Integers, user: Integers) -> Integers:
-    """[nodes] The greatest distance of each from a leaf, a node that uses no other.
+    """[nodes] The greatest distance of each node from a leaf, a node that uses no other.
 
-    used, user: [edges] the node `user[i]` uses `used[i]`. Raises ValueError for a cycle.
+    used, user: [edges], node `user[i]` uses node `used[i]`. Raises ValueError for a cycle.
     """
     level = np.zeros(nodes, np.int64)
     for distance in range(1, nodes + 1):
         if not len(used):
             return level
-        # Only an edge whose lower end was raised just now can raise its upper end further.
+        # Only an edge whose lower end was raised in this round can raise its upper end further.
         level[user] = distance
         raised = level[used] == distance
         used, user = used[raised], user[raised]
     if len(used):
-        raise ValueError("a cycle: a node that uses itself, if only by others, can not be computed")
+        raise ValueError("a cycle: a node must not depend on itself, directly or through others")
     return level
 
 
 def depths(nodes: int, used: Integers, user: Integers) -> Integers:
-    """[nodes] The greatest distance of each from a root, a node that no other uses; see `heights`."""
+    """[nodes] The greatest distance of each node from a root, a node that no other uses; see `heights`."""
     return heights(nodes, user, used)
 
 
 def batches(*keys: NDArray[Any]) -> list[Integers]:
-    """Nodes that are equal in all keys, together, by their places; keys: [nodes] each, as level and kind.
+    """Batches of nodes, given by their indices, that are equal in all keys. keys: [nodes] each.
 
-    In the order of the first key, then of the next; within a batch in the order of their places.
+    Batches are sorted by the keys, the first key first; within a batch, nodes are sorted by index.
     """
     order = in_order(*keys)
     changes = np.zeros(max(0, len(order) - 1), bool)
@@ -56,5 +56,5 @@ def batches(*keys: NDArray[Any]) -> list[Integers]:
 
 
 def in_order(*keys: NDArray[Any]) -> Integers:
-    """[nodes] The places of all nodes in the order of `batches`."""
+    """[nodes] The indices of all nodes in the order of `batches`."""
     return np.lexsort(keys[::-1])

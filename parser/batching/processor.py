@@ -1,4 +1,4 @@
-"""What this machine's processor is: how fast a library's kernels are differs from maker to maker."""
+"""The processor of this machine: which kernels are fast depends on its vendor."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Processor(NamedTuple):
     vendor: str = ""
     family: int = 0
     flags: frozenset[str] = frozenset()
-    """What it can do."""
+    """Its instruction set extensions."""
 
 
 @cache
 def processor(description: Path = CPU_INFO) -> Processor:
-    """description: as Linux has it; where there is none, nothing is known."""
+    """description: a file in the format of /proc/cpuinfo. All fields are empty if it can not be read."""
     found = cpu_info(description) or {}
     return Processor(
         found.get("vendor_id", ""), int(found.get("cpu family", 0)), frozenset(found.get("flags", "").split())

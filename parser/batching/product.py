@@ -1,10 +1,10 @@
-"""Matrix products at the machine's speed.
+"""Fast matrix products.
 
-On a CPU, torch hands float32 products to MKL, which uses but half of the vector units that AMD's processors
-have since Zen 5; oneDNN, which torch carries too, is about twice as fast there, and elsewhere no faster
-(`scripts/measure_products.py` prints both). Torch has no public name for oneDNN's product, so its own
-compiler's is used where it pays and exists, and torch's product elsewhere. oneDNN builds a kernel for each
-new shape, at the price of many products, so the number of rows, which differs from batch to batch, is rounded
+On a CPU, torch computes float32 products by MKL, which uses only half of the vector units of AMD processors
+since Zen 5. oneDNN, which torch also ships, is about twice as fast there, and no faster elsewhere
+(`scripts/measure_products.py` prints both). torch has no public function for oneDNN's product. Where it pays
+and exists, the operator that torch's compiler uses is called, and torch's own product elsewhere. oneDNN
+generates a kernel for each new shape, which costs as much as many products, so the number of rows is rounded
 up.
 """
 
@@ -21,30 +21,30 @@ from torch.autograd.function import once_differentiable
 from parser.batching.processor import AMD, Processor, processor
 
 ZEN_5 = 26
-"""AMD's number of that family."""
-FEWEST_ROWS = 24
-"""With fewer, finding the kernel and rounding up cost more than the product; torch's own is faster then."""
-ROWS_FOR_A_SUM = 256
-"""By arithmetic: with fewer, what oneDNN saves is less than adding another matrix to a large one takes."""
+"""The CPU family of Zen 5."""
+MIN_ROWS = 24
+"""With fewer rows, finding the kernel and rounding up cost more than oneDNN saves."""
+MIN_ROWS_TO_ACCUMULATE = 256
+"""With fewer rows, oneDNN saves less than the extra addition to the large result costs."""
 SHAPES_PER_OCTAVE = 8
-"""Row counts from one power of two to the next that have a kernel of their own; 1/16 more rows on average."""
+"""Numbers of rows per power of two that get their own kernel; the padding is 1/16 of the rows on average."""
 
 
 def times_transposed(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     """[rows, n] left @ right.T + bias, without gradients.
 
-    left: [rows, k], of any number of rows; right: [n, k], whose shape recurs; bias: [n].
+    left: [rows, k], for any number of rows; right: [n, k], of few different shapes; bias: [n].
     """
     return by_onednn(left, right, bias) if _suits_onednn(left) else F.linear(left, right, bias)
 
 
 def by_onednn(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
-    """As `times_transposed`, for float32 on a CPU, whether it pays or not."""
+    """As `times_transposed`, always by oneDNN; for float32 on a CPU."""
     return _onednn(_round_up(left), right, bias)[: len(left)]
 
 
 def write_product(outputs: Tensor, left: Tensor, right: Tensor, bias: Tensor | None = None) -> None:
-    """As `times_transposed`, into a matrix [rows, n] that is there; there may be gaps between its rows."""
+    """As `times_transposed`, written to `outputs` [rows, n], which may be a view with strided rows."""
     if _suits_onednn(left):
         outputs.copy_(by_onednn(left, right, bias))
     elif bias is None:
@@ -54,7 +54,7 @@ def write_product(outputs: Tensor, left: Tensor, right: Tensor, bias: Tensor | N
 
 
 def add_product(outputs: Tensor, left: Tensor, right: Tensor) -> None:
-    """As `write_product`, but added to what is there."""
+    """As `write_product`, but added to `outputs`."""
     if _suits_onednn(left):
         outputs += by_onednn(left, right)
     else:
@@ -69,7 +69,7 @@ def transposed_times(left: Tensor, right: Tensor) -> Tensor:
 
 
 def write_transposed_product(outputs: Tensor, left: Tensor, right: Tensor) -> None:
-    """As `transposed_times`, into a matrix [m, n] that is there."""
+    """As `transposed_times`, written to `outputs` [m, n]."""
     if _suits_onednn(left):
         outputs.copy_(transposed_times(left, right))
     else:
@@ -77,8 +77,8 @@ def write_transposed_product(outputs: Tensor, left: Tensor, right: Tensor) -> No
 
 
 def add_transposed_product(outputs: Tensor, left: Tensor, right: Tensor) -> None:
-    """As `write_transposed_product`, but added to what is there."""
-    if _suits_onednn(left) and len(left) >= ROWS_FOR_A_SUM:
+    """As `write_transposed_product`, but added to `outputs`."""
+    if _suits_onednn(left) and len(left) >= MIN_ROWS_TO_ACCUMULATE:
         outputs += transposed_times(left, right)
     else:
         outputs.addmm_(left.T, right)
@@ -115,7 +115,7 @@ def _suits_onednn(tensor: Tensor) -> bool:
     return (
         tensor.device.type == "cpu"
         and tensor.dtype == torch.float32
-        and len(tensor) >= FEWEST_ROWS
+        and len(tensor) >= MIN_ROWS
         and tensor.shape[1] > 0
         and mkl_leaves_units_idle(processor())
         and has_onednn()
@@ -128,7 +128,7 @@ def has_onednn() -> bool:
 
 
 def mkl_leaves_units_idle(processor: Processor) -> bool:
-    """Whether it multiplies 512 bits at a time where MKL uses 256."""
+    """Whether it has 512-bit vector units of which MKL uses 256 bits."""
     return processor.vendor == AMD and processor.family >= ZEN_5 and "avx512f" in processor.flags
 
 
@@ -137,19 +137,19 @@ def _onednn(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def _sum_over_rows(left: Tensor, right: Tensor) -> Tensor:
-    """[m, n] left.T @ right, with the shorter side first, which oneDNN does up to a third faster."""
+    """[m, n] left.T @ right. The shorter side comes first, which is up to a third faster with oneDNN."""
     if left.shape[1] > right.shape[1]:
         return _onednn(right.T, left.T).T
     return _onednn(left.T, right.T)
 
 
 def _dense(matrix: Tensor) -> Tensor:
-    """The matrix without gaps between its rows or its columns, for which oneDNN has no fast product."""
+    """The matrix in a contiguous layout; oneDNN has no fast product for others."""
     return matrix if matrix.is_contiguous() or matrix.T.is_contiguous() else matrix.contiguous()
 
 
 def _round_up(matrix: Tensor) -> Tensor:
-    """The matrix with rows of zeros appended, up to one of `SHAPES_PER_OCTAVE` row counts."""
+    """The matrix with rows of zeros appended, up to the next number of rows that gets a kernel."""
     rows = len(matrix)
     unit = max(8, 1 << max(0, rows.bit_length() - SHAPES_PER_OCTAVE.bit_length()))
     missing = -rows % unit

@@ -1,12 +1,12 @@
-"""A batch of stacks whose pushes, pops and holds are one operation (Ding & Koehn 2019, section 3).
+"""A batch of stacks in which push, pop and hold are the same operation (Ding & Koehn 2019, section 3).
 
-Every step of every stack, whatever its operation, is
+Every step of every stack is
 
     previous = rows[p - read];  row = f(x, previous);  rows[p - read + 1] = row;  p = p + move
 
-where p points to the top. A pop's and a hold's row is written above the new top and overwritten before
-anything reads it (the paper's Observation 2), so a batch needs neither a branch nor a mask. The paper has
-push, pop and hold; the two operations that replace lift its limit to systems that do not reduce.
+where p points to the top. The row of a pop or a hold is written above the new top and overwritten before it
+can be read (the paper's Observation 2), so a batch needs neither branches nor masks. The paper has push, pop
+and hold. The two replace operations extend it to transition systems with reduce operations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch.autograd import Function
 
 
 class StackOperation(NamedTuple):
-    """How far below the top the previous row lies, and where the top goes."""
+    """The offset of the previous row below the top, and the change of the top."""
 
     read: int
     move: int
@@ -33,16 +33,16 @@ REDUCE_AND_REPLACE = StackOperation(2, -1)
 
 
 class Stack:
-    """Stacks of vectors, read and written in place, through which gradients flow.
+    """Differentiable stacks of vectors, read and written in place.
 
-    Autograd would keep or clear a whole stack at each step. Here a read's backward pass adds to one buffer
-    of gradients, and a write's takes its row out of it: the stack run in reverse. That is right only if
-    they run in the exact reverse of the order in which they were called; a token, handed from each call to
-    the next, makes autograd see to it.
+    With plain indexing, autograd would save or zero a whole stack at each step. Here the backward pass of a
+    read adds to a shared gradient buffer, and that of a write takes its row out of it. This is correct only
+    if backward calls run in exactly the reverse order of the forward calls. A token that is passed from each
+    call to the next makes autograd keep that order.
     """
 
     def __init__(self, batch: int, size: int, like: Tensor, capacity: int = 16):
-        """Empty stacks of vectors [batch, size] with the dtype and device of `like`; row 0 is zeros."""
+        """Empty stacks of vectors [batch, size], with the dtype and device of `like`. Row 0 is zeros."""
         self.pointer = torch.zeros(batch, dtype=torch.long, device=like.device)
         self._rows = _Rows(like.new_zeros(capacity * batch, size))
         self._column = torch.arange(batch, device=like.device)
@@ -50,11 +50,11 @@ class Stack:
 
     @property
     def capacity(self) -> int:
-        """Rows, of which the lowest is the empty stack's and the highest takes harmless writes."""
+        """The number of rows. The lowest represents the empty stack, the highest absorbs unread writes."""
         return len(self._rows.values) // len(self._column)
 
     def reserve(self, depth: int) -> None:
-        """Make room for stacks of `depth` vectors."""
+        """Reserve memory for stacks of `depth` vectors."""
         if depth + 2 > self.capacity:
             old = self._rows.values
             new = old.new_zeros(max(depth + 2, 2 * self.capacity) * len(self._column), old.shape[1])
@@ -66,11 +66,11 @@ class Stack:
         return self._read(self.pointer)
 
     def previous(self, read: Tensor | int) -> Tensor:
-        """[batch, size] The vectors that the next ones stand on. read: [batch]."""
+        """[batch, size] The vectors below the next ones. read: [batch], see `StackOperation`."""
         return self._read(self.pointer - read)
 
     def write(self, read: Tensor | int, move: Tensor | int, vectors: Tensor) -> None:
-        """Put the vectors [batch, size] above the previous ones, move the pointers. read, move: [batch]."""
+        """Write vectors [batch, size] above the previous ones, and move the pointers. read, move: [batch]."""
         index = (self.pointer - read + 1) * len(self._column) + self._column
         self._token = _WriteFunction.apply(self._token, vectors, self._rows, index)
         self.pointer = self.pointer + move
@@ -80,7 +80,7 @@ class Stack:
         self.pointer = self.pointer.masked_fill(which, 0)
 
     def _read(self, depth: Tensor) -> Tensor:
-        # Rows of equal depth lie together, so that indices outlive a growth of the capacity.
+        # Rows of equal depth are adjacent, so that indices stay valid when the capacity grows.
         vectors, self._token = _ReadFunction.apply(
             self._token, self._rows, depth * len(self._column) + self._column
         )
@@ -88,7 +88,7 @@ class Stack:
 
 
 class _Rows:
-    """The vectors of all stacks, [capacity * batch, size], and in the backward pass their gradients."""
+    """The vectors of all stacks, [capacity * batch, size], and their gradients in the backward pass."""
 
     def __init__(self, values: Tensor):
         self.values = values

@@ -1,4 +1,4 @@
-"""Sending to the device without waiting for it."""
+"""Asynchronous transfers to the device."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """A copy that the host does not wait for; itself if it is there already."""
+    """A copy on the device, without host synchronisation; the tensor itself if it is already there."""
     if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,9 +39,16 @@ def cut(examples: Sequence[Any], size: int) -> list[list[Any]]:
     return [list(examples[start : start + size]) for start in range(0, len(examples), size)]
 
 
-def longest_first(batch: Sequence[Any]) -> list[Any]:
-    """batch: of what has `words`."""
-    return sorted(batch, key=lambda sentence: -len(sentence.words))
+def shuffled(examples: Sequence[Any], seed: int) -> list[Any]:
+    """The examples in random order, which depends only on the seed."""
+    found = list(examples)
+    random.Random(seed).shuffle(found)
+    return found
+
+
+def sentence_batches(sentences: Sequence[Any], size: int) -> list[list[Any]]:
+    """Batches of sentences, sorted by decreasing length, so that those still running are always the first."""
+    return [sorted(batch, key=lambda sentence: -len(sentence.words)) for batch in cut(sentences, size)]
 
 
 MOST_NODES = 200_000

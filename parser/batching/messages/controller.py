@@ -1,4 +1,4 @@
-"""What goes into the graph: instances, of which so many are on their way at a time."""
+"""The controller: feeds instances into the graph, and limits how many are in flight."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from parser.batching.messages.node import Node
 
 
 class Entry(NamedTuple):
-    """A message to begin with."""
+    """An initial message of an instance."""
 
     port: int
-    """Of the controller's outputs."""
+    """The output of the controller that sends it."""
     payload: tuple[Tensor, ...]
     position: tuple[int, ...] = ()
 
 
 class Instance(NamedTuple):
     number: int
-    """Which no other has that is on its way at the same time."""
+    """Unique among the instances in flight."""
     entries: Sequence[Entry]
     reports: int = 1
-    """How often a loss will report."""
+    """The number of reports from losses."""
     training: bool = True
 
 
 class Report(NamedTuple):
-    """What a loss says of an instance."""
+    """The report of a loss about an instance."""
 
     state: MessageState
     training: bool
     loss: float
-    """The sum over its examples."""
+    """Summed over the examples."""
     right: int
     examples: int
 
 
 @dataclass
 class _InstanceProgress:
-    """What has not come back of an instance."""
+    """The outstanding gradients and reports of an instance."""
 
     gradients: int
     reports: int
@@ -53,17 +53,17 @@ class _InstanceProgress:
 class Controller(Node):
     def __init__(self, outputs: int):
         self.outputs = outputs
-        self._waiting: Iterator[Instance] = iter(())
+        self._pending: Iterator[Instance] = iter(())
         self._open: dict[int, _InstanceProgress] = {}
         self._report: Callable[[Report], object] = lambda _: None
 
     def start(
         self, instances: Iterable[Instance], max_active: int, report: Callable[[Report], object]
     ) -> list[Send]:
-        """max_active: how many are on their way at a time (max_active_keys). Raises ValueError for none."""
+        """max_active: the number of instances in flight (max_active_keys). Raises ValueError if below 1."""
         if max_active < 1:
-            raise ValueError(f"{max_active} instances on their way at a time are too few")
-        self._waiting, self._report = iter(instances), report
+            raise ValueError(f"max_active must be at least 1, not {max_active}")
+        self._pending, self._report = iter(instances), report
         return [send for _ in range(max_active) for send in self._next()]
 
     @property
@@ -71,7 +71,7 @@ class Controller(Node):
         return not self._open
 
     def forward(self, port: int, message: Message) -> list[Send]:
-        """A loss's report."""
+        """Take the report of a loss."""
         instance = message.state.instance
         (report,) = message.payload
         assert report is not None
@@ -97,14 +97,14 @@ class Controller(Node):
         return self._next()
 
     def _next(self) -> list[Send]:
-        instance = next(self._waiting, None)
+        instance = next(self._pending, None)
         if instance is None:
             return []
         number, entries, reports, training = instance
         if number in self._open:
-            raise ValueError(f"instance {number} is on its way already")
+            raise ValueError(f"instance {number} is in flight already")
         if not entries or reports < 1:
-            raise ValueError(f"instance {number} must begin with something, and end with a report")
+            raise ValueError(f"instance {number} needs at least one entry and one report")
         self._open[number] = _InstanceProgress(len(entries) if training else 0, reports, training)
         return [
             Send(True, port, Message(payload, MessageState(number, position), training))

@@ -1,4 +1,4 @@
-"""Which nodes there are, what goes from where to where, and who runs them."""
+"""The static graph: nodes, connections between their ports, and the worker of each node."""
 
 from __future__ import annotations
 
@@ -21,33 +21,37 @@ class Port(NamedTuple):
 
 @dataclass
 class MessageGraph:
-    """Ports are named `node`, for the first one, or given as `("node", 1)`."""
+    """A port is given as `"node"`, for the first one, or as `("node", 1)`."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
     running: dict[str, Node] = field(default_factory=dict)
-    """What gets the messages: the nodes, or what stands before them."""
+    """What receives the messages: the nodes, or wrappers of them."""
     worker: dict[str, int] = field(default_factory=dict)
-    """Of each node, by its number."""
+    """The number of each node's worker."""
     after: dict[Port, Port] = field(default_factory=dict)
-    """Of each output, the input that it goes to."""
+    """By output, the connected input."""
     before: dict[Port, Port] = field(default_factory=dict)
+    """By input, the connected output."""
 
     def add(self, name: str, node: Node, worker: int = 0) -> None:
-        """Raises ValueError for a name that is there already."""
+        """Raises ValueError for a name that is taken."""
         if name in self.nodes:
             raise ValueError(f"there is a node {name} already")
         self.nodes[name] = self.running[name] = node
         self.worker[name] = worker
 
     def connect(self, source: str | tuple[str, int], target: str | tuple[str, int]) -> None:
-        """An output with an input. Raises ValueError for one that is not there, or is connected already."""
+        """Connect an output with an input.
+
+        Raises ValueError if one does not exist or is connected already.
+        """
         output, given = _port(source), _port(target)
         self._check(output, "output", self.after)
         self._check(given, "input", self.before)
         self.after[output], self.before[given] = given, output
 
     def chain(self, *nodes: str) -> None:
-        """The first output of each with the first input of the next."""
+        """Connect the first output of each node with the first input of the next."""
         for source, target in pairwise(nodes):
             self.connect(source, target)
 
@@ -61,7 +65,7 @@ class MessageGraph:
             raise ValueError(f"{kind} {port} is connected already, with {taken[port]}")
 
     def check(self) -> None:
-        """Raises ValueError for an input or output that nothing is connected with."""
+        """Raises ValueError for an input or output that is not connected."""
         for name, node in self.nodes.items():
             for kind, number, taken in (
                 ("input", node.inputs, self.before),
@@ -69,14 +73,14 @@ class MessageGraph:
             ):
                 for place in range(number):
                     if (port := Port(name, place)) not in taken:
-                        raise ValueError(f"nothing is connected with {kind} {port}")
+                        raise ValueError(f"{kind} {port} is not connected")
 
     @property
     def workers(self) -> int:
         return 1 + max(self.worker.values(), default=0)
 
     def held(self) -> dict[str, int]:
-        """Of each node that keeps something for messages that have not come, how many things."""
+        """The number of items that each node keeps for outstanding messages, without nodes that keep none."""
         return {name: held for name, node in self.running.items() if (held := node.held())}
 
 

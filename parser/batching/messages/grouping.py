@@ -1,4 +1,4 @@
-"""Nodes that make one message of several, or several of one (section 4)."""
+"""Nodes that combine several messages into one, or split one into several (section 4)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from itertools import islice
 
 from parser.batching.messages.message import Message, MessageState, Send, back, onward
 from parser.batching.messages.node import Node
-from parser.batching.messages.payload import Payload, rows_apart, rows_together
+from parser.batching.messages.payload import Payload, concatenate_rows, split_rows
 
 
 class ConcatenatePayloads(Node):
-    """One message of one from each input, with the same state: their tensors side by side in the payload."""
+    """Combines messages with the same state, one from each input, by concatenating their payload tuples."""
 
     def __init__(self, inputs: int = 2):
         self.inputs = inputs
@@ -34,7 +34,7 @@ class ConcatenatePayloads(Node):
         widths = self._widths.pop(message.state)
         return [
             Send(False, place, message._replace(payload=part))
-            for place, part in enumerate(_apart(message.payload, widths))
+            for place, part in enumerate(_split(message.payload, widths))
         ]
 
     def held(self) -> int:
@@ -42,7 +42,7 @@ class ConcatenatePayloads(Node):
 
 
 class Split(Node):
-    """To each output some of the payload's tensors."""
+    """Sends some of the payload's tensors to each output."""
 
     def __init__(self, widths: Sequence[int]):
         """widths: how many tensors each output gets."""
@@ -52,7 +52,7 @@ class Split(Node):
     def forward(self, port: int, message: Message) -> list[Send]:
         return [
             Send(True, output, message._replace(payload=part))
-            for output, part in enumerate(_apart(message.payload, self._widths))
+            for output, part in enumerate(_split(message.payload, self._widths))
         ]
 
     def backward(self, port: int, message: Message) -> list[Send]:
@@ -68,16 +68,16 @@ class Split(Node):
         return len(self._waiting)
 
 
-def _apart(payload: Payload, widths: Sequence[int]) -> list[Payload]:
+def _split(payload: Payload, widths: Sequence[int]) -> list[Payload]:
     rest = iter(payload)
     return [tuple(islice(rest, width)) for width in widths]
 
 
 class Group(Node):
-    """One message of all that belong together: their rows under each other, in the order of their states."""
+    """Combines all messages of a group: their rows are concatenated in the order of their states."""
 
     def __init__(self, group: Callable[[MessageState], MessageState], size: Callable[[MessageState], int]):
-        """group: the state of the message that a member goes into; size: of such, how many members it has."""
+        """group: maps the state of a member to that of its group; size: the number of members of a group."""
         self._group, self._size = group, size
         self._waiting: dict[MessageState, dict[MessageState, Payload]] = {}
         self._members: dict[MessageState, list[tuple[MessageState, int]]] = {}
@@ -93,12 +93,12 @@ class Group(Node):
         sizes = [_rows(payload) for _, payload in ordered]
         if message.training:
             self._members[group] = [(state, size) for (state, _), size in zip(ordered, sizes, strict=True)]
-        payload = rows_together([payload for _, payload in ordered], sizes)
+        payload = concatenate_rows([payload for _, payload in ordered], sizes)
         return onward(Message(payload, group, message.training))
 
     def backward(self, port: int, message: Message) -> list[Send]:
         members = self._members.pop(message.state)
-        parts = rows_apart(message.payload, [rows for _, rows in members])
+        parts = split_rows(message.payload, [rows for _, rows in members])
         return [Send(False, 0, Message(part, state)) for (state, _), part in zip(members, parts, strict=True)]
 
     def held(self) -> int:
@@ -106,10 +106,10 @@ class Group(Node):
 
 
 class Ungroup(Node):
-    """A message for each part of one message's rows."""
+    """Splits the rows of a message into several messages."""
 
     def __init__(self, parts: Callable[[MessageState], Sequence[tuple[MessageState, int]]]):
-        """parts: their states and how many rows each has, in the order of the rows."""
+        """parts: maps a state to the states and numbers of rows of the parts, in the order of the rows."""
         self._parts = parts
         self._origin: dict[MessageState, MessageState] = {}
         self._waiting: dict[MessageState, dict[MessageState, Payload]] = {}
@@ -117,11 +117,11 @@ class Ungroup(Node):
     def forward(self, port: int, message: Message) -> list[Send]:
         parts = self._parts(message.state)
         if not parts:
-            raise ValueError(f"{message.state} is taken apart into nothing")
+            raise ValueError(f"{message.state}: ungrouped into no parts")
         if message.training:
             self._origin.update((state, message.state) for state, _ in parts)
             self._waiting[message.state] = {}
-        payloads = rows_apart(message.payload, [rows for _, rows in parts])
+        payloads = split_rows(message.payload, [rows for _, rows in parts])
         return [
             Send(True, 0, Message(payload, state, message.training))
             for (state, _), payload in zip(parts, payloads, strict=True)
@@ -136,15 +136,15 @@ class Ungroup(Node):
             return []
         del self._waiting[origin]
         sizes = [rows for _, rows in parts]
-        return back(Message(rows_together([found[state] for state, _ in parts], sizes), origin))
+        return back(Message(concatenate_rows([found[state] for state, _ in parts], sizes), origin))
 
     def held(self) -> int:
         return len(self._origin) + len(self._waiting)
 
 
 def _rows(payload: Payload) -> int:
-    """Raises ValueError if its tensors have different numbers of them."""
+    """The number of rows. Raises ValueError if the tensors have different numbers."""
     counts = {len(tensor) for tensor in payload if tensor is not None}
     if len(counts) != 1:
-        raise ValueError(f"the tensors of one message have {sorted(counts)} rows, and must have equally many")
+        raise ValueError(f"all tensors of a message must have the same number of rows, not {sorted(counts)}")
     return counts.pop()

@@ -1,4 +1,4 @@
-"""Loops of messages whose state's position is (step, steps)."""
+"""Loops over messages whose state has the position (step, steps)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from parser.batching.messages.routing import ChangeState, Condition, Join
 
 
 def each_step(state: MessageState) -> Sequence[MessageState]:
-    """Of a state whose position is (steps,)."""
+    """The states of all steps, for a state with the position (steps,)."""
     (steps,) = state.position
     return [state.at(step, steps) for step in range(steps)]
 
 
 def add_loop(graph: MessageGraph, before: str, first: str, last: str) -> tuple[str, int]:
-    """From `before`, with step 0, through `first` to `last`, until all steps are done; the output then."""
+    """Add a loop from `before` through `first` to `last`.
+
+    Returns the output that is taken after all steps.
+    """
     graph.add("again", Join())
     graph.add("count", ChangeState(_next_step, _step_before))
     graph.add("all steps", Condition(lambda state: int(state.position[0] == state.position[1])))

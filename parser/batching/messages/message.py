@@ -1,4 +1,4 @@
-"""What nodes exchange."""
+"""Messages between nodes."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ from torch import Tensor
 
 
 class MessageState(NamedTuple):
-    """Whom a message is about. No output sends another one with it until the first has come back."""
+    """Identifies a message. An output never has two outstanding messages with the same state."""
 
     instance: int
     position: tuple[int, ...] = ()
-    """Counters, to which a model gives their meaning: the step of a loop, a node of a tree."""
+    """Counters whose meaning the model defines, such as the step of a loop or a node of a tree."""
+
+    def __str__(self) -> str:
+        return f"instance {self.instance}, position {self.position}"
 
     def at(self, *position: int) -> MessageState:
         return self._replace(position=position)
 
 
 class Message(NamedTuple):
-    """Forward some values; backward the gradients at the same, None where nothing flows."""
+    """Values in the forward direction, gradients with respect to them (None for zero) in the backward one."""
 
     payload: tuple[Tensor | None, ...]
     state: MessageState
     training: bool = True
-    """Whether a message with gradients and the same state will come back."""
+    """Whether a message with gradients and the same state must be returned."""
 
 
 class Send(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a node of the graph is."""
+"""The interface of nodes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from parser.batching.messages.message import Message, Send
 
 
 class Node(ABC):
-    """Reacts to one message at a time.
+    """Handles one message at a time.
 
-    Every training message that it sends forward comes back exactly once, with the same state; then it, too,
-    sends back what it was sent. What it keeps until then is its own, so it needs no locks.
+    Every training message that it sends forward is answered exactly once by gradients with the same state.
+    The node then answers the message that it was sent. No other thread accesses its state, so it needs no
+    locks.
     """
 
     inputs = 1
@@ -19,12 +20,12 @@ class Node(ABC):
 
     @abstractmethod
     def forward(self, port: int, message: Message) -> list[Send]:
-        """A message at an input."""
+        """Handle a message at an input."""
 
     @abstractmethod
     def backward(self, port: int, message: Message) -> list[Send]:
-        """Gradients at an output."""
+        """Handle gradients at an output."""
 
     def held(self) -> int:
-        """How many things are kept for messages that have not come yet: 0 when a run has ended."""
+        """The number of items kept for outstanding messages; 0 after a complete run."""
         return 0

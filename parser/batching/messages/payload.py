@@ -1,6 +1,6 @@
-"""Payloads: several tensors, or the gradients at them.
+"""Payloads: tuples of tensors, or of gradients with respect to them.
 
-A tensor of which somebody wants the gradient says so by its `requires_grad`, though it has no graph.
+`requires_grad` marks tensors whose gradients are needed, although they are detached from any autograd graph.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ Payload = tuple[Tensor | None, ...]
 
 
 class PayloadSum:
-    """Of as many payloads as are expected."""
+    """The sum of an expected number of payloads."""
 
     def __init__(self, expected: int):
         self._missing = expected
         self.payload: Payload = ()
 
     def add(self, payload: Payload) -> bool:
-        """Whether that was the last."""
+        """Returns whether the sum is complete."""
         self.payload = added(self.payload, payload) if self.payload else payload
         self._missing -= 1
         return not self._missing
@@ -34,15 +34,15 @@ def added(left: Payload, right: Payload) -> Payload:
     )
 
 
-def rows_together(payloads: Sequence[Payload], sizes: Sequence[int]) -> Payload:
-    """Each tensor's rows, those of one payload after those of the other. sizes: the rows of each payload.
+def concatenate_rows(payloads: Sequence[Payload], sizes: Sequence[int]) -> Payload:
+    """Concatenate the rows of each tensor. sizes: the number of rows of each payload.
 
-    None is zeros beside others, and None among its like.
+    None counts as zeros, unless it is None in all payloads.
     """
-    return tuple(_joined(parts, sizes) for parts in zip(*payloads, strict=True))
+    return tuple(_concatenated(parts, sizes) for parts in zip(*payloads, strict=True))
 
 
-def _joined(parts: Sequence[Tensor | None], sizes: Sequence[int]) -> Tensor | None:
+def _concatenated(parts: Sequence[Tensor | None], sizes: Sequence[int]) -> Tensor | None:
     present = [part for part in parts if part is not None]
     if not present:
         return None
@@ -54,12 +54,12 @@ def _joined(parts: Sequence[Tensor | None], sizes: Sequence[int]) -> Tensor | No
         return torch.cat(filled).requires_grad_(any(part.requires_grad for part in present))
 
 
-def rows_apart(payload: Payload, sizes: Sequence[int]) -> list[Payload]:
-    """The other way around. sizes: the rows of each part."""
-    return list(zip(*(_split(whole, list(sizes)) for whole in payload), strict=True))
+def split_rows(payload: Payload, sizes: Sequence[int]) -> list[Payload]:
+    """The inverse of `concatenate_rows`. sizes: the number of rows of each part."""
+    return list(zip(*(_split_tensor(whole, list(sizes)) for whole in payload), strict=True))
 
 
-def _split(whole: Tensor | None, sizes: list[int]) -> Sequence[Tensor | None]:
+def _split_tensor(whole: Tensor | None, sizes: list[int]) -> Sequence[Tensor | None]:
     if whole is None:
         return [None] * len(sizes)
     return [part.detach().requires_grad_(whole.requires_grad) for part in whole.detach().split(sizes)]

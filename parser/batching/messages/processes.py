@@ -1,7 +1,7 @@
-"""A graph run by processes, one worker each, on one machine or several.
+"""Run a graph in several processes, one worker each, on one machine or several.
 
-torchrun starts them; every process builds the same graph, and runs the nodes of the worker that has its rank.
-What a node's functions know of an instance must therefore be in its messages.
+torchrun starts the processes. Each builds the same graph, and runs the nodes of the worker with its rank. The
+functions of a node can therefore depend on an instance only through its messages.
 """
 
 from __future__ import annotations
@@ -23,26 +23,28 @@ from parser.batching.messages.wire import packed, unpacked
 from parser.batching.messages.worker import Delivery, LostError, Mailbox, Span, Stop, Worker
 
 STOPPED, FAILED, LEFT = -1, -2, -3
-"""Sent in the place of a size: the run is over; something went wrong; the process sends nothing any more."""
-FOREVER = timedelta(days=365)
-"""Between some processes there is nothing to say for long; one that dies is noticed at once all the same."""
+"""Sent instead of a size: the run is complete; the process has failed; the process leaves."""
+TIMEOUT = timedelta(days=365)
+"""A timeout, since some processes rarely exchange messages. A lost process is detected immediately anyway."""
 
-PATIENCE = 10.0
-"""Seconds to wait for what others have to say when this process has failed."""
+FAILURE_TIMEOUT = 10.0
+"""Seconds to wait for the messages of others after this process has failed."""
 
 
 class Processes:
-    """This process among the others, between which messages can go as long as it is entered."""
+    """A context manager for this process. Messages are exchanged while it is entered."""
 
     def __init__(self) -> None:
-        """In all processes. Raises ValueError if nobody has initialised torch.distributed."""
+        """To be called in all processes. Raises ValueError if torch.distributed is not initialised."""
         if not dist.is_initialized():
-            raise ValueError("torch.distributed.init_process_group('gloo') comes first; torchrun starts all")
+            raise ValueError(
+                "call torch.distributed.init_process_group('gloo') first; torchrun starts all processes"
+            )
         self.rank, self._size = dist.get_rank(), dist.get_world_size()
         self._others = [rank for rank in range(self._size) if rank != self.rank]
-        self._messages, self._together = (dist.new_group(timeout=FOREVER, backend="gloo") for _ in range(2))
+        self._messages, self._together = (dist.new_group(timeout=TIMEOUT, backend="gloo") for _ in range(2))
         self._mailbox = Mailbox()
-        self._troubles: list[str] = []
+        self._failures: list[str] = []
         self._receivers = [
             threading.Thread(target=self._receive, args=(rank,), daemon=True) for rank in self._others
         ]
@@ -60,7 +62,7 @@ class Processes:
         else:
             self._tell(LEFT)
         for thread in self._receivers:
-            thread.join(PATIENCE if error else None)
+            thread.join(FAILURE_TIMEOUT if error else None)
 
     def run(
         self,
@@ -70,10 +72,10 @@ class Processes:
         report: Callable[[Report], object],
         trace: Callable[[Span], object] | None = None,
     ) -> list[float]:
-        """As `threads.run`; all processes call it, and the controller's alone looks at `instances`.
+        """As `threads.run`. All processes must call it; only that of the controller reads `instances`.
 
-        Returns the seconds for which the one worker here was busy. Raises ValueError for more workers than
-        there are processes, LostError where another one has failed, or is there no more.
+        Returns the busy seconds of this process's worker. Raises ValueError for more workers than processes,
+        and LostError if another process has failed or is lost.
         """
         if graph.workers > self._size:
             raise ValueError(f"{graph.workers} workers, but {self._size} processes")
@@ -93,17 +95,16 @@ class Processes:
         if graph.worker[CONTROLLER] == self.rank:
             worker.begin(instances, max_active, report)
         worker.run()
-        if self._troubles:
-            raise LostError(self._troubles[0])
+        if self._failures:
+            raise LostError(self._failures[0])
         if errors:
             raise errors[0]
-        dist.barrier(
-            group=self._together
-        )  # so that nothing of the next run comes before all have ended this one
+        # No message of the next run must arrive before all processes have finished this one.
+        dist.barrier(group=self._together)
         return [worker.busy]
 
     def share(self, graph: MessageGraph) -> None:
-        """All parameters from those whose nodes they are, to everybody. In all processes."""
+        """Broadcast all parameters from the processes that own their nodes. To be called in all processes."""
         for name, node in graph.nodes.items():
             if isinstance(node, Parameterised):
                 for weight in node.module.parameters():
@@ -114,18 +115,18 @@ class Processes:
         try:
             self._send(rank, packed(delivery))
         except RuntimeError as error:
-            self._troubles.append(_lost(rank))
+            self._failures.append(_lost(rank))
             raise LostError(_lost(rank)) from error
 
     def _tell_failure(self, error: BaseException) -> None:
-        """Whoever hears of it passes on the same, so that all name the first cause."""
-        cause = self._troubles[0] if self._troubles else f"worker {self.rank} has failed: {error}"
+        """Processes pass on what they are told, so that all name the first cause."""
+        cause = self._failures[0] if self._failures else f"worker {self.rank} has failed: {error}"
         text = torch.frombuffer(bytearray(cause.encode()), dtype=torch.uint8)
         self._tell(FAILED, text)
 
     def _tell(self, what: int, content: Tensor | None = None) -> None:
         for rank in self._others:
-            with suppress(RuntimeError):  # who is lost need not know
+            with suppress(RuntimeError):  # a lost process can not be told
                 dist.send(torch.tensor([what]), dst=rank, group=self._messages)
                 if content is not None:
                     self._send(rank, content)
@@ -135,17 +136,17 @@ class Processes:
         dist.send(content, dst=rank, group=self._messages)
 
     def _receive(self, rank: int) -> None:
-        """All that another process sends, until it leaves."""
+        """Receive the messages of another process until it leaves."""
         try:
             while (size := self._number(rank)) not in (FAILED, LEFT):
                 self._mailbox.put(Stop() if size == STOPPED else unpacked(self._content(rank, size)))
             if size == FAILED:
-                trouble = bytes(self._content(rank, self._number(rank)).numpy()).decode()
+                failure = bytes(self._content(rank, self._number(rank)).numpy()).decode()
             else:
-                trouble = f"worker {rank} has left: all processes must run equally often"
+                failure = f"worker {rank} has left: all processes must call run equally often"
         except Exception:
-            trouble = _lost(rank)
-        self._troubles.append(trouble)
+            failure = _lost(rank)
+        self._failures.append(failure)
         self._mailbox.put(Stop())
 
     def _number(self, rank: int) -> int:

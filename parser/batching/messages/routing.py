@@ -1,4 +1,4 @@
-"""Nodes that look at states alone: conditions, joins, and changes of the state (section 4)."""
+"""Nodes that depend on states only: conditions, joins, and changes of the state (section 4)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from parser.batching.messages.payload import Payload, PayloadSum
 
 
 class Condition(Node):
-    """Sends each message to the output that its state chooses (the paper's Cond)."""
+    """Sends each message to the output that its state selects (the paper's Cond)."""
 
     def __init__(self, choose: Callable[[MessageState], int], outputs: int = 2):
         self._choose, self.outputs = choose, outputs
@@ -23,7 +23,7 @@ class Condition(Node):
 
 
 class Join(Node):
-    """Passes on what comes from anywhere, and remembers from where (Phi)."""
+    """Merges its inputs, and returns gradients to the input that a message came from (Phi)."""
 
     def __init__(self, inputs: int = 2):
         self.inputs = inputs
@@ -42,7 +42,7 @@ class Join(Node):
 
 
 class ChangeState(Node):
-    """Changes the state by a function that can be undone (Isu)."""
+    """Changes the state by an invertible function (Isu)."""
 
     def __init__(
         self, change: Callable[[MessageState], MessageState], undo: Callable[[MessageState], MessageState]
@@ -57,7 +57,7 @@ class ChangeState(Node):
 
 
 class Broadcast(Node):
-    """The same message to all outputs; their gradients are summed (Bcast)."""
+    """Broadcasts a message to all outputs, and sums their gradients (Bcast)."""
 
     def __init__(self, outputs: int):
         self.outputs = outputs
@@ -76,8 +76,8 @@ class Broadcast(Node):
         return len(self._sums)
 
 
-class Nowhere(Node):
-    """Takes what nobody needs any more, and answers that no gradient comes from there."""
+class Discard(Node):
+    """Discards messages, and answers them without gradients."""
 
     outputs = 0
 
@@ -86,14 +86,14 @@ class Nowhere(Node):
         return back(message._replace(payload=nothing)) if message.training else []
 
     def backward(self, port: int, message: Message) -> list[Send]:
-        raise AssertionError("nothing is sent on")
+        raise AssertionError("a node without outputs gets no gradients")
 
 
 class FlatMap(Node):
-    """The same payload with each of several states; their gradients are summed."""
+    """Sends the payload once with each of several states, and sums their gradients."""
 
     def __init__(self, states: Callable[[MessageState], Sequence[MessageState]]):
-        """states: at least one, different ones for different states that are given."""
+        """states: maps a state to at least one state; states of different messages must differ."""
         self._states = states
         self._origin: dict[MessageState, MessageState] = {}
         self._sums: dict[MessageState, PayloadSum] = {}
@@ -101,7 +101,7 @@ class FlatMap(Node):
     def forward(self, port: int, message: Message) -> list[Send]:
         states = self._states(message.state)
         if not states:
-            raise ValueError(f"{message.state} is copied to no states")
+            raise ValueError(f"{message.state}: mapped to no states")
         if message.training:
             self._origin.update(dict.fromkeys(states, message.state))
             self._sums[message.state] = PayloadSum(len(states))

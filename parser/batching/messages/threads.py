@@ -1,4 +1,4 @@
-"""A graph run by the threads of one process."""
+"""Run a graph in the threads of one process."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ def run(
     report: Callable[[Report], object],
     trace: Callable[[Span], object] | None = None,
 ) -> list[float]:
-    """Until all instances are done. Returns the seconds for which each worker was busy.
+    """Run all instances. Returns the busy seconds of each worker.
 
-    max_active: instances that are on their way at a time; report: is told of each loss, trace of all work,
-    both by the threads of workers. Raises NodeError for what a node raises, and if the graph is stuck.
+    max_active: the number of instances in flight; report: called for each loss; trace: called for each
+    handled message. Both are called by the threads of workers. Raises NodeError if a node raises an
+    exception, and if no message is left although instances are not finished.
     """
     graph.check()
-    office = _Office(graph)
+    shared = _SharedState(graph)
     workers = [
-        Worker(number, graph, box, office.post, office.stop, trace, office.count)
-        for number, box in enumerate(office.mailboxes)
+        Worker(number, graph, box, shared.post, shared.stop, trace, shared.count)
+        for number, box in enumerate(shared.mailboxes)
     ]
     workers[graph.worker[CONTROLLER]].begin(instances, max_active, report)
     threads = [
@@ -38,35 +39,38 @@ def run(
     try:
         for thread in threads:
             thread.join()
-    except BaseException as error:  # as Ctrl-C is: nobody works on without us
-        office.stop(error)
+    except BaseException as error:  # such as Ctrl-C: stop all workers
+        shared.stop(error)
         raise
-    if office.error:
-        raise office.error
+    if shared.error:
+        raise shared.error
     return [worker.busy for worker in workers]
 
 
-class _Office:
-    """What the workers share."""
+class _SharedState:
+    """The state that the workers share."""
 
     def __init__(self, graph: MessageGraph):
         self.mailboxes = [Mailbox() for _ in range(graph.workers)]
         self.error: BaseException | None = None
-        self._graph, self._lock, self._underway = graph, threading.Lock(), 0
+        self._graph, self._lock, self._in_flight = graph, threading.Lock(), 0
 
     def post(self, worker: int, delivery: Delivery) -> None:
         self.mailboxes[worker].put(delivery)
 
     def stop(self, error: BaseException | None) -> None:
-        """All workers."""
+        """Stop all workers."""
         self.error = self.error or error
         for mailbox in self.mailboxes:
             mailbox.put(Stop())
 
     def count(self, more: int) -> None:
-        """By how much the messages that are underway have become more; without any, nothing can happen."""
+        """Add to the number of messages in flight.
+
+        If there are none but instances are open, the run is stuck.
+        """
         with self._lock:
-            self._underway += more
-            stuck = not self._underway and self._graph.running[CONTROLLER].held()
+            self._in_flight += more
+            stuck = not self._in_flight and self._graph.running[CONTROLLER].held()
         if stuck:
-            self.stop(NodeError(f"messages are missing: these nodes wait for some: {self._graph.held()}"))
+            self.stop(NodeError(f"messages are missing; nodes that wait for some: {self._graph.held()}"))

@@ -1,4 +1,7 @@
-"""Nodes that compute: functions, functions with parameters of their own, and losses."""
+"""Nodes that compute: functions, modules with parameters, and losses.
+
+`d_x` is the gradient of the loss with respect to x.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,10 @@ Outputs = Tensor | tuple[Tensor, ...]
 
 
 class Transform(Node):
-    """A function without parameters of the payload; it may depend on the state."""
+    """Applies a function without parameters to the payload. It may depend on the state."""
 
     def __init__(self, function: Callable[..., Outputs]):
-        """function: of the state and the payload's tensors."""
+        """function: takes the state and the tensors of the payload."""
         self._function = function
         self._kept: dict[MessageState, _Computed] = {}
 
@@ -32,23 +35,23 @@ class Transform(Node):
         )
         if message.training:
             self._kept[message.state] = _Computed(inputs, outputs)
-        return onward(message._replace(payload=_without_graph(outputs)))
+        return onward(message._replace(payload=_detached(outputs)))
 
     def backward(self, port: int, message: Message) -> list[Send]:
         inputs, outputs = self._kept.pop(message.state)
-        at_inputs, _ = _gradients(inputs, outputs, message.payload, ())
-        return back(message._replace(payload=at_inputs))
+        d_inputs, _ = _gradients(inputs, outputs, message.payload, ())
+        return back(message._replace(payload=d_inputs))
 
     def held(self) -> int:
         return len(self._kept)
 
 
 class Parameterised(Node):
-    """A module whose parameters are this node's own, and are changed as soon as enough gradients are there.
+    """A module whose parameters belong to this node, and are updated as soon as it has enough gradients.
 
-    A message goes back through the weights by which it came, whatever has become of them since (weight
-    stashing): its gradients are exact for those, and are added to others'. That costs a copy of the weights
-    for an update, and as many copies as updates can lie between. How late gradients are is counted.
+    The backward pass of a message uses the weights of its forward pass, even if they were updated since
+    (weight stashing), so gradients are exact for those weights. This costs one copy of the weights per update
+    that can happen between the two passes. The staleness of gradients is counted.
     """
 
     def __init__(
@@ -58,10 +61,10 @@ class Parameterised(Node):
         update_after: int,
         copies: bool = True,
     ):
-        """update_after: the gradients of so many messages are summed for an update (min_update_frequency).
+        """update_after: gradients of so many messages are summed for an update (min_update_frequency).
 
-        copies: whether messages come by a copy of the weights, which updates leave alone. A table of vectors
-        needs none: its gradients are the same by any weights. Raises ValueError if there is nothing to train.
+        copies: use a copy of the weights, which updates do not modify. Embedding tables need none, because
+        their gradients do not depend on the weights. Raises ValueError if there are no parameters to train.
         """
         self.module, self._update_after, self._copies = module, update_after, copies
         trained = {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
@@ -71,14 +74,14 @@ class Parameterised(Node):
         self._optimizer = optimizer(self._parameters)
         self._kept: dict[MessageState, tuple[_Computed, tuple[Tensor, ...], int]] = {}
         self._sums = [_GradientSum() for _ in trained]
-        self._gathered = 0
+        self._accumulated = 0
         self.updates = 0
         self.staleness: Counter[int] = Counter()
-        """Of gradients: by how many updates they were late."""
+        """Counts gradients by the number of updates between their forward and backward pass."""
         self.refresh()
 
     def refresh(self) -> None:
-        """To be called when somebody else has changed the parameters."""
+        """Must be called after the parameters were modified from outside."""
         if self._copies:
             self._weights = tuple(weight.detach().clone().requires_grad_() for weight in self._parameters)
         else:
@@ -92,22 +95,22 @@ class Parameterised(Node):
         )
         if message.training:
             self._kept[message.state] = _Computed(inputs, outputs), weights, self.updates
-        return onward(message._replace(payload=_without_graph(outputs)))
+        return onward(message._replace(payload=_detached(outputs)))
 
     def backward(self, port: int, message: Message) -> list[Send]:
         (inputs, outputs), weights, updates = self._kept.pop(message.state)
-        at_inputs, at_weights = _gradients(inputs, outputs, message.payload, weights)
-        for total, gradient in zip(self._sums, at_weights, strict=True):
+        d_inputs, d_weights = _gradients(inputs, outputs, message.payload, weights)
+        for total, gradient in zip(self._sums, d_weights, strict=True):
             total.add(gradient)
-        self._gathered += 1
+        self._accumulated += 1
         self.staleness[self.updates - updates] += 1
-        if self._gathered >= self._update_after:
+        if self._accumulated >= self._update_after:
             self.update()
-        return back(message._replace(payload=at_inputs))
+        return back(message._replace(payload=d_inputs))
 
     def update(self) -> None:
-        """By the gradients that are gathered, if there are any."""
-        if not self._gathered:
+        """Update the parameters with the accumulated gradients, if there are any."""
+        if not self._accumulated:
             return
         self.give_gradients()
         self._optimizer.step()
@@ -116,22 +119,22 @@ class Parameterised(Node):
         self.refresh()
 
     def give_gradients(self) -> None:
-        """Those that are gathered to the parameters, instead of using them."""
+        """Move the accumulated gradients to the parameters' `.grad`, without an update."""
         for weight, total in zip(self._parameters, self._sums, strict=True):
             weight.grad = total.take()
-        self._gathered = 0
+        self._accumulated = 0
 
     def held(self) -> int:
         return len(self._kept)
 
 
 def mean(counted: Counter[int]) -> float:
-    """Of numbers that were counted, as staleness is; there must be some."""
+    """The mean of counted numbers, such as `staleness`. There must be at least one."""
     return sum(number * count for number, count in counted.items()) / counted.total()
 
 
 class _GradientSum:
-    """Of a parameter. The first gradient may be a message's payload, too, and is left as it is."""
+    """The sum of a parameter's gradients. It does not modify the first one, which may be a payload."""
 
     def __init__(self) -> None:
         self._total: Tensor | None = None
@@ -148,24 +151,24 @@ class _GradientSum:
             self._total, self._is_own = self._total + gradient, True
 
     def take(self) -> Tensor | None:
-        """What there is; then there is nothing."""
+        """Return the sum and reset it."""
         total, self._total = self._total, None
         return total
 
 
 class Updates(NamedTuple):
-    """How nodes change their parameters."""
+    """How nodes update their parameters."""
 
     optimizer: Callable[[Iterable[nn.Parameter]], Optimizer]
     after: int
-    """Gradients that are summed for an update (min_update_frequency)."""
+    """The number of gradients that are summed for an update (min_update_frequency)."""
 
     in_loop: int | None = None
-    """The same for nodes that get several gradients of an instance; None: as many as the others."""
+    """The same for nodes that get several gradients per instance; None: as `after`."""
     of_tables: int | None = None
-    """The same for tables of vectors; None: as many as nodes in a loop."""
+    """The same for embedding tables; None: as `in_loop`."""
     table_optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None
-    """Of tables with sparse gradients; None: the others'."""
+    """For tables with sparse gradients; None: as `optimizer`."""
 
     def of(self, module: nn.Module) -> Parameterised:
         return Parameterised(module, self.optimizer, self.after)
@@ -180,7 +183,7 @@ class Updates(NamedTuple):
 
 class Losses(NamedTuple):
     loss: Tensor
-    """[] The sum of the examples' losses, which is differentiated."""
+    """Scalar, summed over the examples."""
     right: int
     examples: int
 
@@ -192,15 +195,15 @@ def losses_of(scores: Tensor, labels: Tensor) -> Losses:
 
 
 class Loss(Node):
-    """Compares what the network says (input 0) with what is right (input 1), and sends the gradients back.
+    """Compares predictions (input 0) with targets (input 1), and sends the gradients back.
 
-    Its output says how good it was: the loss, how many examples were right, and how many there were.
+    Its output reports the loss, the number of correct examples, and the number of examples.
     """
 
     inputs = 2
 
     def __init__(self, loss: Callable[..., Losses]):
-        """loss: of the tensors of both payloads."""
+        """loss: takes the tensors of both payloads."""
         self._loss = loss
         self._waiting: dict[MessageState, Message] = {}
 
@@ -209,16 +212,18 @@ class Loss(Node):
         if other is None:
             self._waiting[message.state] = message
             return []
-        said, expected = (message, other) if port == 0 else (other, message)
-        inputs = _leaves(said.payload, message.training)
+        predicted, expected = (message, other) if port == 0 else (other, message)
+        inputs = _leaves(predicted.payload, message.training)
         with torch.set_grad_enabled(message.training):
             loss, right, examples = self._loss(*inputs, *expected.payload)
         report = torch.tensor([loss.item(), right, examples], dtype=torch.float64)
         sends = onward(Message((report,), message.state, training=False))
         if message.training:
-            at_inputs, _ = _gradients(inputs, (loss,), (torch.ones_like(loss),), ())
+            d_inputs, _ = _gradients(inputs, (loss,), (torch.ones_like(loss),), ())
             nothing: Payload = (None,) * len(expected.payload)
-            sends += back(said._replace(payload=at_inputs), 0) + back(expected._replace(payload=nothing), 1)
+            sends += back(predicted._replace(payload=d_inputs), 0) + back(
+                expected._replace(payload=nothing), 1
+            )
         return sends
 
     def backward(self, port: int, message: Message) -> list[Send]:
@@ -241,8 +246,8 @@ def _computed(function: Callable[..., Outputs], payload: Payload, training: bool
 
 
 def _leaves(payload: Payload, training: bool) -> tuple[Tensor, ...]:
-    """Of a graph of their own."""
-    assert all(tensor is not None for tensor in payload), "gradients, where values are expected"
+    """Detached tensors, as leaves of a new autograd graph."""
+    assert all(tensor is not None for tensor in payload), "a payload of values must not contain None"
     return tuple(
         tensor.detach().requires_grad_(training and tensor.requires_grad)
         for tensor in payload
@@ -250,23 +255,23 @@ def _leaves(payload: Payload, training: bool) -> tuple[Tensor, ...]:
     )
 
 
-def _without_graph(outputs: Sequence[Tensor]) -> Payload:
+def _detached(outputs: Sequence[Tensor]) -> Payload:
     return tuple(output.detach().requires_grad_(output.requires_grad) for output in outputs)
 
 
 def _gradients(
-    inputs: Sequence[Tensor], outputs: Sequence[Tensor], at_outputs: Payload, weights: Sequence[Tensor]
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], d_outputs: Payload, weights: Sequence[Tensor]
 ) -> tuple[Payload, Payload]:
-    """At the inputs, and at the weights; None where nothing flows."""
+    """With respect to the inputs and to the weights; None for zero."""
     flowing = [
         (output, gradient)
-        for output, gradient in zip(outputs, at_outputs, strict=True)
+        for output, gradient in zip(outputs, d_outputs, strict=True)
         if gradient is not None and output.requires_grad
     ]
-    tops, at_tops = [top for top, _ in flowing], [gradient for _, gradient in flowing]
+    tops, d_tops = [top for top, _ in flowing], [gradient for _, gradient in flowing]
     wanted = [tensor for tensor in (*inputs, *weights) if tensor.requires_grad]
     if not flowing or not wanted:
         return (None,) * len(inputs), (None,) * len(weights)
-    found = iter(torch.autograd.grad(tops, wanted, at_tops, allow_unused=True))
+    found = iter(torch.autograd.grad(tops, wanted, d_tops, allow_unused=True))
     gradients = tuple(next(found) if tensor.requires_grad else None for tensor in (*inputs, *weights))
     return gradients[: len(inputs)], gradients[len(inputs) :]

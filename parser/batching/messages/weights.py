@@ -1,4 +1,4 @@
-"""The parameters of whole graphs."""
+"""The parameters of a whole graph."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from parser.batching.messages.transforms import Parameterised
 
 
 def parameterised(graph: MessageGraph) -> list[Parameterised]:
-    """Its nodes that have parameters."""
+    """The nodes of a graph that have parameters."""
     return [node for node in graph.nodes.values() if isinstance(node, Parameterised)]
 
 
 @torch.no_grad()
 def average(modules: Sequence[nn.Module]) -> None:
-    """Gives all of them the mean of their weights, as at the end of an epoch of replicas."""
+    """Set the weights of all replicas to their mean."""
     for weights in zip(*(module.parameters() for module in modules), strict=True):
         mean = torch.stack([weight.data for weight in weights]).mean(0)
         for weight in weights:

@@ -1,4 +1,4 @@
-"""Deliveries as bytes, and back."""
+"""Serialisation of deliveries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from parser.batching.messages.message import Message, MessageState
 from parser.batching.messages.worker import Delivery
 
 ALIGNMENT = 8
-"""Bytes, so that a tensor's numbers can be read where they lie."""
+"""In bytes, so that tensors can be read in place."""
 
 
 def packed(delivery: Delivery) -> Tensor:
@@ -38,7 +38,7 @@ def packed(delivery: Delivery) -> Tensor:
 
 
 def unpacked(content: Tensor) -> Delivery:
-    """content: [bytes] uint8, whose memory the payload shares."""
+    """content: [bytes] uint8; the payload shares its memory."""
     start = ALIGNMENT + int(content[:ALIGNMENT].view(torch.int64))
     head = json.loads(bytes(content[ALIGNMENT:start].numpy()))
     payload: list[Tensor | None] = []

@@ -1,4 +1,4 @@
-"""A worker runs its nodes: one message after the other, gradients before anything else (section 5)."""
+"""A worker runs its nodes, one message at a time. Backward messages have priority (section 5)."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class Delivery(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """The last thing that a worker gets."""
+    """Tells a worker to stop."""
 
 
 class Span(NamedTuple):
-    """When a message was worked on."""
+    """The time in which a message was handled."""
 
     worker: int
     node: str
     instance: int
     forward: bool
     began: float
-    """As `time.perf_counter` says."""
+    """By `time.perf_counter`."""
     ended: float
     waiting: int
-    """Messages for this worker, those not counted that others have just sent."""
+    """The number of messages in the worker's queues, without those still in its mailbox."""
 
 
 Mailbox: TypeAlias = SimpleQueue[Delivery | Stop]
@@ -53,32 +53,34 @@ class Worker:
         trace: Callable[[Span], object] | None = None,
         count: Callable[[int], object] = lambda _: None,
     ):
-        """post: sends to another worker; stop: sends `Stop` to all, this one too, for an error if any;
-        trace: is told of everything that is done; count: of how many messages more there are.
+        """post: sends to another worker; stop: sends `Stop` to all workers, including this one, with an error
+        or None; trace: called for each handled message; count: called with changes of the number of messages.
         """
         self._number, self._graph, self._mailbox = number, graph, mailbox
         self._post, self._stop, self._trace, self._count = post, stop, trace, count
         self._gradients: deque[Delivery] = deque()
         self._values: deque[Delivery] = deque()
         self.busy = 0.0
-        """Seconds of this thread on a processor: not those in which it waits for the interpreter."""
+        """CPU seconds of this thread, without the time in which it waits for the interpreter lock."""
 
     def begin(
         self, instances: Iterable[Instance], max_active: int, report: Callable[[Report], object]
     ) -> None:
         """To be called on the controller's worker, before it runs; see `Controller.start`.
 
-        Raises ValueError for a graph that a run before has left in the middle.
+        Raises ValueError if an earlier run of the graph was interrupted.
         """
         if held := self._graph.held():
-            raise ValueError(f"a run before has failed: build the graph anew; these nodes still wait: {held}")
+            raise ValueError(
+                f"an earlier run has failed, build the graph again; nodes that still wait: {held}"
+            )
         sends = self._controller.start(instances, max_active, report)
         self._count(len(sends))
         self._send(CONTROLLER, sends)
         self._end_if_finished(CONTROLLER)
 
     def run(self) -> None:
-        """Until it is told to stop. A node's error stops all workers."""
+        """Handle messages until told to stop. An error of a node stops all workers."""
         torch.set_num_threads(1)
         try:
             with torch.no_grad():
@@ -88,7 +90,10 @@ class Worker:
             self._stop(error)
 
     def _receive(self) -> bool:
-        """Take in all that has come, and wait if there is nothing to do; whether to go on."""
+        """Move messages from the mailbox to the queues, and block if there are none.
+
+        Returns False to stop.
+        """
         while True:
             try:
                 item = self._mailbox.get(block=not (self._gradients or self._values))
@@ -105,7 +110,7 @@ class Worker:
         try:
             sends = (node.forward if forward else node.backward)(to.number, message)
             if len(sends) != 1:
-                self._count(len(sends) - 1)  # before others can have worked on them
+                self._count(len(sends) - 1)  # before other workers can handle them
             self._send(to.node, sends)
         except LostError:
             raise
@@ -144,8 +149,8 @@ class Worker:
 
 
 class NodeError(RuntimeError):
-    """What a node raised, with its name."""
+    """An exception in a node; the message names the node."""
 
 
 class LostError(RuntimeError):
-    """Another process has failed, or is there no more."""
+    """Another process has failed or is lost."""

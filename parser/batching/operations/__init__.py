@@ -1,4 +1,5 @@
 """On-the-fly operation batching (Neubig, Goldberg & Dyer 2017).
 
-The computation of single examples is written with `Graph`, alone or as templates, and runs in batches.
+The computation of single examples is recorded with `Graph`, one operation or one template at a time, and runs
+in batches.
 """

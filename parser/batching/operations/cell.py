@@ -1,7 +1,7 @@
-"""A whole template as one operation: the coarse grain.
+"""A whole template fused into one operation: the coarse grain.
 
-Its operations run one after the other on the rows of a batch, so there is one node to schedule where there
-were many, and what passes between them needs no place in memory that others know.
+Its operations run one after the other on the rows of a batch. The scheduler sees a single node, and the
+values between the operations need no rows in the graph's memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class CellOperation(Operation):
     def __init__(self, template: Template):
         """Raises ValueError for a template of several indices."""
         if template.indices > 1:
-            raise ValueError(f"a cell takes one index at the most, not {template.indices}")
+            raise ValueError(f"a cell takes at most one index, not {template.indices}")
         self._template = template
         self.outputs = tuple(template.widths[result] for result in template.results)
         self.has_index = template.indices == 1
@@ -56,19 +56,19 @@ class CellOperation(Operation):
 
     def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
         template = self._template
-        flowing = _Flowing(template.widths, batch.outputs[0])
+        gradient_of = _GradientBuffer(template.widths, batch.outputs[0])
         for result, gradient in zip(template.results, gradients, strict=True):
-            flowing.add(result, gradient)
+            gradient_of.add(result, gradient)
         kept: tuple[Tensor, ...] = ()
         for node, inner in zip(reversed(template.nodes), reversed(batch.saved), strict=True):
             operation, outputs = node.operation, range(node.first, node.first + len(inner.outputs))
-            found = operation.backward(inner, [flowing.at(value) for value in outputs])
+            found = operation.backward(inner, [gradient_of.at(value) for value in outputs])
             kept = found.kept + kept
             for pack, joint in zip(operation.packs(len(node.arguments)), found.inputs, strict=False):
                 if joint is not None:
                     for place, part in zip(pack, joint.chunk(len(pack), dim=1), strict=True):
-                        flowing.add(node.arguments[place], part, operation.columns)
-        return OperationGradients([flowing.at(argument) for argument in range(template.arguments)], kept)
+                        gradient_of.add(node.arguments[place], part, operation.columns)
+        return OperationGradients([gradient_of.at(argument) for argument in range(template.arguments)], kept)
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
         start = 0
@@ -83,8 +83,8 @@ def _joined(values: Sequence[Tensor]) -> Tensor:
     return values[0] if len(values) == 1 else torch.cat(list(values), dim=1)
 
 
-class _Flowing:
-    """The gradients of a template's values."""
+class _GradientBuffer:
+    """Gradients with respect to a template's values."""
 
     def __init__(self, widths: Sequence[int], like: Tensor):
         self._widths, self._like = widths, like

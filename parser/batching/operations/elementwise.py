@@ -1,4 +1,4 @@
-"""Operations on each element, or on the elements of one value."""
+"""Elementwise operations, and reductions over the elements of a value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Rows = Sequence[Tensor]
 
 
 class Elementwise(Operation):
-    """From values of one width to one of the same width, without parameters."""
+    """Inputs and output have the same width; there are no parameters."""
 
     def __init__(self, width: int):
         self.outputs = (width,)
@@ -73,12 +73,12 @@ class LogSoftmax(Elementwise):
 
 
 class Dropout(Elementwise):
-    """Zeroes elements with a probability and scales the others up; changes nothing unless training."""
+    """Inverted dropout. The identity unless training."""
 
     def __init__(self, width: int, probability: float, training: bool):
         super().__init__(width)
         if not 0 <= probability < 1:
-            raise ValueError(f"dropout with a probability of {probability}, which must be from 0 to below 1")
+            raise ValueError(f"dropout probability {probability} must be from 0 to below 1")
         self.probability, self.training = probability, training
 
     def signature(self) -> Hashable:
@@ -97,7 +97,7 @@ class Dropout(Elementwise):
 
 
 class Sum(Elementwise):
-    """Of some values of equal width."""
+    """The sum of values of equal width."""
 
     def __init__(self, width: int, values: int):
         super().__init__(width)
@@ -117,7 +117,7 @@ class Sum(Elementwise):
 
 
 class Concatenate(Operation):
-    """Values of any widths, one after the other."""
+    """Concatenation of values of any widths."""
 
     def __init__(self, widths: tuple[int, ...]):
         self.widths = widths
@@ -134,7 +134,7 @@ class Concatenate(Operation):
 
 
 class Slice(Operation):
-    """Elements start to stop of a value."""
+    """Elements `start` to `stop` (exclusive) of a value."""
 
     def __init__(self, width: int, start: int, stop: int):
         self.width, self.columns = width, slice(start, stop)
@@ -151,7 +151,7 @@ class Slice(Operation):
 
 
 class Pick(Operation):
-    """One element of a value."""
+    """One element of a value, selected by the index."""
 
     outputs = (1,)
     has_index = True
@@ -172,7 +172,7 @@ class Pick(Operation):
 
 
 class CrossEntropy(Pick):
-    """Minus the logarithm of the probability that a softmax gives one element."""
+    """Negative log-likelihood, under a softmax over the value, of the element that the index selects."""
 
     def forward(self, batch: OperationBatch) -> None:
         batch.saved = torch.log_softmax(batch.inputs[0], 1)

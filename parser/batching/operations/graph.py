@@ -1,4 +1,4 @@
-"""Write the computation of one example after the other; it is computed for all of them in batches."""
+"""Record the computation of single examples, and run it for all of them in batches."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ METHODS = (NONE, *SCHEDULES)
 
 
 class Graph(Computation, Writer):
-    """A lazy graph. Values are numbers until they are asked for.
+    """A lazily evaluated graph. Values are identified by numbers.
 
-    Operations are recorded by `apply`, or by a name of `Writer`; `forward` computes all that is recorded and
-    not computed yet, and recording may go on after it. `backward` adds to the `.grad` of all parameters.
+    Operations are recorded by `apply` or by the methods of `Writer`. `forward` computes everything that is
+    pending; recording may continue afterwards. `backward` adds to the parameters' `.grad`.
     """
 
     def __init__(
@@ -38,13 +38,12 @@ class Graph(Computation, Writer):
         patterns: Patterns | None = None,
         gradients: bool = True,
     ):
-        """method: `none`, every operation unbatched; `depth` or `agenda`, see `schedule`. Raises ValueError.
+        """method: `none` for no batching; `depth` or `agenda`, see `schedule`. Raises ValueError for others.
 
-        patterns: those found by graphs before, which are not to be found again; gradients: whether there will
-        be any. Without, what only `backward` needs is not kept.
+        patterns: a cache that is shared with earlier graphs; gradients: keep what `backward` needs.
         """
         if method not in METHODS:
-            raise ValueError(f"{method!r} is none of the batching methods {', '.join(METHODS)}")
+            raise ValueError(f"no batching method {method!r}; the methods are {', '.join(METHODS)}")
         super().__init__(device, dtype, unbatched=method == NONE, gradients=gradients)
         self._method = method
         self._patterns = patterns or Patterns()
@@ -53,9 +52,12 @@ class Graph(Computation, Writer):
         self._scheduled: list[Applications] = []
 
     def apply(self, template: Template, values: Sequence[Value], indices: Sequence[Index] = ()) -> range:
-        """The results of a template for these arguments. Raises ValueError if they are not what it takes."""
+        """Record one application of a template, and return its results.
+
+        Raises ValueError for values or indices that the template does not take.
+        """
         if len(indices) != template.indices:
-            raise ValueError(f"{len(indices)} indices, but the template takes {template.indices}")
+            raise ValueError(f"{len(indices)} indices given, but the template takes {template.indices}")
         recorded, kind = self._recorded_of(template), self._pattern
         key: PatternKey = (template, *[kind[value] for value in values])
         pattern = self._patterns.found.get(key) or self._patterns.add(key)
@@ -79,12 +81,12 @@ class Graph(Computation, Writer):
     def each(
         self, template: Template, values: Sequence[Sequence[Value]], indices: Sequence[Sequence[Index]] = ()
     ) -> tuple[range, ...]:
-        """The results of many applications of a template, one `range` for each of its results.
+        """Record many applications of a template, and return a `range` of values for each of its results.
 
-        values, indices: for each argument, and each index, those of all applications. Raises ValueError.
+        values: for each argument, the values of all applications; indices: likewise. Raises ValueError.
         """
         if len(indices) != template.indices:
-            raise ValueError(f"{len(indices)} columns of indices, but the template takes {template.indices}")
+            raise ValueError(f"{len(indices)} index columns given, but the template takes {template.indices}")
         recorded, kind, found = self._recorded_of(template), self._pattern, self._patterns.found
         number = len((*values, *indices)[0])
         start, numbers = len(kind), recorded.pattern
@@ -100,23 +102,24 @@ class Graph(Computation, Writer):
         return tuple(range(start + place, start + number * step, step) for place in range(step))
 
     def chain(self, first: Template, following: Template, values: Sequence[Value]) -> tuple[range, ...]:
-        """The results of applications each of which is given a value and the results of the one before.
+        """Record a recurrence: each application takes a value and the results of the previous application.
 
-        The first is of the template `first`, which is given just a value. Raises ValueError if there is none.
+        The first application is of `first`, which takes a value only. Returns as `each`. Raises ValueError if
+        there are no values.
         """
         if not values:
-            raise ValueError("a chain over no values")
-        begun = self.apply(first, values[:1])
+            raise ValueError("a chain needs at least one value")
+        start_results = self.apply(first, values[:1])
         kind, found = self._pattern, self._patterns.found
         recorded = self._recorded_of(following)
-        start, step = begun.start, len(begun)
-        numbers, before = recorded.pattern, tuple(kind[start:])
+        start, step = start_results.start, len(start_results)
+        numbers, previous = recorded.pattern, tuple(kind[start:])
         for value in values[1:]:
-            key: PatternKey = (following, kind[value], *before)
+            key: PatternKey = (following, kind[value], *previous)
             pattern = found.get(key) or self._patterns.add(key)
             numbers.append(pattern.number)
-            before = pattern.results
-            kind += before
+            previous = pattern.results
+            kind += previous
         stop = start + len(values) * step
         results = tuple(range(start + place, stop, step) for place in range(step))
         recorded.first += range(start + step, stop, step)
@@ -126,18 +129,18 @@ class Graph(Computation, Writer):
         return results
 
     def given(self, rows: Tensor) -> range:
-        """Values that were computed elsewhere. rows: [values, width]"""
+        """Add values that were computed outside the graph. rows: [values, width]"""
         first, (count, width) = len(self._pattern), rows.shape
         self._pattern += [self._patterns.computed(width)] * count
         self._give(first, rows)
         return range(first, first + count)
 
     def forward(self) -> None:
-        """Compute all that is recorded and not computed yet."""
+        """Compute all pending operations."""
         self.run(self.schedule())
 
     def schedule(self) -> list[Step]:
-        """The batches of all that is recorded, to be given to `run` before anything else is recorded."""
+        """The batches of all pending operations. Pass them to `run` before recording anything else."""
         pending = [recorded.applications() for recorded in self._recorded.values() if recorded.first]
         self._recorded = {}
         self._make_room(len(self._pattern))
@@ -149,19 +152,19 @@ class Graph(Computation, Writer):
         return steps
 
     def values(self, values: Sequence[Value]) -> Tensor:
-        """[values, width] A copy of values of equal width; computes what is recorded before.
+        """[values, width] A copy of values of equal width, after computing all pending operations.
 
-        Raises ValueError for values of different widths. Of no values it is [0, 0].
+        [0, 0] if there are no values. Raises ValueError for values of different widths.
         """
         if self._recorded:
             self.forward()
         widths = set(map(self.width, values)) or {0}
         if len(widths) > 1:
-            raise ValueError(f"values of the widths {sorted(widths)} do not make rows of one tensor")
+            raise ValueError(f"values of different widths, {sorted(widths)}, can not be rows of one tensor")
         return self.rows(values, widths.pop())
 
     def backward(self, values: Sequence[Value], gradient: Tensor | None = None) -> list[Tensor]:
-        """See `Computation.backward`. Computes what is recorded before. Raises ValueError."""
+        """See `Computation.backward`. Computes all pending operations first. Raises ValueError."""
         if self._recorded:
             self.forward()
         what, width = ("a loss", 1) if gradient is None else ("a value with this gradient", gradient.shape[1])
@@ -172,12 +175,12 @@ class Graph(Computation, Writer):
 
     def _recorded_of(self, template: Template) -> _Recorded:
         if template not in self._recorded:
-            self._forget_patterns()
+            self._mark_as_computed()
             self._recorded[template] = _Recorded(template)
         return self._recorded[template]
 
-    def _forget_patterns(self) -> None:
-        """What is scheduled counts as computed, and nothing more is known of it but its width."""
+    def _mark_as_computed(self) -> None:
+        """Treat scheduled values as computed: only their width is relevant from now on."""
         for applications in self._scheduled:
             for place, result in enumerate(applications.template.results):
                 computed = self._patterns.computed(applications.template.widths[result])
@@ -197,7 +200,7 @@ class Graph(Computation, Writer):
 
 
 class _Recorded:
-    """Applications of one template, as they are recorded."""
+    """The recorded applications of one template."""
 
     __slots__ = ("arguments", "first", "indices", "pattern", "template")
 
@@ -209,14 +212,14 @@ class _Recorded:
         self.indices: list[int] = []
 
     def applications(self) -> Applications:
-        """Raises ValueError for an index that an operation has not."""
+        """Raises ValueError for an index that is out of range."""
         count, template = len(self.first), self.template
         indices = np.array(self.indices, np.int64).reshape(count, template.indices)
         for column, bound in template.bounds:
             lowest, highest = indices[:, column].min(), indices[:, column].max()
             if lowest < 0 or highest >= bound:
                 wrong = lowest if lowest < 0 else highest
-                raise ValueError(f"index {wrong}, where an operation has 0 to {bound - 1}")
+                raise ValueError(f"index {wrong} is out of range: it must be from 0 to {bound - 1}")
         return Applications(
             template,
             np.array(self.first, np.int64),
@@ -227,7 +230,7 @@ class _Recorded:
 
 
 Members = dict[int, tuple[Applications, Integers]]
-"""Of each pattern, the places of its applications."""
+"""By pattern, the positions of its applications."""
 
 
 def _by_pattern(pending: Sequence[Applications]) -> Members:
@@ -239,7 +242,7 @@ def _by_pattern(pending: Sequence[Applications]) -> Members:
 
 
 def _parts(batch: Sequence[PatternNode], members: Members) -> list[Part]:
-    """Those of one node of one template together."""
+    """One part for each node of a template that takes part in the batch."""
     together: dict[tuple[Applications, int], list[Integers]] = {}
     for node in batch:
         applications, which = members[node.pattern]

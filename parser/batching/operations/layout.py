@@ -1,7 +1,7 @@
-"""Where values lie in memory, and which rows each batch reads.
+"""The memory layout of values, and the rows that each batch reads and writes.
 
-All values of one width are rows of one block. A batch writes rows one after the other, so an argument that
-was written in the order in which it is read is used in place; any other is gathered by one `index_select`.
+All values of one width are rows of one block, and a batch writes contiguous rows. An argument whose rows are
+contiguous and in order is used in place; any other is gathered by one `index_select`.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ from parser.batching.transfer import to_device
 
 @dataclass(frozen=True, eq=False)
 class Applications:
-    """Of one template, those that are to be computed."""
+    """The applications of one template that are to be computed."""
 
     template: Template
     first: Integers
-    """[applications] The number of the first of the values that each gives."""
+    """[applications] The number of the first result of each."""
     arguments: Integers
-    """[applications, arguments] The numbers of the values that each is given."""
+    """[applications, arguments] The numbers of the argument values."""
     indices: Integers
     """[applications, indices]"""
     group: Integers
-    """[applications] The number of its pattern; or its level, where that is known in advance."""
+    """[applications] The pattern of each; or its level in a static structure."""
 
     @cached_property
     def columns(self) -> list[Integers]:
-        """The arguments, and then the indices, each [applications] in one piece."""
+        """The arguments, then the indices, as contiguous columns [applications]."""
         return [*self.arguments.T.copy(), *self.indices.T.copy()]
 
 
 class Part(NamedTuple):
-    """A node of a template in some of its applications: a batch, or a part of one."""
+    """One node of a template, for some of the applications: a batch or a part of one."""
 
     applications: Applications
     node: TemplateNode
     which: Integers
-    """[rows] places in `applications`."""
+    """[rows] Positions in `applications`."""
 
 
 class Read(NamedTuple):
-    """Rows of the block of a width: so many from `start` on, or if there are `rows`, those."""
+    """Rows of the block of a width: `length` rows from `start` on, or those in `rows` unless it is None."""
 
     width: int
     start: int
@@ -60,18 +60,18 @@ class Read(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A batch, ready to run."""
+    """A batch that is ready to run."""
 
     operation: Operation
     length: int
     inputs: list[Read]
     indices: Tensor | None
     outputs: list[tuple[int, int]]
-    """Width, and the first of its rows."""
+    """The width and the first row of each output."""
 
 
 class _Planned(NamedTuple):
-    """A `Step` whose integers, by their places among those kept, are still to be sent to the device."""
+    """A `Step` before its integers are on the device; they are given as positions in `Layout._integers`."""
 
     operation: Operation
     length: int
@@ -81,12 +81,12 @@ class _Planned(NamedTuple):
 
 
 class Layout:
-    """Gives batches their rows, in the order in which they will run."""
+    """Assigns rows to batches, in the order in which they will run."""
 
     def __init__(self, row: Integers, used: dict[int, int]):
-        """row: [values] where each value lies, if it is computed, else anything; used: rows of each width.
+        """row: [values], the row of each computed value; used: the number of rows in use, by width.
 
-        Both are brought up to date.
+        Both are updated.
         """
         self._row, self._used = row, used
         self._inside: dict[Applications, Integers] = {}
@@ -94,7 +94,7 @@ class Layout:
         self._planned: list[_Planned] = []
 
     def add(self, parts: Sequence[Part]) -> None:
-        """A batch, all of whose arguments are computed or have their rows already."""
+        """Append a batch whose arguments all have rows."""
         node = parts[0].node
         inputs = [self._read(parts, pack) for pack in node.operation.packs(len(node.arguments))]
         indices = None
@@ -104,23 +104,23 @@ class Layout:
         self._planned.append(_Planned(node.operation, count, inputs, indices, self._write(parts, count)))
 
     def steps(self, device: torch.device) -> list[Step]:
-        """The batches, their integers sent to the device in one piece."""
+        """The batches. Their integers are sent to the device in one transfer."""
         sizes = [len(integers) for integers in self._integers]
         flat = torch.from_numpy(np.concatenate(self._integers)) if sizes else torch.empty(0, dtype=torch.long)
-        pieces = to_device(flat, device).split(sizes)
+        on_device = to_device(flat, device).split(sizes)
         return [
             Step(
                 plan.operation,
                 plan.length,
-                [read if kept is None else read._replace(rows=pieces[kept]) for read, kept in plan.inputs],
-                None if plan.indices is None else pieces[plan.indices],
+                [read if kept is None else read._replace(rows=on_device[kept]) for read, kept in plan.inputs],
+                None if plan.indices is None else on_device[plan.indices],
                 plan.outputs,
             )
             for plan in self._planned
         ]
 
     def _read(self, parts: Sequence[Part], pack: Sequence[int]) -> tuple[Read, int | None]:
-        """What is read, and the place of its rows among the integers that are kept, if they are."""
+        """What is read, and the position of its rows among the kept integers (None if read in place)."""
         rows = joined([self._rows_of(part, pack) for part in parts])
         width = parts[0].applications.template.widths[parts[0].node.arguments[pack[0]]]
         first = int(rows[0])
@@ -128,7 +128,7 @@ class Layout:
         return Read(width, first, len(rows)), None if in_place else self._keep(rows)
 
     def _rows_of(self, part: Part, pack: Sequence[int]) -> Integers:
-        """[rows * arguments of the pack] Where they lie."""
+        """[rows * arguments of the pack] The rows of the arguments."""
         applications, which = part.applications, part.which
         columns = []
         for place in pack:
@@ -140,7 +140,7 @@ class Layout:
         return columns[0] if len(columns) == 1 else np.stack(columns, 1).ravel()
 
     def _write(self, parts: Sequence[Part], count: int) -> list[tuple[int, int]]:
-        """Widths and first rows of what the batch gives."""
+        """The width and the first row of each output of the batch."""
         outputs = []
         for place, width in enumerate(parts[0].node.operation.outputs):
             start = self._used.get(width, 0)
@@ -153,7 +153,7 @@ class Layout:
         return outputs
 
     def _remember(self, part: Part, local: int, rows: Integers) -> None:
-        """rows: [rows of the part], where a value of the template lies."""
+        """Store the rows [rows of the part] of the template's value `local`."""
         applications, template = part.applications, part.applications.template
         if len(template.nodes) > 1:
             if applications not in self._inside:
@@ -170,7 +170,7 @@ class Layout:
 
 
 def _indices(part: Part, index: int) -> Integers:
-    """[rows] index: which of those of the template."""
+    """[rows] index: the position among the template's indices."""
     applications = part.applications
     return applications.columns[applications.template.arguments + index].take(part.which)
 

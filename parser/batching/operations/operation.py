@@ -1,7 +1,7 @@
-"""What a batch of equal operations computes, forward and backward.
+"""The forward and backward computation of a batch of equal operations.
 
-Values are vectors; a batch's values are rows. An operation knows neither single examples, nor the graph, nor
-the order in which batches run.
+Values are vectors, and a batch holds them as rows. Operations are independent of the graph and of the order
+in which batches run.
 """
 
 from __future__ import annotations
@@ -18,92 +18,104 @@ ALL = slice(None)
 
 
 class OperationBatch:
-    """Equal operations that run as one."""
+    """Equal operations that run as one batch."""
 
     __slots__ = ("index", "inputs", "outputs", "saved")
 
     def __init__(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], index: Tensor | None):
         self.inputs = inputs
-        """[rows, width] each; maybe views of other batches' outputs, so not to be changed."""
+        """[rows, width] each. They may be views of other batches' outputs and must not be modified."""
         self.outputs = outputs
-        """[rows, width] each, to be written by `forward`."""
+        """[rows, width] each, filled by `forward`."""
         self.index = index
-        """[rows], of an operation that has one."""
+        """[rows], if the operation takes an index."""
         self.saved: Any = None
-        """What `forward` leaves for `backward`."""
+        """Saved by `forward` for `backward`."""
 
 
 class OperationGradients(NamedTuple):
-    """What flows back through a batch."""
+    """The result of a batch's backward pass."""
 
     inputs: Sequence[Tensor | None]
-    """Of each input, in its shape; None for nothing."""
+    """With respect to each input, in its shape; None for zero."""
     kept: tuple[Tensor, ...] = ()
-    """Rows from which the parameters' gradients are computed, those of many batches at a time."""
+    """Rows from which `accumulate` computes the parameters' gradients, for many batches at a time."""
 
 
 class Operation:
-    """A kind of computation. Two with equal signatures can be one batch."""
+    """A kind of computation. Operations with equal signatures can run in one batch."""
 
     outputs: tuple[int, ...]
-    """The widths of the values that it gives."""
+    """The widths of its output values."""
     has_index = False
-    """Whether each application comes with an integer: a row of a table, or a label."""
+    """Whether each application takes an integer: a row of a table, or a label."""
     indices: int | None = None
-    """The integer must be below; None if that is not known."""
+    """Upper bound (exclusive) of that integer; None if unknown."""
     is_product = False
-    """Whether it is dear, as matrix products are; among equals the agenda takes cheap ones first."""
+    """Whether it is expensive, such as a matrix product.
+
+    The agenda breaks ties in favour of cheap operations.
+    """
     kept = 0
-    """How many tensors `backward` keeps for the parameters' gradients."""
+    """Number of tensors in `OperationGradients.kept`."""
     only_gathers = False
-    """Whether `accumulate` only puts together what was kept, so that batches need no turns of their own."""
+    """Whether `accumulate` merely concatenates, so that unbatched runs need not call it per batch."""
     columns = ALL
-    """The columns of its inputs that it reads; `OperationBatch.inputs` has no others."""
+    """The columns of its inputs that it reads. `OperationBatch.inputs` holds only these."""
 
     def signature(self) -> Hashable:
-        """What must be equal (Neubig et al. 2017, appendix A): parameters take part by identity.
+        """Must be equal for operations to be batched (Neubig et al. 2017, appendix A).
 
-        All values of a graph are of one type and on one device.
+        Parameters are compared by identity. All values of a graph have one dtype and one device.
         """
         raise NotImplementedError
 
     def packs(self, arguments: int) -> tuple[tuple[int, ...], ...]:
-        """Which arguments, of equal width, are one input [rows, number * width]; unless said, each."""
+        """Groups of arguments of equal width, each passed as one input [rows, number * width].
+
+        Default: no groups.
+        """
         return tuple((argument,) for argument in range(arguments))
 
     def forward(self, batch: OperationBatch) -> None:
         raise NotImplementedError
 
     def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
-        """gradients: of the outputs, [rows, width] each, not to be changed."""
+        """gradients: with respect to the outputs, [rows, width] each; must not be modified."""
         raise NotImplementedError
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
-        """Add to the parameters' `.grad` what batches kept."""
+        """Add the gradients of some batches to the parameters' `.grad`. batches: what each has kept."""
 
 
 def joined(batches: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:
-    """What batches kept, one tensor for each that a batch kept."""
+    """The kept tensors, each concatenated over the batches."""
     if len(batches) == 1:
         return list(batches[0])
     return [torch.cat(parts) for parts in zip(*batches, strict=True)]
 
 
 def leaf(parameter: Tensor) -> Tensor:
-    """The parameter, whose `.grad` can be added to. Raises ValueError for one that torch has computed."""
+    """The parameter, if gradients can be added to its `.grad`.
+
+    Raises ValueError for a tensor that is no leaf.
+    """
     if parameter.requires_grad and not parameter.is_leaf:
-        raise ValueError("a parameter must not be computed from others, for its gradient would end there")
+        raise ValueError("a parameter must be a leaf tensor, and must not be computed from others")
     return parameter
 
 
 def add_product_gradient(parameter: Tensor, gradient: Tensor, inputs: Tensor) -> None:
-    """Add that of parameter @ inputs. parameter: [out, in]; gradient: [rows, out]; inputs: [rows, in]."""
+    """Add the gradient of a weight matrix [out, in].
+
+    gradient: [rows, out], of its outputs; inputs: [rows, in].
+    """
     if parameter.requires_grad:
         _add_gradient(parameter, transposed_times(gradient, inputs))
 
 
 def add_sum_gradient(parameter: Tensor, gradient: Tensor) -> None:
-    """Add that of a parameter [out] that is added to rows. gradient: [rows, out]."""
+    """Add the gradient of a bias [out]. gradient: [rows, out], with respect to the outputs."""
     if parameter.requires_grad:
         _add_gradient(parameter, gradient.sum(0))
 

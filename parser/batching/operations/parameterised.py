@@ -1,4 +1,4 @@
-"""Operations with parameters of their own, and whole modules as one operation."""
+"""Operations with parameters, and modules as single operations."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from parser.batching.product import times_transposed, write_product
 
 
 class Lookup(Operation):
-    """A row of a table."""
+    """A row of an embedding table."""
 
     has_index = True
     kept = 2
 
     def __init__(self, table: Tensor, sparse: bool = False):
-        """table: [entries, width], a parameter or not; sparse: whether its gradient shall be."""
+        """table: [entries, width], trainable or not; sparse: use a sparse gradient."""
         self.table, self.only_gathers = leaf(table), sparse
         self.indices = len(table)
         self.outputs = (table.shape[1],)
@@ -58,7 +58,7 @@ class Lookup(Operation):
 
 
 class Linear(Operation):
-    """weight @ x + bias, where x may be several values of equal width, one after the other."""
+    """weight @ x + bias, where x may be the concatenation of several values of equal width."""
 
     is_product = True
     kept = 2
@@ -89,15 +89,16 @@ class Linear(Operation):
 
 
 class Module(Operation):
-    """Any module from rows to rows as one operation, differentiated by torch.
+    """Any module from rows to rows as a single operation, differentiated by autograd.
 
-    It must treat each row by itself. It runs in the mode, training or not, that it has when this is made.
+    The module must treat rows independently. It runs in the mode (training or evaluation) that it has when
+    the operation is created.
     """
 
     is_product = True
 
     def __init__(self, module: nn.Module, outputs: tuple[int, ...]):
-        """outputs: the widths of what it returns, a tensor or several."""
+        """outputs: the width of each tensor that the module returns."""
         self.module, self.outputs = module, outputs
         self._training = tuple(part.training for part in module.modules())
 
@@ -107,13 +108,13 @@ class Module(Operation):
     def forward(self, batch: OperationBatch) -> None:
         inputs = [value.detach().requires_grad_() for value in batch.inputs]
         with torch.enable_grad(), self._mode():
-            # Copies: torch would take other batches' writing into the same block for a change of these rows.
+            # Clones, because other batches write into the same block, which autograd would report.
             results = self.module(*(value.clone() for value in inputs))
         results = (results,) if isinstance(results, Tensor) else tuple(results)
         widths = tuple(tuple(result.shape) for result in results)
         if widths != tuple((len(output), output.shape[1]) for output in batch.outputs):
             name, rows = type(self.module).__name__, len(batch.outputs[0])
-            raise ValueError(f"{name} gives {widths} for {rows} rows, but was to give widths {self.outputs}")
+            raise ValueError(f"{name} returned {widths} for {rows} rows, but declared widths {self.outputs}")
         for result, output in zip(results, batch.outputs, strict=True):
             output.copy_(result.detach())
         batch.saved = inputs, results
@@ -122,7 +123,7 @@ class Module(Operation):
         inputs, results = batch.saved
         needing = [place for place, result in enumerate(results) if result.requires_grad]
         if needing:
-            # This adds to the parameters' gradients at once.
+            # Also adds to the parameters' gradients.
             torch.autograd.backward([results[place] for place in needing], [gradients[p] for p in needing])
         return OperationGradients([value.grad for value in inputs])
 

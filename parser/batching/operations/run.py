@@ -1,4 +1,4 @@
-"""Run batches forward, and backward in reverse order."""
+"""Run batches forward in order, and backward in reverse order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from parser.batching.transfer import to_device
 
 
 class StepRunner:
-    """The values of a graph, and how they came about."""
+    """The values of a computation, and a tape of the batches that computed them."""
 
     def __init__(self, device: torch.device, dtype: torch.dtype, unbatched: bool, gradients: bool):
         """unbatched: accumulate the parameters' gradients batch by batch.
@@ -23,13 +23,13 @@ class StepRunner:
         """
         self._device, self._dtype = device, dtype
         self._unbatched, self._gradients = unbatched, gradients
-        self._values: dict[int, Tensor] = {}  # of each width: [rows at least, width]
-        self._given: list[tuple[int, int, int]] = []  # width, first row, rows
+        self._values: dict[int, Tensor] = {}  # by width: [capacity, width]
+        self._given: list[tuple[int, int, int]] = []  # external values: width, first row, number of rows
         self._tape: list[tuple[Step, OperationBatch]] = []
 
     @torch.no_grad()
     def give(self, start: int, rows: Tensor) -> None:
-        """Write what was computed elsewhere. rows: [rows, width], from row `start` on."""
+        """Write external values [rows, width], from row `start` on."""
         count, width = rows.shape
         self._reserve(width, start + count)
         self._values[width][start : start + count] = rows
@@ -37,7 +37,7 @@ class StepRunner:
 
     @torch.no_grad()
     def forward(self, steps: Sequence[Step], used: Mapping[int, int]) -> None:
-        """used: the rows of each width when all of this has run."""
+        """used: the number of rows in use after these steps, by width."""
         for width, rows in used.items():
             self._reserve(width, rows)
         values = self._values
@@ -58,37 +58,38 @@ class StepRunner:
 
     @torch.no_grad()
     def backward(self, rows: Integers, gradient: Tensor) -> list[Tensor]:
-        """Add to parameters' gradients what flows back from some values.
+        """Backpropagate from some values, and add to the parameters' gradients.
 
-        rows: where they lie; gradient: [len(rows), width] there. Returns those at what was given.
+        rows: of these values; gradient: [len(rows), width], with respect to them. Returns the gradients with
+        respect to the external values.
         """
         if not self._gradients:
-            raise ValueError("there are no gradients: the graph was made without, or has gone back already")
+            raise ValueError("no gradients: created with gradients=False, or backward was called before")
         self._gradients = False
         gradients = {width: torch.zeros_like(values) for width, values in self._values.items()}
         if len(rows):
-            at_values = gradients[gradient.shape[1]]
-            at_values.index_add_(
-                0, to_device(torch.from_numpy(rows), self._device), gradient.to(at_values.dtype)
+            d_values = gradients[gradient.shape[1]]
+            d_values.index_add_(
+                0, to_device(torch.from_numpy(rows), self._device), gradient.to(d_values.dtype)
             )
-            self._flow_back(gradients)
+            self._backward(gradients)
         return [gradients[width][start : start + count] for width, start, count in self._given]
 
-    def _flow_back(self, gradients: dict[int, Tensor]) -> None:
-        """gradients: of each width, [rows, width], complete where nothing that is computed reads them."""
+    def _backward(self, gradients: dict[int, Tensor]) -> None:
+        """gradients: by width, [rows, width]; holds the gradients of the final values."""
         kept: dict[Hashable, tuple[Operation, list[tuple[Tensor, ...]]]] = {}
         while self._tape:
             step, batch = self._tape.pop()
             operation, count = step.operation, step.length
-            of_outputs = [gradients[width][start : start + count] for width, start in step.outputs]
-            flowing = operation.backward(batch, of_outputs)
-            for read, gradient in zip(step.inputs, flowing.inputs, strict=False):
+            d_outputs = [gradients[width][start : start + count] for width, start in step.outputs]
+            found = operation.backward(batch, d_outputs)
+            for read, gradient in zip(step.inputs, found.inputs, strict=False):
                 if gradient is not None:
                     _scatter(gradients[read.width], read, operation.columns, gradient)
-            if flowing.kept and self._unbatched and not operation.only_gathers:
-                operation.accumulate([flowing.kept])
-            elif flowing.kept:
-                kept.setdefault(operation.signature(), (operation, []))[1].append(flowing.kept)
+            if found.kept and self._unbatched and not operation.only_gathers:
+                operation.accumulate([found.kept])
+            elif found.kept:
+                kept.setdefault(operation.signature(), (operation, []))[1].append(found.kept)
         for operation, batches in kept.values():
             operation.accumulate(batches)
 
@@ -105,7 +106,7 @@ class StepRunner:
 
 
 def _gather(values: Tensor, read: Read, count: int, columns: slice) -> Tensor:
-    """[count, columns] or, of a pack of several arguments, [count, arguments * columns]"""
+    """[count, columns], or [count, arguments * columns] for a pack of several arguments."""
     if columns != ALL:
         values = values[:, columns]
     if read.rows is None:
@@ -116,7 +117,7 @@ def _gather(values: Tensor, read: Read, count: int, columns: slice) -> Tensor:
 
 
 def _scatter(gradients: Tensor, read: Read, columns: slice, gradient: Tensor) -> None:
-    """Add a batch's gradients to those of the rows that it read."""
+    """Add the gradient with respect to a batch's input to the gradients of the rows that were read."""
     if columns != ALL:
         gradients = gradients[:, columns]
     if len(gradient) != read.length:
@@ -125,5 +126,5 @@ def _scatter(gradients: Tensor, read: Read, columns: slice, gradient: Tensor) ->
         gradients[read.start : read.start + read.length] += gradient
     else:
         if gradient.untyped_storage().data_ptr() == gradients.untyped_storage().data_ptr():
-            gradient = gradient.clone()  # torch adds no block to itself, though the rows are others
+            gradient = gradient.clone()  # index_add_ refuses overlapping storage, even for different rows
         gradients.index_add_(0, read.rows, gradient)

@@ -1,7 +1,6 @@
-"""In which order, and which together: by depth, or by agenda (Neubig et al. 2017, section 3.2).
+"""Batching schedules: by depth or by agenda (Neubig et al. 2017, section 3.2).
 
-What is scheduled are the nodes of patterns, each of which stands for as many operations as its pattern has
-applications.
+The scheduled nodes are nodes of patterns. Each stands for one operation per application of its pattern.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ def by_depth(nodes: Sequence[PatternNode], numbers: Sequence[int], counts: Mappi
 
 
 def by_agenda(nodes: Sequence[PatternNode], numbers: Sequence[int], counts: Mapping[int, int]) -> Batches:
-    """All ready operations of one signature at a time: that whose operations have the lowest mean depth.
+    """Repeatedly run all ready operations of the signature with the lowest mean depth.
 
-    The mean is over all that are to run, ready or not. Of equals the cheap ones go first.
+    The mean is over all pending operations, ready or not. Ties are broken in favour of cheap operations.
 
-    nodes: all that there are; numbers: of those that are to run; counts: of each pattern's applications.
+    nodes: all nodes; numbers: the pending ones; counts: the number of applications of each pattern.
     """
     priority = _priorities([nodes[number] for number in numbers], counts)
     ready: dict[int, list[int]] = {}
@@ -45,14 +44,14 @@ def by_agenda(nodes: Sequence[PatternNode], numbers: Sequence[int], counts: Mapp
             ready[signature] = [number]
             heapq.heappush(agenda, priority[signature])
 
-    waiting: dict[int, int] = {}
+    missing_arguments: dict[int, int] = {}
     followers: dict[int, list[int]] = defaultdict(list)
     for number in numbers:
         before = nodes[number].before
         for one in before:
             followers[one].append(number)
         if before:
-            waiting[number] = len(before)
+            missing_arguments[number] = len(before)
         else:
             make_ready(number)
     scheduled = []
@@ -62,8 +61,8 @@ def by_agenda(nodes: Sequence[PatternNode], numbers: Sequence[int], counts: Mapp
         scheduled.append([nodes[number] for number in batch])
         for number in batch:
             for follower in followers.get(number, ()):
-                waiting[follower] -= 1
-                if not waiting[follower]:
+                missing_arguments[follower] -= 1
+                if not missing_arguments[follower]:
                     make_ready(follower)
     return scheduled
 
@@ -71,17 +70,17 @@ def by_agenda(nodes: Sequence[PatternNode], numbers: Sequence[int], counts: Mapp
 def _priorities(
     nodes: Sequence[PatternNode], counts: Mapping[int, int]
 ) -> dict[int, tuple[float, bool, int]]:
-    """Of each signature, the lowest first."""
+    """The priority of each signature; the lowest runs first."""
     depths: dict[int, int] = defaultdict(int)
     totals: dict[int, int] = defaultdict(int)
-    dear: dict[int, bool] = {}
+    is_product: dict[int, bool] = {}
     for node in nodes:
         count = counts[node.pattern]
         depths[node.signature] += node.depth * count
         totals[node.signature] += count
-        dear[node.signature] = node.is_product
+        is_product[node.signature] = node.is_product
     return {
-        signature: (depths[signature] / total, dear[signature], signature)
+        signature: (depths[signature] / total, is_product[signature], signature)
         for signature, total in totals.items()
     }
 

@@ -1,8 +1,8 @@
-"""A structure that is known in advance, level by level (Suarez & Zhu 2017, section 3), with nothing recorded.
+"""A static structure, known in advance and run level by level (Suarez & Zhu 2017, section 3).
 
-Whoever knows the structure says which applications of which templates there are, and labels each with a
-level above those of all that it depends on. Those of one template and level are one batch for each of its
-operations.
+Nothing is recorded. The caller passes the applications of each template, and labels each application with a
+level above the levels of all its dependencies. Applications of one template and level form one batch for each
+operation of the template.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class StaticComputation(Computation):
         super().__init__(device, dtype, unbatched=False, gradients=gradients)
 
     def given(self, first: Value, rows: Tensor) -> None:
-        """Values from that number on that were computed elsewhere. rows: [values, width]"""
+        """Add external values, numbered from `first`. rows: [values, width]"""
         self._give(first, rows)
 
     def schedule(self, calls: Sequence[Applications]) -> list[Step]:
-        """The batches of all applications of some templates, which number their values themselves.
+        """The batches of all applications.
 
-        Their groups are their levels.
+        Their `first` numbers their values, their `group` is their level.
         """
         calls = [call for call in calls if len(call.first)]
         self._make_room(

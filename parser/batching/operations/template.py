@@ -1,4 +1,4 @@
-"""A computation that is written once and recorded many times, as one compact entry each time."""
+"""Templates: computations that are traced once and applied many times, each application a compact record."""
 
 from __future__ import annotations
 
@@ -12,30 +12,33 @@ from parser.batching.operations.writer import Index, Value, Writer
 
 @dataclass(frozen=True)
 class TemplateNode:
-    """An operation of a template, whose values are numbered: its arguments first, then what nodes give."""
+    """An operation of a template.
+
+    A template's values are numbered: first its arguments, then the nodes' outputs.
+    """
 
     operation: Operation
     arguments: tuple[int, ...]
     index: int | None
-    """Which of the template's indices it takes."""
+    """The position of its index among the template's indices."""
     first: int
-    """The first of the values that it gives."""
+    """The number of its first output."""
 
 
 @dataclass(frozen=True, eq=False)
 class Template:
-    """widths: of all its values; arguments: so many of them it is given; indices: integers it is given."""
+    """widths: of all values; arguments, indices: how many values and integers an application takes."""
 
     widths: tuple[int, ...]
     arguments: int
     indices: int
     nodes: tuple[TemplateNode, ...]
     results: tuple[int, ...]
-    """Which of its values others may use; all of them nodes'."""
+    """The values that an application returns; all are outputs of nodes."""
 
     @cached_property
     def signatures(self) -> tuple[Hashable, ...]:
-        """Of its nodes, with the widths of their arguments."""
+        """The signatures of its nodes, with the widths of their arguments."""
         return tuple(
             (node.operation.signature(), tuple(self.widths[value] for value in node.arguments))
             for node in self.nodes
@@ -43,7 +46,7 @@ class Template:
 
     @cached_property
     def bounds(self) -> tuple[tuple[int, int], ...]:
-        """Its indices, each with what it must be below."""
+        """The positions of its bounded indices, with their exclusive upper bounds."""
         return tuple(
             (node.index, node.operation.indices)
             for node in self.nodes
@@ -52,7 +55,7 @@ class Template:
 
     @classmethod
     def of(cls, operation: Operation, widths: Sequence[int] = ()) -> Template:
-        """A single operation: the grain of whole cells. widths: of its arguments."""
+        """A template of a single operation. widths: of its arguments."""
         count = len(widths)
         index = 0 if operation.has_index else None
         node = TemplateNode(operation, tuple(range(count)), index, count)
@@ -63,14 +66,14 @@ class Template:
     def trace(
         cls, write: Callable[..., Value | tuple[Value, ...]], widths: Sequence[int], indices: int = 0
     ) -> Template:
-        """What `write(writer, *values, *indices)` writes: the grain of single operations."""
+        """The operations that `write(writer, *values, *indices)` records. Raises ValueError."""
         tracer = _Tracer(widths)
         results = write(tracer, *range(len(widths)), *range(indices))
         results = results if isinstance(results, tuple) else (results,)
         if any(result < len(widths) for result in results):
-            raise ValueError("a template must give what its operations give, not its own arguments")
+            raise ValueError("a template must return results of its operations, not its own arguments")
         if len(set(results)) < len(results):
-            raise ValueError("a template must not give the same value twice")
+            raise ValueError("a template must not return the same value twice")
         return cls(tuple(tracer.widths), len(widths), indices, tuple(tracer.nodes), results)
 
 

@@ -1,4 +1,4 @@
-"""Without batching: each operation by itself, in the order in which it was recorded."""
+"""No batching: single operations, in the order in which they were recorded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from parser.batching.transfer import to_device
 def unbatched_steps(
     pending: Sequence[Applications], row: Integers, used: dict[int, int], device: torch.device
 ) -> list[Step]:
-    """A step for each operation. row, used: as for `Layout`; both are brought up to date."""
+    """One step per operation. row, used: as for `Layout`; both are updated."""
     if not pending:
         return []
     order = np.concatenate([applications.first for applications in pending]).argsort()
@@ -34,23 +34,23 @@ def unbatched_steps(
 
 
 def _places(pending: Sequence[Applications], order: Integers, used: dict[int, int]) -> list[Integers]:
-    """Of each template, [its values, applications] the rows where they lie."""
+    """The rows of each template's values, [values, applications]."""
     bounds = np.cumsum([len(applications.first) for applications in pending])[:-1]
     inside = [np.empty((len(p.template.widths), len(p.first)), np.int64) for p in pending]
     widths = {width for p in pending for width in p.template.widths[p.template.arguments :]}
     for width in widths:
-        needed = np.concatenate([np.full(len(p.first), len(_given(p, width))) for p in pending])
+        needed = np.concatenate([np.full(len(p.first), len(_computed(p, width))) for p in pending])
         start = np.empty_like(needed)
         start[order] = needed[order].cumsum() - needed[order] + used.get(width, 0)
         used[width] = used.get(width, 0) + int(needed.sum())
         for p, rows, first in zip(pending, inside, np.split(start, bounds), strict=True):
-            for place, value in enumerate(_given(p, width)):
+            for place, value in enumerate(_computed(p, width)):
                 rows[value] = first + place
     return inside
 
 
-def _given(applications: Applications, width: int) -> list[int]:
-    """The template's values of that width that its operations give."""
+def _computed(applications: Applications, width: int) -> list[int]:
+    """The values of that width that the template's operations compute."""
     template = applications.template
     return [v for v in range(template.arguments, len(template.widths)) if template.widths[v] == width]
 
@@ -58,7 +58,7 @@ def _given(applications: Applications, width: int) -> list[int]:
 def _steps(
     applications: Applications, inside: Integers, row: Integers, device: torch.device
 ) -> list[tuple[Step, ...]]:
-    """Of each application. inside: [the template's values, applications] where they lie."""
+    """The steps of each application. inside: [values of the template, applications], their rows."""
     template, count = applications.template, len(applications.first)
     inside[: template.arguments] = row[applications.arguments].T
     columns = []
@@ -77,7 +77,7 @@ def _steps(
 
 
 def _reads(width: int, rows: Integers, device: torch.device) -> list[Read]:
-    """Of each application. rows: [arguments of a pack, applications]"""
+    """One read per application. rows: [arguments of a pack, applications]"""
     if len(rows) == 1:
         return [Read(width, start, 1) for start in rows[0].tolist()]
     gathered = to_device(torch.from_numpy(rows.T.copy()), device).unbind(0)

@@ -1,4 +1,4 @@
-"""The words in which a computation is written, be it recorded at once or traced into a template."""
+"""The interface for recording operations, either in a graph or while a template is traced."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from parser.batching.operations.operation import Operation
 from parser.batching.operations.parameterised import Linear, Lookup
 
 Value = int
-"""A vector that is not computed yet, by its number."""
+"""The number of a vector that may not be computed yet."""
 Index = int
-"""An integer that differs from example to example: a row of a table, or a label."""
+"""An integer that differs between examples: a row of a table, or a label."""
 
 
 class Writer(ABC):
-    """Takes down operations on values."""
+    """Records operations on values."""
 
     @abstractmethod
     def operate(
         self, operation: Operation, values: Sequence[Value], index: Index | None = None
     ) -> list[Value]:
-        """The values that an operation gives."""
+        """Record an operation, and return its outputs."""
 
     @abstractmethod
     def width(self, value: Value) -> int:
         """The number of a value's elements."""
 
     def lookup(self, table: Tensor, row: Index, sparse: bool = False) -> Value:
-        """sparse: whether the table's gradient shall be, with only the rows that are read."""
+        """A row of the table. sparse: use a sparse gradient, with only the rows that were read."""
         return self.operate(Lookup(table, sparse), (), row)[0]
 
     def linear(self, weight: Tensor, *values: Value, bias: Tensor | None = None) -> Value:
-        """weight @ [values, one after the other] + bias; weight: [out, in], bias: [out]."""
-        _check(len(values) * self._common(*values), weight.shape[1], "what the weight takes")
+        """weight @ concatenate(values) + bias; weight: [out, in], bias: [out]. Values have equal widths."""
+        _check(len(values) * self._common(*values), weight.shape[1], "the width that the weight takes")
         return self.operate(Linear(weight, bias), values)[0]
 
     def add(self, left: Value, right: Value) -> Value:
@@ -68,24 +68,24 @@ class Writer(ABC):
 
     def concatenate(self, values: Sequence[Value]) -> Value:
         if not values:
-            raise ValueError("an operation on no values")
+            raise ValueError("an operation needs at least one value")
         return self.operate(elementwise.Concatenate(tuple(map(self.width, values))), values)[0]
 
     def slice(self, value: Value, start: int, stop: int) -> Value:
         if not 0 <= start < stop <= self.width(value):
-            raise ValueError(f"a slice from {start} to {stop} of a value of width {self.width(value)}")
+            raise ValueError(f"slice {start}:{stop} is out of range for a value of width {self.width(value)}")
         return self.operate(elementwise.Slice(self.width(value), start, stop), (value,))[0]
 
     def sum(self, values: Sequence[Value]) -> Value:
         return self.operate(elementwise.Sum(self._common(*values), len(values)), values)[0]
 
     def _common(self, *values: Value) -> int:
-        """The width of them all. Raises ValueError."""
+        """The common width of the values. Raises ValueError if they differ."""
         if not values:
-            raise ValueError("an operation on no values")
+            raise ValueError("an operation needs at least one value")
         width = self.width(values[0])
         for other in values[1:]:
-            _check(self.width(other), width, "the other's width")
+            _check(self.width(other), width, "the width of the other value")
         return width
 
 

@@ -1,5 +1,6 @@
-"""Recurrent networks as graphs of layers, of which only the cycles run frame by frame (Hwang & Sung 2015).
+"""Recurrent networks as graphs of layers, in which only cycles run frame by frame (Hwang & Sung 2015).
 
-`graph` says what a network is, `components` what of it is sequential, `weights` keeps its parameters,
-`unrolled` runs it over streams; `examples` has some well-known networks.
+`graph` defines networks, `components` finds their sequential parts, `weights` holds the parameters,
+`unrolled` runs a network over streams, and `examples` has well-known networks. Errors are gradients of the
+loss with respect to the values of layers, as in the paper.
 """

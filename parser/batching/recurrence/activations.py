@@ -1,4 +1,4 @@
-"""The activations of layers, in place, and what they make of errors."""
+"""The activations of layers, in place, and their backward passes."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ def _complement_(rows: Tensor) -> Tensor:
     return rows.neg_().add_(1)
 
 
-def _through_sigmoid(errors: Tensor, values: Tensor, place: Tensor) -> None:
-    torch.ops.aten.sigmoid_backward.grad_input(errors, values, grad_input=place)
+def _backward_sigmoid(errors: Tensor, values: Tensor, out: Tensor) -> None:
+    torch.ops.aten.sigmoid_backward.grad_input(errors, values, grad_input=out)
 
 
-def _through_tanh(errors: Tensor, values: Tensor, place: Tensor) -> None:
-    torch.ops.aten.tanh_backward.grad_input(errors, values, grad_input=place)
+def _backward_tanh(errors: Tensor, values: Tensor, out: Tensor) -> None:
+    torch.ops.aten.tanh_backward.grad_input(errors, values, grad_input=out)
 
 
-def _through_relu(errors: Tensor, values: Tensor, place: Tensor) -> None:
-    torch.ops.aten.threshold_backward.grad_input(errors, values, 0, grad_input=place)
+def _backward_relu(errors: Tensor, values: Tensor, out: Tensor) -> None:
+    torch.ops.aten.threshold_backward.grad_input(errors, values, 0, grad_input=out)
 
 
-def _through_complement(errors: Tensor, values: Tensor, place: Tensor) -> None:
-    torch.neg(errors, out=place)
+def _backward_complement(errors: Tensor, values: Tensor, out: Tensor) -> None:
+    torch.neg(errors, out=out)
 
 
 APPLY: dict[str, Callable[[Tensor], object]] = {
@@ -36,11 +36,11 @@ APPLY: dict[str, Callable[[Tensor], object]] = {
     "relu": torch.relu_,
     "complement": _complement_,
 }
-"""In place; `identity` is not among them."""
-THROUGH: dict[str, Callable[[Tensor, Tensor, Tensor], None]] = {
-    "sigmoid": _through_sigmoid,
-    "tanh": _through_tanh,
-    "relu": _through_relu,
-    "complement": _through_complement,
+"""In place, by name; `identity` is left out."""
+BACKWARD: dict[str, Callable[[Tensor, Tensor, Tensor], None]] = {
+    "sigmoid": _backward_sigmoid,
+    "tanh": _backward_tanh,
+    "relu": _backward_relu,
+    "complement": _backward_complement,
 }
-"""Errors of the values, the values, and a place for the errors of what the activation was applied to."""
+"""Takes the errors of the outputs, the outputs, and a tensor for the errors of the inputs."""

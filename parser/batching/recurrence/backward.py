@@ -1,9 +1,9 @@
-"""The backward pass of a chunk, written onto a tape: the forward pass mirrored (Hwang & Sung 2015).
+"""The backward pass of a chunk, recorded on a tape: the mirror image of the forward pass (Hwang & Sung 2015).
 
-The errors of a layer are the sum of what all that it leads to hand back. What comes from outside of a
-component is computed over all frames at once; within a recurrent one, each frame has what is in the cycle.
-The gradients of weights are one product over all frames, also for those within a cycle, whose errors are all
-there by then.
+The errors of a layer are summed over its outgoing connections. Contributions from other components are
+computed over all frames at once; within a recurrent component, each frame adds the contributions inside the
+cycle. The gradient of a weight is one product over all frames, also within a cycle, once all its errors are
+known.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from parser.batching.recurrence.activations import THROUGH
+from parser.batching.recurrence.activations import BACKWARD
 from parser.batching.recurrence.components import Component
 from parser.batching.recurrence.forward import runs
 from parser.batching.recurrence.gradients import (
@@ -29,20 +29,20 @@ from parser.batching.recurrence.weights import Bundle, Source
 
 
 class _Term(NamedTuple):
-    """What a layer gets back: through all full connections into a bundle, or through one connection."""
+    """A contribution to the errors of a layer, through all full connections to a bundle or one connection."""
 
     through: tuple[Bundle, Source] | Connection
     target: str
-    """Of several one: those of a bundle are all within the layer's component, or all outside of it."""
+    """One target; those of a bundle are all inside the layer's component or all outside."""
     delay: int
     first: int
-    """The layer's first frame that gets something back."""
+    """The first frame of the layer that gets a contribution."""
 
 
 def backward_tape(
     chunk: Chunk, parts: Sequence[Component], gradients: WeightGradients, gradients_by_frame: bool
 ) -> Tape:
-    """parts: those of the forward pass. gradients_by_frame: whether a frame adds its own to the weights'."""
+    """parts: as in the forward pass; gradients_by_frame: accumulate gradients of weights in every frame."""
     writer = _BackwardWriter(chunk)
     graph = chunk.weights.graph
     for part in reversed(parts):
@@ -69,19 +69,22 @@ class _BackwardWriter:
         self._weights, self._values, self._errors, self._frames, self._first = chunk
         self._graph = self._weights.graph
         self._begun: set[str] = set()
-        """Layers in whose places there are errors from outside of their part, in all frames."""
+        """Layers that hold errors from other components, in all frames."""
         self._elsewhere: dict[tuple[str, int], Tensor] = {}
-        """Errors, by layer and frame, that are those of another layer and were not copied."""
+        """By layer and frame, errors that alias those of another layer instead of a copy."""
 
     def blocks(self, part: Component) -> list[tuple[int, int]]:
-        """Frames that are worked on at the same time, by the first and their number, from the last one on."""
+        """Blocks of frames that are processed together, as (first frame, number), from last to first."""
         first = min(self._first[layer] for layer in part.layers)
         if part.recurrent:
             return [(frame, 1) for frame in reversed(range(first, self._frames))]
         return [(first, self._frames - first)]
 
     def write_outside(self, members: frozenset[str], layer: str) -> None:
-        """What a layer gets from outside of its part, in all frames; an output's new frames have theirs."""
+        """Errors of a layer from other components, in all frames.
+
+        The caller has set those of new output frames.
+        """
         terms = [term for term in self._terms(layer) if term.target not in members]
         first, is_output = self._first[layer], self._graph.layers[layer].output
         if not terms and not is_output:
@@ -106,7 +109,7 @@ class _BackwardWriter:
         self.write_outside(frozenset([layer]), layer)
 
     def write_stage(self, part: Component, stage: Sequence[str], start: int, count: int) -> None:
-        """Layers of a part that do not need each other: from the errors of what comes after to their own."""
+        """The errors of independent layers of a part, from the errors of the layers above."""
         for layer in stage:
             place = self._errors.rows(layer, start, count)
             total = TapeSum(self.tape, place, layer in self._begun)
@@ -133,7 +136,7 @@ class _BackwardWriter:
         return found
 
     def _add(self, total: TapeSum, term: _Term, start: int, count: int) -> None:
-        """What comes back to frames of a layer."""
+        """Add a contribution to the errors of some frames of a layer."""
         above = start + term.delay
         if isinstance(term.through, tuple):
             bundle, source = term.through
@@ -151,7 +154,7 @@ class _BackwardWriter:
             total.add(errors)
 
     def _product_of(self, factors: Sequence[Connection], start: int, count: int) -> Tensor:
-        """[count * streams, size] Of a multiplicative layer's sources."""
+        """[count * streams, size] The product of the sources of a multiplicative layer."""
         rows = [self._values.rows(each.source, start - each.delay, count) for each in factors]
         if len(rows) == 1:
             return rows[0]
@@ -168,17 +171,17 @@ class _BackwardWriter:
         return self._errors.rows(layer, start, count)
 
     def _must_lie_in_place(self, part: Component, layer: str) -> bool:
-        """Whether its errors are read over all frames; if not, another layer's can stand for them."""
+        """Whether its errors are read over all frames. If not, they may alias those of another layer."""
         into = self._graph.into(layer)
         weighted = any(each.weight != "identity" for each in into) or self._graph.has_bias(layer)
-        # Also where all is one part, the errors of inputs are asked for over all frames.
+        # The errors of inputs are read over all frames, even if everything is one part.
         from_outside = any(
             each.source not in part.members or self._graph.layers[each.source].is_input for each in into
         )
         return weighted or from_outside or not part.recurrent
 
     def _write_activation(self, layers: tuple[str, ...], start: int, count: int) -> None:
-        through = THROUGH[self._graph.layers[layers[0]].activation]
+        backward = BACKWARD[self._graph.layers[layers[0]].activation]
         place = self._errors.together(layers, start, count)
-        errors = self._elsewhere.pop((layers[0], start), place)  # then there is but one layer
-        self.tape.write(through, errors, self._values.together(layers, start, count), place)
+        errors = self._elsewhere.pop((layers[0], start), place)  # an alias, if any, is of a single layer
+        self.tape.write(backward, errors, self._values.together(layers, start, count), place)

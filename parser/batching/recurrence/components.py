@@ -1,4 +1,4 @@
-"""What of a network is sequential: its strongly connected components (Hwang & Sung 2015)."""
+"""The sequential parts of a network: its strongly connected components (Hwang & Sung 2015)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from parser.batching.recurrence.graph import LayerGraph, as_digraph
 
 class Component(NamedTuple):
     stages: tuple[tuple[str, ...], ...]
-    """Its layers: those of a stage do not need each other within a frame, and come after what they need."""
+    """Its layers in topological order. Layers of a stage are independent of each other within a frame."""
     recurrent: bool
     """Whether it must run frame by frame."""
     members: frozenset[str]
-    """What comes from one of these is computed within the loop over frames."""
+    """Connections from these layers are computed within the loop over frames."""
 
     @property
     def layers(self) -> list[str]:
@@ -24,7 +24,7 @@ class Component(NamedTuple):
 
 
 def components(graph: LayerGraph) -> list[Component]:
-    """Each after those that it needs; without the inputs, for which there is nothing to do."""
+    """The components in topological order, without the inputs."""
     directed = as_digraph(graph.layers, graph.connections)
     place = {name: number for number, name in enumerate(graph.layers)}
     condensed = nx.condensation(directed)
@@ -41,15 +41,15 @@ def components(graph: LayerGraph) -> list[Component]:
 
 
 def all_by_frame(graph: LayerGraph) -> list[Component]:
-    """The whole network as if it were one cycle, inputs and all: nothing is computed over frames at once."""
+    """The whole network as a single recurrent component, so that everything runs frame by frame."""
     layers = [name for name, layer in graph.layers.items() if not layer.is_input]
     return [Component(_stages(graph, layers), True, frozenset(graph.layers))]
 
 
 def first_frames(graph: LayerGraph, parts: Sequence[Component], back: int) -> dict[str, int]:
-    """The first frame of each layer that is reached by errors which come in at the frames from 0 on.
+    """The first frame of each layer that is reached by the errors of the frames from 0 on.
 
-    back: how many frames before these they may go. parts: of `components`.
+    back: the maximum number of earlier frames; parts: see `components`.
     """
     found: dict[str, int] = {}
     for part in reversed(parts):
@@ -61,7 +61,7 @@ def first_frames(graph: LayerGraph, parts: Sequence[Component], back: int) -> di
 
 
 def first_values(graph: LayerGraph, first: Mapping[str, int]) -> dict[str, int]:
-    """The first frame of each layer whose values are needed by what comes after it, forward or backward.
+    """The first frame of each layer whose values the forward or the backward pass reads.
 
     first: see `first_frames`.
     """

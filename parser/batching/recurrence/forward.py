@@ -1,8 +1,8 @@
-"""The forward pass of a chunk, written onto a tape (Hwang & Sung 2015).
+"""The forward pass of a chunk, recorded on a tape (Hwang & Sung 2015).
 
-What comes into a component from outside is computed over all frames at once, one product for all layers of a
-bundle. Within a recurrent component, each frame then has only what is in the cycle: first what comes from
-earlier frames, then layer by layer.
+Contributions from other components are computed over all frames at once, with one product for all layers of a
+bundle. Within a recurrent component, each frame then adds only the contributions inside the cycle: first
+those of earlier frames, then those of the same frame, layer by layer.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class _ForwardWriter:
         self.tape = Tape()
         self._weights, self._graph, self._values = weights, weights.graph, values
         self._begun: set[str] = set()
-        """Layers in whose places a sum from outside is waiting, over all frames."""
+        """Layers that hold a partial sum from other components, over all frames."""
         self._products: set[str] = set()
-        """Layers in whose places products of the frame that is being written are."""
+        """Layers that hold products of the current frame."""
         self._at_once: set[str] = set()
-        """Of these, those for which products of the same frame are there, too."""
+        """The subset whose products of sources in the same frame are included."""
 
     def write_outside(self, part: Component, frames: int) -> None:
-        """What comes into a part, over all frames, except into multiplicative layers."""
+        """Contributions from other parts, over all frames, except to multiplicative layers."""
         for layer in part.layers:
             bundle = self._weights.bundle_of[layer]
             sources = [source for source in bundle.sources if source.layer not in part.members]
@@ -64,7 +64,7 @@ class _ForwardWriter:
                     self._begun.add(layer)
 
     def write_delayed(self, part: Component, start: int, count: int) -> None:
-        """What comes to a part from its own earlier frames, by full connections."""
+        """Contributions of a part's own earlier frames, through full connections."""
         self._products, self._at_once = set(), set()
         for layer in part.layers:
             bundle = self._weights.bundle_of[layer]
@@ -74,7 +74,7 @@ class _ForwardWriter:
                 self._products |= set(bundle.layers)
 
     def write_stage(self, part: Component, stage: Sequence[str], start: int, count: int) -> None:
-        """Layers of a part that do not need each other, in some frames."""
+        """Independent layers of a part, in some frames."""
         self._write_products_at_once(part, stage, start, count)
         for layer in stage:
             started = layer in self._begun or layer in self._products
@@ -88,7 +88,7 @@ class _ForwardWriter:
                 self.tape.write(apply, self._values.together(layers, start, count))
 
     def _write_products_at_once(self, part: Component, layers: Sequence[str], start: int, count: int) -> None:
-        """Of bundles that have sources in the part's same frame, and are not yet written."""
+        """Products of bundles with sources in the same part and frame, if they are not written yet."""
         for layer in layers:
             bundle = self._weights.bundle_of[layer]
             inner = [source for source in bundle.sources if source.layer in part.members and not source.delay]
@@ -101,7 +101,7 @@ class _ForwardWriter:
     def _write_products(
         self, bundle: Bundle, sources: Sequence[Source], start: int, count: int, started: bool
     ) -> None:
-        """All of the bundle's products with these sources; what is first also begins with the bias."""
+        """The bundle's products with these sources. The bias is included unless a sum is started already."""
         place = self._values.together(bundle.layers, start, count)
         parameter = self._weights.bias_of(bundle)
         bias = None if parameter is None else parameter.detach()
@@ -150,7 +150,7 @@ class _ForwardWriter:
 
 
 def runs(weights: Weights, stage: Sequence[str]) -> list[tuple[str, ...]]:
-    """Layers of a stage that are neighbours in a bundle and have the same activation."""
+    """Groups of layers of a stage that are adjacent in a bundle and have the same activation."""
     found = []
 
     def kind(layer: str) -> tuple[bool, str]:
@@ -162,7 +162,7 @@ def runs(weights: Weights, stage: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _write_rows(place: Tensor, table: Tensor, numbers: Tensor, bias: Tensor | None, add: bool) -> None:
-    """Rows of a table into a place, or onto what is there."""
+    """Write rows of a table with the bias, or add them to what is there."""
     if add:
         place += table[numbers]
     elif bias is not None:

@@ -1,4 +1,4 @@
-"""The rows of layers over frames: those of a chunk, and those before it that are still needed."""
+"""The values or errors of layers: the frames of a chunk, and the earlier frames that are still needed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from parser.batching.recurrence.weights import Weights
 
 
 class Frames:
-    """A number for each unit of each layer, in each frame and stream; frame 0 is the chunk's first."""
+    """A number for each unit of each layer, frame and stream. Frame 0 is the first of the chunk."""
 
     def __init__(
         self,
@@ -20,7 +20,7 @@ class Frames:
         frames: int,
         streams: int,
     ):
-        """first: each layer's first frame, 0 or before it; of inputs only those that are needed."""
+        """first: the first frame of each layer, at most 0; inputs that are not needed are left out."""
         self._streams, self._last = streams, frames
         self._blocks: dict[str, tuple[Tensor, int, slice]] = {}
         groups = [(bundle.columns, bundle.width) for bundle in weights.bundles]
@@ -39,7 +39,7 @@ class Frames:
                 self._blocks[name] = (block, start, own)
 
     def first(self, layer: str) -> int:
-        """That is kept."""
+        """The first frame that is kept."""
         return self._blocks[layer][1]
 
     def rows(self, layer: str, start: int, count: int = 1) -> Tensor:
@@ -47,7 +47,7 @@ class Frames:
         return self.together((layer,), start, count)
 
     def together(self, layers: Sequence[str], start: int, count: int = 1) -> Tensor:
-        """[count * streams, sizes] Of neighbours in one bundle; a view."""
+        """[count * streams, sizes] Of adjacent layers of one bundle, from frame `start` on; a view."""
         block, first, columns = self._blocks[layers[0]]
         until = self._blocks[layers[-1]][2].stop
         assert first <= start <= start + count <= self._last, (layers, start, count)
@@ -60,14 +60,14 @@ class Frames:
         return block[-first:, :, columns]
 
     def move(self) -> None:
-        """The chunk now lies before the next one."""
+        """Move on to the next chunk: the last frames become earlier frames."""
         for block, first in self._each():
             if first < 0:
                 kept = block[self._last :]
                 block[:-first].copy_(kept.clone() if -first > self._last else kept)
 
     def forget(self) -> None:
-        """There is nothing before the next chunk."""
+        """Set all earlier frames to zero."""
         for block, first in self._each():
             block[:-first].zero_()
 

@@ -1,4 +1,4 @@
-"""Gradients of weights, added to `grad` in tensors that are kept from chunk to chunk."""
+"""Gradients of weights, accumulated in `grad`. The tensors are reused from chunk to chunk."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from parser.batching.recurrence.weights import Bundle, Weights
 
 
 class Chunk(NamedTuple):
-    """What the passes work on."""
+    """The state of a chunk that the passes work on."""
 
     weights: Weights
     values: Frames
     errors: Frames
     frames: int
     first: Mapping[str, int]
-    """The first frame of each layer that errors reach; inputs whose errors nobody wants are missing."""
+    """The first frame of each layer that errors reach, without inputs whose errors are not computed."""
 
 
 class WeightGradients:
-    """A parameter without `grad` gets the kept tensor: whoever needs it longer takes a copy."""
+    """Accumulates gradients. `grad` is set to a reused tensor: clone it to keep it beyond the next chunk."""
 
     def __init__(self) -> None:
         self._kept: dict[nn.Parameter, Tensor] = {}
@@ -46,12 +46,12 @@ class WeightGradients:
             parameter.grad += rows.sum(0)
 
     def add_elements(self, parameter: nn.Parameter, left: Tensor, right: Tensor) -> None:
-        """The sums of the products of elements; left, right: [rows, size]."""
+        """Sums over rows of elementwise products; left, right: [rows, size]."""
         self.add_sums(parameter, left * right)
 
     def add_rows(self, parameter: nn.Parameter, numbers: Tensor, rows: Tensor) -> None:
-        """rows: [rows, size], of the entries of a table that are numbered."""
-        # Copies, for the next chunk is written over both.
+        """rows: [rows, size], gradients of the table entries `numbers` [rows]."""
+        # Clones, because the next chunk overwrites both.
         kept = (numbers[None].clone(), rows.clone())
         gradient = torch.sparse_coo_tensor(*kept, parameter.shape, check_invariants=False)
         parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
@@ -66,7 +66,7 @@ class WeightGradients:
 def write_gradients(
     tape: Tape, chunk: Chunk, gradients: WeightGradients, start: int | None = None, count: int = 1
 ) -> None:
-    """Of all weights but tables: what some frames add, or all that errors reach."""
+    """Gradients of all weights but tables, for the given frames, or if start is None for all frames."""
 
     def frames(first: int) -> tuple[int, int]:
         return (first, chunk.frames - first) if start is None else (start, count)
@@ -93,7 +93,7 @@ def write_gradients(
 
 
 def write_table_gradients(tape: Tape, chunk: Chunk, gradients: WeightGradients) -> None:
-    """Always of all frames: there is nothing to multiply."""
+    """Gradients of tables, always for all frames at once."""
     weights = chunk.weights
     for bundle in weights.bundles:
         first = _first(chunk, bundle)

@@ -1,4 +1,4 @@
-"""What a recurrent network is: layers, and connections with delays between them (Hwang & Sung 2015)."""
+"""The definition of a recurrent network: layers, and connections with delays (Hwang & Sung 2015)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ INPUTS = ("input", "symbols")
 
 class Layer(Settings):
     size: int = Field(gt=0)
-    """Units; of symbols, how many there are."""
+    """The number of units, or of different symbols."""
     kind: Literal["input", "symbols", "additive", "multiplicative"] = "additive"
-    """input: vectors from outside. symbols: numbers from outside, each a vector with a single 1.
-    additive: the sum of what comes in. multiplicative: the product."""
+    """input: external vectors. symbols: external integers, equivalent to one-hot vectors.
+    additive: the sum of the incoming connections. multiplicative: their product."""
     activation: Activation = "identity"
-    """Of the sum or the product; `complement` is 1 - x."""
+    """Applied to the sum or product; `complement` is 1 - x."""
     bias: bool | None = None
-    """Of an additive layer; unless said, those have one into which a full connection leads."""
+    """Whether an additive layer has a bias. Default: if it has an incoming full connection."""
     output: bool = False
-    """Whether its values are wanted and errors come in from outside."""
+    """Whether its values are returned and its errors are given."""
 
     @property
     def is_input(self) -> bool:
@@ -38,23 +38,23 @@ class Connection(Settings):
     source: str
     target: str
     weight: Literal["full", "diagonal", "identity"] = "full"
-    """A matrix, a factor for each unit, or nothing but the values themselves."""
+    """A weight matrix, an elementwise weight, or no weight."""
     delay: int = Field(0, ge=0)
-    """The target sees the source so many frames ago; before the first frame all values are 0."""
+    """In frames. Before the first frame all values are 0."""
 
     def __str__(self) -> str:
         return f"{self.source} -> {self.target}" + (f" (delay {self.delay})" if self.delay else "")
 
 
 class LayerGraph(Settings):
-    """Raises ValueError (pydantic's) that names the layers, if they are no network that can be run."""
+    """Raises pydantic's ValidationError, which names the layers, for a network that can not be run."""
 
     layers: dict[str, Layer] = Field(min_length=2)
     connections: list[Connection]
 
     @model_validator(mode="after")
     def _is_sound(self) -> LayerGraph:
-        for look in (_dangling, _unsuitable, _isolated, _cyclic):  # the later ones need what the first grant
+        for look in (_dangling, _unsuitable, _isolated, _cyclic):  # each relies on the checks before it
             if faults := list(look(self)):
                 raise ValueError("; ".join(faults))
         return self
@@ -81,7 +81,7 @@ class LayerGraph(Settings):
 
 
 def as_digraph(layers: Iterable[str], connections: Iterable[Connection]) -> nx.DiGraph:
-    """Of those connections that lie between the layers."""
+    """The directed graph of the connections between these layers."""
     graph = nx.DiGraph()
     graph.add_nodes_from(layers)
     graph.add_edges_from(

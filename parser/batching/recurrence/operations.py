@@ -1,4 +1,4 @@
-"""How much a chunk asks for."""
+"""The number of floating-point operations of a chunk."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from parser.batching.recurrence.weights import Weights
 
 
 def operations(weights: Weights, frames: int, streams: int, back: int) -> float:
-    """Floating-point operations of a training step's products, as few as there need be.
+    """The minimum number of floating-point operations for the products of a training step.
 
-    As in `Unrolled`; inputs need no errors, and tables of symbols no products.
+    Arguments as for `Unrolled`. Errors of inputs are not computed; tables of symbols need no products.
     """
     graph = weights.graph
     first = first_frames(graph, components(graph), back)
@@ -18,6 +18,6 @@ def operations(weights: Weights, frames: int, streams: int, back: int) -> float:
         source = graph.layers[each.source]
         if each.weight == "full" and source.kind != "symbols":
             product = 2.0 * streams * source.size * graph.layers[each.target].size
-            # Backward there is one for the weights, and one for what is below.
+            # The backward pass has one for the weights, and one for the errors of the source.
             total += product * (frames + (frames - first[each.target]) * (1 if source.is_input else 2))
     return total

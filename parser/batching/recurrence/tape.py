@@ -1,4 +1,4 @@
-"""Calls that are written down once and run for every chunk, and sums that are written onto such a tape."""
+"""A tape of calls that is recorded once and run for every chunk, and sums recorded on such a tape."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Tape:
 
 
 class TapeSum:
-    """Contributions that are added up in `place`, unless there is one alone, which can be had as it is."""
+    """A sum of contributions, accumulated in `place`. A single contribution is not copied."""
 
     def __init__(self, tape: Tape, place: Tensor, started: bool):
-        """started: whether something is in the place already, to which the others are added."""
+        """started: whether `place` holds a partial sum already."""
         self._tape, self._place = tape, place
         self._found = place if started else None
 
     @property
     def found(self) -> Tensor | None:
-        """The sum: the place, or the only contribution; None if there was none."""
+        """The sum: `place`, or the only contribution; None if there is none."""
         return self._found
 
     def add(self, rows: Tensor) -> None:
@@ -45,7 +45,7 @@ class TapeSum:
             self._found = self._place
 
     def add_times(self, left: Tensor, right: Tensor) -> None:
-        """Element by element."""
+        """Add the elementwise product."""
         if self._found is None:
             self._tape.write(torch.mul, left, right, out=self._place)
         else:
@@ -53,7 +53,7 @@ class TapeSum:
         self._found = self._place
 
     def add_product(self, left: Tensor, right: Tensor) -> None:
-        """left @ right.T; left: [rows, k], right: [columns, k]."""
+        """Add left @ right.T; left: [rows, k], right: [columns, k]."""
         if self._found is None:
             self._tape.write(write_product, self._place, left, right)
         else:
@@ -62,7 +62,7 @@ class TapeSum:
         self._found = self._place
 
     def settle(self) -> None:
-        """In the place, whatever there was."""
+        """Make sure that `place` holds the sum."""
         if self._found is None:
             self._tape.write(self._place.zero_)
         elif self._found is not self._place:

@@ -1,7 +1,7 @@
-"""A network over streams of frames, chunk by chunk, with truncated backpropagation through time.
+"""Truncated backpropagation through time over streams of frames, chunk by chunk.
 
-BPTT(back + frames; frames) (Williams & Peng 1990): each chunk has `frames` new frames, whose errors go
-through these and through at most `back` before them. Values of earlier frames stay as they were computed.
+BPTT(back + frames; frames) (Williams & Peng 1990): each chunk has `frames` new frames, whose errors are
+backpropagated through these and at most `back` earlier frames. Values of earlier frames are not recomputed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from parser.batching.recurrence.weights import Weights
 
 
 class Unrolled:
-    """Works on the weights' tensors as they were: after a move to another device, make a new one."""
+    """Runs a network.
+
+    It refers to the weights' tensors: create a new one after moving them to another device.
+    """
 
     def __init__(
         self,
@@ -34,14 +37,15 @@ class Unrolled:
         input_errors: bool = False,
         gradients: WeightGradients | None = None,
     ):
-        """frames: new ones in a chunk, of each stream. by_frame: whether every connection is computed frame
-        by frame, both ways; gradients_by_frame: and each frame adds its gradients of weights by itself.
-        input_errors: whether `error` of inputs is wanted. gradients: for those that share weights.
+        """frames: new frames per chunk and stream; back: see the module. by_frame: compute every connection
+        frame by frame, forward and backward; gradients_by_frame: also accumulate the weights' gradients frame
+        by frame. input_errors: compute the errors of inputs. gradients: to share with others that have the
+        same weights.
 
-        Memory: all values and errors of frames + back frames.
+        Memory: the values and errors of frames + back frames.
         """
         if min(frames, streams) < 1 or back < 0:
-            raise ValueError(f"{frames} frames of {streams} streams, errors back {back}: too few")
+            raise ValueError(f"need frames, streams >= 1 and back >= 0, not {frames}, {streams}, {back}")
         assert by_frame or not gradients_by_frame
         self._weights, self._frames, self._back, self._seen = weights, frames, back, 0
         self._gradients, self._gradients_by_frame = gradients or WeightGradients(), gradients_by_frame
@@ -60,9 +64,9 @@ class Unrolled:
 
     @torch.no_grad()
     def forward(self, inputs: Mapping[str, Tensor]) -> None:
-        """The next chunk. inputs: [frames, streams, size] of each input, of symbols [frames, streams].
+        """Compute the next chunk. inputs: [frames, streams, size] each, [frames, streams] for symbols.
 
-        Raises ValueError for other inputs.
+        Raises ValueError for missing inputs and wrong shapes.
         """
         self._check(inputs)
         if self._seen:
@@ -74,49 +78,56 @@ class Unrolled:
         self._seen += self._frames
 
     def output(self, layer: str) -> Tensor:
-        """[frames, streams, size] Of the last chunk, a view; the next chunk is written over it."""
+        """[frames, streams, size] The last chunk; a view that the next chunk overwrites."""
         return self._values.chunk(layer)
 
     def error(self, layer: str) -> Tensor:
-        """[frames, streams, size] A view: of an output to be filled before `backward`; of an input that
-        chunk's own frames, filled by it. Raises ValueError for layers that have none."""
+        """[frames, streams, size] The errors of a layer, a view.
+
+        Those of outputs are to be filled before `backward`, which fills those of inputs. Raises ValueError
+        for layers whose errors are not computed.
+        """
         if layer not in self._wanted:
-            raise ValueError(f"{layer!r}: of inputs there are errors with input_errors, of symbols none")
+            raise ValueError(
+                f"{layer!r} has no errors: inputs have them with input_errors=True, symbols never"
+            )
         return self._errors.chunk(layer)
 
     @torch.no_grad()
     def backward(self) -> None:
-        """Adds to the weights' gradients. The outputs' errors must have been written, and are used up.
+        """Add to the weights' gradients. The errors of the outputs must be set before, and are overwritten.
 
-        Raises ValueError if no chunk went forward.
+        Raises ValueError before the first `forward`.
         """
         if not self._seen:
             raise ValueError("backward before any forward")
         back = min(self._back, self._seen - self._frames)
         if back not in self._backward:
-            # That of the first chunks, before which there is less, is not needed again until `forget`.
+            # The tapes of the first chunks, with fewer earlier frames, are not needed again until `forget`.
             self._backward = {kept: tape for kept, tape in self._backward.items() if kept == self._back}
             self._backward[back] = self._backward_tape(back)
         self._backward[back].run()
 
     def forget(self) -> None:
-        """What comes next is the beginning of other streams."""
+        """Start new streams: set all earlier frames to zero."""
         self._values.forget()
         self._seen = 0
 
     def _check(self, inputs: Mapping[str, Tensor]) -> None:
         wanted = self._weights.graph.inputs
         if inputs.keys() != set(wanted):
-            raise ValueError(f"inputs {', '.join(inputs) or 'none'}, but the network has {', '.join(wanted)}")
+            raise ValueError(
+                f"inputs given: {', '.join(inputs) or 'none'}; inputs of the network: {', '.join(wanted)}"
+            )
         for name, rows in inputs.items():
             chunk = self._values.chunk(name)
             symbols = self._weights.graph.layers[name].kind == "symbols"
             shape = chunk.shape[:2] if symbols else chunk.shape
             if rows.shape != shape:
-                raise ValueError(f"input {name!r} is {list(rows.shape)}, and should be {list(shape)}")
+                raise ValueError(f"input {name!r} must have the shape {list(shape)}, not {list(rows.shape)}")
 
     def _first_errors(self, back: int) -> dict[str, int]:
-        """Of inputs those of the chunk alone: nobody asks for others."""
+        """As `first_frames`; for inputs only the frames of the chunk itself."""
         graph = self._weights.graph
         first = first_frames(graph, self._in_cycles, back)
         return {

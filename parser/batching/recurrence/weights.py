@@ -1,4 +1,4 @@
-"""The parameters of a network: those of layers with equal sources lie side by side, for one product."""
+"""The parameters of a network. Layers with equal sources share one matrix, for a single product."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Source(NamedTuple):
 class Bundle(NamedTuple):
     """Layers whose full connections come from the same sources: they are columns of one matrix.
 
-    Where sources are but partly the same, as in a GRU, each has its own product.
+    If only some of their sources are the same, as in a GRU, layers have separate products.
     """
 
     layers: tuple[str, ...]
@@ -33,12 +33,12 @@ class Bundle(NamedTuple):
     width: int
 
     def together(self, layers: tuple[str, ...]) -> slice:
-        """The columns of neighbours."""
+        """The columns of adjacent layers."""
         return slice(self.columns[layers[0]].start, self.columns[layers[-1]].stop)
 
 
 def bundles_of(graph: LayerGraph) -> list[Bundle]:
-    """All layers but the inputs, each in one bundle; within it, equal activations are neighbours."""
+    """A partition of all layers but the inputs. Within a bundle, layers of equal activation are adjacent."""
     parts = components(graph)
     number = {layer: place for place, part in enumerate(parts) for layer in part.layers}
     first = first_frames(graph, parts, back=1)  # errors of earlier frames reach some layers and not others
@@ -72,7 +72,7 @@ class Weights(nn.Module):
         self.bundles = bundles_of(graph)
         self.bundle_of = {layer: bundle for bundle in self.bundles for layer in bundle.layers}
         self.register_buffer("_like", torch.empty(0), persistent=False)
-        # By numbers, for a layer may be called anything, also as a module's own attributes.
+        # Keys are numbers, because the name of a layer may clash with an attribute of the module.
         self._matrices, self._tables = nn.ParameterDict(), nn.ModuleDict()
         self._biases, self._diagonals = nn.ParameterDict(), nn.ParameterDict()
         for number, bundle in enumerate(self.bundles):
@@ -87,11 +87,11 @@ class Weights(nn.Module):
 
     @property
     def like(self) -> Tensor:
-        """Of the device and the type of the weights, also where there are none."""
+        """An empty tensor with the device and dtype of the weights, even if there are no weights."""
         return self.get_buffer("_like")
 
     def matrix(self, bundle: Bundle, source: Source) -> nn.Parameter:
-        """[width, source's size]; of symbols [symbols, width]."""
+        """[width, size of the source]; for symbols [symbols, width]."""
         key = self._key(bundle, source)
         if not self.is_table(source):
             return self._matrices[key]
@@ -112,7 +112,7 @@ class Weights(nn.Module):
         return self._diagonals[str(self.graph.connections.index(connection))]
 
     def of(self, connection: Connection) -> Tensor:
-        """The part of a parameter that is one connection's: [target's size, source's size], or [size]."""
+        """The slice of a parameter for one connection: [target size, source size], or [size] if diagonal."""
         if connection.weight == "diagonal":
             return self.diagonal(connection)
         bundle = self.bundle_of[connection.target]
@@ -122,7 +122,7 @@ class Weights(nn.Module):
         return matrix[:, columns].T if self.is_table(source) else matrix[columns]
 
     def bias(self, layer: str) -> Tensor:
-        """[size] Of a layer that has one."""
+        """[size] The bias of a layer that has one."""
         bundle = self.bundle_of[layer]
         bias = self.bias_of(bundle)
         assert bias is not None

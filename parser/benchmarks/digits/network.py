@@ -14,6 +14,7 @@ from parser.batching.messages.graph import CONTROLLER, MessageGraph
 from parser.batching.messages.grouping import ConcatenatePayloads
 from parser.batching.messages.routing import Broadcast
 from parser.batching.messages.transforms import Loss, Losses, Transform, Updates, losses_of
+from parser.benchmarks.module_lists import typed
 
 
 class DigitClassifier(nn.Module):
@@ -29,18 +30,22 @@ class DigitClassifier(nn.Module):
             if width % count:
                 raise ValueError(f"{width} outputs can not be cut into {count} tiles that are alike")
         counts = [*tiles, 1]
-        self.layers = [
-            [nn.Linear(inputs, outputs // count) for _ in range(count)]
+        self._layers = nn.ModuleList(
+            nn.ModuleList(nn.Linear(inputs, outputs // count) for _ in range(count))
             for (inputs, outputs), count in zip(pairwise(widths), counts, strict=True)
-        ]
-        self._registered = nn.ModuleList(tile for tiles in self.layers for tile in tiles)
+        )
+
+    @property
+    def layers(self) -> list[list[nn.Linear]]:
+        """The tiles of each layer."""
+        return [typed(tiles, nn.Linear) for tiles in typed(self._layers, nn.ModuleList)]
 
     def losses(self, batch: tuple[Tensor, Tensor]) -> Losses:
         """batch: images [images, pixels] and labels [images]"""
         rows, labels = batch
         for number, tiles in enumerate(self.layers, 1):
             rows = torch.cat([tile(rows) for tile in tiles], dim=1)
-            if number < len(self.layers):
+            if number < len(self._layers):
                 rows = F.relu(rows)
         return losses_of(rows, labels)
 
@@ -54,8 +59,8 @@ class DigitClassifier(nn.Module):
         graph.add(CONTROLLER, Controller(outputs=2))
         last = CONTROLLER
         for number, tiles in enumerate(self.layers):
-            own = number * workers // len(self.layers)
-            is_last = number + 1 == len(self.layers)
+            own = number * workers // len(self._layers)
+            is_last = number + 1 == len(self._layers)
             parts = [tile if is_last else nn.Sequential(tile, nn.ReLU()) for tile in tiles]
             last = _add_layer(graph, f"layer {number + 1}", last, parts, updates, own, workers)
         graph.add("loss", Loss(losses_of), workers - 1)

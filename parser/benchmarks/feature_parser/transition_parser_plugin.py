@@ -6,7 +6,6 @@ extended and run once for each step; what is batched are the BiLSTMs and the sco
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -31,9 +30,9 @@ from parser.benchmarks.operation_training import (
     AutogradForward,
     Forward,
     OperationTraining,
-    cut,
-    longest_first,
     missing,
+    sentence_batches,
+    shuffled,
 )
 from parser.benchmarks.tagged_text import UNKNOWN, numbered
 from parser.config import data_path
@@ -84,17 +83,14 @@ class TransitionParser:
         self._training = OperationTraining(setup, self._network, self._forward(), settings.learning_rate)
 
     def batches(self) -> list[list[FeatureSentence]]:
-        """The longest sentences of a batch first, so that those still running are its first ones."""
-        shuffled = list(self._sentences)
-        random.Random(self._setup.seed).shuffle(shuffled)
-        return [longest_first(batch) for batch in cut(shuffled, self._setup.batch_size)]
+        return sentence_batches(shuffled(self._sentences, self._setup.seed), self._setup.batch_size)
 
     def run(self, batch: Sequence[FeatureSentence]) -> None:
         self._training.step(batch)
 
     def check(self) -> Tensor:
-        batches = cut(self._sentences[:CHECKED], self._setup.batch_size)
-        return self._training.loss_and_gradients([longest_first(batch) for batch in batches])
+        batches = sentence_batches(self._sentences[:CHECKED], self._setup.batch_size)
+        return self._training.loss_and_gradients(batches)
 
     def work(self, batch: Sequence[FeatureSentence]) -> Work:
         return Work(

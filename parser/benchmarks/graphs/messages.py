@@ -22,6 +22,7 @@ from parser.benchmarks.graphs.network import (
     brought_densely,
     gathered,
 )
+from parser.benchmarks.module_lists import typed
 
 
 class GraphMessages:
@@ -108,10 +109,8 @@ class _Matrix(nn.Module):
 
     def __init__(self, edges: Sequence[nn.Linear]):
         super().__init__()
-        self.edges = nn.ModuleList(edges)
+        self._edges = nn.ModuleList(edges)
 
     def forward(self, states: Tensor, adjacency: Tensor) -> Tensor:
         """[all nodes, hidden] See `brought_densely`."""
-        return brought_densely(
-            [layer for layer in self.edges if isinstance(layer, nn.Linear)], adjacency, states
-        )
+        return brought_densely(typed(self._edges, nn.Linear), adjacency, states)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from parser.batching.messages.transforms import Losses
 from parser.benchmarks.graphs.labelled_graph import LabelledGraph
+from parser.benchmarks.module_lists import typed
 
 
 class GraphBatch(NamedTuple):
@@ -37,9 +38,13 @@ class Propagation(nn.Module):
 
     def __init__(self, kinds: int, hidden_size: int):
         super().__init__()
-        self.edges = [nn.Linear(hidden_size, hidden_size) for _ in range(kinds)]
-        self._registered = nn.ModuleList(self.edges)
+        self._edges = nn.ModuleList(nn.Linear(hidden_size, hidden_size) for _ in range(kinds))
         self.update = nn.GRUCell(hidden_size, hidden_size)
+
+    @property
+    def edges(self) -> list[nn.Linear]:
+        """The layer of each kind of edge."""
+        return typed(self._edges, nn.Linear)
 
 
 class Readout(nn.Module):

@@ -17,6 +17,7 @@ from parser.batching.messages.grouping import ConcatenatePayloads
 from parser.batching.messages.loop import add_loop, each_step
 from parser.batching.messages.routing import Condition, FlatMap, Join
 from parser.batching.messages.transforms import Loss, Losses, Transform, Updates, losses_of
+from parser.benchmarks.module_lists import typed
 
 
 class RecurrentCell(nn.Module):
@@ -38,17 +39,22 @@ class ListReducer(nn.Module):
         self.hidden_size = hidden_size
         self.tokens = nn.Embedding(tokens, hidden_size)
         self.scores = nn.Linear(hidden_size, results)
-        self.cells = [RecurrentCell(hidden_size) for _ in range(replicas)]
-        self._registered = nn.ModuleList(self.cells)
-        for replica in self.cells[1:]:
-            replica.load_state_dict(self.cells[0].state_dict())
+        self._cells = nn.ModuleList(RecurrentCell(hidden_size) for _ in range(replicas))
+        first, *others = self.cells
+        for replica in others:
+            replica.load_state_dict(first.state_dict())
+
+    @property
+    def cells(self) -> list[RecurrentCell]:
+        """The replicas of the cell."""
+        return typed(self._cells, RecurrentCell)
 
     def losses(self, batch: tuple[Tensor, Tensor]) -> Losses:
         """By the first replica. batch: lists [lists, tokens], all of a length, and their results [lists]"""
         lists, results = batch
-        hidden = self._nothing_read(len(lists))
+        hidden, cell = self._nothing_read(len(lists)), self.cells[0]
         for token in self.tokens(lists).unbind(1):
-            hidden = self.cells[0](hidden, token)
+            hidden = cell(hidden, token)
         return losses_of(self.scores(hidden), results)
 
     def instance(self, number: int, batch: tuple[Tensor, Tensor], training: bool) -> Instance:
@@ -83,7 +89,7 @@ class ListReducer(nn.Module):
 
     def _add_cells(self, graph: MessageGraph, updates: Updates, workers: int) -> None:
         """From `with token` to `any cell`."""
-        replicas = len(self.cells)
+        replicas = len(self._cells)
         graph.add("which cell", Condition(lambda state: state.instance % replicas, replicas))
         graph.add("any cell", Join(replicas))
         graph.chain("with token", "which cell")

@@ -8,19 +8,15 @@ the calls of `levels`, but puts rows together and takes them apart as the author
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pydantic import Field, model_validator
 from torch import Tensor
 
-from parser.batching.levels import Integers, depths
 from parser.batching.operations.computation import Computation
 from parser.batching.operations.graph import METHODS, Graph
 from parser.batching.operations.layout import Step
@@ -28,22 +24,15 @@ from parser.batching.operations.patterns import Patterns
 from parser.batching.operations.static import StaticComputation
 from parser.batching.operations.writer import Value
 from parser.batching.transfer import to_device
-from parser.benchmarks.operation_training import Forward, OperationTraining, cut, missing, not_too_many
-from parser.benchmarks.programs.clevr.features import Features
-from parser.benchmarks.programs.clevr.images import Images, PaintedImages, RandomImages
-from parser.benchmarks.programs.clevr.lessons import Lesson
-from parser.benchmarks.programs.clevr.made import make_questions
-from parser.benchmarks.programs.clevr.programs import (
-    ANSWERS,
-    FUNCTIONS,
-    MODULES,
-    SCENE,
-    Program,
-    Question,
-    parts,
-    read_questions,
+from parser.benchmarks.operation_training import (
+    Forward,
+    OperationTraining,
+    cut,
+    missing,
+    not_too_many,
+    shuffled,
 )
-from parser.benchmarks.programs.clevr.scenes import read_scenes
+from parser.benchmarks.programs.examples import Example, load, prepare_question
 from parser.benchmarks.programs.image_blocks import arranged, rows
 from parser.benchmarks.programs.network import (
     LABELLINGS,
@@ -55,56 +44,13 @@ from parser.benchmarks.programs.network import (
     number_calls,
     results_by_slices,
 )
+from parser.benchmarks.programs.settings import ProgramExecutorSettings, sizes_of
 from parser.benchmarks.programs.timed import Timed
 from parser.config import data_path
 from parser.plugins import Mode, Setup, Work
-from parser.settings import Settings
 
 CHECKED = 6
 """Questions on which the methods must agree."""
-UNARY = sum(FUNCTIONS[parts(module)[0]].inputs == 1 for module in MODULES)
-"""Modules of one image, which are the first of MODULES."""
-
-
-class MadeQuestions(Settings):
-    """Questions about scenes of random things, with right answers."""
-
-    questions: int = Field(64, gt=0)
-    scenes: int = Field(16, gt=0)
-
-
-class ProgramExecutorSettings(Settings):
-    """The defaults of sizes are small; the paper's are 1,024, 14, 128, 512 and 1,024."""
-
-    questions: str | None = None
-    """In CLEVR's questions.json format; ${PARSER_DATA} stands for the data folder. null: `made`."""
-    made: MadeQuestions = MadeQuestions()
-    features: str | None = None
-    """Image features, in HDF5. null: painted from `scenes`."""
-    scenes: str | None = None
-    """In CLEVR's scenes.json format. null: those of `made`, or for `questions` random features."""
-    feature_channels: int = Field(32, gt=0)
-    side: int = Field(14, gt=1)
-    channels: int = Field(16, gt=0)
-    projected: int = Field(32, gt=0)
-    hidden: int = Field(64, gt=0)
-    learning_rate: float = Field(1e-4, gt=0)
-
-    @model_validator(mode="after")
-    def _one_kind_of_images(self) -> ProgramExecutorSettings:
-        for name, path in (("features", self.features), ("scenes", self.scenes)):
-            if path and not self.questions:
-                raise ValueError(f"{name}: {path} needs questions about it; without, scenes are made, too")
-        if self.features and self.scenes:
-            raise ValueError("features and scenes: images are read from the one or painted from the other")
-        return self
-
-
-class Example(NamedTuple):
-    calls: ProgramCalls
-    answers: tuple[int, ...]
-    """Of its results."""
-    image: int
 
 
 class ProgramExecutorPlugin:
@@ -141,9 +87,7 @@ class ProgramExecutorPlugin:
         self.training = OperationTraining(setup, self.executor, forward, settings.learning_rate)
 
     def batches(self) -> list[list[Example]]:
-        shuffled = list(self.examples)
-        random.Random(self.setup.seed).shuffle(shuffled)
-        return cut(shuffled, self.setup.batch_size)
+        return cut(shuffled(self.examples, self.setup.seed), self.setup.batch_size)
 
     def run(self, batch: Sequence[Example]) -> None:
         if self.setup.mode == "train":
@@ -261,79 +205,6 @@ class ProgramExecutorPlugin:
         images = graph.given(torch.empty(len(programs), self.executor.grid.width, device=nowhere))
         self._recorded.results(graph, images, programs)
         return len(graph.schedule())
-
-
-def load(settings: ProgramExecutorSettings, seed: int) -> tuple[list[Question], Images]:
-    """Raises ValueError for broken files, and for images that are of another size or not there."""
-    channels, side = settings.feature_channels, settings.side
-    if settings.questions is None:
-        scenes, questions = make_questions(settings.made.questions, settings.made.scenes, seed)
-        painted = dict(enumerate(scenes))
-    else:
-        questions = read_questions(Path(data_path(settings.questions)))
-        painted = read_scenes(Path(data_path(settings.scenes))) if settings.scenes else {}
-    if settings.features:
-        given = Features(Path(data_path(settings.features)))
-        if given.shape[1:] != (channels, side, side):
-            wanted = f"feature_channels and side ask for {channels} x {side} x {side}"
-            raise ValueError(f"{settings.features}: features of {given.shape[1:]}, but {wanted}")
-        last = max(question.image for question in questions)
-        if last >= given.shape[0]:
-            raise ValueError(f"{settings.features}: {given.shape[0]} images, but questions are about {last}")
-        return questions, given
-    if not painted and not settings.scenes:
-        return questions, RandomImages(channels, side, seed)
-    absent = {question.image for question in questions} - painted.keys()
-    if absent:
-        raise ValueError(f"{settings.scenes}: no scene of image {min(absent)}, which questions are about")
-    return questions, PaintedImages(painted, channels, side, seed)
-
-
-def prepare_question(question: Question) -> Example:
-    return prepare_lesson(
-        Lesson(question.program, (len(question.program) - 1,), (question.answer,), question.image)
-    )
-
-
-def prepare_lesson(lesson: Lesson) -> Example:
-    answers = tuple(ANSWERS.index(answer) for answer in lesson.answers)
-    return Example(prepare_program(lesson.program, lesson.asked), answers, lesson.image)
-
-
-def prepare_program(program: Program, asked: Sequence[int]) -> ProgramCalls:
-    """asked: the nodes whose results are. Scenes are the image itself, and no calls."""
-    value: dict[int, int] = {}  # of each node
-    module: list[int] = []
-    given: list[list[int]] = []
-    for node, (name, inputs) in enumerate(zip(program.modules, program.inputs, strict=True)):
-        value[node] = 0 if name == SCENE else len(module) + 1
-        if name != SCENE:
-            module.append(MODULES.index(name))
-            given.append([*(value[other] for other in inputs), -1][:2])
-    first, second = np.array(given, np.int64).reshape(-1, 2).T
-    results = np.array([value[node] for node in asked], np.int64)
-    return ProgramCalls(np.array(module, np.int64), first, second, _depths(first, second), results)
-
-
-def _depths(first: Integers, second: Integers) -> Integers:
-    """Of each call, as `ProgramCalls` has them."""
-    user = np.tile(np.arange(len(first)), 2)
-    used = np.concatenate([first, second]) - 1
-    is_call = used >= 0
-    return depths(len(first), used[is_call], user[is_call])
-
-
-def sizes_of(settings: ProgramExecutorSettings) -> ExecutorSizes:
-    return ExecutorSizes(
-        features=settings.feature_channels,
-        side=settings.side,
-        channels=settings.channels,
-        projected=settings.projected,
-        hidden=settings.hidden,
-        unary=UNARY,
-        binary=len(MODULES) - UNARY,
-        answers=len(ANSWERS),
-    )
 
 
 def operations(sizes: ExecutorSizes, calls: ProgramCalls, training: bool) -> float:

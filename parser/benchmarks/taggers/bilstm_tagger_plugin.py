@@ -25,9 +25,9 @@ from parser.benchmarks.operation_training import (
     Forward,
     GraphForward,
     OperationTraining,
-    cut,
-    longest_first,
     missing,
+    sentence_batches,
+    shuffled,
 )
 from parser.benchmarks.tagged_text import TaggedSentence, TaggedWord, TagVocabulary, read_tagged_text
 from parser.benchmarks.taggers.network import RecordedTagger, Tagger, TaggerSizes
@@ -99,17 +99,14 @@ class BiLSTMTagger:
         self._training = OperationTraining(setup, self._tagger, self._forward(), settings.learning_rate)
 
     def batches(self) -> list[list[TaggedSentence]]:
-        """The longest sentences of a batch first, so that those still running are its first ones."""
-        shuffled = list(self._sentences)
-        random.Random(self._setup.seed).shuffle(shuffled)
-        return [longest_first(batch) for batch in cut(shuffled, self._setup.batch_size)]
+        return sentence_batches(shuffled(self._sentences, self._setup.seed), self._setup.batch_size)
 
     def run(self, batch: Sequence[TaggedSentence]) -> None:
         self._training.step(batch)
 
     def check(self) -> Tensor:
-        batches = cut(self._sentences[:CHECKED], self._setup.batch_size)
-        return self._training.loss_and_gradients([longest_first(batch) for batch in batches])
+        batches = sentence_batches(self._sentences[:CHECKED], self._setup.batch_size)
+        return self._training.loss_and_gradients(batches)
 
     def work(self, batch: Sequence[TaggedSentence]) -> Work:
         return Work(

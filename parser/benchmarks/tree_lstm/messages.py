@@ -16,7 +16,7 @@ from parser.batching.messages.controller import Controller, Entry, Instance
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
 from parser.batching.messages.grouping import ConcatenatePayloads, Group, Ungroup
 from parser.batching.messages.message import MessageState
-from parser.batching.messages.routing import Broadcast, ChangeState, Condition, Join, Nowhere
+from parser.batching.messages.routing import Broadcast, ChangeState, Condition, Discard, Join
 from parser.batching.messages.transforms import Loss, Losses, Updates, losses_of
 from parser.batching.transfer import to_device
 from parser.benchmarks.tree_lstm.network import BinaryTree, TreeLSTM
@@ -80,7 +80,7 @@ def _add_way_up(graph: MessageGraph) -> None:
     graph.add("which child", Condition(_left_right_or_root, outputs=3))
     graph.add("from left", ChangeState(_parent, lambda state: _moved(state, 2 * state.position[0])))
     graph.add("from right", ChangeState(_parent, lambda state: _moved(state, 2 * state.position[0] + 1)))
-    graph.add("root", Nowhere())
+    graph.add("root", Discard())
     graph.add("children", ConcatenatePayloads())
     graph.chain("copies", "which child", "from left", "children", "branch")
     graph.connect(("which child", 1), "from right")

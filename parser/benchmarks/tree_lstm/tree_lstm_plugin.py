@@ -34,6 +34,7 @@ from parser.benchmarks.operation_training import (
     StaticForward,
     cut,
     missing,
+    shuffled,
 )
 from parser.benchmarks.tagged_text import UNKNOWN, numbered
 from parser.benchmarks.tree_lstm.labelled_trees import LabelledTree, read_labelled_trees
@@ -126,7 +127,7 @@ class TreeLSTMPlugin:
             self._training = OperationTraining(setup, self._network, self._forward(), rate)
 
     def batches(self) -> list[list[BinaryTree]]:
-        return cut(self._shuffled(self._setup.seed), self._setup.batch_size)
+        return cut(shuffled(self._trees, self._setup.seed), self._setup.batch_size)
 
     def run(self, batch: Sequence[BinaryTree]) -> None:
         if self._by_messages:
@@ -140,7 +141,7 @@ class TreeLSTMPlugin:
         return self._training.loss_and_gradients(cut(self._trees[:CHECKED], self._setup.batch_size))
 
     def learn(self, epoch: int) -> None:
-        trees = self._shuffled(epoch)
+        trees = shuffled(self._trees, epoch)
         if self._by_messages:
             self.messages.run(trees, training=True)
             self.messages.end_epoch()
@@ -166,11 +167,6 @@ class TreeLSTMPlugin:
             operations=3.0 * sum(operations(self._network, len(tree.words)) for tree in batch),
             padding=0.0,
         )
-
-    def _shuffled(self, seed: int) -> list[BinaryTree]:
-        shuffled = list(self._trees)
-        random.Random(seed).shuffle(shuffled)
-        return shuffled
 
     def _forward(self) -> Callable[[Any], Forward]:
         recorded = RecordedTreeLSTM(self._network, self._setup.settings.grain)

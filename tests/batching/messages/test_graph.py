@@ -36,7 +36,7 @@ def test_edges_that_can_not_be(edge, says):
 def test_all_ports_must_be_connected():
     graph = two_nodes()
     graph.connect("apart", "together")
-    with pytest.raises(ValueError, match=r"nothing is connected with input apart\[0\]"):
+    with pytest.raises(ValueError, match=r"input apart\[0\] is not connected"):
         graph.check()
 
 

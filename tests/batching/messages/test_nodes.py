@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from parser.batching.messages.grouping import ConcatenatePayloads, Group, Split, Ungroup
 from parser.batching.messages.message import Message, MessageState, Send
-from parser.batching.messages.routing import Broadcast, ChangeState, Condition, FlatMap, Join, Nowhere
+from parser.batching.messages.routing import Broadcast, ChangeState, Condition, Discard, FlatMap, Join
 from parser.batching.messages.transforms import Parameterised, Transform
 
 ONE, TWO = MessageState(1), MessageState(2)
@@ -63,7 +63,7 @@ def test_gradients_of_a_broadcast_are_summed():
 
 
 def test_what_goes_nowhere_comes_back_without_gradients():
-    node = Nowhere()
+    node = Discard()
     assert sent(node.forward(0, message(ONE, [1.0], [2.0]))) == [(0, ONE, [None, None])]
     assert node.forward(0, message(TWO, [1.0])._replace(training=False)) == []
     assert node.held() == 0
@@ -227,11 +227,11 @@ def test_where_nothing_flows_beside_something_are_zeros():
 
 
 def test_groups_need_equally_many_rows_of_all_tensors():
-    with pytest.raises(ValueError, match=r"have \[1, 2\] rows"):
+    with pytest.raises(ValueError, match=r"number of rows, not \[1, 2\]"):
         Group(MessageState.at, lambda state: 2).forward(0, message(ONE, [1.0], [1.0, 2.0]))
 
 
 @pytest.mark.parametrize("node", [FlatMap(lambda state: []), Ungroup(lambda state: [])])
 def test_nothing_is_made_of_nothing(node):
-    with pytest.raises(ValueError, match=r"into nothing|to no states"):
+    with pytest.raises(ValueError, match=r"into no parts|to no states"):
         node.forward(0, message(ONE, [1.0]))

@@ -153,7 +153,7 @@ def test_a_node_that_fails_ends_the_run_everywhere_and_is_named(tmp_path):
     assert exit_codes(raise_in_the_middle, tmp_path, size=3) == [0, 0, 0]
     errors = {path.stem: path.read_text() for path in tmp_path.glob("*.error")}
     assert sorted(errors) == ["0", "1", "2"]
-    assert errors["2"].startswith("loss, worker 2, State(instance=3, position=()): IndexError")
+    assert errors["2"].startswith("loss, worker 2, instance 3, position (): IndexError")
     assert errors["0"] == errors["1"] == f"worker 2 has failed: {errors['2']}"
 
 

@@ -128,13 +128,13 @@ def test_a_node_that_fails_ends_the_run_and_is_named():
     graph = layers_in_a_row(*two_layers())
     wrong = torch.zeros(4, 6, dtype=torch.double)
     data = [*examples(3), (wrong, torch.zeros(4, dtype=torch.long)), *examples(3)]
-    with pytest.raises(NodeError, match="first, worker 0, MessageState"):
+    with pytest.raises(NodeError, match="first, worker 0, instance 3, position"):
         run(graph, instances(data), max_active=2, report=lambda _: None)
 
 
 def test_no_two_instances_with_one_number():
     twice = instances(examples(1)) * 2
-    with pytest.raises(ValueError, match="instance 0 is on its way already"):
+    with pytest.raises(ValueError, match="instance 0 is in flight already"):
         run(layers_in_a_row(*two_layers()), twice, max_active=2, report=lambda _: None)
 
 
@@ -147,7 +147,7 @@ def test_a_graph_that_failed_is_not_run_again():
     wrong = (torch.zeros(4, 6, dtype=torch.double), torch.zeros(4, dtype=torch.long))
     with pytest.raises(NodeError):
         run(graph, instances([*examples(1), wrong]), max_active=2, report=lambda _: None)
-    with pytest.raises(ValueError, match="build the graph anew; these nodes still wait"):
+    with pytest.raises(ValueError, match="build the graph again; nodes that still wait"):
         run(graph, instances(examples(1)), max_active=2, report=lambda _: None)
 
 
@@ -162,9 +162,9 @@ def test_whoever_listens_may_stop_it_all():
 @pytest.mark.parametrize(
     ("changed", "error", "says"),
     [
-        ({"reports": 2}, NodeError, "messages are missing: these nodes wait for some: {'controller': 1}"),
-        ({"reports": 0}, ValueError, "instance 0 must begin with something, and end with a report"),
-        ({"entries": []}, ValueError, "instance 0 must begin with something"),
+        ({"reports": 2}, NodeError, "messages are missing; nodes that wait for some: {'controller': 1}"),
+        ({"reports": 0}, ValueError, "instance 0 needs at least one entry and one report"),
+        ({"entries": []}, ValueError, "instance 0 needs at least one entry"),
     ],
 )
 def test_instances_that_can_not_end(changed, error, says):
@@ -174,7 +174,7 @@ def test_instances_that_can_not_end(changed, error, says):
 
 
 def test_some_instances_must_be_on_their_way():
-    with pytest.raises(ValueError, match="0 instances on their way"):
+    with pytest.raises(ValueError, match="max_active must be at least 1, not 0"):
         run(layers_in_a_row(*two_layers()), instances(examples(1)), max_active=0, report=lambda _: None)
 
 

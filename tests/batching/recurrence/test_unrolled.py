@@ -288,13 +288,13 @@ def test_wrong_inputs_and_errors_are_told():
     unrolled = Unrolled(weights_of(elman(VECTORS, SIZE)), 2, 3)
     with pytest.raises(ValueError, match="backward before any forward"):
         unrolled.backward()
-    with pytest.raises(ValueError, match="inputs none, but the network has input"):
+    with pytest.raises(ValueError, match="inputs given: none; inputs of the network: input"):
         unrolled.forward({})
-    with pytest.raises(ValueError, match=r"input 'input' is \[2, 3\], and should be \[2, 3, 3\]"):
+    with pytest.raises(ValueError, match=r"input 'input' must have the shape \[2, 3, 3\], not \[2, 3\]"):
         unrolled.forward({"input": torch.zeros(2, 3)})
-    with pytest.raises(ValueError, match="'input': of inputs there are errors with input_errors"):
+    with pytest.raises(ValueError, match="'input' has no errors: inputs have them with input_errors"):
         unrolled.error("input")
-    with pytest.raises(ValueError, match="0 frames of 3 streams"):
+    with pytest.raises(ValueError, match="need frames, streams >= 1 and back >= 0, not 0, 3, 0"):
         Unrolled(weights_of(elman(VECTORS, SIZE)), 0, 3)
 
 

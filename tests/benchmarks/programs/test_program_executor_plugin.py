@@ -10,14 +10,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from parser.batching.operations.graph import METHODS
 from parser.benchmarks.programs.clevr.images import RandomImages
 from parser.benchmarks.programs.clevr.programs import MODULES, SCENE, program
+from parser.benchmarks.programs.examples import load, prepare_program
 from parser.benchmarks.programs.network import LABELLINGS
-from parser.benchmarks.programs.program_executor_plugin import (
-    MadeQuestions,
-    ProgramExecutorPlugin,
-    ProgramExecutorSettings,
-    load,
-    prepare_program,
-)
+from parser.benchmarks.programs.program_executor_plugin import ProgramExecutorPlugin
+from parser.benchmarks.programs.settings import MadeQuestions, ProgramExecutorSettings
 from parser.plugins import Setup
 from parser.speed.conformance import faults_of
 
