@@ -152,7 +152,7 @@ def _draw_gains(
         title = method_title(comparison.plugin, method)
         draw_line(axes, Line(title, order.index(method), list(curve), estimates))
     axes.axhline(1, **REFERENCE)
-    axes.set_ylabel(f"speed-up over {method_title(comparison.plugin, NO_BATCHING)}", fontsize=LABEL_SIZE)
+    axes.set_ylabel(f"speed-up over “{method_title(comparison.plugin, NO_BATCHING)}”", fontsize=LABEL_SIZE)
     scale_by_size(axes, sorted({size for curve in gains.values() for size in curve}))
 
 

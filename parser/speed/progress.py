@@ -12,7 +12,7 @@ from parser.console import say
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n:.1f}/{total} cells, {elapsed} elapsed, {remaining} remaining"
 
 
-class Progress:
+class CellProgress:
     def __init__(self, cells: int):
         """cells: the number of cells to measure."""
         self._bar = tqdm(total=cells, unit="cell", disable=None, bar_format=BAR)
@@ -36,7 +36,7 @@ class Progress:
         """Something about the whole run."""
         say(sentence)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> CellProgress:
         return self
 
     def __exit__(

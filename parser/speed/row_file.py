@@ -26,7 +26,7 @@ class RowFile:
     def __init__(self, path: Path):
         """Raises ValueError for a file with other content."""
         self._path = path
-        content = _content(path)
+        content = read_content(path)
         end = content.rfind(b"\n") + 1  # an incomplete last line is of a run that was killed
         self._lines = content[:end]
         self._rows = {_identity(row): row for row in _rows(path, self._lines)}
@@ -65,7 +65,11 @@ def compressed(path: Path) -> Path:
     return path.with_name(f"{path.name}.gz")
 
 
-def _content(path: Path) -> bytes:
+def read_content(path: Path) -> bytes:
+    """The bytes of a file, or of its compressed form if that is what exists; empty if neither does.
+
+    Raises ValueError for a damaged compressed file.
+    """
     if path.exists() or not compressed(path).exists():
         return path.read_bytes() if path.exists() else b""
     try:

@@ -14,7 +14,7 @@ from parser.speed.cells import Cell, cells_of, interleaved_groups, passing, read
 from parser.speed.discovery import find
 from parser.speed.former_names import config_with_new_names
 from parser.speed.machine_load import MachineLoad
-from parser.speed.progress import Progress
+from parser.speed.progress import CellProgress
 from parser.speed.row_file import RowFile, has_rows
 from parser.speed.rows import OK, Row
 from parser.speed.settings import SpeedConfig
@@ -80,7 +80,7 @@ def _is_missing(row: Row | None) -> bool:
 
 def _measure_missing(cells: Sequence[Cell], config: SpeedConfig, rows: RowFile, only: str) -> None:
     references = References(config.timeout)
-    with Progress(len(cells)) as progress:
+    with CellProgress(len(cells)) as progress:
         load = MachineLoad(progress.note)
         if cells:
             load.check()

@@ -12,7 +12,7 @@ from parser.speed.ceiling import Ceiling
 from parser.speed.cells import Cell
 from parser.speed.machine_load import MachineLoad
 from parser.speed.measured import Finished, MeasuredCell, Started, Turn
-from parser.speed.progress import Progress
+from parser.speed.progress import CellProgress
 from parser.speed.remote import Remote, RemoteError
 from parser.speed.rows import SKIPPED, WRONG, Row, measured_row
 from parser.speed.settings import SpeedConfig
@@ -105,7 +105,11 @@ def disagreement(results: Sequence[float] | None, expected: Sequence[float] | No
 
 
 def measure_interleaved(
-    cells: Sequence[Cell], config: SpeedConfig, references: References, progress: Progress, load: MachineLoad
+    cells: Sequence[Cell],
+    config: SpeedConfig,
+    references: References,
+    progress: CellProgress,
+    load: MachineLoad,
 ) -> Iterator[tuple[Cell, Row]]:
     """Yields the row of each cell when it ends. The cells share the device and the number of threads."""
     with ExitStack() as stack:
@@ -128,7 +132,7 @@ def measure_interleaved(
 
 
 def _take_turns(
-    runners: Sequence[_Runner], ceiling: Remote, progress: Progress, load: MachineLoad
+    runners: Sequence[_Runner], ceiling: Remote, progress: CellProgress, load: MachineLoad
 ) -> Iterator[tuple[Cell, Row]]:
     interleaved_group = datetime.now(timezone.utc).isoformat(timespec="microseconds")
     products: list[list[float]] = []
