@@ -1,4 +1,4 @@
-"""What the speed harness measures: a plugin is a model with the ways of batching it.
+"""The interface between benchmarks and `stack-parser speed`: a plugin is a model with its batching methods.
 
 A file `parser/benchmarks/FOLDER/NAME_plugin.py` has one as `PLUGIN`; other packages add theirs through the
 entry-point group `stack_parser.plugins`. The harness makes one object for each cell that it measures and
@@ -17,27 +17,27 @@ from pydantic import BaseModel
 from torch import Tensor
 
 Mode = Literal["train", "infer"]
-"""A training step, from the examples to the changed weights; or inference, from inputs to outputs."""
+"""A training step, from the examples to the parameter update; or inference, from inputs to outputs."""
 
 NO_BATCHING = "none"
-"""The method that every plugin has: one example after the other. Its results are those of the others."""
+"""The method that every plugin has: one example after the other. All methods must have its results."""
 
 CELLS, CELLS_BACKWARD = "cells", "cells backward"
 PHASES = ("data", "graph", "scheduling", "forward", CELLS, "backward", CELLS_BACKWARD, "update", "messages")
-"""The parts of a run, as in Neubig et al. 2017, Figure 2. What no phase covers is reported as `other`.
+"""The phases of a step, as in Neubig et al. 2017, Figure 2. The rest is reported as `other`.
 
-While messages are exchanged, forward, backward and update are going on side by side.
-The cells are the modules of a network that is put together anew for each example; where they are told apart
-(inside of `forward` and `backward`), these are without them: mostly the putting together of their rows.
+`messages` includes forward, backward and update, which run in parallel then. The cells are the modules of a
+network whose structure differs by example. Where they are measured separately, they are not included in
+`forward` and `backward`.
 """
 
 
 @dataclass(frozen=True)
 class Setup:
-    """One cell, as a plugin needs to know it."""
+    """What a plugin needs to know of the cell that is measured."""
 
     settings: Any
-    """The plugin's own, an instance of its `Settings`."""
+    """An instance of the plugin's `Settings`."""
     method: str
     mode: Mode
     batch_size: int
@@ -45,80 +45,83 @@ class Setup:
     seed: int
     """Equal seeds give equal weights and batches, whatever the method."""
     phase: Callable[[str], AbstractContextManager[object]]
-    """`with phase("forward"): ...` says which part of `run` this is; next to free while speed is measured.
+    """`with phase("forward"): ...` names a phase of `run`. It costs next to nothing while speed is measured.
 
-    A phase inside of another takes its time from that one."""
+    The time of a phase inside of another is counted for the inner one only."""
     threads: int = 1
-    """Of the CPU: torch's own, or the workers of a plugin that has some."""
+    """CPU threads of PyTorch, or workers of asynchronous messages."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What one batch asks for, whatever the method; only the padding depends on it."""
+    """The work of one batch. Only the padding depends on the method."""
 
     sentences: int
-    """Examples, where they are no sentences."""
+    """Or other examples."""
     tokens: int
     operations: float
-    """Floating-point operations of the matrix products, forward and in training backward, as few as the
-    function needs: no padding, nothing that is thrown away, and no parameter update."""
+    """Floating-point operations of the necessary matrix products, in training also of the backward pass.
+    Padding and the parameter update are not included."""
     padding: float | None = None
-    """Share of the rows that the method computes which nobody reads; None where it is not known."""
+    """Share of the computed rows whose results are not used; None if unknown."""
     counts: Mapping[str, float] = field(default_factory=dict)
-    """What else can be counted, by its name for people, as the calls that a schedule makes."""
+    """Further counts by their names in reports, such as the calls of a schedule."""
     batches: int = 1
-    """Of `batch_size` at the most, that one run has on their way."""
+    """Number of batches of at most `batch_size` examples in one run."""
 
 
 class Plugin(Protocol):
-    """A model to measure. Its class has no arguments, and `prepare` makes it ready for one cell."""
+    """A model to measure. It is created without arguments, and `prepare` prepares it for one cell.
+
+    Optional class attributes: `method_titles`, `example_name` and `former_methods`, see the functions below.
+    """
 
     name: ClassVar[str]
     paper: ClassVar[str]
-    """The paper and the table or figure that it stands for."""
+    """The paper and its table or figure."""
     methods: ClassVar[Mapping[Mode, Sequence[str]]]
     """The batching methods of each mode, `none` among them."""
     Settings: ClassVar[type[BaseModel]]
-    """What a config may set. Its defaults must work where there is nothing but the project."""
+    """The settings of a config. The defaults must work without other files than the project's."""
 
     def skip(self, setup: Setup) -> str | None:
-        """Why this cell can not be measured here, or None."""
+        """Why this cell cannot be measured here, or None."""
 
     def prepare(self, setup: Setup) -> None:
         """Load data and build the model on the device. Not timed."""
 
     def batches(self) -> Sequence[Any]:
-        """One epoch, in batches of `batch_size`, the same examples for every method.
+        """One epoch in batches of `batch_size`, with the same examples for every method.
 
-        For inference a batch may hold more examples, of which `batch_size` at a time are in work; for
-        training it may hold several batches, if `work` says so.
+        In inference a batch may have more examples, of which `batch_size` are processed at the same time. In
+        training it may consist of several batches, given as `Work.batches`.
         """
 
     def run(self, batch: Any) -> None:
-        """One training step, or inference. The only thing that is timed."""
+        """One training step, or inference. Only this is timed."""
 
     def check(self) -> Tensor:
-        """The loss or the outputs on a few examples, in batches of `batch_size`, by the weights as they are.
+        """The loss or the outputs on some examples, in batches of `batch_size`, with the current weights.
 
-        Every method, and every batch size, must give the same numbers but for rounding.
+        All methods and batch sizes must return the same numbers, except for rounding.
         """
 
     def work(self, batch: Any) -> Work:
-        """What a batch asks for."""
+        """The work of a batch."""
 
 
 @runtime_checkable
 class Learner(Protocol):
-    """A plugin that can be trained until it is good, too: `prepare`, and then epochs, each with its score."""
+    """A plugin with learning curves: after `prepare` it trains epochs, and each is scored."""
 
     def learn(self, epoch: int) -> None:
-        """One epoch, in an order that its number decides, by the setup's method. This is timed."""
+        """Train one epoch, in an order that depends on its number, by the setup's method. This is timed."""
 
     def score(self) -> float:
-        """On examples that are not learned from; the higher the better."""
+        """The score on held-out examples. Higher is better."""
 
     def notes(self) -> Mapping[str, float]:
-        """What else is to be said of the epochs, by its name for people."""
+        """Further figures about the epochs, by their names in reports."""
 
 
 def method_titles(plugin: type[Plugin]) -> Mapping[str, str]:
