@@ -62,7 +62,7 @@ def main(folder: str) -> None:
 
 
 def places_of(graph: LayerGraph) -> dict[str, Place]:
-    """Positions: layers that are computed first in a frame lie below."""
+    """Positions by topological order within a frame, from bottom to top."""
     at_once = as_digraph(graph.layers, (each for each in graph.connections if not each.delay))
     levels = [sorted(level, key=list(graph.layers).index) for level in nx.topological_generations(at_once)]
     return {

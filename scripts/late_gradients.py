@@ -1,4 +1,4 @@
-"""Plain training of the digits' network with gradients that are late, each by the same number of updates.
+"""Synchronous training of the digit classifier with stale gradients, all by the same number of updates.
 
 The gradient of batch t is computed from the weights as they are then, and applied LATE updates later. The
 network, images and settings are those of the experiment `mnist` of configs/speed/messages.yaml.
@@ -29,7 +29,10 @@ HELD_OUT, BATCH = 2000, 100
 
 
 class LateUpdates:
-    """Steps of an optimizer, each with gradients that are `late` updates old; the first have none."""
+    """Steps of an optimizer with gradients that are `late` updates old.
+
+    The first `late` steps are skipped.
+    """
 
     def __init__(self, optimizer: torch.optim.Optimizer, late: int):
         self._optimizer, self._late = optimizer, late
@@ -39,7 +42,7 @@ class LateUpdates:
         self._waiting: deque[list[Tensor | None]] = deque()
 
     def step(self, loss: Tensor) -> None:
-        """Takes the gradients of a loss, and uses those that are due."""
+        """Compute the gradients of a loss, and apply those that are due."""
         self._optimizer.zero_grad()
         loss.backward()
         self._waiting.append([weight.grad for weight in self._weights])
@@ -50,7 +53,7 @@ class LateUpdates:
 
 
 def learn(settings: MnistSettings, late: int, epochs: int, seed: int) -> list[float]:
-    """The share of the images held out that is read right, after each epoch."""
+    """The accuracy on held-out images after each epoch."""
     images, labels = load(settings, seed)
     end = len(images) - settings.held_out
     torch.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""Train a tagger or a Tree-LSTM with several batching methods, to see that all of them learn the same.
+"""Train a tagger or a Tree-LSTM with several batching methods, to verify that all learn the same.
 
 python scripts/learn_on_the_fly.py tagger train.txt dev.txt --methods agenda none --epochs 2
 """
@@ -42,7 +42,7 @@ class Task(NamedTuple):
 
 
 def tagger(train_file: Path, dev_file: Path, grain: Grain) -> Task:
-    """Right are words with their labels."""
+    """Accuracy is over words."""
     settings = BiLSTMTaggerSettings()
     train, dev = read_tagged_text(train_file), read_tagged_text(dev_file)
     vocabulary = TagVocabulary.of(train, settings.rare)
@@ -61,7 +61,7 @@ def tagger(train_file: Path, dev_file: Path, grain: Grain) -> Task:
 
 
 def trees(train_file: Path, dev_file: Path, grain: Grain) -> Task:
-    """Right are the labels of whole sentences."""
+    """Accuracy is over whole sentences."""
     settings = TreeLSTMSettings()
     train, dev = read_labelled_trees(train_file), read_labelled_trees(dev_file)
     words = numbered(word for tree in train for word in tree.words)

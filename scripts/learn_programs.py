@@ -1,8 +1,8 @@
-"""Train a program executor on CLEVR's questions, and print its accuracy on others, kind by kind.
+"""Train a program executor on CLEVR's questions, and print its validation accuracy by kind of question.
 
-Beside it, what the most frequent answer of each kind reaches; every batching method learns the same. What is
-learned is lessons, some of an image's questions with all that can be asked on the way to their answers;
-what is scored is the questions of the file.
+The baseline is the most frequent answer of each kind. Every batching method learns the same. Training uses
+lessons, which combine questions about an image with questions about their intermediate results; validation
+uses the questions of the file.
 
 python scripts/learn_programs.py data/clevr --methods levels none --epochs 60 --rows rows.jsonl
 """
@@ -37,14 +37,14 @@ from parser.stamp import stamp
 
 METHODS = ProgramExecutorPlugin.methods["train"]
 IMAGES = 8
-"""Of a batch of lessons."""
+"""The number of images in a batch of lessons."""
 QUESTIONS = 3
-"""Of a lesson."""
+"""The number of questions in a lesson."""
 VALIDATED = 64
-"""Questions of a batch."""
+"""The batch size in validation."""
 SIZES = {"feature_channels": 32, "channels": 32, "projected": 64, "hidden": 128}
-RATE, FALLING = 1e-3, 3
-"""The learning rate; in the last one of so many parts of the epochs it falls to nothing, by equal steps."""
+RATE, DECAY_PART = 1e-3, 3
+"""The learning rate, and the share of epochs (one third) at the end over which it decays linearly to zero."""
 
 
 class Accuracy(NamedTuple):
@@ -56,7 +56,7 @@ class Accuracy(NamedTuple):
 
 
 class Lessons:
-    """Other questions together in every epoch, the same for every method."""
+    """Lessons that combine different questions in every epoch, the same ones for every method."""
 
     def __init__(self, questions: Sequence[Question], scenes: Mapping[int, Scene]):
         self._of_image: dict[int, list[Question]] = defaultdict(list)
@@ -78,12 +78,12 @@ class Lessons:
 
 
 def rate(epoch: int, epochs: int) -> float:
-    """Of the epoch's number, which begins at 1."""
-    return RATE * min(1.0, FALLING * (epochs + 1 - epoch) / (epochs + FALLING))
+    """The learning rate of an epoch, counted from 1."""
+    return RATE * min(1.0, DECAY_PART * (epochs + 1 - epoch) / (epochs + DECAY_PART))
 
 
 def learn(plugin: ProgramExecutorPlugin, lessons: Lessons, numbers: range, epochs: int, method: str) -> float:
-    """Seconds. numbers: of these epochs, of so many as there will be."""
+    """Train in these epochs, out of `epochs`. Returns the seconds that it took."""
     took = 0.0
     for epoch in numbers:
         batches = lessons.epoch(epoch)
@@ -111,7 +111,7 @@ def accuracy(validation: ProgramExecutorPlugin) -> dict[str, Accuracy]:
 
 
 def majority(train: Sequence[Question], validation: Sequence[Question]) -> dict[str, Accuracy]:
-    """Of the answer that is most frequent in training, for each kind of question."""
+    """The accuracy of the most frequent training answer of each kind of question."""
     answers: dict[str, Counter[str]] = defaultdict(Counter)
     for question in train:
         answers[question.kind][question.answer] += 1
@@ -131,7 +131,7 @@ def total(of_kinds: Mapping[str, Accuracy]) -> Accuracy:
 
 
 def prepared(folder: Path, part: str, method: str, sizes: Mapping[str, Any]) -> ProgramExecutorPlugin:
-    """part: train, which learns, or val."""
+    """part: train or val."""
     questions, scenes = (_file(folder, part, what) for what in ("questions", "scenes"))
     settings = ProgramExecutorSettings(questions=questions, scenes=scenes, **sizes)
     plugin = ProgramExecutorPlugin()

@@ -1,8 +1,8 @@
-"""What pooling calls of a program executor's modules can gain here: about the bound for `levels` over `none`.
+"""How much batching can speed up a program executor on this machine: a bound for `levels` over `none`.
 
-Modules are timed for more and more images, each by itself, its memory warm: forward, backward to the images,
-and the weights' gradients, which pooled methods compute for all of a module's images at once. From that
-follows how long the calls of a batch take if nothing but the modules cost time.
+Single modules are timed for increasing numbers of images, with warm caches: the forward pass, the backward
+pass to the images, and the weights' gradients, which batched methods compute for all images of a module at
+once. The times of all calls of a batch are then summed, without any other costs.
 
 python scripts/measure_modules.py configs/speed/levels.yaml programs --batch-sizes 64 640
 """
@@ -33,13 +33,13 @@ IMAGES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 PARTS = ("forward", "backward", "weights")
 ROUNDS = 5
 SECONDS = 0.02
-"""Of one timing, at least."""
+"""The minimum duration of a timing."""
 BATCHES = 8
-"""That stand for an epoch."""
+"""The number of batches that represent an epoch."""
 
 
 class Seconds:
-    """Of a module, for different numbers of images."""
+    """The times of a module, for different numbers of images."""
 
     def __init__(self, operation: Operation, arguments: int):
         (width,) = operation.outputs
@@ -47,7 +47,7 @@ class Seconds:
         self.per_image = np.array(found).T / np.array(IMAGES)  # [parts, numbers of images]
 
     def of(self, part: int, calls: Sequence[int]) -> float:
-        """calls: images of each. Per image as in between those measured, and as of the largest beyond."""
+        """calls: the number of images of each. Interpolates between the measured sizes."""
         images = np.array(calls, np.int64)
         return float((images * np.interp(images, IMAGES, self.per_image[part])).sum())
 

@@ -1,4 +1,4 @@
-"""Which kernels are fast on this CPU, and which of them the parser uses.
+"""Which kernels are fast on this CPU, and which ones the parser uses.
 
 GFLOP/s of float32 matrix products by torch and by oneDNN; values per second of torch's tanh and sigmoid.
 
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def in_turns(*products: Callable[[], Tensor]) -> list[float]:
-    """Best seconds of each, over rounds in which all take their turns."""
+    """The best time of each in seconds, over rounds in which they alternate."""
     best = [float("inf")] * len(products)
     for _ in range(ROUNDS):
         for number, product in enumerate(products):

@@ -1,4 +1,4 @@
-"""Train an experiment of a speed config by messages, and watch: by a bar, TensorBoard and a picture.
+"""Train an experiment of a speed config by messages, with a progress bar, TensorBoard and a Gantt chart.
 
 python scripts/train_by_messages.py configs/speed/messages.yaml mnist --method active-4 --epochs 3
 
@@ -36,11 +36,11 @@ from parser.speed.gantt import gantt
 from parser.speed.settings import SpeedConfig
 
 SHOWN = 90
-"""Messages of the picture, from the middle of the first run."""
+"""The number of messages in the chart, from the middle of the first run."""
 
 
 def prepared(config: SpeedConfig, experiment: str, method: str, batch_size: int, workers: int) -> Any:
-    """The plugin. Raises ValueError for no such experiment, one without messages, or no workers."""
+    """The prepared plugin. Raises ValueError for an unknown experiment or method, and without workers."""
     if workers < 1:
         raise ValueError(f"{workers} workers are too few")
     if experiment not in config.experiments:
@@ -62,7 +62,7 @@ def prepared(config: SpeedConfig, experiment: str, method: str, batch_size: int,
 
 
 class TrainingLog:
-    """Writes what happens in each run; a run is one batch of the plugin's."""
+    """Logs to TensorBoard. A run is one batch of the plugin."""
 
     def __init__(self, messages: MessageTraining, folder: Path):
         self._messages, self._board, self._runs = messages, SummaryWriter(str(folder)), 0
@@ -111,7 +111,7 @@ def train(plugin: Any, epochs: int, folder: Path) -> None:
 
 
 def train_in_processes(plugin: Any, epochs: int) -> None:
-    """The first process tells how it goes."""
+    """In processes. The first one prints the progress."""
     dist.init_process_group("gloo")
     with Processes() as processes:
         for epoch in range(1, epochs + 1):
@@ -121,7 +121,7 @@ def train_in_processes(plugin: Any, epochs: int) -> None:
             for node in parameterised(plugin.messages.graph):
                 node.update()
             processes.share(plugin.messages.graph)
-            plugin.messages.end_epoch()  # where all replicas are known
+            plugin.messages.end_epoch()  # the parameters of all replicas are up to date here
             seconds = time.perf_counter() - began
             if processes.rank == 0:
                 print(f"epoch {epoch}: {seconds:.1f} s, score {plugin.score():.4f}", flush=True)

@@ -1,4 +1,4 @@
-"""Numbers by which gradients are compared."""
+"""Fingerprints by which gradients are compared."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ WEIGHTS_SEED = 1
 
 
 def fingerprints(parameters: Iterable[Tensor]) -> Tensor:
-    """[2 * parameters] Norms of the positive and of the negative part of each gradient, elements weighted.
+    """[2 * parameters] Norms of the positive and of the negative part of each weighted gradient.
 
-    So that wrong signs show, or wrong places: the weights are numbers drawn once, so that rows that are all
-    one place off have another norm. No gradient counts as zero.
+    The parts reveal wrong signs. Fixed random weights reveal wrong positions, for example rows that are
+    shifted by one. A missing gradient counts as zero.
     """
     found = [torch.zeros(0)]
     for parameter in parameters:

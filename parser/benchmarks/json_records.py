@@ -1,4 +1,4 @@
-"""What JSON files hold, taken out with checks that say the place where something is wrong."""
+"""Checked access to the contents of JSON files, with errors that name the place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KINDS = {dict: "an object", list: "a list", str: "a string", int: "a whole numbe
 
 
 def read_records(path: Path, key: str) -> list:
-    """The list under `key`; raises ValueError for a file that is no JSON, or has no such list."""
+    """The list under `key`. Raises ValueError for a file that is no JSON or has no such list."""
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
@@ -22,7 +22,10 @@ def read_records(path: Path, key: str) -> list:
 
 
 def field(record: object, key: str, kind: type[Kind], place: str) -> Kind:
-    """Raises ValueError where the record is no object, lacks the key, or has something else there."""
+    """The value of a key.
+
+    Raises ValueError if the record is no object, or the value is missing or has another type.
+    """
     holder = checked(record, dict, "this", place)
     if key not in holder:
         raise ValueError(f"{place}: {key!r} is missing")
@@ -30,14 +33,14 @@ def field(record: object, key: str, kind: type[Kind], place: str) -> Kind:
 
 
 def checked(value: object, kind: type[Kind], name: str, place: str) -> Kind:
-    """Raises ValueError for a value of another kind; true and false are no numbers."""
+    """Raises ValueError for a value of another type. Booleans are no numbers."""
     if isinstance(value, kind) and not isinstance(value, bool):
         return value
     raise ValueError(f"{place}: {name} must be {KINDS[kind]}, and is {reprlib.repr(value)}")
 
 
 def index(value: object, total: int, name: str, place: str) -> int:
-    """Raises ValueError for what is none of the numbers 0 to total - 1."""
+    """Raises ValueError unless it is an integer from 0 to total - 1."""
     number = checked(value, int, name, place)
     if not 0 <= number < total:
         raise ValueError(f"{place}: {name} {number} does not exist: the last is {total - 1}")
@@ -45,7 +48,7 @@ def index(value: object, total: int, name: str, place: str) -> int:
 
 
 def image_index(record: object, place: str) -> int:
-    """Raises ValueError where a question or a scene does not say its image."""
+    """The image of a question or scene. Raises ValueError if it is missing or negative."""
     number = field(record, "image_index", int, place)
     if number < 0:
         raise ValueError(f"{place}: 'image_index' must count from 0, and is {number}")

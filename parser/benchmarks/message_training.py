@@ -1,4 +1,4 @@
-"""Training by messages, and the same network trained plainly, batch by batch."""
+"""Training by asynchronous messages, and synchronous training of the same network, batch by batch."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from parser.plugins import Setup
 from parser.settings import Settings
 
 ACTIVE = {f"active-{number}": number for number in (1, 4, 16)}
-"""Methods, and how many batches each has on their way at a time (max_active_keys)."""
+"""By method, the number of batches in flight (max_active_keys)."""
 METHODS = ("none", *ACTIVE)
 METHOD_TITLES = {
     "none": "batch by batch, without messages",
     **{method: f"asynchronous messages, {number} in flight" for method, number in ACTIVE.items()},
 }
 NEVER = 1 << 60
-"""More gradients than there are."""
+"""A number of gradients that is never reached."""
 
 
 class MessageSettings(Settings):
-    """What plugins have in common whose messages are of batches."""
+    """Settings of plugins whose messages are batches."""
 
     update_after: int = Field(1, gt=0)
-    """Batches whose gradients a node of messages gathers for an update (min_update_frequency)."""
+    """The number of batches whose gradients a node accumulates for an update (min_update_frequency)."""
     together: int = Field(32, gt=0)
-    """Batches of a measured run."""
+    """The number of batches in a measured run."""
     learning_rate: float = Field(1e-3, gt=0)
     momentum: float = Field(0.9, ge=0, lt=1)
-    """Adam's first beta. Gradients that are late are a momentum already (Mitliagkas et al. 2016)."""
+    """Adam's first beta. Stale gradients act as momentum themselves (Mitliagkas et al. 2016)."""
 
     def optimizer(self, weights: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """Adam for some of the parameters."""
@@ -51,17 +51,17 @@ class MessageSettings(Settings):
 
 class Ran(NamedTuple):
     reports: list[Report]
-    """In the order in which they came."""
+    """In the order of arrival."""
     busy: list[float]
-    """Seconds for which each worker was, of those that are here."""
+    """The busy seconds of each worker of this process."""
 
 
-Runner = Callable[..., list[float]]
+RunFunction = Callable[..., list[float]]
 """As `threads.run`."""
 
 
 class MessageModel(Protocol):
-    """A network that can be trained as a whole and, with the same parameters, as a graph of messages."""
+    """A network that can be trained as a whole or, with the same parameters, as a graph of messages."""
 
     def losses(self, batch: Any) -> Losses: ...
 
@@ -70,11 +70,11 @@ class MessageModel(Protocol):
     def instance(self, number: int, batch: Any, training: bool) -> Instance: ...
 
     def replicas(self) -> Sequence[Sequence[nn.Module]]:
-        """Modules of which each is a copy of the first of its group, for other instances."""
+        """Groups of replicas. All modules of a group are copies of the first, for other instances."""
 
 
 class MessageTraining:
-    """Updates after every batch, or by messages: each node has its own, after so many gradients."""
+    """Trains by updates after every batch; or by messages, where each node has its own updates."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class MessageTraining:
         updates: Updates,
         active: int | None,
     ):
-        """model: of the network; active: how many batches are on their way, or None for no messages."""
+        """model: of the network; active: the number of batches in flight, or None for no messages."""
         self._network, self._model, self._workers = network, model, setup.threads
         self._max_active = active
         self._begun, self._phase = 0, setup.phase
@@ -98,11 +98,11 @@ class MessageTraining:
         batches: Sequence[Any],
         training: bool,
         trace: Callable[[Span], object] | None = None,
-        runner: Runner = threads.run,
+        runner: RunFunction = threads.run,
     ) -> Ran:
-        """trace: is told of all messages; runner: of graphs of messages, in threads or in processes."""
+        """trace: called for each handled message; runner: runs the graph in threads or in processes."""
         if not self._max_active:
-            return Ran([self._plain(batch, training) for batch in batches], [])
+            return Ran([self._train_synchronously(batch, training) for batch in batches], [])
         first, self._begun = self._begun, self._begun + len(batches)
         with self._phase("messages"):
             return run_graph(
@@ -110,9 +110,9 @@ class MessageTraining:
             )
 
     def end_epoch(self) -> None:
-        """Use the gradients that were too few for an update, and make replicas alike again."""
+        """Update with the remaining gradients, and average the replicas."""
         if not self._max_active:
-            return  # plain training has the first replica alone
+            return  # synchronous training uses only the first replica
         for node in parameterised(self.graph):
             node.update()
         for modules in self._model.replicas():
@@ -121,7 +121,7 @@ class MessageTraining:
             node.refresh()
 
     def notes(self) -> dict[str, float]:
-        """By how many updates gradients were late, on average: the paper's staleness."""
+        """The mean staleness of gradients, in updates."""
         if not self._max_active:
             return {}
         late = sum((node.staleness for node in parameterised(self.graph)), Counter[int]())
@@ -149,7 +149,7 @@ class MessageTraining:
         model = self._model
         return [model.instance(number, batch, training) for number, batch in enumerate(batches, first)]
 
-    def _plain(self, batch: Any, training: bool) -> Report:
+    def _train_synchronously(self, batch: Any, training: bool) -> Report:
         self._begun += 1
         phase = self._phase
         with phase("forward"), torch.set_grad_enabled(training):
@@ -163,7 +163,7 @@ class MessageTraining:
         return Report(MessageState(self._begun), training, loss.item(), right, examples)
 
     def _sum_replicas(self) -> None:
-        """Gradients of all of a group at the first, as if there were no others."""
+        """Sum the gradients of each group of replicas in its first module."""
         for first, *others in self._model.replicas():
             for other in others:
                 for weight, copied in zip(first.parameters(), other.parameters(), strict=True):
@@ -177,14 +177,14 @@ def run_graph(
     instances: Sequence[Instance],
     max_active: int,
     trace: Callable[[Span], object] | None = None,
-    runner: Runner = threads.run,
+    runner: RunFunction = threads.run,
 ) -> Ran:
     reports: list[Report] = []
     return Ran(reports, runner(graph, instances, max_active, reports.append, trace))
 
 
 def share_right(reports: Sequence[Report | Losses]) -> float:
-    """Raises ValueError if there is nothing to be right about."""
+    """The share of correct examples. Raises ValueError if there are no examples."""
     examples = sum(report.examples for report in reports)
     if not examples:
         raise ValueError("held_out: nothing is held out that could be scored")

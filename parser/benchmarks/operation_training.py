@@ -1,4 +1,4 @@
-"""Training steps of networks that are computed in a graph, as calls known in advance, or by torch."""
+"""Training steps of networks that run in a graph, as a static structure, or by autograd."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ METHOD_TITLES = {
 
 
 def missing(path: str) -> str | None:
-    """Why a plugin that reads the file can not be measured, if it is not there."""
+    """Why a plugin that reads the file can not be measured; None if the file exists."""
     return None if Path(path).is_file() else f"no file {path}"
 
 
 def cut(examples: Sequence[Any], size: int) -> list[list[Any]]:
-    """Batches of that size, the last maybe smaller."""
+    """Batches of that size; the last one may be smaller."""
     return [list(examples[start : start + size]) for start in range(0, len(examples), size)]
 
 
@@ -51,16 +51,16 @@ def sentence_batches(sentences: Sequence[Any], size: int) -> list[list[Any]]:
     return [sorted(batch, key=lambda sentence: -len(sentence.words)) for batch in cut(sentences, size)]
 
 
-MOST_NODES = 200_000
-"""Patterns of more are forgotten and found anew: these take some 50 MB."""
+MAX_PATTERN_NODES = 200_000
+"""The cache of patterns is cleared above this size, about 50 MB."""
 
 
-def not_too_many(patterns: Patterns) -> Patterns:
-    return patterns if len(patterns.nodes) <= MOST_NODES else Patterns()
+def limited(patterns: Patterns) -> Patterns:
+    return patterns if len(patterns.nodes) <= MAX_PATTERN_NODES else Patterns()
 
 
 class Forward(NamedTuple):
-    """A loss, and what adds its gradients to the parameters'."""
+    """A loss, and a function that adds its gradients to the parameters'."""
 
     loss: Tensor
     backward: Callable[[], object]
@@ -70,7 +70,7 @@ class OperationTraining:
     """Steps of Adam on the sum of a batch's losses."""
 
     def __init__(self, setup: Setup, network: nn.Module, forward: Callable[[Any], Forward], rate: float):
-        """forward: of a batch; names the phases of its work itself."""
+        """forward: the forward pass of a batch, which also reports its phases."""
         self._setup, self._network, self._forward = setup, network, forward
         self._weights = [weight for weight in network.parameters() if weight.requires_grad]
         self._optimizers = optimizers(network, rate)
@@ -79,46 +79,46 @@ class OperationTraining:
         phase = self._setup.phase
         _, backward = self._forward(batch)
         with phase("backward"):
-            self._forget_gradients()
+            self._clear_gradients()
             backward()
         with phase("update"):
             for optimizer in self._optimizers:
                 optimizer.step()
 
     def change_rate(self, rate: float) -> None:
-        """The learning rate, from the next step on."""
+        """Set the learning rate, from the next step on."""
         for optimizer in self._optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
 
     def loss_and_gradients(self, batches: Sequence[Any]) -> Tensor:
-        """[1 + 2 * weights] The loss of some batches, and its gradients' fingerprints."""
-        self._forget_gradients()
+        """[1 + 2 * weights] The loss of some batches, and the fingerprints of its gradients."""
+        self._clear_gradients()
         losses = []
         for batch in batches:
             loss, backward = self._forward(batch)
             backward()
             losses.append(loss.detach())
         results = torch.cat([torch.stack(losses).sum().cpu()[None], fingerprints(self._weights)])
-        self._forget_gradients()
+        self._clear_gradients()
         return results
 
-    def _forget_gradients(self) -> None:
+    def _clear_gradients(self) -> None:
         for weight in self._weights:
             weight.grad = None
 
 
 class GraphForward:
-    """The forward pass of what is recorded in a graph."""
+    """A forward pass that is recorded in a graph."""
 
     def __init__(self, setup: Setup, record: Callable[[Graph, Any], Sequence[Value]], method: str):
-        """record: writes a batch, and gives its losses; method: of the graph."""
+        """record: records a batch, and returns its losses; method: the batching method of the graph."""
         self._setup, self._record, self._method = setup, record, method
         self._patterns = Patterns()
 
     @classmethod
     def by_example(cls, setup: Setup, record: Callable[[Graph, Any], Sequence[Value]]) -> GraphForward:
-        """One example after the other; record: writes one. The setup's method is the graph's."""
+        """Records example by example, with the batching method of the setup. record: records one example."""
         return cls(
             setup,
             lambda graph, batch: [value for example in batch for value in record(graph, example)],
@@ -127,7 +127,7 @@ class GraphForward:
 
     def __call__(self, batch: Any) -> Forward:
         setup = self._setup
-        self._patterns = not_too_many(self._patterns)
+        self._patterns = limited(self._patterns)
         with setup.phase("graph"):
             graph = Graph(self._method, setup.device, patterns=self._patterns)
             losses = self._record(graph, batch)
@@ -137,10 +137,10 @@ class GraphForward:
 
 
 class StaticForward:
-    """The forward pass of a structure that is known in advance."""
+    """The forward pass of a static structure."""
 
     def __init__(self, setup: Setup, calls: Callable[[Any], tuple[list[Applications], Integers]]):
-        """calls: those of a batch, and the numbers of its losses."""
+        """calls: the calls of a batch, and the numbers of its losses."""
         self._setup, self._calls = setup, calls
 
     def __call__(self, batch: Any) -> Forward:
@@ -160,7 +160,7 @@ def _run(setup: Setup, computation: Computation, steps: list[Step], losses: Sequ
 
 
 class AutogradForward:
-    """The forward pass of what is batched by hand, differentiated by torch."""
+    """A forward pass that is batched by hand and differentiated by autograd."""
 
     def __init__(self, setup: Setup, loss: Callable[[Any], Tensor]):
         self._setup, self._loss = setup, loss

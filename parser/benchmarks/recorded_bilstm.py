@@ -1,4 +1,4 @@
-"""A bidirectional LSTM in a graph of operations, sequence by sequence; its parameters are the library's."""
+"""A bidirectional LSTM in a graph of operations. Its parameters are those of an `nn.LSTM`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from parser.networks.bilstm import DIRECTIONS, weights_of
 
 
 class RecordedBiLSTM:
-    """In a graph, sequence by sequence."""
+    """A BiLSTM that is recorded in a graph."""
 
     def __init__(self, lstm: nn.LSTM, grain: Grain):
         self._layers = [
@@ -28,7 +28,7 @@ class RecordedBiLSTM:
         ]
 
     def read(self, graph: Graph, values: Sequence[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
-        """The top layer's hidden states over a sequence, forward and backward, both in its order."""
+        """The forward and the backward hidden states of the top layer, both in the order of the sequence."""
         inputs: tuple[Sequence[Value], ...] = (values,)
         for forward, backward in self._layers:
             rightward = graph.each(forward.project, inputs)[0]
@@ -43,7 +43,7 @@ class RecordedBiLSTM:
     def read_together(
         self, graph: Graph, sequences: Sequence[Sequence[Value]]
     ) -> tuple[Sequence[Value], Sequence[Value]]:
-        """As `read` for many sequences, recorded as one batches by hand: step by step."""
+        """As `read` for many sequences, recorded step by step, as in manual batching."""
         inputs: tuple[Sequence[Value], ...] = (list(chain.from_iterable(sequences)),)
         lengths = list(map(len, sequences))
         starts = [0, *accumulate(lengths)][:-1]
@@ -62,7 +62,10 @@ class RecordedBiLSTM:
 def _chains_together(
     graph: Graph, layer: LSTMTemplates, gates: Sequence[Value], places: Sequence[range]
 ) -> list[Value]:
-    """The hidden states of chains over `gates`, each at its gates' place. places: those of each chain."""
+    """The hidden states of several recurrences, in the order of `gates`.
+
+    places: the positions of each one.
+    """
     found: list[Value] = [0] * len(gates)
     states = list(zip(*graph.each(layer.first, [[gates[own[0]] for own in places]]), strict=True))
     step = 0
@@ -79,11 +82,11 @@ def _chains_together(
 
 
 def ends(lengths: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """The places of the first and of the last frame of each sequence, [sequences] each."""
+    """The positions of the first and of the last frame of each sequence, [sequences] each."""
     last = torch.tensor(lengths).cumsum(0) - 1
     return last - torch.tensor(lengths) + 1, last
 
 
 def flat(sequences: Sequence[Sequence[int]], device: torch.device) -> Tensor:
-    """[numbers] One sequence after the other."""
+    """[numbers] The concatenated sequences."""
     return to_device(torch.tensor(list(chain.from_iterable(sequences))), device)

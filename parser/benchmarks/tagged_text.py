@@ -1,4 +1,4 @@
-"""Sentences with a label for each word: a sentence a line, `word|label` with blanks between."""
+"""Sentences with a label for each word. Each line is a sentence of `word|label`, separated by spaces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TaggedWord(NamedTuple):
 
 
 def read_tagged_text(path: Path) -> list[list[TaggedWord]]:
-    """Raises ValueError, with the line, for a word that has no label."""
+    """Raises ValueError, with the line, for a word without a label."""
     sentences = []
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
         if line:
@@ -36,7 +36,7 @@ def _tagged(token: str, place: str) -> TaggedWord:
 
 
 def numbered(items: Iterable[str], least: int = 1) -> dict[str, int]:
-    """Numbers from 1 on for all that occur so often at least, in the order in which they first do."""
+    """Numbers from 1 on for the items that occur at least `least` times, in order of first occurrence."""
     counts = Counter(items)
     frequent = (item for item, count in counts.items() if count >= least)
     return {item: number for number, item in enumerate(frequent, start=UNKNOWN + 1)}
@@ -44,7 +44,7 @@ def numbered(items: Iterable[str], least: int = 1) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class TaggedSentence:
-    """Numbers of words and of their labels; spellings: of the words that are read by them, by place."""
+    """The numbers of words and labels. spellings: by position, of the words that are read by characters."""
 
     words: list[int]
     labels: list[int]
@@ -61,7 +61,7 @@ class TagVocabulary:
 
     @classmethod
     def of(cls, sentences: Sequence[Sequence[TaggedWord]], rare: int) -> TagVocabulary:
-        """rare: words that occur less often have no number."""
+        """rare: words that occur less often are unknown."""
         words = [word for sentence in sentences for word in sentence]
         found = dict.fromkeys(word.label for word in words)
         return cls(
@@ -71,7 +71,7 @@ class TagVocabulary:
         )
 
     def number(self, sentence: Sequence[TaggedWord], spell: bool) -> TaggedSentence:
-        """spell: whether words without a number are read by their characters. Unknown labels are -1."""
+        """spell: read unknown words by their characters. Unknown labels are -1."""
         return TaggedSentence(
             [self.words.get(word.word, UNKNOWN) for word in sentence],
             [self.labels.get(word.label, -1) for word in sentence],

@@ -1,4 +1,4 @@
-"""Handwritten digits in MNIST's idx files (LeCun et al. 1998), and drawn ones for where those are not."""
+"""Handwritten digits from MNIST's idx files (LeCun et al. 1998), and synthetic digits as a replacement."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ SIDE = 28
 """Of an image, in pixels."""
 
 UNSIGNED_BYTES = 8
-"""idx's number for the type of what a file holds."""
+"""The type code of unsigned bytes in idx files."""
 COMPRESSED = b"\x1f\x8b"
-"""What every gzip file begins with."""
+"""The first bytes of every gzip file."""
 
 
 def read_images(path: Path) -> Tensor:
-    """[images, height, width] uint8, 0 for the background; MNIST's have 28 by 28 pixels.
+    """[images, height, width] uint8, 0 for the background. MNIST images have 28 x 28 pixels.
 
-    Raises ValueError for what is no whole idx file of images, be it gzipped or plain.
+    Raises ValueError unless it is a complete idx file of images, gzipped or not.
     """
     return _read_bytes(path, "images", dimensions=3)
 
 
 def read_labels(path: Path) -> Tensor:
-    """[images] int64, 0 to 9; raises ValueError for what is no whole idx file of such labels."""
+    """[images] int64, 0 to 9. Raises ValueError unless it is a complete idx file of such labels."""
     labels = _read_bytes(path, "labels", dimensions=1).long()
     wrong = (labels >= CLASSES).nonzero()
     if len(wrong):
@@ -40,7 +40,7 @@ def read_labels(path: Path) -> Tensor:
 
 
 def _read_bytes(path: Path, name: str, dimensions: int) -> Tensor:
-    """uint8, in the shape that the file says."""
+    """uint8, in the shape given in the file."""
     content = _content(path)
     magic = bytes((0, 0, UNSIGNED_BYTES, dimensions))
     if content[:4] != magic:
@@ -78,7 +78,7 @@ def _shown(content: bytes) -> str:
 CORNERS = ((-1, -2), (1, -2), (-1, 0), (1, 0), (-1, 2), (1, 2))
 # Strokes between them: the seven segments of a pocket calculator's display.
 STROKES = ((0, 1), (0, 2), (1, 3), (2, 3), (2, 4), (3, 5), (4, 5))
-# Of each digit, from 0 to 9.
+# The strokes of each digit, from 0 to 9.
 STROKES_OF_DIGITS = (
     (1, 1, 1, 0, 1, 1, 1),
     (0, 0, 1, 0, 0, 1, 0),
@@ -92,15 +92,15 @@ STROKES_OF_DIGITS = (
     (1, 1, 1, 1, 0, 1, 1),
 )
 DRAWN_TOGETHER = 500
-"""Images; the distance of every pixel from every stroke is in memory for so many."""
+"""Images per chunk, which limits the memory for the distances of all pixels from all strokes."""
 
 
 def made_digits(number: int, seed: int) -> tuple[Tensor, Tensor]:
     """Images [number, 28, 28] uint8 and labels [number] int64; the same for the same seed.
 
-    The digits are a pocket calculator's, each drawn with a place, height, width, slant, crooked corners and
-    thickness of its own, on a noisy ground. From 20,000 of them, a linear classifier learns to name 86 % of
-    others rightly, a hidden layer of 128 almost 99 %.
+    Seven-segment digits with random position, height, width, slant, corners and thickness, on a noisy
+    background. Trained on 20,000 of them, a linear classifier reaches 86 % on others, and a network with a
+    hidden layer of 128 almost 99 %.
     """
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(CLASSES, (number,), generator=generator)
@@ -139,7 +139,7 @@ def _distances(begin: Tensor, end: Tensor) -> Tensor:
     rows, columns = torch.meshgrid(middle, middle, indexing="ij")
     pixels = torch.stack([columns.flatten(), rows.flatten()])  # [2, pixels]
     along = end - begin
-    # Where on the line, from 0 to 1, the nearest point to a pixel lies.
+    # The position of the nearest point to a pixel on the line, from 0 to 1.
     share = along @ pixels - (along * begin).sum(2, keepdim=True)
     share = (share / along.square().sum(2, keepdim=True)).clamp_(0, 1)
     x, y = (begin[..., axis, None] + along[..., axis, None] * share - pixels[axis] for axis in (0, 1))

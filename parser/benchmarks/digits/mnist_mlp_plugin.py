@@ -1,6 +1,6 @@
 """Linear layers on images of digits, trained by asynchronous messages (Gaunt et al. 2017, section 6).
 
-`none` trains batch by batch; `active-n` has n batches on their way through the layers, which workers share.
+`none` trains batch by batch; `active-n` has n batches in flight, and the layers are distributed over workers.
 """
 
 from __future__ import annotations
@@ -35,22 +35,24 @@ CHECKED = 12
 
 class MnistSettings(MessageSettings):
     images: str | None = None
-    """In MNIST's idx format; ${PARSER_DATA} stands for the data folder. null: drawn digits."""
+    """In MNIST's idx format; ${PARSER_DATA} stands for the data folder. null: synthetic digits."""
     labels: str | None = None
     made: int = Field(256, gt=0)
-    """Drawn digits."""
+    """The number of synthetic digits."""
     held_out: int = Field(0, ge=0)
-    """Images, the last ones, that are not trained on."""
+    """The number of images, at the end, that are held out."""
     hidden_size: int = Field(784, gt=0)
     tiles: list[Annotated[int, Field(gt=0)]] = Field([1, 1, 1], min_length=1)
-    """Parts that each layer is cut into, which workers share; the last layer, one more, is in one piece."""
+    """The number of tiles of each layer, on different workers; the last layer, not counted, has one."""
 
     @model_validator(mode="after")
     def _whole(self) -> MnistSettings:
         if bool(self.images) != bool(self.labels):
-            raise ValueError("images and labels: give both, or none for drawn digits")
+            raise ValueError("images and labels: give both, or none for synthetic digits")
         if wrong := next((count for count in self.tiles if self.hidden_size % count), None):
-            raise ValueError(f"tiles: hidden_size {self.hidden_size} can not be cut into {wrong} alike")
+            raise ValueError(
+                f"tiles: hidden_size {self.hidden_size} can not be cut into {wrong} tiles of equal size"
+            )
         return self
 
 
@@ -109,7 +111,7 @@ class MnistPlugin:
         self.messages.end_epoch()
 
     def score(self) -> float:
-        """The share of images that are read right. Raises ValueError if there are none."""
+        """The accuracy on held-out images. Raises ValueError if there are none."""
         held_out = self._cut(self._held_out, torch.arange(len(self._held_out[0])))
         return share_right(self.messages.run(held_out, training=False).reports)
 
@@ -120,7 +122,7 @@ class MnistPlugin:
         images = sum(len(labels) for _, labels in batch)
         weights = [layer.weight.numel() for tiles in self._network.layers for layer in tiles]
         first = sum(layer.weight.numel() for layer in self._network.layers[0])
-        # Backward there are two products for each, but nobody asks for the gradient at the images.
+        # The backward pass has two products for each, but the images need no gradient.
         return Work(
             images, images, 2.0 * images * (3 * sum(weights) - first), padding=0.0, batches=len(batch)
         )

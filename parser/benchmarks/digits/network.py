@@ -18,17 +18,17 @@ from parser.benchmarks.module_lists import typed
 
 
 class DigitClassifier(nn.Module):
-    """Linear layers, a ReLU between each and the next. A layer's tiles give some of its outputs each."""
+    """Linear layers with ReLUs in between. Each tile of a layer computes a slice of its outputs."""
 
     def __init__(self, widths: Sequence[int], tiles: Sequence[int]):
-        """widths: of the input, of what each layer gives; tiles: of each layer but the last.
+        """widths: of the input and of the output of each layer; tiles: of each layer but the last.
 
-        Raises ValueError for tiles that can not be alike.
+        Raises ValueError if a layer can not be cut into tiles of equal size.
         """
         super().__init__()
         for width, count in zip(widths[1:-1], tiles, strict=True):
             if width % count:
-                raise ValueError(f"{width} outputs can not be cut into {count} tiles that are alike")
+                raise ValueError(f"{width} outputs can not be cut into {count} tiles of equal size")
         counts = [*tiles, 1]
         self._layers = nn.ModuleList(
             nn.ModuleList(nn.Linear(inputs, outputs // count) for _ in range(count))
@@ -50,11 +50,11 @@ class DigitClassifier(nn.Module):
         return losses_of(rows, labels)
 
     def replicas(self) -> Sequence[Sequence[nn.Module]]:
-        """There are none."""
+        """No replicas."""
         return ()
 
     def graph(self, updates: Updates, workers: int) -> MessageGraph:
-        """Tiles are on different workers; layers of one tile each, next to each other on the same."""
+        """Tiles of a layer are on different workers. Adjacent layers of one tile each share a worker."""
         graph = MessageGraph()
         graph.add(CONTROLLER, Controller(outputs=2))
         last = CONTROLLER
@@ -84,7 +84,7 @@ def _add_layer(
     worker: int,
     workers: int,
 ) -> str:
-    """Its last node. worker: where it is, or what brings its tiles together."""
+    """Add a layer, and return its last node. worker: of the layer, or of the node that joins its tiles."""
     if len(tiles) == 1:
         graph.add(name, updates.of(tiles[0]), worker)
         graph.connect(before, name)

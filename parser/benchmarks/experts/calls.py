@@ -18,7 +18,7 @@ from parser.batching.transfer import to_device
 
 
 class ExpertWeights(NamedTuple):
-    """Of experts, a linear layer, a ReLU and a linear layer each; or of one, or gradients of these."""
+    """The weights of experts (linear, ReLU, linear); or of one expert; or their gradients."""
 
     first: Tensor
     """[experts, inputs, hidden]"""
@@ -34,57 +34,60 @@ class ExpertWeights(NamedTuple):
 
 
 class Calls(ABC):
-    """The calls of experts that a batch asks for, in the order in which they run."""
+    """The calls of experts for a batch, in execution order."""
 
     def __init__(self, chosen: int, groups: Groups | None):
-        """chosen: calls of each example, one after the other unless `groups` orders them."""
+        """chosen: the number of calls per example; groups: the execution order, None for that of examples."""
         self._chosen, self._groups = chosen, groups
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many there are, those that run together counted as one."""
+        """The number of calls, where those that run together count as one."""
 
     @abstractmethod
     def forward(self, rows: Tensor, weights: ExpertWeights) -> tuple[Tensor, Tensor]:
-        """Hidden rows after the ReLU [calls, hidden], and results [calls, outputs]; rows: [calls, inputs]."""
+        """The hidden layer after the ReLU [calls, hidden], and the outputs [calls, outputs].
+
+        rows: [calls, inputs]
+        """
 
     @abstractmethod
     def backward(
-        self, rows: Tensor, hidden: Tensor, gradient: Tensor, weights: ExpertWeights, at_rows: Tensor | None
+        self, rows: Tensor, hidden: Tensor, gradient: Tensor, weights: ExpertWeights, d_rows: Tensor | None
     ) -> tuple[Tensor, ExpertWeights]:
-        """Experts [used], each once, and their gradients; all others' are zero.
+        """The called experts [used] and their gradients; all others are zero.
 
-        rows, hidden: as in `forward`; gradient: [calls, outputs], at the results; at_rows: [calls, inputs],
-        to be filled with the gradient there, unless it is None.
+        rows, hidden: as in `forward`; gradient: [calls, outputs], with respect to the outputs; d_rows:
+        [calls, inputs], filled with the gradient with respect to the rows, unless it is None.
         """
 
     def of_examples(self, examples: Tensor) -> Tensor:
-        """[calls, n] Each call's row of `examples` [batch, n]."""
+        """[calls, n] Gather the row of `examples` [batch, n] for each call."""
         if self._groups is None:
             return examples.repeat_interleave(self._chosen, 0) if self._chosen > 1 else examples
         return examples.index_select(0, self._groups.order // self._chosen)
 
     def in_order(self, calls: Tensor) -> Tensor:
-        """[calls, n] Rows in the order of the choice, put in that of running."""
+        """[calls, n] Rows in the order of examples, permuted to execution order."""
         return calls if self._groups is None else calls.index_select(0, self._groups.order)
 
     def put_back(self, calls: Tensor) -> Tensor:
-        """The other way around."""
+        """The inverse of `in_order`."""
         return calls if self._groups is None else calls.index_select(0, self._groups.position)
 
     def sum_by_example(self, calls: Tensor) -> Tensor:
-        """[batch, n] calls: [calls, n], in the order of running."""
+        """[batch, n] The sum over the calls of each example. calls: [calls, n], in execution order."""
         chosen = self.put_back(calls)
         return chosen.view(-1, self._chosen, calls.shape[1]).sum(1) if self._chosen > 1 else chosen
 
 
 class CallsByRun(Calls):
-    """Run by run: each expert once if the calls are grouped, else each call by itself."""
+    """Runs experts one by one: each expert once if the calls are grouped, else each call by itself."""
 
     def __init__(self, runs: Runs, chosen: int, groups: Groups | None = None):
         super().__init__(chosen, groups)
         self._runs = runs
-        # To look for the fastest kernel takes a good part of the time of one row's product.
+        # For a single row, selecting the fastest kernel would take too long.
         self._mm: Callable[..., object] = torch.mm if groups is None else _mm
         self._addmm: Callable[..., object] = torch.addmm if groups is None else _addmm
 
@@ -105,31 +108,31 @@ class CallsByRun(Calls):
         return hidden, results
 
     def backward(
-        self, rows: Tensor, hidden: Tensor, gradient: Tensor, weights: ExpertWeights, at_rows: Tensor | None
+        self, rows: Tensor, hidden: Tensor, gradient: Tensor, weights: ExpertWeights, d_rows: Tensor | None
     ) -> tuple[Tensor, ExpertWeights]:
-        at_hidden = torch.empty_like(hidden)  # [calls, hidden]
-        self._through(gradient, weights.second, at_hidden)
-        at_hidden = torch.ops.aten.threshold_backward(at_hidden, hidden, 0)
-        if at_rows is not None:
-            self._through(at_hidden, weights.first, at_rows)
+        d_hidden = torch.empty_like(hidden)  # [calls, hidden]
+        self._input_gradients(gradient, weights.second, d_hidden)
+        d_hidden = torch.ops.aten.threshold_backward(d_hidden, hidden, 0)
+        if d_rows is not None:
+            self._input_gradients(d_hidden, weights.first, d_rows)
         used = sorted(set(self._runs.modules))
-        second = self._of_weights(used, hidden, gradient)
-        first = self._of_weights(used, rows, at_hidden)
+        second = self._weight_gradients(used, hidden, gradient)
+        first = self._weight_gradients(used, rows, d_hidden)
         numbers = torch.tensor(used, dtype=torch.int64)
         return to_device(numbers, rows.device), ExpertWeights(*first, *second)
 
-    def _through(self, gradient: Tensor, stack: Tensor, at_inputs: Tensor) -> None:
-        """Fill `at_inputs` [calls, m] from the gradient [calls, n] at a layer; stack: [experts, m, n]."""
+    def _input_gradients(self, gradient: Tensor, stack: Tensor, d_inputs: Tensor) -> None:
+        """Fill `d_inputs` [calls, m] from the gradient [calls, n] of a layer. stack: [experts, m, n]"""
         modules, sizes = self._runs
         turned = {module: stack[module].T for module in set(modules)}
-        parts = (matrix.split(sizes) for matrix in (gradient, at_inputs))
+        parts = (matrix.split(sizes) for matrix in (gradient, d_inputs))
         for module, above, below in zip(modules, *parts, strict=True):
             self._mm(above, turned[module], out=below)
 
-    def _of_weights(self, used: list[int], inputs: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    def _weight_gradients(self, used: list[int], inputs: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients [used, m, n] and [used, n] of a layer's weights and biases.
 
-        inputs: [calls, m], the layer's; gradient: [calls, n], at its outputs.
+        inputs: [calls, m], of the layer; gradient: [calls, n], with respect to its outputs.
         """
         modules, sizes = self._runs
         weights = inputs.new_empty(len(used), inputs.shape[1], gradient.shape[1])  # [used, m, n]
@@ -137,29 +140,29 @@ class CallsByRun(Calls):
         targets = dict(zip(used, zip(weights.unbind(), biases.unbind(), strict=True), strict=True))
         ones = inputs.new_ones(len(inputs)).split(sizes)
         parts = (matrix.T.split(sizes, dim=1) for matrix in (inputs, gradient))
-        begun: set[int] = set()
-        for module, row, at_result, one in zip(modules, *parts, ones, strict=True):
+        seen: set[int] = set()
+        for module, row, d_result, one in zip(modules, *parts, ones, strict=True):
             weight, bias = targets[module]
-            kept = 1 if module in begun else 0  # of what is there: the sum of the module's runs before
-            weight.addmm_(row, at_result.T, beta=kept)
-            bias.addmv_(at_result, one, beta=kept)
-            begun.add(module)
+            beta = 1 if module in seen else 0  # 1: add to the sum over earlier runs of the module
+            weight.addmm_(row, d_result.T, beta=beta)
+            bias.addmv_(d_result, one, beta=beta)
+            seen.add(module)
         return weights, biases
 
 
 def _mm(left: Tensor, right: Tensor, *, out: Tensor) -> None:
-    """As torch's, by the fastest kernel for some rows."""
+    """As `torch.mm`, by the fastest kernel for several rows."""
     write_product(out, left, right.T)
 
 
 def _addmm(bias: Tensor, left: Tensor, right: Tensor, *, out: Tensor) -> None:
-    """As `_mm`; to add the bias to what is in the cache is faster than to begin with it, as torch's does."""
+    """As `torch.addmm`. Adding the bias last, to cached results, is faster than starting with it."""
     _mm(left, right, out=out)
     out.add_(bias)
 
 
 class GroupedCalls(Calls):
-    """All experts by one call of torch's for each layer; nothing here waits to know who is called."""
+    """Runs all experts by one grouped product per layer, without host synchronisation."""
 
     _groups: Groups
 
@@ -174,28 +177,28 @@ class GroupedCalls(Calls):
         return hidden, results.add_(weights.second_bias.index_select(0, module))
 
     def backward(
-        self, rows: Tensor, hidden: Tensor, gradient: Tensor, weights: ExpertWeights, at_rows: Tensor | None
+        self, rows: Tensor, hidden: Tensor, gradient: Tensor, weights: ExpertWeights, d_rows: Tensor | None
     ) -> tuple[Tensor, ExpertWeights]:
-        """The experts are as many as may have been called: some that were not get gradients of zero."""
+        """Returns as many experts as there could be called; those that were not called get zero gradients."""
         ends = self._groups.ends
-        at_hidden = grouped_product(gradient, weights.second.mT, ends)  # [calls, hidden]
-        at_hidden = torch.ops.aten.threshold_backward(at_hidden, hidden, 0)
-        if at_rows is not None:
-            at_rows.copy_(grouped_product(at_hidden, weights.first.mT, ends))
+        d_hidden = grouped_product(gradient, weights.second.mT, ends)  # [calls, hidden]
+        d_hidden = torch.ops.aten.threshold_backward(d_hidden, hidden, 0)
+        if d_rows is not None:
+            d_rows.copy_(grouped_product(d_hidden, weights.first.mT, ends))
         used = self._perhaps_used()
-        second = self._of_weights(used, hidden, gradient)
-        first = self._of_weights(used, rows, at_hidden)
+        second = self._weight_gradients(used, hidden, gradient)
+        first = self._weight_gradients(used, rows, d_hidden)
         return used, ExpertWeights(*first, *second)
 
     def _perhaps_used(self) -> Tensor:
-        """[used] The experts that are called, in order, among as many others as could be instead of them."""
+        """[used] The called experts, filled up to a fixed number with others, and sorted."""
         sizes = self._groups.sizes
         called_first = (sizes == 0).sort(stable=True).indices
         return called_first[: len(self._groups.order)].sort().values
 
-    def _of_weights(self, used: Tensor, inputs: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        """As of runs; `used`: [used], in order."""
-        # Between two of them are only experts without calls, so that their groups end where they did.
+    def _weight_gradients(self, used: Tensor, inputs: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        """See `CallsByRun._weight_gradients`. used: [used], sorted."""
+        # Experts between two of them have no calls, so the groups end at the same positions.
         ends = self._groups.ends.index_select(0, used)
         weights = grouped_product(inputs.T, gradient, ends)  # [used, m, n]
         biases = gradient.new_zeros(len(used), gradient.shape[1])  # [used, n]

@@ -1,7 +1,8 @@
-"""A sparsely gated layer of experts (Suarez & Zhu 2017): who is called is known only when the gate has run.
+"""A sparsely gated mixture of experts (Suarez & Zhu 2017): the calls are known only after the gate has run.
 
-The paper's figure caption has experts of 256-256-(number of experts), its code 256-256-256, as here. Inputs
-and targets are random: what is measured is one layer. With one expert chosen, the gate learns nothing.
+Experts are 256-256-256, as in the authors' code; the figure caption of the paper says 256-256-(number of
+experts). Inputs and targets are random, because only one layer is measured. With one expert per example, the
+gate learns nothing.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ CHECKED = 24
 class MixtureOfExpertsSettings(Settings):
     experts: int = Field(10, gt=0)
     chosen: int = Field(1, gt=0)
-    """Experts that each example gets."""
+    """The number of experts per example."""
     input_size: int = Field(256, gt=0)
     hidden_size: int = Field(256, gt=0)
     output_size: int = Field(256, gt=0)
     examples: int = Field(64, gt=0)
-    """Made anew for an epoch of at least one batch: if that is larger, these are as many as it holds."""
+    """Random examples; at least one batch of them."""
     learning_rate: float = Field(0.1, gt=0)
 
     @model_validator(mode="after")
     def _enough_experts(self) -> MixtureOfExpertsSettings:
         if self.chosen > self.experts:
-            raise ValueError(f"chosen: {self.chosen} are more than the {self.experts} experts")
+            raise ValueError(f"chosen: {self.chosen} is more than the {self.experts} experts")
         return self
 
     def sizes(self) -> ExpertSizes:
@@ -124,13 +125,13 @@ class MixtureOfExperts:
             self._optimizer.step()
 
     def _loss(self, batch: RegressionExamples) -> Tensor:
-        """Sum of the examples' mean squared errors."""
+        """The sum over examples of mean squared errors."""
         outputs = self._outputs(batch)
         with self._setup.phase("forward"):
             return F.mse_loss(outputs, batch.targets, reduction="sum") / outputs.shape[1]
 
     def _errors(self, batch: RegressionExamples) -> Tensor:
-        """[batch] Mean squared error of each: of outputs, some are next to 0 and nothing but rounding."""
+        """[batch] Mean squared errors, compared instead of outputs, some of which are 0 up to rounding."""
         return (self._outputs(batch) - batch.targets).square().mean(1)
 
     def _outputs(self, batch: RegressionExamples) -> Tensor:
@@ -142,7 +143,7 @@ class MixtureOfExperts:
             return self._network(batch.inputs, routing, self._around)
 
     def _loss_and_gradients(self, batches: list[RegressionExamples]) -> Tensor:
-        """[1 + 2 * weights] The loss, and its gradients' fingerprints."""
+        """[1 + 2 * weights] The loss, and the fingerprints of its gradients."""
         self._optimizer.zero_grad()
         losses = []
         for batch in batches:
@@ -173,8 +174,8 @@ def operations(sizes: ExpertSizes, training: bool) -> float:
     first = sizes.chosen * sizes.inputs * sizes.hidden
     second = sizes.chosen * sizes.hidden * sizes.outputs
     if training:
-        # The backward pass has a product for the weights and one for what is below them. The inputs need no
-        # gradient, nor does a gate that has but one expert to give shares to.
+        # The backward pass has one product for the weights and one for the inputs of a layer. The inputs of
+        # the network need no gradient, and the gate none if a single expert is chosen.
         gate *= 2 if sizes.chosen > 1 else 1
         first *= 2
         second *= 3
@@ -182,7 +183,7 @@ def operations(sizes: ExpertSizes, training: bool) -> float:
 
 
 def missing_product(setup: Setup) -> str | None:
-    """Why one of the layers has no grouped product, or None."""
+    """Why the grouped product is not available for one of the layers, or None."""
     settings: MixtureOfExpertsSettings = setup.settings
     widths = (settings.input_size, settings.hidden_size, settings.output_size)
     reasons = (why_not_grouped(setup.device, torch.float32, *layer) for layer in pairwise(widths))
@@ -190,7 +191,7 @@ def missing_product(setup: Setup) -> str | None:
 
 
 def needed_memory(setup: Setup) -> int:
-    """Bytes of the experts' weights and, in training, of the gradients of those that one batch can choose."""
+    """Bytes of the experts' weights and, in training, of the gradients that a batch can have."""
     settings: MixtureOfExpertsSettings = setup.settings
     first = (settings.input_size + 1) * settings.hidden_size
     second = (settings.hidden_size + 1) * settings.output_size
@@ -201,7 +202,7 @@ def needed_memory(setup: Setup) -> int:
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Bytes; None where nobody says."""
+    """In bytes; None if unknown."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     return available_memory()

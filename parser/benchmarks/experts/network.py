@@ -1,7 +1,8 @@
-"""A sparsely gated layer: for each example a gate chooses few of many experts (Shazeer et al. 2017).
+"""A sparsely gated mixture of experts: a gate chooses few of many experts per example (Shazeer et al. 2017).
 
-Written with its own backward pass: torch's makes zeros of all experts' weights for each expert that is
-differentiated. Here gradients are computed, stored (as sparse tensors) and applied for the chosen ones alone.
+It has its own backward pass, because autograd would allocate a zero gradient of all experts' weights for each
+called expert. Here gradients are computed, stored (as sparse tensors) and applied for the chosen experts
+only.
 """
 
 from __future__ import annotations
@@ -20,36 +21,36 @@ from parser.batching.product import linear
 from parser.benchmarks.experts.calls import Calls, CallsByRun, ExpertWeights, GroupedCalls
 
 METHODS = ("none", "static", "grouped")
-"""Each call by itself; each expert once, on all its rows; all experts by torch's `grouped_product`."""
+"""Each call by itself; each expert once, on all its rows; all experts by one grouped matrix product."""
 
 
 class ExpertSizes(NamedTuple):
     experts: int
     chosen: int = 1
-    """Experts of each example."""
+    """The number of experts per example."""
     inputs: int = 256
     hidden: int = 256
     outputs: int = 256
 
 
 class Around(NamedTuple):
-    """What is entered around the experts' own work, to time it."""
+    """Context managers around the computation of the experts, to time it."""
 
     forward: Callable[[], AbstractContextManager[object]] = nullcontext
     backward: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
 class Routing(NamedTuple):
-    """Which experts each example gets, and how much of each."""
+    """The experts of each example, and their shares."""
 
     share: Tensor | None
-    """[batch, chosen]; None where one is chosen, of which the example gets all."""
+    """[batch, chosen]; None if one expert is chosen, whose share is 1."""
     calls: Calls
 
 
 class Experts(nn.Module):
     def __init__(self, sizes: ExpertSizes):
-        """Initialised as torch's linear layers. Raises ValueError if more are chosen than there are."""
+        """Initialised like `nn.Linear`. Raises ValueError if more experts are chosen than there are."""
         super().__init__()
         if sizes.chosen > sizes.experts:
             raise ValueError(f"{sizes.chosen} experts can not be chosen of {sizes.experts}")
@@ -62,9 +63,10 @@ class Experts(nn.Module):
         self.second_bias = _uniform(sizes.hidden, experts, sizes.outputs)
 
     def route(self, inputs: Tensor, method: str) -> Routing:
-        """inputs: [batch, inputs]. The best by the gate's scores, shared by a softmax over them.
+        """The experts with the highest gate scores; their shares are the softmax of these scores.
 
-        With one chosen its share is 1 whatever the scores are, and the gate learns nothing.
+        inputs: [batch, inputs]. If one is chosen, its share is 1 whatever the scores, and the gate learns
+        nothing.
         """
         scores = linear(inputs, self.gate.weight, self.gate.bias)  # [batch, experts]
         if self.sizes.chosen == 1:
@@ -73,7 +75,7 @@ class Experts(nn.Module):
         return Routing(best.softmax(dim=1), self._calls(expert.flatten(), method))
 
     def forward(self, inputs: Tensor, routing: Routing, around: Around | None = None) -> Tensor:
-        """[batch, outputs] inputs: [batch, inputs], of which `routing` is."""
+        """[batch, outputs] inputs: [batch, inputs]; routing: by `route` of the same inputs."""
         weights = (self.first, self.first_bias, self.second, self.second_bias)
         found = _ExpertsFunction.apply(
             inputs, *weights, routing.calls, around or Around()
@@ -95,13 +97,13 @@ class Experts(nn.Module):
 
 
 def _uniform(inputs: int, *shape: int) -> nn.Parameter:
-    """As torch's linear layer of so many inputs has its weights and its bias."""
+    """Weights or biases initialised like those of `nn.Linear` with that number of inputs."""
     bound = inputs**-0.5
     return nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
 
 
 class _ExpertsFunction(Function):
-    """The rows [calls, outputs] of each example's experts, in the order of their choice."""
+    """The outputs [calls, outputs] of each example's experts, in the order of their scores."""
 
     @staticmethod
     def forward(
@@ -128,15 +130,15 @@ class _ExpertsFunction(Function):
         rows, hidden, *weights = ctx.saved_tensors
         calls: Calls = ctx.calls
         gradient = calls.in_order(gradient)
-        at_rows = torch.empty_like(rows) if ctx.needs_input_grad[0] else None  # [calls, inputs]
+        d_rows = torch.empty_like(rows) if ctx.needs_input_grad[0] else None  # [calls, inputs]
         with ctx.around.backward():
-            used, found = calls.backward(rows, hidden, gradient, ExpertWeights(*weights), at_rows)
-        at_inputs = None if at_rows is None else calls.sum_by_example(at_rows)
+            used, found = calls.backward(rows, hidden, gradient, ExpertWeights(*weights), d_rows)
+        d_inputs = None if d_rows is None else calls.sum_by_example(d_rows)
         stacks = (_sparse(used, values, len(stack)) for values, stack in zip(found, weights, strict=True))
-        return at_inputs, *stacks, None, None
+        return d_inputs, *stacks, None, None
 
 
 def _sparse(used: Tensor, values: Tensor, experts: int) -> Tensor:
-    """[experts, ...] `values` [used, ...] at the experts `used` [used], nothing at the others."""
+    """[experts, ...] sparse, with `values` [used, ...] for the experts `used` [used]."""
     size = (experts, *values.shape[1:])
     return torch.sparse_coo_tensor(used[None], values, size, check_invariants=False)

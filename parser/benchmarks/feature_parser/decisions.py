@@ -1,7 +1,8 @@
-"""Which transitions a parser takes while it is trained with exploration (Kiperwasser & Goldberg 2016).
+"""Training with exploration and a dynamic oracle (Kiperwasser & Goldberg 2016).
 
-Each step is between the best transition after which all gold arcs can still be reached, and the best other
-one. Where the first does not win by a margin there is a loss, and now and then the parser follows the other.
+Each step compares the best correct transition, after which all reachable gold arcs stay reachable, with the
+best incorrect one. There is a hinge loss if the margin is violated, and sometimes the parser follows the
+incorrect one.
 """
 
 from __future__ import annotations
@@ -21,30 +22,33 @@ KINDS = 3
 
 @dataclass(frozen=True)
 class FeatureSentence:
-    """Numbers of the words and tags, ROOT last; heads and labels of the words, ROOT being their number."""
+    """Word and tag numbers, with ROOT last; heads and labels of words. As a head, ROOT is n for n words."""
 
     words: list[int]
     tags: list[int]
     heads: list[int]
     labels: list[int]
     chances: NDArray[np.float64]
-    """[transitions] From 0 to 1, which decide where to explore."""
+    """[transitions] Random numbers from 0 to 1 that determine where to explore."""
 
 
 class Chosen(NamedTuple):
-    """Steps that have a loss."""
+    """The steps with a loss."""
 
     places: list[int]
-    """Which of those asked."""
+    """Their positions among the scored states."""
     pairs: NDArray[np.int64]
-    """[steps] The right transition * labelled transitions + the wrong one."""
+    """[steps] Correct transition * number of labelled transitions + incorrect transition."""
 
 
 class Decisions:
-    """All sentences of a batch, step by step: iterate over what to score, and `take` the scores each time."""
+    """Decisions for a batch of sentences.
+
+    Iterate over the states, and pass the scores of each step to `take`.
+    """
 
     def __init__(self, sentences: Sequence[FeatureSentence], labels: int, explore: float):
-        """labels: so many there are; explore: how often to follow a wrong transition that scores lower."""
+        """labels: their number; explore: the probability of following a lower-scoring incorrect action."""
         self._count, self._explore = labels, explore
         self._states = HybridStates([sentence.heads for sentence in sentences])
         most = max(len(sentence.heads) for sentence in sentences)
@@ -56,13 +60,13 @@ class Decisions:
         self._step = 0
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """The sentences that go on, by their rows [asked], and what their states show [asked, FEATURES]."""
+        """Yield the unfinished sentences [asked], and the features of their states [asked, FEATURES]."""
         while len(rows := self._states.unfinished()):
             self._rows = rows
             yield rows, self._states.shown(rows)
 
     def take(self, scores: NDArray[np.float64]) -> Chosen:
-        """Go one step on. scores: [asked, KINDS + labelled transitions]"""
+        """Advance one step. scores: [asked, KINDS + labelled transitions]"""
         rows, labels = self._rows, self._count
         place = np.arange(len(rows))
         kind_of = np.repeat([SHIFT, LEFT, RIGHT], [1, labels, labels])

@@ -1,9 +1,9 @@
-"""Arc-hybrid states of many sentences at once, with ROOT behind the last word, and their dynamic oracle.
+"""A batch of arc-hybrid states with a dynamic oracle. ROOT is behind the last word.
 
-As the BiLSTM parser of Kiperwasser & Goldberg 2016 needs them: a state shows its three topmost words and the
-front of the buffer, each with its outermost dependents so far. Arrays, for the network asks for features and
-takes decisions on the host. Transitions are Shift, Left (the front heads the top) and Right (the second heads
-the top); n words take 2n of them.
+The features are those of the BiLSTM parser of Kiperwasser & Goldberg 2016: the three topmost words of the
+stack and the front of the buffer, each with its leftmost and rightmost dependents. Everything is on the host,
+in numpy. Transitions are Shift, Left (arc from the front to the top) and Right (arc from the second to the
+top); n words take 2n transitions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 SHIFT, LEFT, RIGHT = range(3)
 SHOWN = 4
-"""Words that a state shows: the third, second and first of the stack, the front of the buffer."""
+"""Words in the features of a state: the third, second and first of the stack, the front of the buffer."""
 NOTHING = -1
 
 Integers = NDArray[np.int64]
@@ -23,7 +23,7 @@ Booleans = NDArray[np.bool_]
 
 
 class HybridStates:
-    """Words are numbered from 0, ROOT is n. A method is asked about some sentences, by their rows [asked]."""
+    """Words are numbered from 0, ROOT is n. Methods take the rows [asked] of the sentences concerned."""
 
     def __init__(self, heads: Sequence[Sequence[int]]):
         """heads: of each sentence, the gold heads of its words; projective trees."""
@@ -43,11 +43,11 @@ class HybridStates:
         self._leftmost, self._rightmost = own_number.copy(), own_number.copy()
 
     def unfinished(self) -> Integers:
-        """[asked] The rows of the sentences that are not parsed yet."""
+        """[asked] The rows of the sentences that are not complete."""
         return np.flatnonzero((self._height > 0) | (self._front < self.words))
 
     def shown(self, rows: Integers) -> Integers:
-        """[asked, 3 * SHOWN] Each word shown, its leftmost and rightmost dependents, or itself for none."""
+        """[asked, 3 * SHOWN] Each word, its leftmost and rightmost dependents (itself if it has none)."""
         items = np.stack([*(self._from_top(rows, below) for below in (2, 1, 0)), self._front[rows]], 1)
         return np.stack(
             [
@@ -66,7 +66,7 @@ class HybridStates:
         return np.stack([self._front[rows] < self.words[rows], height > 0, height > 1], 1)
 
     def harmless(self, rows: Integers) -> Booleans:
-        """[asked, 3] Legal transitions after which every gold arc that can be reached before still can."""
+        """[asked, 3] Legal transitions of zero cost: every reachable gold arc stays reachable."""
         front, top, second = self._front[rows], self._from_top(rows, 0), self._from_top(rows, 1)
         head = self._heads[rows, top]
         head_of_front = self._heads[rows, front]
@@ -100,5 +100,5 @@ class HybridStates:
             self._dependents_on_stack[popping, self._heads[popping, word]] -= 1
 
     def _from_top(self, rows: Integers, below: int) -> Integers:
-        """[asked] The word so far below the top of the stack, or NOTHING."""
+        """[asked] The word `below` positions under the top of the stack, or NOTHING."""
         return self._stack[rows, self._height[rows] + SHOWN - 2 - below]

@@ -1,6 +1,6 @@
 """The greedy parser over BiLSTM features (Kiperwasser & Goldberg 2016), with exploration.
 
-A state is scored from the BiLSTM's vectors of the words that it shows. Each step has a hinge loss, see
+A state is scored from the BiLSTM vectors of the words in its features. Each step has a hinge loss; see
 `decisions`.
 """
 
@@ -40,14 +40,14 @@ class FeatureParserSizes:
     word_size: int = 100
     tag_size: int = 25
     hidden_size: int = 100
-    """Of each BiLSTM layer, each way."""
+    """Per BiLSTM layer and direction."""
     layers: int = 2
     middle_size: int = 100
     explore: float = 0.1
 
 
 class FeatureParser(nn.Module):
-    """Scores are those of the three kinds of transitions, then what each labelled transition has besides.
+    """The score of a labelled transition is the score of its kind plus its own; the output has both.
 
     Labelled transitions are Shift, then Left and then Right with each label.
     """
@@ -63,7 +63,7 @@ class FeatureParser(nn.Module):
         self.scores = nn.Linear(sizes.middle_size, KINDS + 1 + 2 * sizes.labels)
 
     def loss(self, sentences: Sequence[FeatureSentence], library: bool) -> Tensor:
-        """Sum over all steps, batched by hand; library: by the library's LSTM instead of ours."""
+        """The loss, summed over all steps, batched by hand. library: use `nn.LSTM` instead of our LSTM."""
         device = self.words.weight.device
         run = bilstm_packed if library else bilstm_by_levels
         words = flat([sentence.words for sentence in sentences], device)
@@ -86,7 +86,7 @@ class FeatureParser(nn.Module):
 
 
 def hinge(scores: Tensor, pairs: Tensor) -> Tensor:
-    """[rows] MARGIN + the wrong transition's score - the right one's.
+    """[rows] MARGIN + score of the incorrect transition - score of the correct one.
 
     scores: [rows, KINDS + labelled transitions]; pairs: [rows], as in `Chosen`.
     """
@@ -95,7 +95,7 @@ def hinge(scores: Tensor, pairs: Tensor) -> Tensor:
 
 
 def _columns(pairs: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """[rows, 2] each: the columns that the right and the wrong transition's scores are the sums of."""
+    """[rows, 2] each: the columns that sum to the scores of the correct and of the incorrect transition."""
     transitions = width - KINDS
     labels = (transitions - 1) // 2
 
@@ -106,7 +106,7 @@ def _columns(pairs: Tensor, width: int) -> tuple[Tensor, Tensor]:
 
 
 class Hinge(Operation):
-    """`hinge` in a graph; its index is the pair."""
+    """`hinge` as an operation; its index is the pair."""
 
     outputs = (1,)
     has_index = True
@@ -130,7 +130,7 @@ class Hinge(Operation):
 
 
 class RecordedFeatureParser:
-    """In a graph: sentence by sentence, then step by step, for what is scored depends on the steps before."""
+    """The parser recorded in a graph, step by step, because each step depends on the previous one."""
 
     def __init__(self, network: FeatureParser, grain: Grain):
         sizes = network.sizes
@@ -153,9 +153,9 @@ class RecordedFeatureParser:
         self._hinge = Template.of(Hinge(width), (width,))
 
     def losses(self, graph: Graph, sentences: Sequence[FeatureSentence], phase: Phase) -> list[Value]:
-        """Of all steps that have one, computed but for the last. Runs the graph at each step.
+        """The losses of all steps that have one. Runs the graph in each step; the last losses are pending.
 
-        phase: is told of the parts of this, as a plugin's `run` tells.
+        phase: see `Setup.phase`.
         """
         with phase("graph"):
             nothing = graph.apply(self._nothing, (), (0,))[0]

@@ -1,7 +1,7 @@
 """The parser over BiLSTM features (Kiperwasser & Goldberg 2016), as Neubig et al. 2017 train it.
 
-The sentences of a batch are parsed in parallel. Each step needs the scores of the step before, so a graph is
-extended and run once for each step; what is batched are the BiLSTMs and the scores of all sentences' steps.
+The sentences of a batch are parsed in parallel. Each step depends on the scores of the previous one, so the
+graph is extended and run once per step. Batches consist of the BiLSTMs and the steps of all sentences.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ class TransitionParserSettings(Settings):
     treebank: str = "data/quickstart/dev.conllu"
     """Its projective trees are trained on. ${PARSER_DATA} stands for the data folder."""
     grain: Grain = "cell"
-    """What a graph's nodes are: whole cells, or single operations as in the paper."""
+    """Whether a cell is recorded as one operation, or as elementary operations as in the paper."""
     word_size: int = Field(100, gt=0)
     tag_size: int = Field(25, gt=0)
     hidden_size: int = Field(100, gt=0)
-    """Of each BiLSTM layer, each way."""
+    """Per BiLSTM layer and direction."""
     layers: int = Field(2, gt=0)
     middle_size: int = Field(100, gt=0)
     explore: float = Field(0.1, ge=0, le=1)
-    """How often to follow a wrong transition that scores lower, but not by the margin."""
+    """The probability of following an incorrect transition that scores lower by less than the margin."""
     learning_rate: float = Field(1e-3, gt=0)
 
 
@@ -151,7 +151,7 @@ def prepare_trees(
 
 
 def operations(sizes: FeatureParserSizes, words: int) -> float:
-    """Floating-point operations of the products of a forward pass; ROOT is read, too."""
+    """Floating-point operations of the products of a forward pass, including ROOT."""
 
     def bilstm(inputs: int) -> int:
         return 2 * 4 * sizes.hidden_size * ((words + 1) * inputs + words * sizes.hidden_size)

@@ -1,8 +1,8 @@
-"""Questions about small graphs, answered with a node: bAbI's tasks (Weston et al. 2015) in GGNN's format.
+"""Questions about small graphs whose answers are nodes: bAbI tasks (Weston et al. 2015) in the GGNN format.
 
-A task's graphs are the stories of bAbI read symbolically (Li et al. 2016): `15_graphs.txt` has lines
-`source kind target` for edges, then `? kind node answer`, and a blank line behind each graph. All numbers
-count from 1 in the files, and from 0 here.
+The graphs of a task are bAbI stories in symbolic form (Li et al. 2016). `15_graphs.txt` has a line
+`source kind target` for each edge, then `? kind node answer`, and a blank line after each graph. Numbers
+start at 1 in the files, and at 0 here.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from parser.benchmarks.graphs.labelled_graph import Edge, LabelledGraph, labelle
 IS, HAS_FEAR = 0, 1
 """Kinds of edges in task 15."""
 ASKED_HAS_FEAR = 0
-"""Its only kind of question: what is someone afraid of."""
+"""Its only kind of question: what somebody is afraid of."""
 INDIVIDUALS = 4
-"""Of a graph of task 15, each of a kind of animal of its own; and there is a question about each."""
+"""In a graph of task 15, each of a different kind of animal; there is one question about each."""
 INFLATED = 54
-"""The nodes to which AMPNet (Gaunt et al. 2017) inflates the graphs, to show what sparse ones cost."""
+"""The number of nodes to which AMPNet (Gaunt et al. 2017) pads the graphs, to measure sparsity."""
 
 
 class GraphQuestion(NamedTuple):
     graph: LabelledGraph
     """Its features [nodes, 1] are 1 at the node asked about, and 0 elsewhere."""
     node: int
-    """The one asked about."""
+    """The node that the question is about."""
     kind: int
     """Of the question, from 0."""
     answer: int
@@ -41,7 +41,7 @@ class GraphQuestion(NamedTuple):
 
 
 def read_questions(folder: Path, task: int) -> list[GraphQuestion]:
-    """In the file's order; every graph has all nodes that the task has names for, also those without edges.
+    """Questions in the order of the file. Every graph has all nodes of the task, also those without edges.
 
     folder: the one with `15_graphs.txt`, `15_node_ids.txt` and the others, if the task is 15. Raises
     ValueError, with file and line, for what is not in the format, and for a task whose answers are no nodes.
@@ -63,7 +63,7 @@ def _check_answers(path: Path, task: int) -> None:
 
 
 class _Numbering(NamedTuple):
-    """Our numbers by the files'."""
+    """Maps numbers in the files to numbers from 0."""
 
     nodes: Mapping[str, int]
     edge_kinds: Mapping[str, int]
@@ -87,7 +87,7 @@ def _numbers(path: Path) -> Mapping[str, int]:
 
 
 def _text(path: Path) -> str:
-    # Bytes that are not UTF-8 are seen as what no number is, and so come up with their line.
+    # Bytes that are not UTF-8 become escapes, which are reported as invalid numbers with their line.
     return path.read_text(encoding="utf-8", errors="backslashreplace")
 
 
@@ -100,7 +100,7 @@ class _Line(NamedTuple):
 
 
 def _blocks(path: Path) -> Iterator[list[_Line]]:
-    """The lines of a graph and its questions."""
+    """Yield the lines of each graph and its questions."""
     lines = [_Line(f"{path}:{n}", line.split()) for n, line in enumerate(_text(path).split("\n"), start=1)]
     for filled, block in groupby(lines, key=lambda line: bool(line.fields)):
         if filled:
@@ -159,11 +159,11 @@ def _mark(node: int, nodes: int) -> Tensor:
 
 
 def make_deductions(number: int, seed: int) -> list[GraphQuestion]:
-    """Questions of task 15's form, the four about a graph next to each other; the same for the same seed.
+    """Questions in the form of task 15; the four questions about a graph are adjacent. Deterministic by seed.
 
-    Each individual `is` of one kind of animal and no other is; each kind `has fear` of one of the others. All
-    is drawn evenly: which nodes are individuals, of what kind, what they fear, the order of the edges and of
-    the questions.
+    Each individual `is` of a different kind of animal; each kind `has fear` of another kind. Everything is
+    uniformly distributed: the nodes that are individuals, their kinds, their fears, and the order of edges
+    and questions.
     """
     draw = random.Random(seed)
     questions: list[GraphQuestion] = []
@@ -173,7 +173,7 @@ def make_deductions(number: int, seed: int) -> list[GraphQuestion]:
 
 
 def _deductions(draw: random.Random) -> list[GraphQuestion]:
-    """Those about a graph."""
+    """The questions about one graph."""
     nodes = draw.sample(range(2 * INDIVIDUALS), 2 * INDIVIDUALS)
     individuals, kinds = nodes[:INDIVIDUALS], nodes[INDIVIDUALS:]
     kind_of = dict(zip(individuals, kinds, strict=True))
@@ -193,5 +193,5 @@ def _deductions(draw: random.Random) -> list[GraphQuestion]:
 
 
 def inflated(question: GraphQuestion, nodes: int = INFLATED) -> GraphQuestion:
-    """Isolated nodes added behind the others; raises ValueError where the graph has more already."""
+    """Pad the graph with isolated nodes. Raises ValueError if it has more nodes."""
     return question._replace(graph=with_isolated_nodes(question.graph, nodes))

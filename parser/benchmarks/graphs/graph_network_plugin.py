@@ -1,7 +1,7 @@
 """Gated graph networks on bAbI's deductions and on molecules, by asynchronous messages (Gaunt et al. 2017).
 
-`none` trains batch by batch, edges followed one by one; `dense` by a matrix of all connections of each graph.
-`active-n` has n batches on their way in a graph of messages, `dense-active-n` the same with the matrix.
+`none` trains batch by batch with sparse propagation, `dense` with dense propagation. `active-n` has n batches
+in flight in a graph of messages, `dense-active-n` likewise with dense propagation.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class GraphNetworkSettings(MessageSettings):
     data: str | None = None
     """bAbI's folder, or a file of molecules; ${PARSER_DATA} stands for the data folder. null: `made`."""
     held_out: str | None = None
-    """As `data`: what is not trained on."""
+    """As `data`, held out."""
     made: int = Field(64, gt=0)
-    """Questions or molecules of our own."""
+    """The number of generated questions or molecules."""
     nodes: int | None = Field(54, gt=0)
-    """Of each graph of deductions, most of them without edges; null: as many as there are."""
+    """Pad each graph of deductions with isolated nodes to so many; null: no padding."""
     hidden_size: int = Field(5, gt=0)
     steps: int = Field(2, gt=0)
     learning_rate: float = Field(1e-2, gt=0)
@@ -80,7 +80,7 @@ class GraphNetworkPlugin:
         if setup.device.type != "cpu":
             return "messages go between the threads of a CPU"
         if settings.task == "molecules" and setup.method.startswith(DENSE):
-            return "molecules are of different sizes: a matrix would be mostly padding"
+            return "molecules have different sizes: dense propagation would be mostly padding"
         return next(
             filter(
                 None, (_missing(settings.task, settings.data), _missing(settings.task, settings.held_out))
@@ -99,7 +99,7 @@ class GraphNetworkPlugin:
         selects = settings.task == "deductions"
         network = GraphNetwork(features, self._kinds, settings.hidden_size, settings.steps, selects)
         dense = setup.method.startswith(DENSE)
-        # Nodes in the loop get a gradient in each step.
+        # Nodes in the loop get one gradient per step.
         in_loop = settings.update_after * settings.steps
         updates = Updates(settings.optimizer, settings.update_after, in_loop)
         model = GraphMessages(network, dense)
@@ -121,9 +121,9 @@ class GraphNetworkPlugin:
         self.messages.end_epoch()
 
     def score(self) -> float:
-        """The share of questions that are answered right; of molecules 1 minus the mean squared error.
+        """The accuracy on questions; for molecules 1 minus the mean squared error.
 
-        Where their targets have a variance of 1, that is the share of it which is explained.
+        For targets with a variance of 1, this is the explained variance.
         """
         reports = self.messages.run(self._cut(self._held_out), training=False).reports
         if self._setup.settings.task == "deductions":
@@ -134,7 +134,7 @@ class GraphNetworkPlugin:
         return self.messages.notes()
 
     def work(self, batch: Sequence[GraphBatch]) -> Work:
-        """Of the sparse way."""
+        """By sparse propagation."""
         network = self._network
         hidden, steps = network.hidden_size, network.steps
         nodes = sum(len(each.graph) for each in batch)
@@ -143,7 +143,7 @@ class GraphNetworkPlugin:
         read = readout.score.in_features * (2 if readout.gate else 1)
         along_edges, changes = edges * hidden**2, 3 * nodes * hidden**2
         forward = steps * (along_edges + 2 * changes) + nodes * read
-        # The backward pass has two products for each, but nobody asks for the gradient at the first states.
+        # The backward pass has two products for each, but the initial states need no gradient.
         operations = 2.0 * (3 * forward - along_edges - changes)
         return Work(sum(len(each.answers) for each in batch), nodes, operations, batches=len(batch))
 
@@ -158,7 +158,7 @@ class GraphNetworkPlugin:
 
 
 def load(settings: GraphNetworkSettings, data: str | None, seed: int) -> list[Example]:
-    """Made ones, if there are no data. Raises ValueError for broken files, and for too large graphs."""
+    """Read `data`, or generate examples without. Raises ValueError for broken files and too large graphs."""
     path = Path(data_path(data)) if data else None
     if settings.task == "molecules":
         molecules = read_molecules(path) if path else make_molecules(settings.made, seed)

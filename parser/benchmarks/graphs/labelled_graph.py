@@ -1,4 +1,4 @@
-"""Directed graphs with features at their nodes and edges of several kinds."""
+"""Directed graphs with node features and several kinds of edges."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LabelledGraph:
-    """Raises ValueError where its parts do not fit together. A graph is equal to itself alone."""
+    """Raises ValueError if its parts are inconsistent. Graphs are compared by identity."""
 
     features: Tensor
-    """[nodes, features] Numbers that a node begins with, float32."""
+    """[nodes, features] float32."""
     sources: np.ndarray
-    """[edges] The nodes where edges begin, int64."""
+    """[edges] Source nodes, int64."""
     kinds: np.ndarray
     """[edges] From 0, int64."""
     targets: np.ndarray
-    """[edges] The nodes where edges end, int64."""
+    """[edges] Target nodes, int64."""
 
     def __post_init__(self) -> None:
         if self.features.ndim != 2 or self.features.dtype != torch.float32:
@@ -53,7 +53,7 @@ class LabelledGraph:
 
 
 def _check_numbers(name: str, numbers: np.ndarray, last: int | None = None) -> None:
-    """Raises ValueError for one below 0, or above the last."""
+    """Raises ValueError for a number below 0 or above `last`."""
     if not numbers.size:
         return
     for number in (numbers.min(), numbers.max()):
@@ -63,13 +63,13 @@ def _check_numbers(name: str, numbers: np.ndarray, last: int | None = None) -> N
 
 
 def labelled_graph(features: Tensor, edges: Sequence[Edge]) -> LabelledGraph:
-    """features: [nodes, features], float32; raises ValueError for edges between other nodes than these."""
+    """features: [nodes, features], float32. Raises ValueError for edges to nodes that do not exist."""
     columns = np.array(edges, dtype=np.int64).reshape(-1, 3).T  # [3, edges]
     return LabelledGraph(features, *columns.copy())
 
 
 def both_ways(graph: LabelledGraph) -> LabelledGraph:
-    """With each edge also one of its kind from its target to its source; those come behind the others."""
+    """Add the reverse of each edge, with the same kind, after all edges."""
     return replace(
         graph,
         sources=np.concatenate([graph.sources, graph.targets]),
@@ -79,7 +79,10 @@ def both_ways(graph: LabelledGraph) -> LabelledGraph:
 
 
 def with_isolated_nodes(graph: LabelledGraph, nodes: int) -> LabelledGraph:
-    """As many nodes in all: those without edges have features 0; raises ValueError if it has more already."""
+    """Pad to `nodes` nodes.
+
+    The new ones have no edges and zero features. Raises ValueError if there are more.
+    """
     if nodes < graph.nodes:
         raise ValueError(f"a graph of {graph.nodes} nodes can not be made one of {nodes}")
     missing = graph.features.new_zeros(nodes - graph.nodes, graph.features.shape[1])

@@ -1,6 +1,6 @@
 """Gated graph networks as graphs of messages (Gaunt et al. 2017): a loop over the steps, sparse or dense.
 
-The state's position is (step, steps).
+The position in the state is (step, steps).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from parser.benchmarks.graphs.network import (
     GraphBatch,
     GraphNetwork,
     adjacencies,
-    brought_densely,
-    gathered,
+    dense_messages,
+    scatter_messages,
 )
 from parser.benchmarks.module_lists import typed
 
 
 class GraphMessages:
-    """A graph network that can be trained by messages. dense: by a matrix of all connections."""
+    """A graph network that can be trained by messages. dense: use dense propagation."""
 
     def __init__(self, network: GraphNetwork, dense: bool):
         self.network, self._dense = network, dense
@@ -35,7 +35,7 @@ class GraphMessages:
         return (self.network.losses_densely if self._dense else self.network.losses)(batch)
 
     def replicas(self) -> Sequence[Sequence[nn.Module]]:
-        """There are none."""
+        """No replicas."""
         return ()
 
     def instance(self, number: int, batch: GraphBatch, training: bool) -> Instance:
@@ -50,7 +50,7 @@ class GraphMessages:
         return Instance(number, entries, training=training)
 
     def graph(self, updates: Updates, workers: int) -> MessageGraph:
-        """The updates of states are on another worker than what brings them, if there is one."""
+        """State updates run on another worker than propagation, if there are two."""
         graph, network = MessageGraph(), self.network
         graph.add(CONTROLLER, Controller(outputs=4))
         graph.add("edges", FlatMap(each_step))
@@ -69,13 +69,13 @@ class GraphMessages:
         return graph
 
     def _add_edges(self, graph: MessageGraph, updates: Updates) -> None:
-        """From `states` and `edges` to `update`: a message for each kind of edge."""
+        """Add sparse propagation from `states` and `edges` to `update`, with one message per kind of edge."""
         kinds = len(self.network.propagation.edges)
         graph.add("ends", Split([kinds, 1]))
         graph.add("states and sources", ConcatenatePayloads())
         graph.add("at sources", Transform(lambda _, states, *sources: tuple(states[own] for own in sources)))
         graph.add("by kind", Split([1] * kinds))
-        graph.add("brought", ConcatenatePayloads(kinds + 2))
+        graph.add("edge outputs", ConcatenatePayloads(kinds + 2))
         graph.add("sum", Transform(lambda _, *given: _summed(*given)))
         graph.chain("edges", "ends")
         graph.chain("states", "states and sources", "at sources", "by kind")
@@ -84,33 +84,33 @@ class GraphMessages:
             name = f"edges of kind {kind}"
             graph.add(name, updates.of_repeated(layer))
             graph.connect(("by kind", kind), name)
-            graph.connect(name, ("brought", kind))
-        graph.connect(("ends", 1), ("brought", kinds))
-        graph.connect(("states", 1), ("brought", kinds + 1))
-        graph.chain("brought", "sum", "update")
+            graph.connect(name, ("edge outputs", kind))
+        graph.connect(("ends", 1), ("edge outputs", kinds))
+        graph.connect(("states", 1), ("edge outputs", kinds + 1))
+        graph.chain("edge outputs", "sum", "update")
 
     def _add_matrix(self, graph: MessageGraph, updates: Updates) -> None:
         graph.add("states and matrix", ConcatenatePayloads())
-        graph.add("brought", updates.of_repeated(_Matrix(self.network.propagation.edges)))
+        graph.add("edge outputs", updates.of_repeated(_Matrix(self.network.propagation.edges)))
         graph.add("and states", ConcatenatePayloads())
-        graph.chain("states", "states and matrix", "brought", "and states", "update")
+        graph.chain("states", "states and matrix", "edge outputs", "and states", "update")
         graph.connect("edges", ("states and matrix", 1))
         graph.connect(("states", 1), ("and states", 1))
 
 
 def _summed(*given: Tensor) -> tuple[Tensor, Tensor]:
-    """given: what each kind of edge brings, the targets, and the states, which are given on."""
-    *brought, targets, states = given
-    return gathered(states, targets, brought), states
+    """given: the messages of each kind of edge, the targets, and the states, which are passed on."""
+    *messages, targets, states = given
+    return scatter_messages(states, targets, messages), states
 
 
 class _Matrix(nn.Module):
-    """All kinds of edges as one matrix for each graph."""
+    """Dense propagation."""
 
     def __init__(self, edges: Sequence[nn.Linear]):
         super().__init__()
         self._edges = nn.ModuleList(edges)
 
     def forward(self, states: Tensor, adjacency: Tensor) -> Tensor:
-        """[all nodes, hidden] See `brought_densely`."""
-        return brought_densely(typed(self._edges, nn.Linear), adjacency, states)
+        """[all nodes, hidden] See `dense_messages`."""
+        return dense_messages(typed(self._edges, nn.Linear), adjacency, states)

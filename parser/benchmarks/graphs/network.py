@@ -1,8 +1,8 @@
-"""Gated graph networks (Li et al. 2016) on batches of graphs, which are one graph in as many pieces.
+"""Gated graph networks (Li et al. 2016). A batch of graphs is one graph with several connected components.
 
-Each step, every node gets the sum of what its edges bring, linear in their sources' states by kind of edge,
-and changes its state by a gated recurrent unit. Edges are followed sparsely, one by one; or densely, by a
-matrix from all elements of a graph's states to all, as in the comparison of Gaunt et al. 2017, section 6.
+In each step, every node sums the messages of its incoming edges, which are linear in the source state with
+weights by kind of edge, and updates its state by a GRU. Propagation is sparse, along edges; or dense, by one
+matrix per graph between all elements of its states, as in the comparison of Gaunt et al. 2017, section 6.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ class GraphBatch(NamedTuple):
     features: Tensor
     """[nodes, features]"""
     sources: tuple[Tensor, ...]
-    """Of each kind of edge, [edges] the nodes where these begin."""
+    """For each kind of edge, the source nodes [edges]."""
     targets: Tensor
-    """[all edges] The nodes where they end, kind after kind."""
+    """[all edges] The target nodes, sorted by kind."""
     graph: Tensor
-    """[nodes] The number of the graph that each is of, in increasing order."""
+    """[nodes] The graph of each node, in increasing order."""
     answers: Tensor
-    """[graphs] int64, a node each; or float32, a number each."""
+    """[graphs] int64, nodes; or float32, numbers."""
 
 
 class Propagation(nn.Module):
-    """What all steps have in common."""
+    """The parameters that all steps share."""
 
     def __init__(self, kinds: int, hidden_size: int):
         super().__init__()
@@ -48,7 +48,7 @@ class Propagation(nn.Module):
 
 
 class Readout(nn.Module):
-    """[nodes] A score of each node; or, to be summed over a graph's nodes, its gated part of a number."""
+    """[nodes] A score per node; if gated, a contribution to a number per graph, to be summed over nodes."""
 
     def __init__(self, features: int, hidden_size: int, gated: bool):
         super().__init__()
@@ -63,10 +63,10 @@ class Readout(nn.Module):
 
 
 class GraphNetwork(nn.Module):
-    """selects: whether answers are nodes, chosen by a softmax over their graph's; else they are numbers."""
+    """selects: whether answers are nodes, by a softmax over the nodes of a graph; else they are numbers."""
 
     def __init__(self, features: int, kinds: int, hidden_size: int, steps: int, selects: bool):
-        """Raises ValueError if the states have no room for the features, with which they begin."""
+        """Raises ValueError if the features do not fit into the states, which they initialise."""
         super().__init__()
         if features > hidden_size:
             raise ValueError(f"{features} features do not fit into states of {hidden_size}")
@@ -76,26 +76,26 @@ class GraphNetwork(nn.Module):
         self.loss = selection_losses if selects else regression_losses
 
     def begin(self, features: Tensor) -> Tensor:
-        """[nodes, hidden] The features, and zeros."""
+        """[nodes, hidden] The initial states: the features, padded with zeros."""
         return F.pad(features, (0, self.hidden_size - features.shape[1]))
 
     def losses(self, batch: GraphBatch) -> Losses:
-        """Sparsely."""
+        """By sparse propagation."""
         states = self.begin(batch.features)
         for _ in range(self.steps):
-            brought = [
+            messages = [
                 edges(states[own]) for edges, own in zip(self.propagation.edges, batch.sources, strict=True)
             ]
-            states = self.propagation.update(gathered(states, batch.targets, brought), states)
+            states = self.propagation.update(scatter_messages(states, batch.targets, messages), states)
         return self._losses(states, batch)
 
     def losses_densely(self, batch: GraphBatch) -> Losses:
-        """Raises ValueError for graphs of different sizes."""
+        """By dense propagation. Raises ValueError for graphs of different sizes."""
         adjacency = adjacencies(batch)
         states = self.begin(batch.features)
         for _ in range(self.steps):
             states = self.propagation.update(
-                brought_densely(self.propagation.edges, adjacency, states), states
+                dense_messages(self.propagation.edges, adjacency, states), states
             )
         return self._losses(states, batch)
 
@@ -103,16 +103,16 @@ class GraphNetwork(nn.Module):
         return self.loss(self.readout(states, batch.features), batch.graph, batch.answers)
 
 
-def gathered(states: Tensor, targets: Tensor, brought: Sequence[Tensor]) -> Tensor:
-    """[nodes, hidden] For each node the sum of what is brought to it.
+def scatter_messages(states: Tensor, targets: Tensor, messages: Sequence[Tensor]) -> Tensor:
+    """[nodes, hidden] The sum of the messages to each node.
 
-    states: [nodes, hidden]; targets: [all edges]; brought: of each kind, [edges, hidden].
+    states: [nodes, hidden]; targets: [all edges]; messages: [edges, hidden] for each kind of edge.
     """
-    return torch.zeros_like(states).index_add(0, targets, torch.cat(list(brought)))
+    return torch.zeros_like(states).index_add(0, targets, torch.cat(list(messages)))
 
 
 def adjacencies(batch: GraphBatch) -> Tensor:
-    """[graphs, kinds, nodes, nodes] How many edges of each kind lead to a node (first) from a node (last).
+    """[graphs, kinds, nodes, nodes] The number of edges of each kind, [target, source] in the last two axes.
 
     Raises ValueError for graphs of different sizes.
     """
@@ -127,8 +127,8 @@ def adjacencies(batch: GraphBatch) -> Tensor:
     return found.index_put_(places, torch.ones(len(source)), accumulate=True)
 
 
-def brought_densely(edges: Sequence[nn.Linear], adjacency: Tensor, states: Tensor) -> Tensor:
-    """[all nodes, hidden] As `gathered`, by one product with a matrix for each graph.
+def dense_messages(edges: Sequence[nn.Linear], adjacency: Tensor, states: Tensor) -> Tensor:
+    """[all nodes, hidden] As `scatter_messages`, by one matrix product per graph.
 
     adjacency: [graphs, kinds, nodes, nodes]; states: [all nodes, hidden].
     """
@@ -136,36 +136,42 @@ def brought_densely(edges: Sequence[nn.Linear], adjacency: Tensor, states: Tenso
     weights, biases = (torch.stack([getattr(layer, name) for layer in edges]) for name in ("weight", "bias"))
     # [graphs, nodes * hidden, nodes * hidden]
     matrix = torch.einsum("gkts,kij->gtisj", adjacency, weights).reshape(graphs, nodes * weights.shape[1], -1)
-    brought = (matrix @ states.view(graphs, -1, 1)).view(graphs, nodes, -1)
+    messages = (matrix @ states.view(graphs, -1, 1)).view(graphs, nodes, -1)
     constant = adjacency.sum(3).transpose(1, 2) @ biases  # [graphs, nodes, hidden]
-    return (brought + constant).flatten(0, 1)
+    return (messages + constant).flatten(0, 1)
 
 
 def selection_losses(scores: Tensor, graph: Tensor, answers: Tensor) -> Losses:
-    """scores: [nodes]; graph: [nodes]; answers: [graphs], nodes by their number in the batch."""
+    """Cross entropy over the nodes of each graph.
+
+    scores, graph: [nodes]; answers: [graphs], nodes of the batch.
+    """
     best = scores.new_full((len(answers),), -torch.inf).scatter_reduce(0, graph, scores, "amax")  # [graphs]
     total = torch.zeros_like(best).index_add(0, graph, (scores - best.detach()[graph]).exp())
     loss = (total.log() + best.detach() - scores[answers]).sum()
     equal = torch.zeros_like(answers).index_add(0, graph, (scores == best[graph]).long())  # [graphs]
-    right = (scores[answers] == best) & (equal == 1)  # nodes without edges are all alike
+    right = (scores[answers] == best) & (equal == 1)  # nodes without edges have equal scores
     return Losses(loss, int(right.sum()), len(answers))
 
 
-NEAR = 0.1
-"""In standard deviations of what is to be predicted."""
+TOLERANCE = 0.1
+"""The tolerance, in standard deviations of the target."""
 
 
 def regression_losses(parts: Tensor, graph: Tensor, answers: Tensor) -> Losses:
-    """Squared errors; what is near counts as right. parts: [nodes]; graph: [nodes]; answers: [graphs]"""
+    """Squared errors.
+
+    Predictions within the tolerance count as right. parts, graph: [nodes]; answers: [graphs]
+    """
     errors = torch.zeros_like(answers).index_add(0, graph, parts) - answers
-    return Losses(errors.square().sum(), int((errors.abs() < NEAR).sum()), len(answers))
+    return Losses(errors.square().sum(), int((errors.abs() < TOLERANCE).sum()), len(answers))
 
 
 Answer: TypeAlias = int | float
 
 
 def batch_of(graphs: Sequence[LabelledGraph], answers: Sequence[Answer], kinds: int) -> GraphBatch:
-    """answers: of each graph a number, or of each a node; kinds: of edges. Raises ValueError for others."""
+    """answers: one number or one node per graph; kinds: of edges. Raises ValueError for other kinds."""
     sizes = np.array([graph.nodes for graph in graphs])
     starts = np.cumsum(sizes) - sizes
     kind = np.concatenate([graph.kinds for graph in graphs])

@@ -1,4 +1,4 @@
-"""Molecules as graphs: QM9 (Ramakrishnan et al. 2014) with dipole moments in GGNN's format, and made ones."""
+"""Molecules as graphs: QM9 (Ramakrishnan et al. 2014) in the GGNN format, or generated molecules."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from parser.benchmarks.graphs.labelled_graph import Edge, LabelledGraph, both_wa
 from parser.benchmarks.json_records import checked, field, index
 
 ELEMENTS = ("H", "C", "N", "O", "F")
-"""An atom's features are 1 at its element's place, and 0 elsewhere."""
+"""The features of an atom are a one-hot vector of its element."""
 HYDROGEN, CARBON, NITROGEN, OXYGEN, FLUORINE = range(len(ELEMENTS))
 
 SINGLE, DOUBLE, TRIPLE, AROMATIC = range(4)
-"""Kinds of bonds; in the files from 1."""
+"""Kinds of bonds; numbered from 1 in the files."""
 ORDERS = (1, 2, 3, 1.5)
-"""Of the kinds of bonds: what they take of an atom's valence."""
+"""The order of each kind of bond, which counts against an atom's valence."""
 
 
 class Molecule(NamedTuple):
     graph: LabelledGraph
-    """Its nodes are atoms; each bond is two edges, one either way."""
+    """Nodes are atoms; a bond is two edges, one in each direction."""
     target: float
-    """The dipole moment, less the mean of the training part and divided by its standard deviation."""
+    """The dipole moment, standardised by mean and standard deviation of the training part."""
 
 
 def read_molecules(path: Path) -> list[Molecule]:
-    """Raises ValueError, with the molecule's place in the list, for what is not in the format."""
+    """Raises ValueError, with the position of the molecule, for malformed files."""
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
@@ -114,13 +114,13 @@ def _finite(number: float) -> bool:
 
 
 VALENCES = (1, 4, 3, 2, 1)
-"""Of the elements; made molecules have no charged atoms."""
+"""By element; generated molecules have no charged atoms."""
 ELECTRONEGATIVITIES = np.array([2.20, 2.55, 3.04, 3.44, 3.98])
-"""Of the elements, Pauling's."""
+"""By element, on the Pauling scale."""
 FEWEST = 6
-"""Atoms of a molecule; the most are 29, of nine heavy ones."""
+"""The minimum number of atoms; the maximum is 29, with nine heavy atoms."""
 
-# In percent, near what QM9 has.
+# In percent, similar to QM9.
 HEAVY_ATOMS = {9: 83, 8: 14, 7: 2, 6: 1}
 HEAVY_ELEMENTS = {CARBON: 71, NITROGEN: 12, OXYGEN: 16, FLUORINE: 1}
 RINGS = {0: 11, 1: 40, 2: 31, 3: 15, 4: 3}
@@ -130,14 +130,14 @@ HIGHER_BOND = 30
 """Single bonds that become double, and double ones that become triple, where the valences allow it."""
 
 MEAN, DEVIATION = 5.79, 1.51
-"""Of the polarity of made molecules, measured on 100,000 of them."""
+"""Of the polarity of generated molecules, measured on 100,000."""
 
 
 def polarity(graph: LabelledGraph) -> float:
-    """How far the bonds move charge: half the sum of the atoms' charges, all taken as positive.
+    """A measure of charge displacement: half the sum of the absolute charges of atoms. graph: of a molecule.
 
-    A bond moves its order times the difference of its atoms' electronegativities, to the atom of the greater
-    one; what an atom gains by one bond and loses by another does not count. graph: of a molecule.
+    A bond moves charge to the more electronegative atom: its order times the difference of the
+    electronegativities. The charge of an atom is the sum over its bonds.
     """
     drawing = ELECTRONEGATIVITIES[graph.features.argmax(dim=1).numpy()]  # [atoms]
     moved = np.array(ORDERS)[graph.kinds] * (drawing[graph.targets] - drawing[graph.sources])  # [edges]
@@ -146,17 +146,16 @@ def polarity(graph: LabelledGraph) -> float:
 
 
 def make_molecules(number: int, seed: int) -> list[Molecule]:
-    """Of QM9's sizes, elements and kinds of bonds, without charged atoms; the same for the same seed.
+    """Molecules with the sizes, elements and bonds of QM9, without charged atoms. Deterministic by seed.
 
-    The target is the polarity, less its mean and divided by its standard deviation. It takes knowing each
-    atom's neighbours and the bonds to them, and no more.
+    The target is the standardised polarity, which depends only on the bonds of each atom and its neighbours.
     """
     draw = random.Random(seed)
     return [_made(draw) for _ in range(number)]
 
 
 def _made(draw: random.Random) -> Molecule:
-    """Draws until there are atoms enough."""
+    """Draw molecules until one has enough atoms."""
     while True:
         draft = _MoleculeBuilder(draw)
         if len(draft.elements) >= FEWEST:
@@ -165,14 +164,14 @@ def _made(draw: random.Random) -> Molecule:
 
 
 class _MoleculeBuilder:
-    """A tree of heavy atoms, then rings, then higher bonds, and hydrogen wherever a valence is left."""
+    """Builds a tree of heavy atoms, closes rings, raises bond orders, and fills valences with hydrogen."""
 
     def __init__(self, draw: random.Random) -> None:
         self.elements: list[int] = []
         self._left: list[float] = []
-        """Of each atom's valence."""
+        """The free valence of each atom."""
         self._kinds: dict[tuple[int, int], int] = {}
-        """Of the bonds, by their atoms."""
+        """The kind of each bond, by its atoms."""
         self._draw = draw
         if self._chance(AROMATIC_RING):
             self._add_aromatic_ring()
@@ -190,7 +189,7 @@ class _MoleculeBuilder:
             self._bond(ring[place - 1], atom, AROMATIC)
 
     def _add_tree(self) -> None:
-        """Up to the number of heavy atoms drawn, unless no valence is left before."""
+        """Add heavy atoms up to a random number, while there is free valence."""
         heavy = self._weighted(HEAVY_ATOMS)
         if not self.elements:
             self._add_atom(self._weighted(HEAVY_ELEMENTS))
@@ -215,7 +214,7 @@ class _MoleculeBuilder:
                 self._bond(atom, self._add_atom(HYDROGEN), SINGLE)
 
     def _open(self) -> list[int]:
-        """Atoms with valence left."""
+        """Atoms with free valence."""
         return [atom for atom, left in enumerate(self._left) if left]
 
     def _add_atom(self, element: int) -> int:
@@ -224,7 +223,7 @@ class _MoleculeBuilder:
         return len(self.elements) - 1
 
     def _bond(self, source: int, target: int, kind: int) -> None:
-        """Instead of the bond that they have, if they do."""
+        """Add a bond, or replace an existing one."""
         pair = min(source, target), max(source, target)
         taken = ORDERS[kind] - (ORDERS[self._kinds[pair]] if pair in self._kinds else 0)
         self._kinds[pair] = kind

@@ -1,4 +1,4 @@
-"""A text as numbers, cut into streams and these into chunks."""
+"""A text as numbers, cut into streams and chunks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from parser.benchmarks.language_model.running_text import UNKNOWN, limited, rank
 
 
 class Corpus(NamedTuple):
-    """Words, and the same words as what comes next: the two may tell more or fewer of them apart."""
+    """The words as inputs and as targets, which may have vocabularies of different sizes."""
 
     inputs: Tensor
     """[words]"""
@@ -22,13 +22,13 @@ class Corpus(NamedTuple):
     """[words]"""
 
     def chunks(self, frames: int, streams: int) -> list[Text]:
-        """Streams that lie side by side in the text, as long as they can be with whole chunks."""
+        """Contiguous streams of equal length, the longest that can be cut into whole chunks."""
         number = (len(self.inputs) - 1) // (frames * streams)
         length = number * frames
         if not number:
             raise ValueError(
                 f"{len(self.inputs)} words are too few for {frames} frames of {streams} streams: "
-                "let there be more `words`, or fewer `frames`"
+                "use more `words` or fewer `frames`"
             )
         inputs = self.inputs[: length * streams].view(streams, length).T.contiguous()  # [length, streams]
         targets = self.targets[1 : length * streams + 1].view(streams, length).T.contiguous()
@@ -47,9 +47,10 @@ def corpora(
     most: int | None,
     device: torch.device,
 ) -> Corpora:
-    """sizes: words that are told apart, as inputs and as targets, by their frequency in those trained on.
+    """sizes: of the vocabularies of inputs and targets, by frequency in the training words.
 
-    held_out: words at the end. most: to train on, from the beginning. Raises ValueError if none is left.
+    held_out: the number of words at the end; most: training words at most, from the beginning. Raises
+    ValueError if none are left.
     """
     until = len(words) - held_out
     if until < 2:
@@ -65,7 +66,7 @@ def corpora(
 
 
 def unigram_perplexity(trained: Corpus, chunks: Sequence[Text], symbols: int) -> float:
-    """Of the chunks' targets, drawn by their frequency in another text, each counted once more there."""
+    """Of the chunks' targets, by add-one smoothed frequencies in the training text."""
     counts = torch.bincount(trained.targets, minlength=symbols) + 1  # [symbols]
     shares = (counts / counts.sum()).log()  # [symbols]
     targets = torch.cat([chunk.targets.flatten() for chunk in chunks])  # [words]

@@ -18,7 +18,7 @@ INPUT, EMBEDDING, SCORES = "input", "embedding", "scores"
 
 
 class Text(NamedTuple):
-    """Frames of streams of words, and the words that come next."""
+    """Frames of streams of words, and the next words."""
 
     inputs: Tensor
     """[frames, streams]"""
@@ -30,7 +30,7 @@ class Method(NamedTuple):
     by_frame: bool
     """Whether every connection is computed frame by frame."""
     gradients_by_frame: bool
-    """Whether each frame adds its gradients to those of the weights."""
+    """Whether gradients of weights are accumulated frame by frame."""
     together: bool
     """Whether all streams are computed at the same time."""
 
@@ -42,25 +42,25 @@ METHODS = {
     "components": Method(by_frame=False, gradients_by_frame=False, together=False),
     "both": Method(by_frame=False, gradients_by_frame=False, together=True),
 }
-"""The loss, and the gradients of tables, are of all frames at once by every method."""
+"""All methods compute the loss and the gradients of tables over all frames at once."""
 
 
 class LanguageModel(Protocol):
     def forget(self) -> None:
-        """What comes next is the beginning of the streams."""
+        """Reset the state to the beginning of the streams."""
 
     def forward(self, inputs: Tensor) -> None:
         """inputs: [frames, streams]"""
 
     def loss(self, targets: Tensor) -> Tensor:
-        """The sum of all frames' losses. targets: [frames, streams]"""
+        """Summed over frames and streams. targets: [frames, streams]"""
 
     def backward(self) -> None:
-        """Adds to the gradients."""
+        """Add to the gradients of the parameters."""
 
 
 def with_embedding(graph: LayerGraph, symbols: int) -> LayerGraph:
-    """The same, with vectors of symbols in the place of its input of vectors."""
+    """The same graph, with an embedding of symbols instead of an input of vectors."""
     vectors = Layer(size=graph.layers[INPUT].size, bias=False)
     moved = [
         each.model_copy(update={"source": EMBEDDING}) if each.source == INPUT else each
@@ -77,7 +77,7 @@ class LayeredModel:
     """A network of layers from `input` (symbols) to `scores`, by one of the methods."""
 
     def __init__(self, weights: Weights, frames: int, streams: int, back: int, method: Method):
-        """back: how many frames before a chunk errors go, see `Unrolled`."""
+        """back: the number of earlier frames for backpropagation, see `Unrolled`."""
         width = streams if method.together else 1
         gradients = WeightGradients()
         self._runs = [
@@ -127,13 +127,13 @@ def cross_entropy_and_errors(scores: Tensor, targets: Tensor, errors: Tensor) ->
 
 
 class LibraryModel(nn.Module):
-    """torch's LSTM with an embedding and scores; errors stay in the chunk."""
+    """`nn.LSTM` with an embedding and scores. Backpropagation is truncated at chunks."""
 
     def __init__(self, symbols: int, embedding_size: int, hidden_size: int, scores: int):
         super().__init__()
         self.embedding = nn.Embedding(symbols, embedding_size, sparse=True)
         self.lstm = nn.LSTM(embedding_size, hidden_size)
-        second_bias = self.lstm.get_parameter("bias_hh_l0")  # the other one does for both
+        second_bias = self.lstm.get_parameter("bias_hh_l0")  # redundant with the other bias
         nn.init.zeros_(second_bias.requires_grad_(False))
         self.scores = nn.Linear(hidden_size, scores)
         self._state: tuple[Tensor, Tensor] | None = None
@@ -154,7 +154,7 @@ class LibraryModel(nn.Module):
         self._loss.backward()
 
     def pairs(self, weights: Weights) -> Iterator[tuple[Tensor, slice, Tensor]]:
-        """Rows of its parameters, and what they are in a network as `examples.lstm` over an embedding."""
+        """Rows of its parameters, paired with those of `examples.lstm` over an embedding."""
         full = (each for each in weights.graph.connections if each.weight == "full")
         between = {(each.source, each.target): weights.of(each) for each in full}
         everything, size = slice(None), self.lstm.hidden_size

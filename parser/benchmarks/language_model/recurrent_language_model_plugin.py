@@ -1,10 +1,10 @@
-"""A model of running text whose network is a graph of layers (Hwang & Sung 2015): what runs frame by frame.
+"""A language model whose network is a graph of layers (Hwang & Sung 2015).
 
-`none` is a plain loop over frames, stream by stream: every connection, both ways, and each frame adds its
-gradients to the weights'. `streams` is this with all streams at the same time; `late-gradients` too, but with
-one product for the gradients of each weight. `components` computes only what is in a cycle frame by frame,
-stream by stream; `both` so, all streams at the same time. `library` is torch's LSTM. The batch size is the
-number of streams, and a step has `frames` frames of all of them together.
+`none` loops over streams and frames: every connection runs frame by frame, forward and backward, and
+gradients of weights are accumulated in every frame. `streams` does the same for all streams at once;
+`late-gradients` also computes the gradient of each weight by one product over all frames. `components` runs
+only cycles frame by frame, stream by stream; `both` does so for all streams at once. `library` is `nn.LSTM`.
+The batch size is the number of streams; a step has `frames` frames in total.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from parser.settings import Settings
 
 LIBRARY = "library"
 CHECKED_STREAMS, CHECKED_FRAMES, CHECKED_CHUNKS = 4, 5, 3
-"""The streams on which the methods must agree, whatever the batch size."""
+"""On which the methods must agree, for every batch size."""
 SCORED_STREAMS, SCORED_FRAMES = 16, 32
 OF_EXAMPLES = ("network", "inputs", "hidden_size", "outputs", "embedding_size")
-"""Settings that a graph of one's own has no use for."""
+"""Settings that must not be combined with `graph`."""
 
 
 class MadeText(Settings):
@@ -57,27 +57,27 @@ class MadeText(Settings):
 
 class RecurrentLanguageModelSettings(Settings):
     data: list[str] = Field([])
-    """Treebanks, or sentences of `word|label`; ${PARSER_DATA} stands for the data folder. Of none, `made`."""
+    """Treebanks or sentences of `word|label`; ${PARSER_DATA} is the data folder. If empty: `made`."""
     made: MadeText = MadeText()
     words: int | None = Field(None, gt=0)
-    """An epoch has so many at the most."""
+    """The maximum number of words in an epoch."""
     held_out: int = Field(600, gt=0)
-    """Words, the last ones, that are not trained on."""
+    """The number of words, at the end, that are held out."""
     network: str = "elman"
     """One of the examples in `parser/batching/recurrence/examples.py`."""
     graph: LayerGraph | None = None
-    """A network of one's own, from symbols, `input`, to `scores`, in the place of `network` and the sizes."""
+    """A custom network from `input`, of symbols, to `scores`, instead of `network` and the sizes."""
     inputs: int = Field(200, gt=1)
-    """Words that are told apart, by their frequency."""
+    """The size of the input vocabulary."""
     hidden_size: int = Field(32, gt=0)
     outputs: int = Field(100, gt=1)
-    """Words that are foretold."""
+    """The size of the output vocabulary."""
     embedding_size: int = Field(0, ge=0)
-    """Of vectors between the words and the network; 0: words lead into the network's own layers."""
+    """The size of word embeddings; 0: words are connected directly to the layers of the network."""
     frames: int = Field(96, gt=0)
-    """Of all streams together, in a step."""
+    """The number of frames in a step, over all streams."""
     window: Literal[1, 2] = 2
-    """Errors go back through so many chunks: BPTT(window * h; h), h being each stream's frames in a step."""
+    """Backpropagation through so many chunks: BPTT(window * h; h) for h frames per stream and step."""
     learning_rate: float = Field(1e-3, gt=0)
 
     @model_validator(mode="after")
@@ -89,7 +89,7 @@ class RecurrentLanguageModelSettings(Settings):
         if self.graph:
             for name in OF_EXAMPLES:
                 if getattr(self, name) != type(self).model_fields[name].default:
-                    raise ValueError(f"{name}: a graph of one's own says that itself")
+                    raise ValueError(f"{name}: must not be combined with graph")
             ends = self.graph.inputs == [INPUT] and self.graph.outputs == [SCORES]
             if not ends or self.graph.layers[INPUT].kind != "symbols":
                 raise ValueError(
@@ -124,9 +124,9 @@ class RecurrentLanguageModel:
     def skip(self, setup: Setup) -> str | None:
         settings: RecurrentLanguageModelSettings = setup.settings
         if settings.frames % setup.batch_size:
-            return f"{settings.frames} frames are not the same number in each of {setup.batch_size} streams"
-        if setup.method == LIBRARY and not is_the_librarys(settings):
-            return "torch's LSTM stands for network: lstm with embedding_size and window: 1 only"
+            return f"{settings.frames} frames can not be divided equally among {setup.batch_size} streams"
+        if setup.method == LIBRARY and not supported_by_library(settings):
+            return "library needs network: lstm, embedding_size > 0 and window: 1"
         return next(filter(None, (missing(data_path(path)) for path in settings.data)), None)
 
     def prepare(self, setup: Setup) -> None:
@@ -157,16 +157,16 @@ class RecurrentLanguageModel:
             self._model.forward(batch.inputs)
             self._model.loss(batch.targets)
         with phase("backward"):
-            self._forget_gradients()
+            self._clear_gradients()
             self._model.backward()
         with phase("update"):
             for optimizer in self._optimizers:
                 optimizer.step()
 
     def check(self) -> Tensor:
-        """[1 + 2 * weights] Loss and gradients of some chunks of streams of its own."""
+        """[1 + 2 * weights] The loss of some chunks, and the fingerprints of its gradients."""
         model = self._model_of(CHECKED_FRAMES, CHECKED_STREAMS)
-        self._forget_gradients()
+        self._clear_gradients()
         losses = []
         model.forget()
         for chunk in self._text.chunks(CHECKED_FRAMES, CHECKED_STREAMS)[:CHECKED_CHUNKS]:
@@ -175,7 +175,7 @@ class RecurrentLanguageModel:
             model.backward()
         model.forget()
         gradients = fingerprints(self._as_layers().parameters())
-        self._forget_gradients()
+        self._clear_gradients()
         return torch.cat([torch.stack(losses).sum().cpu()[None], gradients])
 
     def work(self, batch: Text) -> Work:
@@ -189,13 +189,13 @@ class RecurrentLanguageModel:
         )
 
     def learn(self, epoch: int) -> None:
-        """The streams from their beginning to their end."""
+        """One pass over the streams."""
         self._model.forget()
         for batch in self.batches():
             self.run(batch)
 
     def score(self) -> float:
-        """How many times lower the perplexity of the held-out words is than by their frequencies."""
+        """The unigram perplexity of the held-out words divided by the model's perplexity."""
         self._scored = self._perplexity()
         return self._unigram_perplexity / self._scored
 
@@ -231,7 +231,7 @@ class RecurrentLanguageModel:
         return (self._setup.settings.window - 1) * frames
 
     def _as_layers(self) -> Weights:
-        """The weights with their gradients, those of the library's parameters too."""
+        """The weights with their gradients; those of the library are converted."""
         if not self._library:
             return self._weights
         gradients = copy.deepcopy(self._weights)
@@ -243,18 +243,18 @@ class RecurrentLanguageModel:
             weight.grad = weight.detach()
         return gradients
 
-    def _forget_gradients(self) -> None:
+    def _clear_gradients(self) -> None:
         for weight in (self._library or self._weights).parameters():
             weight.grad = None
 
 
-def is_the_librarys(settings: RecurrentLanguageModelSettings) -> bool:
+def supported_by_library(settings: RecurrentLanguageModelSettings) -> bool:
     wanted = settings.network == "lstm" and settings.graph is None
     return wanted and settings.embedding_size > 0 and settings.window == 1
 
 
 def library_like(weights: Weights, settings: RecurrentLanguageModelSettings) -> LibraryModel:
-    """torch's LSTM with the same weights."""
+    """`nn.LSTM` with the same weights."""
     sizes = (settings.inputs, settings.embedding_size, settings.hidden_size, settings.outputs)
     library = LibraryModel(*sizes).to(weights.like.device)
     for parameter, rows, place in library.pairs(weights):

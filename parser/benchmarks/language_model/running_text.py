@@ -1,4 +1,4 @@
-"""Texts as one long row of words, for models that read on and on."""
+"""Texts as one sequence of words, for language models."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ END = "</s>"
 TREEBANKS = (".conllu", ".conllx", ".conll")
 ZIPF_EXPONENT = 1.0
 FOLLOWS = 0.6
-"""The share of made words that the word before decides."""
+"""The share of generated words that are determined by the previous word."""
 UNKNOWN = 0
 
 
 def read_words(paths: Iterable[str]) -> list[str]:
-    """Of treebanks and of sentences of `word|label`, one after the other, in lower case.
+    """The lower-cased words of treebanks and of files with sentences of `word|label`.
 
     Raises ValueError with the line of what is wrong, FileNotFoundError.
     """
@@ -41,7 +41,7 @@ def _sentences(path: str) -> Iterator[Sequence[str]]:
 
 
 def made_words(count: int, vocabulary: int, seed: int) -> list[str]:
-    """Words whose frequencies fall as Zipf found; each often has the same one after it."""
+    """Words with Zipf-distributed frequencies; each word often has the same successor."""
     draw = random.Random(seed)
     weights = list(accumulate(1 / rank**ZIPF_EXPONENT for rank in range(1, vocabulary + 1)))
     words = list(range(vocabulary))
@@ -55,10 +55,10 @@ def made_words(count: int, vocabulary: int, seed: int) -> list[str]:
 
 
 def ranks(words: Iterable[str]) -> dict[str, int]:
-    """Each word's place, from 1 on, by its frequency; of equal ones the first comes first."""
+    """The frequency rank of each word, from 1 on; ties in order of first occurrence."""
     return {word: number for number, (word, _) in enumerate(Counter(words).most_common(), start=1)}
 
 
 def limited(numbers: Iterable[int], limit: int) -> list[int]:
-    """Only the most frequent have a number below the limit of their own; all others are unknown, 0."""
+    """Replace numbers from `limit` on by UNKNOWN."""
     return [number if number < limit else UNKNOWN for number in numbers]

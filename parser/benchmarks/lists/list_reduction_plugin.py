@@ -1,6 +1,6 @@
 """A recurrent network that reduces lists to digits, by asynchronous messages (Gaunt et al. 2017, section 6).
 
-Batches are of lists of one length. `none` trains batch by batch; `active-n` has n of them in the loop.
+The lists of a batch have equal length. `none` trains batch by batch; `active-n` has n batches in flight.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ DIGITS = 10
 
 class ListReductionSettings(MessageSettings):
     lists: int = Field(512, gt=0)
-    """Made ones."""
+    """The number of generated lists."""
     held_out: int = Field(0, ge=0)
-    """Lists more, that are not trained on."""
+    """Additional lists that are held out."""
     longest: int = Field(LONGEST, gt=0)
-    """Digits."""
+    """In digits."""
     hidden_size: int = Field(128, gt=0)
     replicas: int = Field(1, gt=0)
-    """Of the recurrent cell, on different workers."""
+    """Replicas of the recurrent cell, on different workers."""
     update_after: int = Field(1, gt=0)
-    """Batches whose gradients the scores gather for an update, where there are messages."""
+    """The number of batches whose gradients the output layer accumulates for an update by messages."""
     update_cell_after: int = Field(6, gt=0)
-    """Gradients that a cell gathers: it gets one for each token of each batch, which are six on average."""
+    """Gradients that a cell accumulates. It gets one per token of each batch, six on average."""
     update_embedding_after: int = Field(6, gt=0)
-    """The same for the tokens' vectors."""
+    """The same for the token embedding."""
 
 
 Lists = tuple[Tensor, Tensor]
-"""[lists, tokens], the first of them the operation, and results [lists]."""
+"""[lists, tokens], where the first token is the operation; and results [lists]."""
 
 
 class ListReductionPlugin:
@@ -98,7 +98,7 @@ class ListReductionPlugin:
         self.messages.end_epoch()
 
     def score(self) -> float:
-        """The share of lists whose result is right. Raises ValueError if there are none."""
+        """The accuracy on held-out lists. Raises ValueError if there are none."""
         held_out = by_length(self._held_out, self._setup.batch_size)
         return share_right(self.messages.run(held_out, training=False).reports)
 
@@ -114,14 +114,14 @@ class ListReductionPlugin:
         return Work(lists, tokens, 6.0 * (tokens * cell + lists * scores), padding=0.0, batches=len(batch))
 
     def _shuffled(self, seed: int) -> list[Lists]:
-        """Other lists together, and other lengths after each other, for each seed."""
+        """Batches of equal length in random order, which depends only on the seed."""
         draw = random.Random(seed)
         batches = by_length(draw.sample(self._lists, len(self._lists)), self._setup.batch_size)
         return draw.sample(batches, len(batches))
 
 
 def by_length(reductions: Sequence[Reduction], size: int) -> list[Lists]:
-    """Batches of so many lists at the most, of equal length each, the short ones first."""
+    """Batches of at most `size` lists of equal length, sorted by length."""
     of_length: dict[int, list[Reduction]] = defaultdict(list)
     for reduction in reductions:
         of_length[len(reduction.digits)].append(reduction)
@@ -129,7 +129,7 @@ def by_length(reductions: Sequence[Reduction], size: int) -> list[Lists]:
 
 
 def prepare_lists(reductions: Sequence[Reduction]) -> Lists:
-    """Tokens are the operations, and then the digits."""
+    """Token numbers: first the operations, then the digits."""
     tokens = [[each.operation, *(len(OPERATIONS) + digit for digit in each.digits)] for each in reductions]
     return torch.tensor(tokens), torch.tensor([each.result for each in reductions])
 

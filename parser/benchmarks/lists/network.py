@@ -1,6 +1,6 @@
-"""A recurrent network from a list to a digit, and the same as a loop of messages (Gaunt et al. 2017).
+"""A recurrent network from a list to a digit, and the same network as a loop of messages (Gaunt et al. 2017).
 
-The state's position is (step, steps): which token comes next, and how many there are.
+The position in the state is (step, steps): the next token, and the number of tokens.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class RecurrentCell(nn.Module):
         self.linear = nn.Linear(2 * hidden_size, hidden_size)
 
     def forward(self, hidden: Tensor, token: Tensor) -> Tensor:
-        """[lists, hidden] All: [lists, hidden]."""
+        """[lists, hidden] hidden, token: [lists, hidden]"""
         return F.relu(self.linear(torch.cat([hidden, token], dim=1)))
 
 
 class ListReducer(nn.Module):
     def __init__(self, tokens: int, results: int, hidden_size: int, replicas: int = 1):
-        """replicas: of the cell, alike to begin with; an instance always meets the same."""
+        """replicas: of the cell, with equal initial weights. An instance always uses the same replica."""
         super().__init__()
         self.hidden_size = hidden_size
         self.tokens = nn.Embedding(tokens, hidden_size)
@@ -50,9 +50,9 @@ class ListReducer(nn.Module):
         return typed(self._cells, RecurrentCell)
 
     def losses(self, batch: tuple[Tensor, Tensor]) -> Losses:
-        """By the first replica. batch: lists [lists, tokens], all of a length, and their results [lists]"""
+        """With the first replica. batch: lists [lists, tokens] of equal length, and results [lists]"""
         lists, results = batch
-        hidden, cell = self._nothing_read(len(lists)), self.cells[0]
+        hidden, cell = self._initial_state(len(lists)), self.cells[0]
         for token in self.tokens(lists).unbind(1):
             hidden = cell(hidden, token)
         return losses_of(self.scores(hidden), results)
@@ -62,14 +62,14 @@ class ListReducer(nn.Module):
         lists, results = batch
         steps = lists.shape[1]
         entries = [
-            Entry(0, (self._nothing_read(len(lists)),), (0, steps)),
+            Entry(0, (self._initial_state(len(lists)),), (0, steps)),
             Entry(1, (lists,), (steps,)),
             Entry(2, (results,), (steps, steps)),
         ]
         return Instance(number, entries, training=training)
 
     def graph(self, updates: Updates, workers: int) -> MessageGraph:
-        """Replicas are on different workers. A cell gets a gradient for each step of each instance."""
+        """Replicas are on different workers. A cell gets one gradient per step of each instance."""
         graph = MessageGraph()
         graph.add(CONTROLLER, Controller(outputs=3))
         graph.add("each step", FlatMap(each_step))
@@ -88,7 +88,7 @@ class ListReducer(nn.Module):
         return graph
 
     def _add_cells(self, graph: MessageGraph, updates: Updates, workers: int) -> None:
-        """From `with token` to `any cell`."""
+        """Add the cells between `with token` and `any cell`."""
         replicas = len(self._cells)
         graph.add("which cell", Condition(lambda state: state.instance % replicas, replicas))
         graph.add("any cell", Join(replicas))
@@ -102,6 +102,6 @@ class ListReducer(nn.Module):
     def replicas(self) -> Sequence[Sequence[nn.Module]]:
         return (self.cells,)
 
-    def _nothing_read(self, lists: int) -> Tensor:
+    def _initial_state(self, lists: int) -> Tensor:
         """[lists, hidden]"""
         return torch.zeros(lists, self.hidden_size)

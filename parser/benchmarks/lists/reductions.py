@@ -9,24 +9,24 @@ from typing import NamedTuple
 
 CLASSES = 10
 LONGEST = 9
-"""Digits of a list, so that a sequence has ten tokens at most: the first chooses the operation."""
+"""Digits per list. A sequence has at most ten tokens, since the first selects the operation."""
 
 
 class Reduction(NamedTuple):
     operation: int
-    """Its place in OPERATIONS."""
+    """Its index in OPERATIONS."""
     digits: tuple[int, ...]
     result: int
-    """A digit, too."""
+    """A digit."""
 
 
 def _mean(digits: Sequence[int]) -> Fraction:
-    """As a fraction: the float of a mean may lie beside the half at which rounding turns. Of none: 0."""
+    """Exact, because rounding a half depends on it. 0 for no digits."""
     return Fraction(sum(digits), len(digits) or 1)
 
 
 def _even_minus_odd(digits: Sequence[int]) -> Fraction:
-    """What the mean at places 0, 2, 4 … has over that at places 1, 3, 5 …"""
+    """The mean at positions 0, 2, 4 … minus the mean at positions 1, 3, 5 …"""
     return _mean(digits[0::2]) - _mean(digits[1::2])
 
 
@@ -38,10 +38,9 @@ OPERATIONS: tuple[Callable[[Sequence[int]], Fraction | int], ...] = (_mean, _eve
 
 
 def reduce(operation: int, digits: Sequence[int]) -> int:
-    """The exact result, rounded to the nearest integer, a half to the even one, and then taken modulo 10.
+    """The exact result, rounded half to even, modulo 10 (in Python, -3 modulo 10 is 7).
 
-    As Python has it, -3 is 7 modulo 10. Raises ValueError for an operation that there is not, for no digits,
-    and for what is no digit.
+    Raises ValueError for an operation that does not exist, an empty list, and numbers that are no digits.
     """
     if not 0 <= operation < len(OPERATIONS):
         raise ValueError(f"there is no operation {operation}: the last is {len(OPERATIONS) - 1}")
@@ -54,7 +53,10 @@ def reduce(operation: int, digits: Sequence[int]) -> int:
 
 
 def make_reductions(number: int, seed: int, longest: int = LONGEST) -> list[Reduction]:
-    """Operations, lengths from 1 to longest, and digits are drawn evenly; the same for the same seed."""
+    """Operations, lengths from 1 to `longest`, and digits are uniformly distributed.
+
+    Deterministic by seed.
+    """
     if longest < 1:
         raise ValueError(f"lists must have one digit at least, and not at most {longest}")
     draw = random.Random(seed)

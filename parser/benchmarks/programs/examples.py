@@ -30,19 +30,19 @@ from parser.config import data_path
 class Example(NamedTuple):
     calls: ProgramCalls
     answers: tuple[int, ...]
-    """Of its results."""
+    """The answer for each result."""
     image: int
 
 
 def load(settings: ProgramExecutorSettings, seed: int) -> tuple[list[Question], Images]:
-    """Raises ValueError for broken files, and for images that are of another size or not there."""
+    """Raises ValueError for broken files, and for images that are missing or of another size."""
     channels, side = settings.feature_channels, settings.side
     if settings.questions is None:
         scenes, questions = make_questions(settings.made.questions, settings.made.scenes, seed)
-        painted = dict(enumerate(scenes))
+        scene_of_image = dict(enumerate(scenes))
     else:
         questions = read_questions(Path(data_path(settings.questions)))
-        painted = read_scenes(Path(data_path(settings.scenes))) if settings.scenes else {}
+        scene_of_image = read_scenes(Path(data_path(settings.scenes))) if settings.scenes else {}
     if settings.features:
         given = Features(Path(data_path(settings.features)))
         if given.shape[1:] != (channels, side, side):
@@ -52,12 +52,12 @@ def load(settings: ProgramExecutorSettings, seed: int) -> tuple[list[Question], 
         if last >= given.shape[0]:
             raise ValueError(f"{settings.features}: {given.shape[0]} images, but questions are about {last}")
         return questions, given
-    if not painted and not settings.scenes:
+    if not scene_of_image and not settings.scenes:
         return questions, RandomImages(channels, side, seed)
-    absent = {question.image for question in questions} - painted.keys()
+    absent = {question.image for question in questions} - scene_of_image.keys()
     if absent:
         raise ValueError(f"{settings.scenes}: no scene of image {min(absent)}, which questions are about")
-    return questions, PaintedImages(painted, channels, side, seed)
+    return questions, PaintedImages(scene_of_image, channels, side, seed)
 
 
 def prepare_question(question: Question) -> Example:
@@ -72,7 +72,7 @@ def prepare_lesson(lesson: Lesson) -> Example:
 
 
 def prepare_program(program: Program, asked: Sequence[int]) -> ProgramCalls:
-    """asked: the nodes whose results are. Scenes are the image itself, and no calls."""
+    """asked: the nodes whose results are classified. Scene nodes are the image, not calls."""
     value: dict[int, int] = {}  # of each node
     module: list[int] = []
     given: list[list[int]] = []
@@ -87,7 +87,7 @@ def prepare_program(program: Program, asked: Sequence[int]) -> ProgramCalls:
 
 
 def _depths(first: Integers, second: Integers) -> Integers:
-    """Of each call, as `ProgramCalls` has them."""
+    """See `ProgramCalls.depth`."""
     user = np.tile(np.arange(len(first)), 2)
     used = np.concatenate([first, second]) - 1
     is_call = used >= 0

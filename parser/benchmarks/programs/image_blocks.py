@@ -1,7 +1,8 @@
-"""Blocks of convolutions on small images (Johnson et al. 2017), as modules and as operations of a graph.
+"""Convolutional blocks on small images (Johnson et al. 2017), as modules and as operations of a graph.
 
-An image is a row of a graph's values. On a CPU its channels are innermost, which oneDNN's convolutions like
-best; on a GPU outermost, which cuDNN's do in full float32.
+An image is a value of a graph, flattened to a row. The memory format is channels-last on a CPU, which is
+fastest with oneDNN, and channels-first on a GPU, which is fastest with cuDNN in full float32. `d_x` is the
+gradient of the loss with respect to x.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Grid(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Of an image as a row."""
+        """The width of a flattened image."""
         return self.channels * self.side * self.side
 
     def images(self, rows: Tensor) -> Tensor:
@@ -33,18 +34,18 @@ class Grid(NamedTuple):
 
 
 def channels_last(device: torch.device) -> bool:
-    """Whether an image's channels are innermost in its row, and in a convolution's weights."""
+    """Whether images and convolution weights have the channels-last memory format."""
     return device.type == "cpu"
 
 
 def rows(images: Tensor) -> Tensor:
-    """[n, width] A view, where memory is in that order. images: [n, channels, side, side]"""
+    """[n, width] A view if the memory format fits. images: [n, channels, side, side]"""
     ordered = images.permute(0, 2, 3, 1) if channels_last(images.device) else images
     return ordered.reshape(len(images), -1)
 
 
 def arranged(images: Tensor) -> Tensor:
-    """With the order of memory that suits their device. images: [n, channels, side, side]"""
+    """In the memory format of their device. images: [n, channels, side, side]"""
     last = channels_last(images.device)
     return images.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
 
@@ -61,7 +62,7 @@ class ResidualBlock(nn.Module):
 
 
 class JoiningBlock(nn.Module):
-    """From two images to one: a convolution of both, one on the other, and a residual block."""
+    """From two images to one: a convolution of both, concatenated along channels, and a residual block."""
 
     def __init__(self, channels: int):
         super().__init__()
@@ -97,9 +98,9 @@ class ApplyResidual(_OnImages):
         batch.saved = _residual(self._block, image, output)
 
     def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
-        image, output, at_output = map(self._grid.images, (*batch.inputs, *batch.outputs, *gradients))
-        at_image, kept = _residual_backward(self._block, image, batch.saved, output, at_output)
-        return OperationGradients([rows(at_image)], kept)
+        image, output, d_output = map(self._grid.images, (*batch.inputs, *batch.outputs, *gradients))
+        d_image, kept = _residual_backward(self._block, image, batch.saved, output, d_output)
+        return OperationGradients([rows(d_image)], kept)
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
         _add_residual_gradients(self._block, self._grid, joined(batches))
@@ -123,20 +124,20 @@ class ApplyJoining(_OnImages):
 
     def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
         both, image, inner = batch.saved
-        output, at_output = map(self._grid.images, (*batch.outputs, *gradients))
-        at_image, kept = _residual_backward(self._block, image, inner, output, at_output)
-        at_image = _through_relu(at_image, image)
-        at_left, at_right = _at_input(self._join, at_image, both).chunk(2, dim=1)
-        return OperationGradients([rows(at_left), rows(at_right)], (*kept, rows(at_image), rows(both)))
+        output, d_output = map(self._grid.images, (*batch.outputs, *gradients))
+        d_image, kept = _residual_backward(self._block, image, inner, output, d_output)
+        d_image = _relu_backward(d_image, image)
+        d_left, d_right = _input_gradient(self._join, d_image, both).chunk(2, dim=1)
+        return OperationGradients([rows(d_left), rows(d_right)], (*kept, rows(d_image), rows(both)))
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
-        *of_block, at_image, both = joined(batches)
+        *of_block, d_image, both = joined(batches)
         _add_residual_gradients(self._block, self._grid, of_block)
-        _add_gradients(self._join, self._grid.images(at_image), self._both.images(both))
+        _add_gradients(self._join, self._grid.images(d_image), self._both.images(both))
 
 
 def operation_of(block: nn.Module, grid: Grid) -> tuple[Operation, int]:
-    """That of either block, and how many images it takes."""
+    """The operation of a block, and the number of its input images."""
     if isinstance(block, ResidualBlock):
         return ApplyResidual(block, grid), 1
     assert isinstance(block, JoiningBlock)
@@ -144,38 +145,38 @@ def operation_of(block: nn.Module, grid: Grid) -> tuple[Operation, int]:
 
 
 def _residual(block: ResidualBlock, image: Tensor, output: Tensor) -> Tensor:
-    """Write the output; returns what lies between the convolutions. All: [rows, channels, side, side]."""
+    """Write the output. Returns the hidden layer. All: [rows, channels, side, side]."""
     inner = block.first(image).relu_()
     torch.add(block.second(inner), image, out=output).relu_()
     return inner
 
 
 def _residual_backward(
-    block: ResidualBlock, image: Tensor, inner: Tensor, output: Tensor, at_output: Tensor
+    block: ResidualBlock, image: Tensor, inner: Tensor, output: Tensor, d_output: Tensor
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The gradient at the image, and the rows that `_add_residual_gradients` needs."""
-    at_sum = _through_relu(at_output, output)
-    at_inner = _through_relu(_at_input(block.second, at_sum, inner), inner)
-    at_image = _at_input(block.first, at_inner, image).add_(at_sum)
-    return at_image, (rows(at_inner), rows(image), rows(at_sum), rows(inner))
+    """The gradient with respect to the image, and the rows for `_add_residual_gradients`."""
+    d_sum = _relu_backward(d_output, output)
+    d_inner = _relu_backward(_input_gradient(block.second, d_sum, inner), inner)
+    d_image = _input_gradient(block.first, d_inner, image).add_(d_sum)
+    return d_image, (rows(d_inner), rows(image), rows(d_sum), rows(inner))
 
 
 def _add_residual_gradients(block: ResidualBlock, grid: Grid, kept: Sequence[Tensor]) -> None:
-    at_inner, image, at_sum, inner = map(grid.images, kept)
-    _add_gradients(block.first, at_inner, image)
-    _add_gradients(block.second, at_sum, inner)
+    d_inner, image, d_sum, inner = map(grid.images, kept)
+    _add_gradients(block.first, d_inner, image)
+    _add_gradients(block.second, d_sum, inner)
 
 
-def _through_relu(gradient: Tensor, output: Tensor) -> Tensor:
+def _relu_backward(gradient: Tensor, output: Tensor) -> Tensor:
     return torch.ops.aten.threshold_backward(gradient, output, 0)
 
 
-def _at_input(layer: nn.Conv2d, gradient: Tensor, images: Tensor) -> Tensor:
+def _input_gradient(layer: nn.Conv2d, gradient: Tensor, images: Tensor) -> Tensor:
     return _convolution_backward(layer, gradient, images, [True, False, False])[0]
 
 
 def _add_gradients(layer: nn.Conv2d, gradient: Tensor, images: Tensor) -> None:
-    """Add the parameters' to their `.grad`."""
+    """Add to the `.grad` of the parameters."""
     found = _convolution_backward(layer, gradient, images, [False, True, True])[1:]
     assert layer.bias is not None
     for parameter, part in zip((layer.weight, layer.bias), found, strict=True):
@@ -185,7 +186,7 @@ def _add_gradients(layer: nn.Conv2d, gradient: Tensor, images: Tensor) -> None:
 def _convolution_backward(
     layer: nn.Conv2d, gradient: Tensor, images: Tensor, wanted: list[bool]
 ) -> tuple[Tensor, ...]:
-    """Those wanted of the gradients at the images, the weights and the bias."""
+    """The requested gradients, of images, weights and bias."""
     return torch.ops.aten.convolution_backward(
         gradient,
         images,

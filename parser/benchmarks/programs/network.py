@@ -1,5 +1,5 @@
-"""A network that is put together anew for each question (Johnson et al. 2017): a module for each function of
-its program, from images to images.
+"""A network that is assembled for each question: one module, from images to images, for each function of its
+program (Johnson et al. 2017).
 """
 
 from __future__ import annotations
@@ -29,50 +29,50 @@ from parser.benchmarks.programs.image_blocks import (
 )
 
 COLUMNS, LEVELS = LABELLINGS = ("columns", "levels")
-"""By the place in the program, the first first; or by the greatest distance from the root, deepest first."""
+"""By position in the program; or by the greatest distance from the root, deepest first."""
 
-AROUND, CHANGE, CERTAINTY = 0.2, 0.3, 0.01
-"""To begin with: weights of the cells around a convolution's own, of what a block adds, of the last layer."""
+OFF_CENTRE, RESIDUAL, LAST_LAYER = 0.2, 0.3, 0.01
+"""Initial scales: of a convolution's weights off its centre, of residuals, of the last layer."""
 
 
 @dataclass(frozen=True)
 class ExecutorSizes:
     features: int
-    """Channels of the images that are given."""
+    """Channels of the input images."""
     side: int
-    """Of the images, in cells."""
+    """Height and width of the images, in cells."""
     channels: int
-    """Of what passes between modules."""
+    """Channels between modules."""
     projected: int
-    """Channels of the classifier's first layer; hidden: elements of its second."""
+    """Channels of the classifier's first layer; hidden: units of its second."""
     hidden: int
     unary: int
-    """Modules of one image; binary: of two."""
+    """The number of modules with one input; binary: with two."""
     binary: int
     answers: int
 
 
 @dataclass(frozen=True)
 class ProgramCalls:
-    """A program's calls of modules, those before others that these use.
+    """The calls of modules in a program, in topological order.
 
-    Value 0 is the image, value n + 1 what call n gives.
+    Value 0 is the image, value n + 1 the result of call n.
     """
 
     module: Integers
     """[calls]"""
     first: Integers
-    """[calls] The value that each is given."""
+    """[calls] The first argument, a value."""
     second: Integers
-    """[calls] The other value that it is given; of unary modules -1."""
+    """[calls] The second argument, -1 for unary modules."""
     depth: Integers
     """[calls] The greatest distance from a root, a call that no other uses."""
     results: Integers
-    """[results] The values that are asked for."""
+    """[results] The values that are classified."""
 
 
 class ProgramExecutor(nn.Module):
-    """blocks: the modules, first the unary ones, then the binary ones."""
+    """blocks: the modules, first all unary, then all binary ones."""
 
     def __init__(self, sizes: ExecutorSizes):
         super().__init__()
@@ -98,7 +98,7 @@ class ProgramExecutor(nn.Module):
         _initialise(self)
 
     def arranged_for(self, device: torch.device) -> ProgramExecutor:
-        """Itself on the device, its weights in the order of memory that images have there."""
+        """Move to the device, with the memory format of images on that device."""
         order = torch.channels_last if channels_last(device) else torch.contiguous_format
         return convert_conv2d_weight_memory_format(self.to(device), order)
 
@@ -109,58 +109,58 @@ class ProgramExecutor(nn.Module):
 
 @torch.no_grad()
 def _initialise(executor: ProgramExecutor) -> None:
-    """As Johnson et al., by He's normal distribution, but so that a few thousand questions teach something.
+    """He's normal initialisation as in Johnson et al., adapted to learning from a few thousand questions.
 
-    A convolution begins by looking mostly at its own cell, a block by changing its image little, and the
-    classifier by treating all places alike: what it learns of a thing here it need not learn of one there.
+    Convolutions start with small weights off the centre, residual blocks close to the identity, and the
+    classifier with equal weights at all positions, so that it generalises across positions.
     """
     for part in executor.modules():
         if isinstance(part, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(part.weight)
         if isinstance(part, nn.Conv2d) and part.kernel_size == (3, 3):
             centre = 3 * part.weight[:, :, 1, 1]
-            part.weight *= AROUND
+            part.weight *= OFF_CENTRE
             part.weight[:, :, 1, 1] = centre
     for part in executor.modules():
         if isinstance(part, ResidualBlock):
-            part.second.weight *= CHANGE
+            part.second.weight *= RESIDUAL
     hidden, answers = (part for part in executor.classifier if isinstance(part, nn.Linear))
-    of_a_place = torch.empty(len(hidden.weight), executor.sizes.projected)
-    nn.init.kaiming_normal_(of_a_place)
-    hidden.weight[:] = of_a_place.repeat_interleave(hidden.in_features // executor.sizes.projected, 1)
-    nn.init.normal_(answers.weight, std=CERTAINTY)
+    per_position = torch.empty(len(hidden.weight), executor.sizes.projected)
+    nn.init.kaiming_normal_(per_position)
+    hidden.weight[:] = per_position.repeat_interleave(hidden.in_features // executor.sizes.projected, 1)
+    nn.init.normal_(answers.weight, std=LAST_LAYER)
 
 
 class Numbered(NamedTuple):
-    """The calls of some programs. Value n is the image of program n; then come what the calls give."""
+    """The calls of several programs. Value n is the image of program n, followed by the results of calls."""
 
     module: Integers
     """[calls]"""
     given: Integers
-    """[calls, 2] The values that each is given; of unary modules only the first counts."""
+    """[calls, 2] The argument values; unary modules use only the first."""
     level: Integers
     """[calls]"""
     results: Integers
-    """[results] The values that are asked for, program by program."""
+    """[results] The values that are classified, program by program."""
     programs: int
 
     @property
     def number(self) -> Integers:
-        """[calls] Of the value that each gives."""
+        """[calls] The number of the value that each computes."""
         return self.programs + np.arange(len(self.module))
 
     def batches(self) -> list[Integers]:
-        """Calls of one level and module together."""
+        """Batches of calls of equal level and module."""
         return batches(self.level, self.module)
 
 
 def number_calls(programs: Sequence[ProgramCalls], labelling: str) -> Numbered:
     """labelling: one of `LABELLINGS`."""
     sizes = np.array([len(calls.module) for calls in programs])
-    start = len(programs) + np.cumsum(sizes) - sizes  # of each program, the value that its first call gives
+    start = len(programs) + np.cumsum(sizes) - sizes  # [programs] the result of the first call
 
     def numbered(own: list[Integers]) -> Integers:
-        """Values of each program, which are together its own."""
+        """Renumber the values of each program."""
         counts = list(map(len, own))
         program, first = np.repeat(np.arange(len(programs)), counts), np.repeat(start, counts)
         values = np.concatenate(own)
@@ -178,14 +178,14 @@ def number_calls(programs: Sequence[ProgramCalls], labelling: str) -> Numbered:
 
 
 class RecordedExecutor:
-    """In a graph, program by program, or for many programs at once as calls known in advance."""
+    """Programs recorded in a graph one by one, or as calls of a static structure for many programs."""
 
     def __init__(self, executor: ProgramExecutor, wrap: Callable[[Operation], Operation]):
-        """wrap: of the modules' operations, what is recorded in their place."""
+        """wrap: maps the operation of each module to the operation that is recorded."""
         self._templates = [_template(block, executor.grid, wrap) for block in executor.blocks]
 
     def results(self, graph: Graph, images: Sequence[Value], programs: Sequence[ProgramCalls]) -> list[Value]:
-        """Program by program. images: of each, that of its question."""
+        """The results, program by program. images: one per program."""
         return [
             value
             for image, calls in zip(images, programs, strict=True)
@@ -219,11 +219,10 @@ def _template(block: nn.Module, grid: Grid, wrap: Callable[[Operation], Operatio
 
 
 def results_by_slices(executor: ProgramExecutor, images: Tensor, numbered: Numbered) -> Tensor:
-    """[results, width] As the paper's authors do it: rows are put together by `cat`, taken apart by slices.
+    """[results, width] As in the authors' code: calls start with `cat` and end with slices.
 
-    Differentiated by torch, which for each slice fills a tensor of zeros as large as the whole batch: the
-    backward pass writes as many elements as the square of a call's rows. images: [programs, channels, side,
-    side]
+    In autograd, the backward pass of each slice allocates zeros for the whole batch, so its cost is quadratic
+    in the rows of a call. images: [programs, channels, side, side]
     """
     values = list(images.split(1)) + [images] * len(numbered.module)
     number = numbered.number

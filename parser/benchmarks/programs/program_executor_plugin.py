@@ -1,9 +1,9 @@
 """Programs of neural modules on CLEVR's questions (Suarez & Zhu 2017, section 4.1; Johnson et al. 2017).
 
-The stem and the classifier take a whole batch at once in every method, as in the authors' code; methods
-differ in how modules run. `levels` pools calls of one module whose greatest distance from the root is equal,
-the paper's improved sort; `columns` those of equal place in their programs, its standard sort; `sliced` runs
-the calls of `levels`, but puts rows together and takes them apart as the authors' code does.
+The stem and the classifier take a whole batch at once in every method, as in the authors' code. Methods
+differ in the batching of modules. `levels` batches calls of one module with equal distance from the root, the
+paper's improved sort; `columns` those of equal position in their programs, its standard sort. `sliced` runs
+the batches of `levels` with concatenation and slicing, as the authors' code does.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from parser.benchmarks.operation_training import (
     Forward,
     OperationTraining,
     cut,
+    limited,
     missing,
-    not_too_many,
     shuffled,
 )
 from parser.benchmarks.programs.examples import Example, load, prepare_question
@@ -120,8 +120,8 @@ class ProgramExecutorPlugin:
 
         def backward() -> None:
             loss.backward()
-            (at_features,) = computation.backward(values, results.grad)
-            features.backward(at_features)
+            (d_features,) = computation.backward(values, results.grad)
+            features.backward(d_features)
 
         return Forward(loss, backward)
 
@@ -144,7 +144,7 @@ class ProgramExecutorPlugin:
             return self.executor.scores(computation.rows(values, features.shape[1]))
 
     def _execute(self, batch: Sequence[Example]) -> tuple[Tensor, Computation, Sequence[Value]]:
-        """The stem's features [questions, width], and the values that are asked for."""
+        """The stem's features [questions, width], the computation, and the values that are classified."""
         phase = self.setup.phase
         with phase("data"):
             images = self._images_of(batch)
@@ -168,7 +168,7 @@ class ProgramExecutorPlugin:
                 steps = computation.schedule(recorded.calls(numbered))
                 return computation, steps, numbered.results.tolist()
         with setup.phase("graph"):
-            self._patterns = not_too_many(self._patterns)
+            self._patterns = limited(self._patterns)
             graph = Graph(setup.method, device, patterns=self._patterns, gradients=gradients)
             values = recorded.results(graph, graph.given(features), programs)
         with setup.phase("scheduling"):
@@ -185,7 +185,7 @@ class ProgramExecutorPlugin:
         return F.cross_entropy(scores, to_device(answers, scores.device), reduction="sum")
 
     def _counts(self, programs: Sequence[ProgramCalls]) -> dict[str, float]:
-        """Calls of modules, by this method and by others, and the bounds of the paper's section 3."""
+        """The number of module calls by this and other methods, and the bounds of the paper's section 3."""
         method = self.setup.method
         modules = len(np.unique(np.concatenate([calls.module for calls in programs])))
         levels = 1 + max(int(calls.depth.max(initial=-1)) for calls in programs)
@@ -208,7 +208,7 @@ class ProgramExecutorPlugin:
 
 
 def operations(sizes: ExecutorSizes, calls: ProgramCalls, training: bool) -> float:
-    """Floating-point operations of the products of a program's forward and, in training, backward pass."""
+    """Floating-point operations of a program's forward and, in training, backward pass."""
     channels, cells, pooled = sizes.channels, sizes.side**2, (sizes.side // 2) ** 2
     convolution = 9 * channels * channels * cells
     first = 9 * sizes.features * channels * cells
@@ -221,7 +221,7 @@ def operations(sizes: ExecutorSizes, calls: ProgramCalls, training: bool) -> flo
         sizes.projected * pooled + sizes.answers
     )
     forward = 2.0 * (stem + modules + len(calls.results) * classifier)
-    # Backward there are two products for each, but nobody asks for the gradient at the image.
+    # The backward pass has two products for each, but the images need no gradient.
     return 3 * forward - 2.0 * first if training else forward
 
 

@@ -9,11 +9,11 @@ from parser.benchmarks.programs.network import ExecutorSizes
 from parser.settings import Settings
 
 UNARY = sum(FUNCTIONS[parts(module)[0]].inputs == 1 for module in MODULES)
-"""Modules of one image, which are the first of MODULES."""
+"""The number of modules with one input, which are the first in MODULES."""
 
 
 class MadeQuestions(Settings):
-    """Questions about scenes of random things, with right answers."""
+    """Generated questions about random scenes."""
 
     questions: int = Field(64, gt=0)
     scenes: int = Field(16, gt=0)
@@ -26,7 +26,7 @@ class ProgramExecutorSettings(Settings):
     """In CLEVR's questions.json format; ${PARSER_DATA} stands for the data folder. null: `made`."""
     made: MadeQuestions = MadeQuestions()
     features: str | None = None
-    """Image features, in HDF5. null: painted from `scenes`."""
+    """Image features, in HDF5. null: rendered from `scenes`."""
     scenes: str | None = None
     """In CLEVR's scenes.json format. null: those of `made`, or for `questions` random features."""
     feature_channels: int = Field(32, gt=0)
@@ -40,9 +40,9 @@ class ProgramExecutorSettings(Settings):
     def _one_kind_of_images(self) -> ProgramExecutorSettings:
         for name, path in (("features", self.features), ("scenes", self.scenes)):
             if path and not self.questions:
-                raise ValueError(f"{name}: {path} needs questions about it; without, scenes are made, too")
+                raise ValueError(f"{name}: {path} needs `questions`; without, scenes are generated")
         if self.features and self.scenes:
-            raise ValueError("features and scenes: images are read from the one or painted from the other")
+            raise ValueError("features and scenes: give only one of them")
         return self
 
 

@@ -1,4 +1,4 @@
-"""Operations whose time counts as cells'."""
+"""Operations whose time is reported as a phase of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from parser.plugins import CELLS, CELLS_BACKWARD
 
 
 class Timed(Operation):
-    """Another operation; what it computes is a phase of its own."""
+    """Wraps an operation, and reports its computation as a phase."""
 
     def __init__(self, operation: Operation, phase: Callable[[str], AbstractContextManager[object]]):
         self._operation, self._phase = operation, phase

@@ -10,7 +10,7 @@ from parser.benchmarks.taggers.bilstm_tagger_plugin import BiLSTMTagger, BiLSTMT
 class BiLSTMCharTaggerSettings(BiLSTMTaggerSettings):
     characters: bool = True
     word_size: int = Field(256, gt=0, multiple_of=2)
-    """Of which each direction of the characters' BiLSTM gives half."""
+    """Each direction of the character BiLSTM provides half of it."""
 
 
 class BiLSTMCharTagger(BiLSTMTagger):

@@ -1,8 +1,7 @@
-"""A BiLSTM tagger (Neubig et al. 2017): by operations batched on the fly, by hand, and by the library.
+"""A BiLSTM tagger (Neubig et al. 2017), batched on the fly, by hand, or by `nn.LSTM`.
 
-`manual` runs all sentences of a batch together, a call for each step of the longest, without padding;
-`manual-agenda` records just that, step by step, and the agenda finds what else can run together, as the two
-directions' outputs.
+`manual` runs all sentences of a batch together, step by step, without padding. `manual-agenda` records the
+same steps in a graph, in which the agenda finds further batches, such as the outputs of both directions.
 """
 
 from __future__ import annotations
@@ -58,10 +57,10 @@ class BiLSTMTaggerSettings(Settings):
     rare: int = 5
     """Words that occur less often are unknown."""
     grain: Grain = "cell"
-    """What a graph's nodes are: whole cells, or single operations as in the paper."""
+    """Whether a cell is recorded as one operation, or as elementary operations as in the paper."""
     word_size: int = Field(128, gt=0)
     hidden_size: int = Field(256, gt=0)
-    """Each way."""
+    """Per direction."""
     layers: int = Field(1, gt=0)
     middle_size: int = Field(32, ge=0)
     """Of the layer between the BiLSTM and the labels; 0 for none."""
@@ -153,7 +152,7 @@ def sizes_of(settings: BiLSTMTaggerSettings, vocabulary: TagVocabulary) -> Tagge
 
 
 def operations(sizes: TaggerSizes, sentence: TaggedSentence) -> float:
-    """Floating-point operations of the products of a forward pass; a first step has no recurrent one."""
+    """Floating-point operations of the products of a forward pass; first steps have no recurrent product."""
 
     def bilstm(frames: int, inputs: int, hidden: int) -> int:
         return 2 * 4 * hidden * (frames * inputs + (frames - 1) * hidden)

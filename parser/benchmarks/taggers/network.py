@@ -1,6 +1,6 @@
 """BiLSTM taggers (Neubig et al. 2017, section 4), batched by hand and in a graph of operations.
 
-Words, of which the rare ones may be read by their characters, a BiLSTM, a layer with tanh, the labels.
+Word embeddings, or a character BiLSTM for rare words; a BiLSTM; a tanh layer; the scores of labels.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class TaggerSizes:
     labels: int
     word_size: int
     hidden_size: int
-    """Each way."""
+    """Per direction."""
     layers: int
     middle_size: int
     """Of the layer between the BiLSTM and the labels; 0 for none."""
     characters: int = 0
-    """0 for a tagger that reads none."""
+    """0 for a tagger without characters."""
     character_size: int = 64
 
 
@@ -54,7 +54,7 @@ class Tagger(nn.Module):
         self.scores = nn.Linear(sizes.middle_size or 2 * sizes.hidden_size, sizes.labels)
 
     def loss(self, sentences: Sequence[TaggedSentence], library: bool) -> Tensor:
-        """Sum over all words, batched by hand; library: by the library's LSTM instead of ours."""
+        """The loss, summed over all words, batched by hand. library: use `nn.LSTM` instead of our LSTM."""
         labels = flat([sentence.labels for sentence in sentences], self.words.weight.device)
         return F.cross_entropy(self.score(sentences, library), labels, reduction="sum")
 
@@ -79,7 +79,7 @@ class Tagger(nn.Module):
 
 
 def _spellings(sentences: Sequence[TaggedSentence]) -> tuple[list[list[int]], list[int]]:
-    """Of all words that have one, with the words' places in the batch."""
+    """The spellings of a batch, and the positions of their words."""
     spelled: list[list[int]] = []
     places: list[int] = []
     start = 0
@@ -91,7 +91,7 @@ def _spellings(sentences: Sequence[TaggedSentence]) -> tuple[list[list[int]], li
 
 
 class RecordedTagger:
-    """In a graph, sentence by sentence."""
+    """A tagger recorded in a graph, sentence by sentence."""
 
     def __init__(self, tagger: Tagger, grain: Grain):
         sizes = tagger.sizes
@@ -116,18 +116,18 @@ class RecordedTagger:
         self._loss = traced(grain, loss, (sizes.hidden_size,) * 2, indices=1)
 
     def losses(self, graph: Graph, sentence: TaggedSentence) -> Sequence[Value]:
-        """Of each word."""
+        """The loss of each word."""
         states = self._reader.read(graph, self._words(graph, sentence))
         return graph.each(self._loss, states, [sentence.labels])[0]
 
     def losses_together(self, graph: Graph, sentences: Sequence[TaggedSentence]) -> Sequence[Value]:
-        """Of each word of all sentences, recorded as one batches by hand: step by step."""
+        """The losses of all words, recorded step by step over all sentences, as in manual batching."""
         words = [self._words(graph, sentence) for sentence in sentences]
         labels = list(chain.from_iterable(sentence.labels for sentence in sentences))
         return graph.each(self._loss, self._reader.read_together(graph, words), [labels])[0]
 
     def scores(self, graph: Graph, sentence: TaggedSentence) -> Sequence[Value]:
-        """Of each word, those of all labels."""
+        """The scores of all labels for each word."""
         return graph.each(self._score, self._reader.read(graph, self._words(graph, sentence)))[0]
 
     def _words(self, graph: Graph, sentence: TaggedSentence) -> Sequence[Value]:

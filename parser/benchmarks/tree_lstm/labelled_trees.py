@@ -1,4 +1,4 @@
-"""Binary trees with a label at every node, a tree a line: `(3 (2 It) (4 (2 works) (2 .)))`."""
+"""Binary trees with a label at every node, one per line: `(3 (2 It) (4 (2 works) (2 .)))`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ TOKEN = re.compile(r"[()]|[^() \n]+")
 
 
 class LabelledTree(NamedTuple):
-    """Nodes are numbered: the leaves from left to right, then the others, children before their parents."""
+    """Nodes are numbered: leaves from left to right, then inner nodes, children before their parents."""
 
     words: list[str]
-    """Of the leaves."""
+    """The words of the leaves."""
     labels: list[int]
-    """Of all nodes."""
+    """The labels of all nodes."""
     left: list[int]
-    """The left children of those that are no leaves; right: their right ones."""
+    """The left children of the inner nodes; right: their right children."""
     right: list[int]
 
 
@@ -65,7 +65,7 @@ def parse_tree(text: str) -> LabelledTree:
 class _OpenNode(NamedTuple):
     label: int
     children: list[str | int]
-    """A word; or a closed node, as `_Builder.close` numbers it."""
+    """Words, or numbers of closed nodes by `_Builder.close`."""
 
 
 class _Builder:
@@ -76,7 +76,7 @@ class _Builder:
         self._children: list[tuple[int, int]] = []
 
     def close(self, node: _OpenNode) -> int:
-        """Its number: a leaf's from -1 down, another's from 0 up."""
+        """The number of the node: leaves from -1 downwards, inner nodes from 0 upwards."""
         match node.children:
             case [str(word)]:
                 self._words.append(word)

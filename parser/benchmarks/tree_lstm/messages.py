@@ -1,8 +1,8 @@
 """A binary Tree-LSTM as a graph of messages (Gaunt et al. 2017).
 
-A tree's words are one message, and so are the states that are scored; on the way up each node has its own.
-Its position is (place, nodes): the root's place is 1, the children of n are at 2n and 2n + 1; nodes says how
-many the tree has.
+The words of a tree are one message, and so are the states that are scored; in between each node has its own
+message with the position (place, nodes). The place of the root is 1, the children of n are at 2n and 2n + 1;
+`nodes` is the number of nodes in the tree.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from parser.benchmarks.tree_lstm.network import BinaryTree, TreeLSTM
 
 ROOT = 1
 WORDS, LABELS = 0, 1
-"""The controller's outputs."""
+"""Outputs of the controller."""
 
 
 class TreeMessages:
@@ -31,11 +31,11 @@ class TreeMessages:
         self.network = network
 
     def replicas(self) -> Sequence[Sequence[nn.Module]]:
-        """There are none."""
+        """No replicas."""
         return ()
 
     def losses(self, tree: BinaryTree) -> Losses:
-        """Of all nodes, one after the other."""
+        """The losses of all nodes, computed node by node."""
         leaf, branch, score = Leaf(self.network), Branch(self.network), Score(self.network)
         device = self.network.words.weight.device
         words = self.network.words(to_device(torch.from_numpy(tree.words), device))  # [leaves, word_size]
@@ -54,7 +54,7 @@ class TreeMessages:
         return Instance(number, entries, training=training)
 
     def graph(self, updates: Updates, workers: int) -> MessageGraph:
-        """Leaves and what scores all nodes are on one worker, branches on another, if there is one."""
+        """Leaves and scores are on one worker, branches on another if there are two."""
         network, graph = self.network, MessageGraph()
         graph.add(CONTROLLER, Controller(outputs=2))
         graph.add("words", updates.of_table(network.words))
@@ -67,7 +67,7 @@ class TreeMessages:
         graph.add("score", updates.of(Score(network)))
         graph.add("loss", Loss(losses_of))
         graph.chain(CONTROLLER, "words", "leaf", "leaves", "node", "copies")
-        _add_way_up(graph)
+        _add_bottom_up(graph)
         graph.connect("branch", ("node", 1))
         graph.connect(("copies", 1), "all nodes")
         graph.chain("all nodes", "score", "loss", CONTROLLER)
@@ -75,8 +75,8 @@ class TreeMessages:
         return graph
 
 
-def _add_way_up(graph: MessageGraph) -> None:
-    """From `copies` to `branch`."""
+def _add_bottom_up(graph: MessageGraph) -> None:
+    """Add the nodes from `copies` to `branch`, which route states to their parents."""
     graph.add("which child", Condition(_left_right_or_root, outputs=3))
     graph.add("from left", ChangeState(_parent, lambda state: _moved(state, 2 * state.position[0])))
     graph.add("from right", ChangeState(_parent, lambda state: _moved(state, 2 * state.position[0] + 1)))
@@ -89,7 +89,7 @@ def _add_way_up(graph: MessageGraph) -> None:
 
 
 def _leaves(state: MessageState) -> list[tuple[MessageState, int]]:
-    """Of the message of a tree's words, whose position has their places."""
+    """The states of the leaves, whose places are in the position of the words' message."""
     nodes, *own = state.position
     return [(state.at(place, nodes), 1) for place in own]
 
@@ -113,7 +113,7 @@ def _moved(state: MessageState, place: int) -> MessageState:
 
 
 def places(tree: BinaryTree) -> list[int]:
-    """Of each node, its number by which parents and children find each other."""
+    """The place of each node; see the module."""
     found = [ROOT] * len(tree.labels)
     leaves = len(tree.words)
     for node in reversed(range(leaves, len(found))):
@@ -160,5 +160,5 @@ class Score(nn.Module):
         self.scores = network.scores
 
     def forward(self, hidden: Tensor, cell: Tensor) -> Tensor:
-        """[rows, labels] hidden, cell: [rows, hidden], of which the latter says nothing of the label."""
+        """[rows, labels] hidden, cell: [rows, hidden]; the cell state is not used."""
         return self.scores(hidden)

@@ -1,4 +1,4 @@
-"""A binary Tree-LSTM (Tai et al. 2015) with a label at every node, in a graph and level by level.
+"""A binary Tree-LSTM (Tai et al. 2015) with a label at every node, in a graph or level by level.
 
 As in Neubig et al. 2017, with tanh for the cell gate u and sigmoid for the others:
 
@@ -39,17 +39,17 @@ from parser.benchmarks.embedding_tables import sparse_table
 
 @dataclass(frozen=True)
 class BinaryTree:
-    """A binary tree, its nodes numbered: the leaves from left to right, then the others, children first."""
+    """A binary tree. Nodes are numbered: leaves from left to right, then the inner nodes, children first."""
 
     words: Integers
     """[leaves]"""
     labels: Integers
     """[nodes]"""
     left: Integers
-    """[nodes that are no leaves] Their left children; right: their right ones."""
+    """[inner nodes] Their left children; right: their right children."""
     right: Integers
     height: Integers
-    """[nodes that are no leaves] The longest way down to a leaf, 1 at least."""
+    """[inner nodes] The greatest distance from a leaf, at least 1."""
 
 
 class TreeLSTM(nn.Module):
@@ -64,7 +64,7 @@ class TreeLSTM(nn.Module):
 
 
 class RecordedTreeLSTM:
-    """In a graph, tree by tree, or for many trees at once as calls known in advance."""
+    """A Tree-LSTM recorded in a graph tree by tree, or as calls of a static structure for many trees."""
 
     def __init__(self, network: TreeLSTM, grain: Grain):
         hidden = network.hidden_size
@@ -92,11 +92,11 @@ class RecordedTreeLSTM:
         self._loss = traced(grain, loss, (hidden,), indices=1)
 
     def losses(self, graph: Graph, tree: BinaryTree) -> Sequence[Value]:
-        """Of each node."""
+        """The losses of all nodes."""
         return graph.each(self._loss, [self._states(graph, tree)], [tree.labels.tolist()])[0]
 
     def scores(self, graph: Graph, tree: BinaryTree) -> Value:
-        """Of the root, those of all labels."""
+        """The scores of all labels for the root."""
         return graph.apply(self._score, self._states(graph, tree)[-1:])[0]
 
     def _states(self, graph: Graph, tree: BinaryTree) -> list[Value]:
@@ -111,8 +111,8 @@ class RecordedTreeLSTM:
     def calls(self, trees: Sequence[BinaryTree], by_height: bool) -> tuple[list[Applications], Integers]:
         """The calls for some trees, as `StaticComputation` takes them, and the numbers of the losses.
 
-        Leaves have level 0. A node's level is its height; or else its place in its tree, column by column, as
-        one pads. The losses come last.
+        The level of a leaf is 0. The level of an inner node is its height, or its position among the inner
+        nodes of its tree, as in padding. The losses come last.
         """
         sizes = np.array([len(tree.words) for tree in trees])
         leaves, nodes = int(sizes.sum()), int(2 * sizes.sum() - len(trees))
@@ -126,7 +126,7 @@ class RecordedTreeLSTM:
         height = [tree.height if by_height else np.arange(1, len(tree.words)) for tree in trees]
         labels = np.empty(nodes, np.int64)
         labels[np.concatenate(numbers)] = np.concatenate([tree.labels for tree in trees])
-        # Node n gives values 2n, its hidden state, and 2n + 1, its cell state.
+        # Node n has the values 2n, its hidden state, and 2n + 1, its cell state.
         number = np.arange(nodes)
         losses = 2 * nodes + number
         of_children = np.stack([2 * left, 2 * left + 1, 2 * right, 2 * right + 1], 1)
@@ -143,7 +143,7 @@ class RecordedTreeLSTM:
 
 
 def _numbers(trees: Sequence[BinaryTree], sizes: Integers) -> list[Integers]:
-    """Of each tree's nodes, if the leaves of all trees come first, and then the other nodes of all."""
+    """The numbers of each tree's nodes, where the leaves of all trees come first, then all inner nodes."""
     leaf = sizes.cumsum() - sizes
     other = sizes.sum() + (sizes - 1).cumsum() - (sizes - 1)
     return [

@@ -1,8 +1,8 @@
-"""A binary Tree-LSTM (Neubig et al. 2017): by operations batched on the fly, and by levels known in advance.
+"""A binary Tree-LSTM (Neubig et al. 2017), batched on the fly or by static levels.
 
-`levels` runs all nodes of equal height together, `manual` those of equal place in their trees, column by
-column, as one pads; both know the trees before anything is computed and record nothing. `active-n` sends
-messages (Gaunt et al. 2017), with n trees on their way at a time.
+`levels` runs all nodes of equal height together, `manual` all nodes of equal position in their trees, as in
+padding; both use the known trees and record nothing. `active-n` sends messages (Gaunt et al. 2017), with n
+trees in flight.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ class TreeLSTMSettings(Settings):
     """Labelled binary trees, one a line; ${PARSER_DATA} stands for the data folder. null: `made`."""
     made: MadeTrees = MadeTrees()
     grain: Grain = "cell"
-    """What a graph's nodes are: whole cells, or single operations as in the paper."""
+    """Whether a cell is recorded as one operation, or as elementary operations as in the paper."""
     word_size: int = Field(128, gt=0)
     hidden_size: int = Field(256, gt=0)
     learning_rate: float = Field(1e-3, gt=0)
     held_out: str | None = None
-    """As `data`: what is not trained on."""
+    """As `data`, held out."""
     update_after: int = Field(1, gt=0)
-    """Trees whose gradients leaves and scores gather for an update, where there are messages."""
+    """The number of trees whose gradients leaves and scores accumulate for an update by messages."""
     update_branch_after: int = Field(10, gt=0)
-    """Gradients that branches gather: one for each node of each tree that is no leaf."""
+    """Gradients that branches accumulate: one per inner node of each tree."""
 
 
 class TreeLSTMPlugin:
@@ -150,7 +150,7 @@ class TreeLSTMPlugin:
                 self.run(batch)
 
     def score(self) -> float:
-        """The share of nodes whose label is right. Raises ValueError if no trees are held out."""
+        """The accuracy over the nodes of held-out trees. Raises ValueError if there are none."""
         if self._by_messages:
             return share_right(self.messages.run(self._held_out, training=False).reports)
         with torch.no_grad():

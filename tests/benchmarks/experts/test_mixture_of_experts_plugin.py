@@ -103,7 +103,7 @@ def test_the_experts_work_is_told_apart():
 
 
 def test_more_chosen_experts_than_there_are_are_an_error():
-    with pytest.raises(ValidationError, match="chosen: 6 are more than the 5 experts"):
+    with pytest.raises(ValidationError, match="chosen: 6 is more than the 5 experts"):
         setup(chosen=6)
 
 

@@ -111,7 +111,7 @@ def test_features_are_read_where_they_are_given(tmp_path):
     "given", [{"features": "f"}, {"scenes": "s"}, {"questions": "q", "features": "f", "scenes": "s"}]
 )
 def test_images_come_from_one_place(given):
-    with pytest.raises(ValueError, match=r"needs questions|the one or painted"):
+    with pytest.raises(ValueError, match=r"needs `questions`|give only one of them"):
         ProgramExecutorSettings(**given)
 
 

@@ -1,4 +1,4 @@
-"""Programs run on scenes, function by function: what a network is to learn."""
+"""Exact execution of programs on scenes: the targets of learning."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from parser.benchmarks.programs.clevr.scenes import Scene
 
 
 class One(NamedTuple):
-    """A thing, by its number in the scene."""
+    """A single thing, by its number in the scene."""
 
     thing: int
 
 
 Result: TypeAlias = "frozenset[int] | One | bool | int | str"
-"""The numbers of some things; a single thing; a truth, a number, or an attribute's value."""
+"""The numbers of several things, a single thing, a boolean, a number, or the value of an attribute."""
 
 
 class NotUniqueError(ValueError):
-    """A program asks for the one thing where there is none, or where there are several."""
+    """`unique` is applied to no thing, or to several."""
 
 
 def answer(program: Program, scene: Scene) -> str:
     """One of ANSWERS.
 
-    Raises NotUniqueError as `unique` does, and ValueError for a function that can do nothing with its inputs.
+    Raises NotUniqueError, and ValueError for a function with inputs of the wrong type.
     """
     return in_words(results(program, scene)[-1], program.modules[-1])
 
 
 def in_words(result: Result, module: str) -> str:
-    """The answer that the module gives; raises ValueError if it gives things."""
+    """The result of a module as a word. Raises ValueError if it consists of things."""
     if isinstance(result, frozenset | One):
         raise ValueError(f"{module} gives things, and no answer")
     return spoken(result)
 
 
 def results(program: Program, scene: Scene) -> list[Result]:
-    """Of each node; raises as `answer` does."""
+    """The result of each node. Raises as `answer`."""
     found: list[Result] = []
     for module, inputs in zip(program.modules, program.inputs, strict=True):
         found.append(apply(module, [found[node] for node in inputs], scene))
@@ -47,7 +47,7 @@ def results(program: Program, scene: Scene) -> list[Result]:
 
 
 def apply(module: str, inputs: Sequence[Result], scene: Scene) -> Result:
-    """A module's result; raises as `answer` does."""
+    """The result of a module. Raises as `answer`."""
     function, value = parts(module)
     match function.split("_"), inputs:
         case ["scene"], []:
@@ -92,7 +92,7 @@ def _look(scene: Scene, thing: int, attribute: str) -> str:
 
 
 def _alike(scene: Scene, thing: int, attribute: str) -> frozenset[int]:
-    """The others that have what the thing has."""
+    """The other things with the same value of the attribute."""
     wanted = _look(scene, thing, attribute)
     every = range(len(scene.things))
     return frozenset(other for other in every if other != thing and _look(scene, other, attribute) == wanted)

@@ -1,4 +1,4 @@
-"""Image features that the original extract_features.py has written into an HDF5 file."""
+"""Image features in an HDF5 file, as written by the original extract_features.py."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ DATASET = "features"
 
 
 class Features:
-    """Opens the file and leaves the features there: a data set's are more than memory holds."""
+    """Reads features on demand, because a data set does not fit into memory."""
 
     def __init__(self, path: Path) -> None:
-        """Raises ValueError where the file, or the dataset in it, is missing or something else."""
+        """Raises ValueError if the file or its dataset is missing or malformed."""
         self._path = path
         self._features = _open(path)
         if self._features.ndim != 4 or self._features.dtype.kind != "f":
@@ -32,8 +32,8 @@ class Features:
         return self._features.shape
 
     def of(self, images: Sequence[int]) -> Tensor:
-        """[len(images), channels, height, width]; raises ValueError for an image that is not in the file."""
-        # HDF5 reads places in increasing order, each once.
+        """[len(images), channels, height, width] Raises ValueError for an image that is not in the file."""
+        # HDF5 requires increasing indices without repetitions.
         distinct, places = np.unique(np.array(images, dtype=np.int64), return_inverse=True)
         for image in distinct:
             if not 0 <= image < len(self._features):
@@ -43,7 +43,7 @@ class Features:
 
 
 def _open(path: Path) -> Any:
-    """The dataset, which keeps its file open."""
+    """The dataset. It keeps its file open."""
     try:
         import h5py
     except ImportError:

@@ -1,4 +1,4 @@
-"""Image features by the images' numbers, where there is no file of them."""
+"""Image features by image number, without a file of features."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from parser.benchmarks.programs.clevr.scenes import Scene, paint
 
 class Images(Protocol):
     def of(self, images: Sequence[int]) -> Tensor:
-        """[len(images), channels, side, side] Features of the images of those numbers."""
+        """[len(images), channels, side, side] The features of these images."""
 
 
 class PaintedImages:
-    """What a scene file says of an image, in its place: as much as a perfect feature extractor would see."""
+    """Features rendered from scene annotations, as a perfect feature extractor would produce them."""
 
     def __init__(self, scenes: Mapping[int, Scene], channels: int, side: int, seed: int):
         self._scenes, self._channels, self._side, self._seed = scenes, channels, side, seed
@@ -27,7 +27,7 @@ class PaintedImages:
 
 
 class RandomImages:
-    """Noise, from which no answer can be learned; for speed alone."""
+    """Noise, for measuring speed only."""
 
     DIFFERENT = 16
 

@@ -1,7 +1,7 @@
-"""Questions about one image, and what can be asked on the way to their answers, as one program.
+"""Lessons: programs that combine questions about one image with questions about their intermediate results.
 
-A question says little: one answer for eleven modules. A lesson asks about everything that its questions find
-before they answer, and what they have in common is in it once.
+A question is a weak training signal: one answer for eleven modules. A lesson also asks about all intermediate
+results, and shares common subprograms.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from parser.benchmarks.programs.clevr.scenes import Scene
 
 class Lesson(NamedTuple):
     program: Program
-    """With as many roots as there are questions without anything in common."""
+    """It has several roots if questions share no nodes."""
     asked: tuple[int, ...]
     """Its nodes whose results are answers."""
     answers: tuple[str, ...]
@@ -25,12 +25,12 @@ class Lesson(NamedTuple):
 
 
 def make_lesson(questions: Sequence[Question], scene: Scene, draw: random.Random) -> Lesson:
-    """The questions, and one more about whatever each of them finds on its way.
+    """The questions, and one more about each of their intermediate results.
 
-    questions: about one image; scene: what is in it. Raises ValueError if they are not, and as `answer` does.
+    questions: about one image; scene: of that image. Raises ValueError for several images, and as `answer`.
     """
     if len({question.image for question in questions}) != 1:
-        raise ValueError("a lesson is of questions about one image")
+        raise ValueError("all questions of a lesson must be about one image")
     merged = _Merged()
     asked = [merged.add(question.program) for question in questions]
     for node, found in enumerate(results(merged.program(), scene)):
@@ -44,20 +44,20 @@ def make_lesson(questions: Sequence[Question], scene: Scene, draw: random.Random
 
 
 def _about(found: Result, draw: random.Random) -> str:
-    """A function that asks about it."""
+    """A function that turns an intermediate result into an answer."""
     if isinstance(found, One):
         return f"query_{draw.choice(tuple(ATTRIBUTES))}"
     return draw.choice(("exist", "count"))
 
 
 class _Merged:
-    """Programs of which nodes with the same module and inputs are one."""
+    """Merges programs: nodes with the same module and inputs are shared."""
 
     def __init__(self) -> None:
         self._nodes: dict[tuple[str, tuple[int, ...]], int] = {}
 
     def add(self, program: Program) -> int:
-        """Its root's node."""
+        """Add a program, and return its root."""
         nodes: list[int] = []
         for module, inputs in zip(program.modules, program.inputs, strict=True):
             nodes.append(self.node(module, tuple(nodes[node] for node in inputs)))

@@ -1,4 +1,4 @@
-"""Made-up scenes, and questions about them of CLEVR's kinds, lengths and depths, with right answers."""
+"""Generated scenes, and questions about them with the kinds, lengths and depths of CLEVR's."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from parser.benchmarks.programs.clevr.scenes import Scene, Thing
 Drawn = TypeVar("Drawn")
 
 SIDE = 14
-"""Things lie in different cells of so many rows and columns."""
+"""Things are in different cells of a grid with this number of rows and columns."""
 FEWEST, MOST = 3, 10
-"""Things of a scene."""
+"""The number of things in a scene."""
 LONGEST = 24
-"""Nodes of a program, as in the files that the original generator makes."""
+"""The maximum number of nodes in a program, as in files of the original generator."""
 FILTERS = {0: 3, 1: 42, 2: 40, 3: 13, 4: 2}
-"""How often, in percent, a description has so many; one that is to fit a single thing has what that takes."""
+"""Distribution of the number of filters, in percent. A description of a single thing may need more."""
 
 
 def make_questions(questions: int, scenes: int, seed: int) -> tuple[list[Scene], list[Question]]:
-    """The same for the same seed; a question's image is its scene's place."""
+    """Deterministic by seed. The image of a question is the index of its scene."""
     draw = random.Random(seed)
     made = [_scene(draw) for _ in range(scenes)]
     images = [number * scenes // questions for number in range(questions)]
@@ -47,7 +47,7 @@ def _scene(draw: random.Random) -> Scene:
 def _thing(cell: int, draw: random.Random) -> Thing:
     color, shape, material, size = (draw.choice(values) for values in ATTRIBUTES.values())
     row, column = divmod(cell, SIDE)
-    # Well within the cell, so that rounding moves no thing into the next.
+    # Away from the borders, so that rounding does not change the cell.
     x, y = ((place + draw.uniform(0.1, 0.9)) / SIDE for place in (column, row))
     return Thing(color, shape, material, size, x, y)
 
@@ -59,7 +59,7 @@ def _all_pairs(things: list[Thing], related: Callable[[Thing, Thing], bool]) -> 
 
 
 def _question(scene: Scene, image: int, draw: random.Random) -> Question:
-    """Draws until the program is short enough, and describes no things that can not be told apart."""
+    """Draw programs until one is short enough, and its descriptions are unique."""
     while True:
         try:
             drawn = _Asker(scene, draw).ask()
@@ -70,7 +70,7 @@ def _question(scene: Scene, image: int, draw: random.Random) -> Question:
 
 
 class _PartialProgram(NamedTuple):
-    """A program that is not done yet, and what it gives so far."""
+    """An incomplete program, and its result so far."""
 
     program: Program
     result: Result
@@ -80,14 +80,14 @@ class _PartialProgram(NamedTuple):
 
 
 class _Asker:
-    """Draws programs about a scene; raises NotUniqueError for a draw that fails."""
+    """Draws programs about a scene. Raises NotUniqueError if a draw fails."""
 
     def __init__(self, scene: Scene, draw: random.Random) -> None:
         self._scene = scene
         self._draw = draw
 
     def ask(self) -> Program:
-        """Kinds are as frequent as the original generator makes them."""
+        """The frequencies of kinds are those of the original generator."""
         kinds: dict[Callable[[], _PartialProgram], int] = {
             self._chain: 28,
             self._alike: 31,
@@ -123,7 +123,7 @@ class _Asker:
         return self._step(self._draw.choice(("equal_integer", "less_than", "greater_than")), *counts)
 
     def _asked(self, found: _PartialProgram) -> _PartialProgram:
-        """How many things there are, whether there are any, or what one is like."""
+        """A query, an existence question, or a count."""
         match self._weighted({"query": 60, "exist": 20, "count": 20}):
             case "query":
                 return self._queried(found, self._attribute())
@@ -142,7 +142,7 @@ class _Asker:
         return self._step(f"relate[{self._draw.choice(RELATIONS)}]", self._one(found))
 
     def _one(self, found: _PartialProgram, hidden: str = "") -> _PartialProgram:
-        """One of the things, described by other attributes than the hidden one until nothing else fits."""
+        """One of the things, described by attributes other than `hidden` until the description is unique."""
         if not found.things():
             raise NotUniqueError("there is nothing to describe")
         thing = self._scene.things[self._draw.choice(found.things())]
@@ -154,7 +154,7 @@ class _Asker:
         return self._step("unique", found)
 
     def _filtered(self, found: _PartialProgram) -> _PartialProgram:
-        """By the attributes of any thing of the scene, so that often nothing is left."""
+        """Filter by attributes of a random thing of the scene; often nothing is left."""
         thing = self._draw.choice(self._scene.things)
         for attribute in self._attributes()[: self._weighted(FILTERS)]:
             found = self._filter(found, attribute, thing)

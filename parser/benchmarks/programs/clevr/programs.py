@@ -1,4 +1,4 @@
-"""Questions as programs: trees of functions, each of which becomes a neural module."""
+"""Questions as programs: trees of functions, each executed by a neural module."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
 }
 RELATIONS = ("left", "right", "front", "behind")
 SCENE = "scene"
-"""The function that begins a program: all things of the image."""
+"""The first function of a program: all things in the image."""
 
 
 class Function(NamedTuple):
     inputs: int
     values: tuple[str, ...] = ()
-    """One of them goes with the function; empty: none does."""
+    """The function takes one of these values; none if empty."""
 
 
 def _of_each_attribute(family: str, inputs: int) -> dict[str, Function]:
@@ -55,19 +55,19 @@ MODULES = tuple(
     if function.inputs
     for value in function.values or ("",)
 )
-"""Those of one input come before those of two."""
+"""Modules with one input come before those with two."""
 
 ANSWERS = ("yes", "no", *map(str, range(11)), *(value for values in ATTRIBUTES.values() for value in values))
 
 
 def parts(module: str) -> tuple[str, str]:
-    """A module's function, and its value or nothing."""
+    """The function of a module, and its value or an empty string."""
     function, _, value = module.removesuffix("]").partition("[")
     return function, value
 
 
 def spoken(result: bool | int | str) -> str:
-    """As the files write answers."""
+    """An answer as written in the files."""
     if isinstance(result, bool):
         return "yes" if result else "no"
     return str(result)
@@ -75,7 +75,7 @@ def spoken(result: bool | int | str) -> str:
 
 @dataclass(frozen=True)
 class Program:
-    """Nodes in an order in which inputs come before those that use them; the root is the last."""
+    """Nodes in topological order; the root is the last."""
 
     modules: tuple[str, ...]
     """Of each node: one of MODULES, or SCENE."""
@@ -98,7 +98,7 @@ class Question:
 
 
 def program(module: str, *inputs: Program) -> Program:
-    """The module applied to what other programs give: `program("count", program(SCENE))`."""
+    """The module applied to the results of other programs: `program("count", program(SCENE))`."""
     modules: list[str] = []
     edges: list[tuple[int, ...]] = []
     roots = []
@@ -111,7 +111,7 @@ def program(module: str, *inputs: Program) -> Program:
 
 
 def read_questions(path: Path) -> list[Question]:
-    """From CLEVR's own format; raises ValueError, with the question and its node, for what is not in it."""
+    """Read CLEVR's own format. Raises ValueError, with the question and node, for malformed files."""
     records = read_records(path, "questions")
     return [_question(record, path, position) for position, record in enumerate(records)]
 
@@ -140,7 +140,7 @@ def _answer(record: object, place: str) -> str:
 
 
 def _node(record: object, nodes: int, place: str) -> _ProgramNode:
-    """nodes: how many the program has."""
+    """nodes: the number of nodes in the program."""
     holder = checked(record, dict, "this", place)
     name = field(holder, "type" if "type" in holder else "function", str, place)
     if name not in FUNCTIONS:
@@ -154,7 +154,7 @@ def _node(record: object, nodes: int, place: str) -> _ProgramNode:
 
 
 def _value(holder: dict, name: str, place: str) -> str:
-    """Generators leave the key out where there is no value."""
+    """The value of a function. Generators omit the key if there is none."""
     key = "value_inputs" if "value_inputs" in holder else "side_inputs"
     given = field(holder, key, list, place) if key in holder else []
     allowed = FUNCTIONS[name].values
@@ -181,7 +181,7 @@ def _program(nodes: Sequence[_ProgramNode], place: str) -> Program:
 
 
 def _inputs_first(nodes: Sequence[_ProgramNode], place: str) -> list[int]:
-    """The order given, where it is one already."""
+    """A topological order; the given order if possible."""
     if all(max(node.inputs, default=-1) < number for number, node in enumerate(nodes)):
         return list(range(len(nodes)))
     try:

@@ -1,4 +1,4 @@
-"""What is in an image: its things, where they are, and the same painted into feature maps."""
+"""Scenes: the things in an image and their positions; and their rendering as feature maps."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from parser.benchmarks.json_records import checked, field, image_index, index, r
 from parser.benchmarks.programs.clevr.programs import ATTRIBUTES, RELATIONS
 
 WIDTH, HEIGHT = 480, 320
-"""Of the images, in pixels."""
+"""The size of images, in pixels."""
 
 MARKS = {
     value: number for number, value in enumerate(value for values in ATTRIBUTES.values() for value in values)
 }
-"""The place of each attribute's value among the numbers that paint a thing."""
+"""The index of each attribute value in the feature vector of a thing."""
 PRESENCE = len(MARKS)
-"""The place of the 1 that every thing has."""
+"""The index of the feature that is 1 for every thing."""
 
 
 class Thing(NamedTuple):
@@ -31,7 +31,7 @@ class Thing(NamedTuple):
     material: str
     size: str
     x: float
-    """From left to right: 0 to 1, and never 1."""
+    """From left to right, from 0 to below 1."""
     y: float
     """From top to bottom, likewise."""
 
@@ -44,7 +44,7 @@ class Scene:
 
 
 def read_scenes(path: Path) -> dict[int, Scene]:
-    """By their images; raises ValueError, with the scene, for what is not in CLEVR's format."""
+    """Scenes by image. Raises ValueError, with the scene, for malformed files."""
     scenes: dict[int, Scene] = {}
     for position, record in enumerate(read_records(path, "scenes")):
         place = f"{path}: scene {position}"
@@ -95,9 +95,10 @@ def _relationship(given: object, name: str, things: int, place: str) -> tuple[tu
 
 
 def paint(scenes: Sequence[Scene], channels: int, side: int, seed: int) -> Tensor:
-    """[scenes, channels, side, side]: each thing's marks in its cell, projected by the seed's random matrix.
+    """[scenes, channels, side, side] The features of each thing in its cell, projected by a random matrix.
 
-    A thing gives its cell numbers of about unit size; those of things in one cell are summed.
+    The elements for a thing have about unit variance. Things in the same cell are summed. seed: of the
+    matrix.
     """
     at = torch.tensor(
         [
@@ -118,6 +119,6 @@ def _marks(thing: Thing) -> tuple[int, ...]:
 
 
 def _projection(channels: int, seed: int) -> Tensor:
-    """[channels, marks]; a thing has one mark for each attribute, and its presence."""
+    """[channels, marks] A thing has one mark per attribute, and its presence."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(channels, PRESENCE + 1, generator=generator) / math.sqrt(len(ATTRIBUTES) + 1)
