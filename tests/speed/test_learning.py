@@ -95,7 +95,7 @@ def test_from_config_to_report(toys, tmp_path, capsys):
     path.write_text(CONFIG)
     assert main(["speed", str(path), "--run", str(run)]) == 0
     assert (
-        "error: ValueError: packed_gru has not all of `learn`, `score` and `notes`" in capsys.readouterr().out
+        "error: ValueError: packed_gru lacks some of `learn`, `score` and `notes`" in capsys.readouterr().out
     )
     report = (run / "report.md").read_text()
     assert "## toys, learning" in report

@@ -54,7 +54,11 @@ def test_a_run_from_config_to_report(config, tmp_path, capsys):
         main(["speed", str(config), "--run", str(run), "--ratio", "method=good/method=good,batch_size=1"])
         == 0
     )
-    printed = capsys.readouterr().out
+    printed, errors = capsys.readouterr()
+    lines = [line for line in errors.splitlines() if line.startswith("cell ")]
+    assert lines[0] == "cell 1 of 10: toy: none at 1, train, cpu"
+    assert len(lines) == 10
+    assert printed.startswith("the machine is ")
     assert "toy, train, cpu: good at 64 / good at 1 = " in printed
     assert "(interleaved)" in printed
     assert f"report: {run}/report.html" in printed

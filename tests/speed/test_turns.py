@@ -92,4 +92,4 @@ def test_a_cell_with_a_tight_interval_ends_early(toys):
 def test_without_results_of_none_no_method_is_measured(toys):
     deaf = replace(CELL, settings='{"no": "such setting"}')
     [(_, row)] = measured([deaf], CONFIG)
-    assert row["status"].startswith("error: ValueError: settings.no: Extra inputs")
+    assert row["status"].startswith("error: ValueError: settings.no: unknown key")

@@ -61,6 +61,7 @@ class ProgramExecutorPlugin:
         "infer": (*METHODS, *LABELLINGS),
     }
     method_titles: ClassVar[dict[str, str]] = {
+        "depth": "batched on the fly, by depth",
         "agenda": "batched on the fly, by agenda",
         "columns": "by place in the program",
         "levels": "level by level",
