@@ -38,6 +38,8 @@ WIDTH, HEIGHT = 7.2, 4.4
 MAX_LINES = 8
 """In one panel, with one line for comparison."""
 TITLE_SIZE, LABEL_SIZE = 10, 8
+LOG_RATIO = 6
+"""Values that differ by more are drawn on a logarithmic axis."""
 OVERLAP_RATIO = 1.5
 """The labels of batch sizes with a smaller ratio would overlap."""
 PLAIN = FuncFormatter(lambda value, _: f"{value:,g}")
@@ -112,15 +114,19 @@ def look_of(number: int) -> dict[str, Any]:
     return {"color": COLOURS[number], "marker": MARKERS[number], "linestyle": DASHES[number]}
 
 
-def scale_by_size(axes: Axes, sizes: Sequence[int]) -> None:
-    """Logarithmic axes over batch sizes."""
+def scale_by_size(axes: Axes, sizes: Sequence[int], lines: Sequence[Line]) -> None:
+    """Axes over batch sizes. The y axis is logarithmic if the values differ much, else it begins at 0."""
     axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
+    estimates = [estimate for line in lines for estimate in line.estimates]
+    if max(each.high for each in estimates) > LOG_RATIO * min(each.low for each in estimates):
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_minor_locator(NullLocator())
+    else:
+        axes.set_ylim(bottom=0)
     axes.set_xticks(_not_overlapping(sizes))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(PLAIN)
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(PLAIN)
     axes.set_xlabel("batch size")
     axes.grid(True, color="0.9")

@@ -78,8 +78,9 @@ def _speed_up_plot(comparison: MethodComparison) -> str | None:
     def finish(axes: Axes) -> None:
         axes.plot(ordered, ordered, label="ideal: as many times as the batch size", **REFERENCE)
         axes.set_ylabel("speed-up over batches of 1")
-        scale_by_size(axes, ordered)
-        axes.set_yscale("log", base=2)
+        scale_by_size(axes, ordered, lines)
+        axes.set_yscale("log", base=2)  # always, for the ideal is a line then
+        axes.autoscale(axis="y")
         axes.yaxis.set_major_formatter(PLAIN)
 
     return svg(draw_panels(_title(comparison), lines, finish)) if lines else None
@@ -102,7 +103,7 @@ def _speed_plot(comparison: MethodComparison) -> str | None:
 
     def finish(axes: Axes) -> None:
         axes.set_ylabel(speed_label(comparison.plugin))
-        scale_by_size(axes, sizes)
+        scale_by_size(axes, sizes, lines)
 
     return svg(draw_panels(_title(comparison), lines, finish)) if lines else None
 
@@ -111,7 +112,7 @@ def _speed_bars(comparison: MethodComparison) -> str:
     """The speeds of methods at their one batch size."""
     rows = [row for own in comparison.by_method().values() for row in own]
     figure = Figure(figsize=(WIDTH, 1.3 + 1.5 * BAR * len(rows)), layout="constrained")
-    figure.suptitle(f"{_title(comparison)}; batch size {rows[0]['batch_size']}", fontsize=TITLE_SIZE)
+    figure.suptitle(f"{_title(comparison)}; batch size {rows[0]['batch_size']:,}", fontsize=TITLE_SIZE)
     axes = figure.add_subplot()
     speeds = [row["sentences_per_second"] for row in rows]
     below = [max(0.0, speed - row["interval"][0]) for speed, row in zip(speeds, rows, strict=True)]
@@ -147,13 +148,20 @@ def _parts_plot(comparison: MethodComparison) -> str | None:
 def _draw_gains(
     axes: Axes, comparison: MethodComparison, gains: Mapping[str, Mapping[int, float]], order: Sequence[str]
 ) -> None:
-    for method, curve in gains.items():
-        estimates = [Estimate(gain, gain, gain) for gain in curve.values()]
-        title = method_title(comparison.plugin, method)
-        draw_line(axes, Line(title, order.index(method), list(curve), estimates))
+    lines = [
+        Line(
+            method_title(comparison.plugin, method),
+            order.index(method),
+            list(curve),
+            [Estimate(gain, gain, gain) for gain in curve.values()],
+        )
+        for method, curve in gains.items()
+    ]
+    for line in lines:
+        draw_line(axes, line)
     axes.axhline(1, **REFERENCE)
     axes.set_ylabel(f"speed-up over “{method_title(comparison.plugin, NO_BATCHING)}”", fontsize=LABEL_SIZE)
-    scale_by_size(axes, sorted({size for curve in gains.values() for size in curve}))
+    scale_by_size(axes, sorted({size for curve in gains.values() for size in curve}), lines)
 
 
 def _time_plot(comparison: MethodComparison) -> str | None:
@@ -173,7 +181,7 @@ def _time_plot(comparison: MethodComparison) -> str | None:
         names = [f"{row['batch_size']:,}" for row in rows]
         axes.set_ylabel("batch size")
     else:
-        figure.suptitle(f"{_title(comparison)}; batch size {rows[0]['batch_size']}", fontsize=TITLE_SIZE)
+        figure.suptitle(f"{_title(comparison)}; batch size {rows[0]['batch_size']:,}", fontsize=TITLE_SIZE)
         names = [method_title(comparison.plugin, row["method"]) for row in rows]
     for place, heading in headings:
         axes.text(0.005, place, heading, fontsize=LABEL_SIZE, va="center", fontweight="bold")

@@ -58,7 +58,7 @@ def _drawn(lines: Lines) -> str:
     ]
 
     def finish(axes: Axes) -> None:
-        scale_by_size(axes, sorted({row["batch_size"] for row in rows}))
+        scale_by_size(axes, sorted({row["batch_size"] for row in rows}), drawn)
         axes.set_ylabel("MFU: share of the speed of large products")
 
     return svg(draw_panels(plot_title("utilisation of the machine", rows), drawn, finish))

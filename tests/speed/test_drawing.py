@@ -12,7 +12,7 @@ def lines(count):
 
 def finish(axes):
     axes.axhline(5, label="target")
-    scale_by_size(axes, [1, 8])
+    scale_by_size(axes, [1, 8], lines(1))
 
 
 def panels(count):
@@ -66,3 +66,14 @@ def test_a_legend_of_several_panels_takes_the_labels_of_one():
             axes.plot([1, 2], label=f"line {number}")
     legend_below(figure, axes)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["line 0", "line 1"]
+
+
+@pytest.mark.parametrize(("highest", "scale"), [(50.0, "linear"), (70.0, "log")])
+def test_only_values_that_differ_much_are_on_a_logarithmic_axis(highest, scale):
+    axes = Figure().add_subplot()
+    estimates = [Estimate(value, value, value) for value in (10.0, highest)]
+    axes.plot([1, 8], [10.0, highest])
+    scale_by_size(axes, [1, 8], [Line("method", 0, [1, 8], estimates)])
+    assert axes.get_yscale() == scale
+    if scale == "linear":
+        assert axes.get_ylim()[0] == 0
