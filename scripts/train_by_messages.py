@@ -22,9 +22,9 @@ import torch.distributed as dist
 from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
+from parser.batching.messages.parameterised import Parameterised, mean
 from parser.batching.messages.processes import Processes
-from parser.batching.messages.transforms import Parameterised, mean
-from parser.batching.messages.weights import parameterised
+from parser.batching.messages.replicas import parameterised
 from parser.batching.messages.worker import Span
 from parser.benchmarks.message_training import ACTIVE, MessageTraining, Ran
 from parser.config_file import read_settings

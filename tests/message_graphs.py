@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from parser.batching.messages.controller import Controller, Entry, Instance
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
-from parser.batching.messages.transforms import Loss, Parameterised, Transform, losses_of
+from parser.batching.messages.loss import Loss, losses_of
+from parser.batching.messages.parameterised import Parameterised
+from parser.batching.messages.transform import Transform
 
 SGD = partial(torch.optim.SGD, lr=0.02)
 

@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from parser.batching.messages import threads
 from parser.batching.messages.controller import Instance, Report
 from parser.batching.messages.graph import MessageGraph
+from parser.batching.messages.loss import Losses
 from parser.batching.messages.message import MessageState
-from parser.batching.messages.transforms import Losses, Updates, mean
-from parser.batching.messages.weights import average, parameterised
+from parser.batching.messages.parameterised import Updates, mean
+from parser.batching.messages.replicas import average, parameterised
 from parser.batching.messages.worker import Span
 from parser.benchmarks.gradient_fingerprints import fingerprints
 from parser.plugins import Setup

@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from checked_nodes import check_all
 
 from parser.batching.messages.graph import MessageGraph
+from parser.batching.messages.parameterised import Updates
+from parser.batching.messages.replicas import average, parameterised
 from parser.batching.messages.threads import run
-from parser.batching.messages.transforms import Updates
-from parser.batching.messages.weights import average, parameterised
 from parser.benchmarks.digits.network import DigitClassifier
 from parser.benchmarks.graphs.labelled_graph import Edge, LabelledGraph, labelled_graph
 from parser.benchmarks.graphs.messages import GraphMessages

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from parser.batching.messages.controller import Instance, Report
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
-from parser.batching.messages.transforms import Parameterised
+from parser.batching.messages.parameterised import Parameterised
 from parser.batching.messages.wire import packed, unpacked
 from parser.batching.messages.worker import Delivery, LostError, Mailbox, Span, Stop, Worker
 

@@ -14,7 +14,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from parser.batching.messages.transforms import Updates
+from parser.batching.messages.parameterised import Updates
 from parser.benchmarks.digits.mnist import CLASSES, made_digits, read_images, read_labels
 from parser.benchmarks.digits.network import DigitClassifier
 from parser.benchmarks.message_training import (

@@ -12,8 +12,10 @@ from torch import Tensor, nn
 from parser.batching.messages.controller import Controller, Entry, Instance
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
 from parser.batching.messages.grouping import ConcatenatePayloads
+from parser.batching.messages.loss import Loss, Losses, losses_of
+from parser.batching.messages.parameterised import Updates
 from parser.batching.messages.routing import Broadcast
-from parser.batching.messages.transforms import Loss, Losses, Transform, Updates, losses_of
+from parser.batching.messages.transform import Transform
 from parser.benchmarks.module_lists import typed
 
 

@@ -15,7 +15,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from parser.batching.messages.transforms import Updates
+from parser.batching.messages.parameterised import Updates
 from parser.benchmarks.graphs.babi import inflated, make_deductions, read_questions
 from parser.benchmarks.graphs.labelled_graph import LabelledGraph
 from parser.benchmarks.graphs.messages import GraphMessages

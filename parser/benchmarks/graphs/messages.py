@@ -13,8 +13,10 @@ from parser.batching.messages.controller import Controller, Entry, Instance
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
 from parser.batching.messages.grouping import ConcatenatePayloads, Split
 from parser.batching.messages.loop import add_loop, each_step
+from parser.batching.messages.loss import Loss, Losses
+from parser.batching.messages.parameterised import Updates
 from parser.batching.messages.routing import Broadcast, FlatMap
-from parser.batching.messages.transforms import Loss, Losses, Transform, Updates
+from parser.batching.messages.transform import Transform
 from parser.benchmarks.graphs.network import (
     GraphBatch,
     GraphNetwork,

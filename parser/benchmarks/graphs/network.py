@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.batching.messages.transforms import Losses
+from parser.batching.messages.loss import Losses
 from parser.benchmarks.graphs.labelled_graph import LabelledGraph
 from parser.benchmarks.module_lists import typed
 

@@ -14,7 +14,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from parser.batching.messages.transforms import Updates
+from parser.batching.messages.parameterised import Updates
 from parser.benchmarks.lists.network import ListReducer
 from parser.benchmarks.lists.reductions import CLASSES, LONGEST, OPERATIONS, Reduction, make_reductions
 from parser.benchmarks.message_training import (

@@ -18,9 +18,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from parser.baselines.unbatched import score_sentence
 from parser.baselines.paper_decoder import score_with_paper_decoder
 from parser.baselines.parsing import parse_batch, parse_one
+from parser.baselines.unbatched import score_sentence
 from parser.batching.padding import Padding, group_size
 from parser.benchmarks.gradient_fingerprints import fingerprints
 from parser.config import OptimizerSettings, ParserSettings, data_path

@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from parser.batching.messages.controller import Controller, Entry, Instance
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
 from parser.batching.messages.grouping import ConcatenatePayloads, Group, Ungroup
+from parser.batching.messages.loss import Loss, Losses, losses_of
 from parser.batching.messages.message import MessageState
+from parser.batching.messages.parameterised import Updates
 from parser.batching.messages.routing import Broadcast, ChangeState, Condition, Discard, Join
-from parser.batching.messages.transforms import Loss, Losses, Updates, losses_of
 from parser.batching.transfer import to_device
 from parser.benchmarks.tree_lstm.network import BinaryTree, TreeLSTM
 

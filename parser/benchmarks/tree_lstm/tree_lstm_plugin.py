@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.optim import Adam
 
 from parser.batching.levels import heights
-from parser.batching.messages.transforms import Updates
+from parser.batching.messages.parameterised import Updates
 from parser.batching.operations.graph import METHODS
 from parser.batching.operations.lstm import Grain
 from parser.benchmarks.embedding_tables import table_optimizer

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from parser.batching.messages.grouping import ConcatenatePayloads, Group, Split, Ungroup
 from parser.batching.messages.message import Message, MessageState, Send
+from parser.batching.messages.parameterised import Parameterised
 from parser.batching.messages.routing import Broadcast, ChangeState, Condition, Discard, FlatMap, Join
-from parser.batching.messages.transforms import Parameterised, Transform
+from parser.batching.messages.transform import Transform
 
 ONE, TWO = MessageState(1), MessageState(2)
 

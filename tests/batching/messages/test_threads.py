@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from parser.batching.messages.controller import Controller, Entry, Instance, Report
 from parser.batching.messages.graph import CONTROLLER, MessageGraph, Port
+from parser.batching.messages.loss import Loss, losses_of
 from parser.batching.messages.message import Message, MessageState
+from parser.batching.messages.parameterised import Parameterised
 from parser.batching.messages.routing import Broadcast, ChangeState, Condition, Join
 from parser.batching.messages.threads import run
-from parser.batching.messages.transforms import Loss, Parameterised, losses_of
 from parser.batching.messages.worker import Delivery, Mailbox, NodeError, Stop, Worker
 
 

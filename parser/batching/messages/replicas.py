@@ -1,4 +1,4 @@
-"""The parameters of a whole graph."""
+"""Replicas of a graph: the nodes with parameters, and the mean of the replicas' weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from parser.batching.messages.graph import MessageGraph
-from parser.batching.messages.transforms import Parameterised
+from parser.batching.messages.parameterised import Parameterised
 
 
 def parameterised(graph: MessageGraph) -> list[Parameterised]:

@@ -1,0 +1,153 @@
+"""Nodes with parameters, and when they update them.
+
+`d_x` is the gradient of the loss with respect to x.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.optim import Optimizer
+
+from parser.batching.messages.local_autograd import Computed, compute, detached, local_gradients
+from parser.batching.messages.message import Message, MessageState, Send, back, onward
+from parser.batching.messages.node import Node
+
+
+class Updates(NamedTuple):
+    """How nodes update their parameters."""
+
+    optimizer: Callable[[Iterable[nn.Parameter]], Optimizer]
+    after: int
+    """The number of gradients that are summed for an update (min_update_frequency)."""
+
+    in_loop: int | None = None
+    """The same for nodes that get several gradients per instance; None: as `after`."""
+    of_tables: int | None = None
+    """The same for embedding tables; None: as `in_loop`."""
+    table_optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None
+    """For tables with sparse gradients; None: as `optimizer`."""
+
+    def of(self, module: nn.Module) -> Parameterised:
+        return Parameterised(module, self.optimizer, self.after)
+
+    def of_repeated(self, module: nn.Module) -> Parameterised:
+        return Parameterised(module, self.optimizer, self.in_loop or self.after)
+
+    def of_table(self, table: nn.Embedding) -> Parameterised:
+        after = self.of_tables or self.in_loop or self.after
+        return Parameterised(table, self.table_optimizer or self.optimizer, after, copies=False)
+
+
+class Parameterised(Node):
+    """A module whose parameters belong to this node, and are updated as soon as it has enough gradients.
+
+    The backward pass of a message uses the weights of its forward pass, even if they were updated since
+    (weight stashing), so gradients are exact for those weights. This costs one copy of the weights per update
+    that can happen between the two passes. The staleness of gradients is counted.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        optimizer: Callable[[Iterable[nn.Parameter]], Optimizer],
+        update_after: int,
+        copies: bool = True,
+    ):
+        """update_after: gradients of so many messages are summed for an update (min_update_frequency).
+
+        copies: use a copy of the weights, which updates do not modify. Embedding tables need none, because
+        their gradients do not depend on the weights. Raises ValueError if there are no parameters to train.
+        """
+        self.module, self._update_after, self._copies = module, update_after, copies
+        trained = {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
+        if not trained:
+            raise ValueError(f"{type(module).__name__} has no parameters to train: make it a Transform")
+        self._names, self._parameters = tuple(trained), tuple(trained.values())
+        self._optimizer = optimizer(self._parameters)
+        self._kept: dict[MessageState, tuple[Computed, tuple[Tensor, ...], int]] = {}
+        self._sums = [_GradientSum() for _ in trained]
+        self._accumulated = 0
+        self.updates = 0
+        self.staleness: Counter[int] = Counter()
+        """Counts gradients by the number of updates between their forward and backward pass."""
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Must be called after the parameters were modified from outside."""
+        if self._copies:
+            self._weights = tuple(weight.detach().clone().requires_grad_() for weight in self._parameters)
+        else:
+            self._weights = self._parameters
+
+    def forward(self, port: int, message: Message) -> list[Send]:
+        weights = self._weights
+        named = dict(zip(self._names, weights, strict=True))
+        inputs, outputs = compute(
+            lambda *tensors: functional_call(self.module, named, tensors), message.payload, message.training
+        )
+        if message.training:
+            self._kept[message.state] = Computed(inputs, outputs), weights, self.updates
+        return onward(message._replace(payload=detached(outputs)))
+
+    def backward(self, port: int, message: Message) -> list[Send]:
+        (inputs, outputs), weights, updates = self._kept.pop(message.state)
+        d_inputs, d_weights = local_gradients(inputs, outputs, message.payload, weights)
+        for total, gradient in zip(self._sums, d_weights, strict=True):
+            total.add(gradient)
+        self._accumulated += 1
+        self.staleness[self.updates - updates] += 1
+        if self._accumulated >= self._update_after:
+            self.update()
+        return back(message._replace(payload=d_inputs))
+
+    def update(self) -> None:
+        """Update the parameters with the accumulated gradients, if there are any."""
+        if not self._accumulated:
+            return
+        self.give_gradients()
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+        self.updates += 1
+        self.refresh()
+
+    def give_gradients(self) -> None:
+        """Move the accumulated gradients to the parameters' `.grad`, without an update."""
+        for weight, total in zip(self._parameters, self._sums, strict=True):
+            weight.grad = total.take()
+        self._accumulated = 0
+
+    def held(self) -> int:
+        return len(self._kept)
+
+
+class _GradientSum:
+    """The sum of a parameter's gradients. It does not modify the first one, which may be a payload."""
+
+    def __init__(self) -> None:
+        self._total: Tensor | None = None
+        self._is_own = False
+
+    def add(self, gradient: Tensor | None) -> None:
+        if gradient is None:
+            return
+        if self._total is None:
+            self._total, self._is_own = gradient, False
+        elif self._is_own:
+            self._total.add_(gradient)
+        else:
+            self._total, self._is_own = self._total + gradient, True
+
+    def take(self) -> Tensor | None:
+        """Return the sum and reset it."""
+        total, self._total = self._total, None
+        return total
+
+
+def mean(counted: Counter[int]) -> float:
+    """The mean of counted numbers, such as `staleness`. There must be at least one."""
+    return sum(number * count for number, count in counted.items()) / counted.total()
