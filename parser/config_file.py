@@ -64,7 +64,8 @@ class ConfigFile:
 
     def validated(self, kind: type[AnyConfig], section: KeyPath = ()) -> AnyConfig:
         """A section as an instance of `kind`; the whole config unless given. Raises ConfigError."""
-        self._refuse_other_commands(kind)
+        if not section:
+            self._refuse_other_commands(kind)
         content = self._content
         for key in section:
             content = content.get(key) or {}

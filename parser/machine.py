@@ -8,11 +8,12 @@ import platform
 import resource
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
+
+from parser.proc import container_memory_limit, peak_resident_memory, reset_peak_resident_memory
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Of glibc's mallopt: free memory at the heap's end, and blocks, from so many bytes on go back at once."""
@@ -85,49 +86,43 @@ def device_memory(device: torch.device) -> int:
     """Bytes that it has, for all programs together; of the host, what this process may have of them."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    with suppress(OSError, ValueError):  # a container's; "max" for none
-        limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
-    return min(limits)
+    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(installed, container_memory_limit() or installed)
 
 
-class Memory(NamedTuple):
-    """Bytes that a process has needed at most."""
+class MemoryUse(NamedTuple):
+    """The most memory that a process has used, in bytes."""
 
     host: int
     device_allocated: int = 0
     device_reserved: int = 0
 
 
-def forget_peak_memory(device: torch.device) -> None:
-    """Let `memory` tell what is needed from here on; on the host only Linux can."""
+def reset_peak_memory(device: torch.device) -> None:
+    """Start measuring `memory_use` anew. For the host this works on Linux only."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    reset_peak_resident_memory()
 
 
-def _peak_of_host() -> int:
-    """Bytes."""
-    with suppress(OSError, StopIteration):
-        lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
-        return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
-    # Linux counts in KiB, macOS in bytes.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def memory(device: torch.device) -> Memory:
-    """The most that this process has needed since it began, or since `forget_peak_memory`."""
-    host = _peak_of_host()
+def memory_use(device: torch.device) -> MemoryUse:
+    """Peak memory of this process since its start, or since `reset_peak_memory`."""
+    host = peak_resident_memory() or _maximum_resident_memory()
     if device.type != "cuda":
-        return Memory(host)
-    return Memory(host, torch.cuda.max_memory_allocated(device), torch.cuda.max_memory_reserved(device))
+        return MemoryUse(host)
+    return MemoryUse(host, torch.cuda.max_memory_allocated(device), torch.cuda.max_memory_reserved(device))
+
+
+def _maximum_resident_memory() -> int:
+    """Bytes, since the process began."""
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, other systems KiB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def peak_memory(device: torch.device) -> str:
-    """What this process has needed, for people to read."""
-    needed = memory(device)
-    text = f"{needed.host / 2**30:.2f} GiB"
+    """The peak memory of this process, as text."""
+    peak = memory_use(device)
+    text = f"{peak.host / 2**30:.2f} GiB"
     if device.type == "cuda":
-        text += f", on the device {needed.device_allocated / 2**30:.2f} GiB"
+        text += f", on the device {peak.device_allocated / 2**30:.2f} GiB"
     return text

@@ -1,9 +1,8 @@
-"""The interface between models and the benchmark harness.
+"""The interface between benchmarks and `stack-parser speed`: a plugin is a model with its batching methods.
 
-A plugin is a model with several batching methods. A file `parser/benchmarks/FOLDER/NAME_plugin.py` defines
-one as `PLUGIN`; other packages register theirs in the entry-point group `stack_parser.plugins`. The harness
-creates an object for each cell and calls, in this order, `skip`, `prepare`, `batches`, `check` and,
-repeatedly, `run`.
+A file `parser/benchmarks/FOLDER/NAME_plugin.py` has one as `PLUGIN`; other packages add theirs through the
+entry-point group `stack_parser.plugins`. The harness makes one object for each cell that it measures and
+calls, in this order, `skip`, `prepare`, `batches`, `check` and, many times, `run`.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from pydantic import BaseModel
 from torch import Tensor
 
 Mode = Literal["train", "infer"]
-"""A training step, from the examples to the updated weights, or inference, from inputs to outputs."""
+"""A training step, from the examples to the parameter update; or inference, from inputs to outputs."""
 
 NO_BATCHING = "none"
-"""The method without batching, which every plugin has: the reference for the results of the others."""
+"""The method that every plugin has: one example after the other. All methods must have its results."""
 
 CELLS, CELLS_BACKWARD = "cells", "cells backward"
 PHASES = ("data", "graph", "scheduling", "forward", CELLS, "backward", CELLS_BACKWARD, "update", "messages")
-"""The phases of a run, as in Neubig et al. 2017, Figure 2. Time outside all phases is reported as `other`.
+"""The phases of a step, as in Neubig et al. 2017, Figure 2. The rest is reported as `other`.
 
-In `messages`, forward passes, backward passes and updates run concurrently. `cells` and `cells backward` are
-the modules of networks that are assembled for each example. They are nested in `forward` and `backward`,
-whose time excludes them: it is mostly that of gathering and concatenating rows.
+`messages` includes forward, backward and update, which run in parallel then. The cells are the modules of a
+network whose structure differs by example. Where they are measured separately, they are not included in
+`forward` and `backward`.
 """
 
 
 @dataclass(frozen=True)
 class Setup:
-    """The cell that a plugin is to run."""
+    """What a plugin needs to know of the cell that is measured."""
 
     settings: Any
     """An instance of the plugin's `Settings`."""
@@ -44,79 +43,97 @@ class Setup:
     batch_size: int
     device: torch.device
     seed: int
-    """Equal seeds give equal weights and batches for all methods."""
+    """Equal seeds give equal weights and batches, whatever the method."""
     phase: Callable[[str], AbstractContextManager[object]]
-    """`with phase("forward"): ...` marks a phase of `run`. It costs almost nothing while speed is measured.
+    """`with phase("forward"): ...` names a phase of `run`. It costs next to nothing while speed is measured.
 
-    The time of a nested phase is not counted in the outer one."""
+    The time of a phase inside of another is counted for the inner one only."""
     threads: int = 1
-    """CPU threads of PyTorch, or workers of a plugin that has workers."""
+    """CPU threads of PyTorch, or workers of asynchronous messages."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """The work in a batch. Only `padding` depends on the method."""
+    """The work of one batch. Only the padding depends on the method."""
 
     sentences: int
-    """Number of sentences, or of examples of another kind."""
+    """Or other examples."""
     tokens: int
     operations: float
-    """Floating-point operations of the matrix products that the function needs: forward and, in training,
-    backward, without padding, unused results and parameter updates."""
+    """Floating-point operations of the necessary matrix products, in training also of the backward pass.
+    Padding and the parameter update are not included."""
     padding: float | None = None
-    """Share of the computed rows that are not used; None if unknown."""
+    """Share of the computed rows whose results are not used; None if unknown."""
     counts: Mapping[str, float] = field(default_factory=dict)
     """Further counts by their names in reports, such as the calls of a schedule."""
     batches: int = 1
-    """Number of batches, of at most `batch_size` examples, that one run processes."""
+    """Number of batches of at most `batch_size` examples in one run."""
 
 
 class Plugin(Protocol):
-    """A model to measure. The class is created without arguments; `prepare` sets it up for a cell."""
+    """A model to measure. It is created without arguments, and `prepare` prepares it for one cell.
+
+    Optional class attributes: `method_titles`, `example_name` and `former_methods`, see the functions below.
+    """
 
     name: ClassVar[str]
     paper: ClassVar[str]
-    """The paper, with the table or figure, that the plugin reproduces."""
+    """The paper and its table or figure."""
     methods: ClassVar[Mapping[Mode, Sequence[str]]]
-    """The batching methods of each mode, including `none`."""
+    """The batching methods of each mode, `none` among them."""
     Settings: ClassVar[type[BaseModel]]
-    """The settings of a config. Their defaults must work without further data."""
+    """The settings of a config. The defaults must work without other files than the project's."""
 
     def skip(self, setup: Setup) -> str | None:
-        """Why the cell cannot be measured here; None if it can."""
+        """Why this cell cannot be measured here, or None."""
 
     def prepare(self, setup: Setup) -> None:
-        """Load the data and build the model on the device. Not timed."""
+        """Load data and build the model on the device. Not timed."""
 
     def batches(self) -> Sequence[Any]:
-        """One epoch in batches of `batch_size`, with the same examples for all methods.
+        """One epoch in batches of `batch_size`, with the same examples for every method.
 
-        For inference a batch may have more examples, of which `batch_size` are processed at a time. For
-        training it may combine several batches; see `Work.batches`.
+        In inference a batch may have more examples, of which `batch_size` are processed at the same time. In
+        training it may consist of several batches, given as `Work.batches`.
         """
 
     def run(self, batch: Any) -> None:
         """One training step, or inference. Only this is timed."""
 
     def check(self) -> Tensor:
-        """The loss or the outputs for some examples in batches of `batch_size`, with the current weights.
+        """The loss or the outputs on some examples, in batches of `batch_size`, with the current weights.
 
-        All methods and batch sizes must give the same numbers, up to rounding.
+        All methods and batch sizes must return the same numbers, except for rounding.
         """
 
     def work(self, batch: Any) -> Work:
-        """The work in a batch."""
+        """The work of a batch."""
 
 
 @runtime_checkable
 class Learner(Protocol):
-    """A plugin that can also be trained to convergence, in epochs after `prepare`."""
+    """A plugin with learning curves: after `prepare` it trains epochs, and each is scored."""
 
     def learn(self, epoch: int) -> None:
-        """Train for an epoch by the method of the setup. Its number determines the order. This is timed."""
+        """Train one epoch, in an order that depends on its number, by the setup's method. This is timed."""
 
     def score(self) -> float:
-        """The score on held-out examples; higher is better."""
+        """The score on held-out examples. Higher is better."""
 
     def notes(self) -> Mapping[str, float]:
-        """Further figures about the training, by their names in reports."""
+        """Further figures about the epochs, by their names in reports."""
+
+
+def method_titles(plugin: type[Plugin]) -> Mapping[str, str]:
+    """Methods in words, for plots: the plugin's optional attribute `method_titles`, and "one by one"."""
+    return {NO_BATCHING: "one by one", **getattr(plugin, "method_titles", {})}
+
+
+def examples_counted(plugin: type[Plugin]) -> str:
+    """What is counted for the speed: the plugin's optional attribute `example_name`, else "sentences"."""
+    return getattr(plugin, "example_name", "sentences")
+
+
+def former_methods(plugin: type[Plugin]) -> Mapping[str, str]:
+    """New names of renamed methods by their old ones: the plugin's optional attribute `former_methods`."""
+    return getattr(plugin, "former_methods", {})

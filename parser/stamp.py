@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 import parser
+from parser.proc import cpu_info
 
 
 def stamp() -> dict[str, Any]:
@@ -30,12 +31,10 @@ def machine() -> dict[str, Any]:
 
 
 def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
+    described = cpu_info()
+    if described is None:
         return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    return described.get("model name") or platform.machine()
 
 
 @cache

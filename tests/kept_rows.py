@@ -1,6 +1,5 @@
 """The rows that are kept of measurements, and the lines of tables on pages that follow from them."""
 
-import gzip
 import json
 import re
 from functools import cache
@@ -8,6 +7,8 @@ from pathlib import Path
 from statistics import mean
 
 from parser.speed.findings import ratio
+from parser.speed.former_names import row_with_new_names
+from parser.speed.row_file import read_content
 
 ROOT = Path(__file__).parent.parent
 MEASURED = ROOT / "docs/measurements"
@@ -16,9 +17,9 @@ SPLITS = ("dev", "test")
 
 @cache
 def rows(path):
-    content = (MEASURED / path).read_bytes()
-    text = gzip.decompress(content).decode() if path.endswith(".gz") else content.decode()
-    return [json.loads(line) for line in text.splitlines()]
+    """Of a file that may be compressed; those of speed runs with the names of today."""
+    found = map(json.loads, read_content(MEASURED / path).splitlines())
+    return [row_with_new_names(row) if "plugin" in row else row for row in found]
 
 
 def table(*lines):
@@ -154,7 +155,7 @@ def ratios(first, second, digits):
 
 
 def recurrence():
-    found = rows("recurrence-2026-11-22/rows.jsonl.gz")
+    found = rows("recurrence-2026-11-22/rows.jsonl")
     networks = "elman", "peephole-lstm"
 
     def cells(method, size):

@@ -173,7 +173,7 @@ PARTS = {
     "LSTM over the sentence": "LSTM over the sentence",
     "composition (3)": "composition",
     "exploration (3)": "exploration",
-    "words shown to the scores": "words shown",
+    "word features": "words shown",
     "lemmas": "lemmas",
     "characters": "characters",
     "averaged weights": "averaged weights",

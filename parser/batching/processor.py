@@ -6,7 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-CPU_DESCRIPTION = Path("/proc/cpuinfo")
+from parser.proc import CPU_INFO, cpu_info
+
 AMD = "AuthenticAMD"
 
 
@@ -18,13 +19,9 @@ class Processor(NamedTuple):
 
 
 @cache
-def processor(description: Path = CPU_DESCRIPTION) -> Processor:
+def processor(description: Path = CPU_INFO) -> Processor:
     """description: a file in the format of /proc/cpuinfo. All fields are empty if it can not be read."""
-    try:
-        lines = description.read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return Processor()
-    found = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    found = cpu_info(description) or {}
     return Processor(
         found.get("vendor_id", ""), int(found.get("cpu family", 0)), frozenset(found.get("flags", "").split())
     )

@@ -26,6 +26,10 @@ from parser.settings import Settings
 ACTIVE = {f"active-{number}": number for number in (1, 4, 16)}
 """By method, the number of batches in flight (max_active_keys)."""
 METHODS = ("none", *ACTIVE)
+METHOD_TITLES = {
+    "none": "batch by batch, without messages",
+    **{method: f"asynchronous messages, {number} in flight" for method, number in ACTIVE.items()},
+}
 NEVER = 1 << 60
 """A number of gradients that is never reached."""
 

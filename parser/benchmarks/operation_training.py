@@ -21,6 +21,13 @@ from parser.benchmarks.embedding_tables import optimizers
 from parser.benchmarks.gradient_fingerprints import fingerprints
 from parser.plugins import Setup
 
+METHOD_TITLES = {
+    "depth": "batched on the fly, by depth",
+    "agenda": "batched on the fly, by agenda",
+    "manual": "batched by hand",
+    "library": "batched by hand, PyTorch's LSTM",
+}
+
 
 def missing(path: str) -> str | None:
     """Why a plugin that reads the file can not be measured; None if the file exists."""

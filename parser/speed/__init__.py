@@ -1,1 +1,1 @@
-"""Measures plugins: model x batching method x batch size x device, side by side, and draws what it finds."""
+"""Measures the speed of plugins (model x batching method x batch size x device) and draws plots."""

@@ -1,4 +1,4 @@
-"""Speed over asynchrony: how many are on their way, how often is updated (Gaunt et al. 2017, section 6)."""
+"""Speed over asynchrony: batches in flight and update frequency (Gaunt et al. 2017, section 6)."""
 
 from __future__ import annotations
 
@@ -8,35 +8,38 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 
 from parser.speed.document import Heading, Part, Picture, Table
-from parser.speed.figures import HEIGHT, PLAIN, WIDTH, draw_line, svg
-from parser.speed.findings import marked, ratio
+from parser.speed.drawing import PLAIN, Line, draw_panels, svg
+from parser.speed.findings import bracketed, ratio
 from parser.speed.rows import OK, Row
 from parser.speed.statistics import Estimate
+from parser.speed.titles import plot_title, speed_label
 
 METHOD = re.compile(r"(?:(?P<kind>.+)-)?active-(?P<active>\d+)")
-"""Of methods that have so many on their way."""
+"""Methods with a number of batches in flight."""
 UPDATE_AFTER = "update_after"
-"""The plugins' setting: gradients for an update."""
+"""The plugins' setting: gradients for each update."""
 Lines = dict[str, dict[int, Row]]
-"""What is measured by one line -> its place on the axis -> its row."""
+"""Label of a line -> position on the axis -> row."""
 
 
-class Axis(NamedTuple):
+class AsynchronyAxis(NamedTuple):
     name: str
     label: str
     column: str
-    """With room for the number."""
+    """Heading of a column, with a place for the number."""
 
 
-ASYNCHRONY = Axis("asynchrony", "batches on their way (max_active_keys)", "{} on their way")
-FREQUENCY = Axis("update frequency", "gradients for an update (min_update_frequency)", "update after {}")
+ASYNCHRONY = AsynchronyAxis("asynchrony", "batches in flight (max_active_keys)", "{} in flight")
+FREQUENCY = AsynchronyAxis(
+    "update frequency", "gradients for each update (min_update_frequency)", "update after {}"
+)
 
 
 def asynchrony_parts(rows: Sequence[Row]) -> list[Part]:
-    """A picture and a table for each plugin that sends messages; two where it updates more or less often."""
+    """A plot and a table for each plugin with asynchronous messages, and others over the update frequency."""
     by_plugin: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row["status"] == OK and METHOD.fullmatch(row["method"]):
@@ -60,7 +63,7 @@ def _by_asynchrony(rows: Sequence[Row]) -> Lines:
 
 
 def _by_frequency(rows: Sequence[Row]) -> Lines:
-    """Of experiments that differ in nothing else, by the name of the first."""
+    """Experiments that differ only in the update frequency share a line, named after the first."""
     lines: Lines = defaultdict(dict)
     first: dict[str, str] = {}
     for row in rows:
@@ -73,34 +76,36 @@ def _by_frequency(rows: Sequence[Row]) -> Lines:
 
 def _size(row: Row) -> str:
     workers = f", {row['threads']} workers" if row["threads"] > 1 else ""
-    return f"at {row['batch_size']}{workers}"
+    return f"at batch size {row['batch_size']}{workers}"
 
 
-def _parts(plugin: str, axis: Axis, lines: Lines) -> list[Part]:
+def _parts(plugin: str, axis: AsynchronyAxis, lines: Lines) -> list[Part]:
     title = f"{plugin}, {axis.name}"
     name = f"{plugin}-{axis.name.replace(' ', '-')}"
-    return [Heading(2, title), Picture(name, _drawn(title, axis, lines)), _table(axis, lines)]
+    return [Heading(2, title), Picture(name, _drawn(axis, lines)), _table(axis, lines)]
 
 
-def _drawn(title: str, axis: Axis, lines: Lines) -> str:
-    figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
-    axes = figure.add_subplot()
-    for number, (name, line) in enumerate(lines.items()):
-        places = sorted(line)
-        draw_line(axes, number, name, places, [_speed(line[place]) for place in places])
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(sorted({place for line in lines.values() for place in line}))
-    axes.xaxis.set_major_formatter(PLAIN)
-    axes.set_ylim(bottom=0)
-    axes.set_title(title, fontsize=10)
-    axes.set_xlabel(axis.label)
-    axes.set_ylabel("examples per second")
-    axes.grid(True, color="0.9")
-    axes.legend(fontsize=8)
-    return svg(figure)
+def _drawn(axis: AsynchronyAxis, lines: Lines) -> str:
+    rows = [row for line in lines.values() for row in line.values()]
+    drawn = [
+        Line(name, number, sorted(line), [_speed(line[place]) for place in sorted(line)])
+        for number, (name, line) in enumerate(lines.items())
+    ]
+
+    def finish(axes: Axes) -> None:
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(sorted({place for line in lines.values() for place in line}))
+        axes.xaxis.set_major_formatter(PLAIN)
+        axes.yaxis.set_major_formatter(PLAIN)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(axis.label)
+        axes.set_ylabel(speed_label(rows[0]["plugin"]))
+        axes.grid(True, color="0.9")
+
+    return svg(draw_panels(plot_title(f"speed over {axis.name}", rows), drawn, finish))
 
 
-def _table(axis: Axis, lines: Lines) -> Table:
+def _table(axis: AsynchronyAxis, lines: Lines) -> Table:
     places = sorted({place for line in lines.values() for place in line})
     head = ("examples/s", *map(axis.column.format, places), "largest over 1")
     return Table(head, [_cells(name, line, places) for name, line in lines.items()])
@@ -109,7 +114,7 @@ def _table(axis: Axis, lines: Lines) -> Table:
 def _cells(name: str, line: dict[int, Row], places: Sequence[int]) -> list[str]:
     speeds = [f"{_speed(line[place]).value:,.1f}" if place in line else "" for place in places]
     ends = [line[place] for place in (max(line), 1) if place in line]
-    gain = marked(str(ratio(*ends)), ends) if len(ends) == 2 else ""
+    gain = bracketed(str(ratio(*ends)), ends) if len(ends) == 2 else ""
     return [name, *speeds, gain]
 
 

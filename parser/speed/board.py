@@ -1,4 +1,4 @@
-"""A speed run's figures for TensorBoard, where the place of the step is the batch size's."""
+"""Writes the figures of a speed run for TensorBoard. The batch size is in the place of the step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NUMBERS = ("sentences_per_second", "tokens_per_second", "mfu", "padding_share", 
 
 
 def write_board(rows: Sequence[Row], folder: Path) -> None:
-    """Write the rows that were measured into the run's folder, in the place of what was there."""
+    """Write the measured rows into the run's folder, replacing older figures."""
     shutil.rmtree(folder / BOARD, ignore_errors=True)
     with SummaryWriter(str(folder / BOARD)) as board:
         for comparison in comparisons(rows):
@@ -27,10 +27,10 @@ def write_board(rows: Sequence[Row], folder: Path) -> None:
                     board.add_scalar(f"{comparison.name}/{method}/speed_up", gain.value, size)
 
 
-def _write_row(board: SummaryWriter, place: str, row: Row) -> None:
+def _write_row(board: SummaryWriter, tag: str, row: Row) -> None:
     assert row["status"] == OK
     for name in NUMBERS:
         if row[name] is not None:
-            board.add_scalar(f"{place}/{name}", row[name], row["batch_size"])
-    for phase, seconds in row["split"].items():
-        board.add_scalar(f"{place}/seconds_per_sentence/{phase}", seconds, row["batch_size"])
+            board.add_scalar(f"{tag}/{name}", row[name], row["batch_size"])
+    for phase, seconds in row["phase_seconds"].items():
+        board.add_scalar(f"{tag}/seconds_per_sentence/{phase}", seconds, row["batch_size"])

@@ -1,4 +1,4 @@
-"""What the machine's matrix products reach at best: the measure of every model's useful operations."""
+"""The speed of the machine's large matrix products, with which the speed of models is compared (MFU)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from parser.batching.product import by_onednn, has_onednn
 from parser.speed.stopwatch import synchronise
 
 SHAPES = {"cpu": ((1024, 1024, 1024), (4096, 256, 1024)), "cuda": ((8192, 8192, 8192), (65536, 256, 1024))}
-"""Rows, inner and columns."""
+"""Rows, inner size and columns of each product."""
 SECONDS_EACH = 0.05
 
 
 class Ceiling:
-    """Large float32 products, measured a little at each turn."""
+    """Large float32 products, measured for a short time in each turn."""
 
     def __init__(self, device: str, threads: int):
         torch.set_num_threads(threads)
@@ -33,7 +33,7 @@ class Ceiling:
                 self._products.append((partial(product, left, right), 2 * rows * inner * columns))
 
     def turn(self) -> list[float]:
-        """Operations per second of each product, now."""
+        """Operations per second of each product."""
         return [self._speed(product, operations) for product, operations in self._products]
 
     def _speed(self, product: Callable[[], Tensor], operations: int) -> float:

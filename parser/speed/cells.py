@@ -1,4 +1,4 @@
-"""The cells of a speed run: what is measured, each by itself."""
+"""The cells of a speed run. A cell is what is measured at once: one method at one batch size."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from parser.machine import choose_device
-from parser.plugins import NO_BATCHING, Mode, Plugin
+from parser.plugins import NO_BATCHING, Mode, Plugin, former_methods
 from parser.settings_faults import fault_lines
 from parser.speed.settings import SpeedConfig
 
 COMPARED = ("experiment", "plugin", "mode", "device", "threads")
-"""Cells that share these are compared with each other."""
+"""Cells with equal values of these are compared with each other."""
 KEYS = (*COMPARED, "method", "batch_size")
-"""What tells the cells of a run apart."""
+"""These identify a cell within a run."""
+BatchSizes = Sequence[int] | Mapping[str, Sequence[int]]
+"""The same for every method, or a list for each method."""
 
 
 @dataclass(frozen=True)
@@ -33,28 +35,28 @@ class Cell:
     batch_size: int
     seed: int
     settings: str
-    """The plugin's settings, as JSON."""
+    """The plugin's settings as JSON, defaults included."""
 
     @property
     def identity(self) -> str:
-        """Equal for cells whose measurements are of the same thing."""
+        """Equal for cells that measure the same thing."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @property
     def name(self) -> str:
-        """For people."""
+        """For messages."""
         device = self.device if self.threads == 1 else f"{self.device}, {self.threads} threads"
         return f"{self.experiment}: {self.method} at {self.batch_size}, {self.mode}, {device}"
 
     def without_batching(self) -> Cell:
-        """The cell whose results this one's must equal."""
+        """The cell whose results this one must reproduce."""
         return replace(self, method=NO_BATCHING, batch_size=1)
 
 
 def cells_of(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> list[Cell]:
-    """All cells of a config, compared ones side by side and in the order in which they take turns.
+    """All cells of a config. Cells that are compared are adjacent.
 
-    find: a plugin by its name. Raises ValueError for methods, modes and devices that are not there.
+    find: returns a plugin by its name. Raises ValueError for unknown methods, modes and devices.
     """
     devices = list(dict.fromkeys(str(choose_device(name)) for name in config.devices))
     cells = []
@@ -63,7 +65,7 @@ def cells_of(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> list[C
         settings = settings_as_json(plugin, experiment.settings, f"experiments.{name}.settings")
         modes = list(dict.fromkeys(experiment.modes))
         chosen = methods_of(f"experiments.{name}", plugin, experiment.methods, modes)
-        _check_sizes(name, experiment.batch_sizes, chosen)
+        _check_sizes(f"experiments.{name}.batch_sizes", experiment.batch_sizes, plugin, chosen)
         for mode, device, threads in product(modes, devices, dict.fromkeys(config.threads)):
             by_size = [
                 (size, method)
@@ -79,12 +81,12 @@ def cells_of(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> list[C
 
 
 def settings_as_json(plugin: type[Plugin], settings: dict[str, Any], place: str) -> str:
-    """As a cell has them, the defaults too, for they may change. Raises ValueError as `validated` does."""
+    """For a cell: with the defaults, which may change. Raises ValueError as `validated` does."""
     return json.dumps(validated(plugin, settings, place).model_dump(mode="json"), sort_keys=True)
 
 
 def validated(plugin: type[Plugin], settings: dict[str, Any], place: str = "settings") -> Any:
-    """An instance of the plugin's `Settings`. Raises ValueError with a line for each that is wrong."""
+    """An instance of the plugin's `Settings`. Raises ValueError with a line for each fault."""
     try:
         return plugin.Settings.model_validate(settings)
     except ValidationError as error:
@@ -92,47 +94,53 @@ def validated(plugin: type[Plugin], settings: dict[str, Any], place: str = "sett
 
 
 def methods_of(
-    place: str, plugin: type[Plugin], asked: Sequence[str] | None, modes: Sequence[Mode]
+    place: str, plugin: type[Plugin], requested: Sequence[str] | None, modes: Sequence[Mode]
 ) -> list[str]:
-    """Those asked for, or all. Raises ValueError for modes and methods that the plugin has not."""
+    """The requested methods, or all. Raises ValueError for modes and methods that the plugin lacks."""
     for mode in modes:
         if mode not in plugin.methods:
-            raise ValueError(f"{place}.modes: {plugin.name} can not be measured in {mode!r}")
-    known = list(dict.fromkeys(method for mode in modes for method in plugin.methods[mode]))
-    for method in asked or ():
-        if method not in known:
-            raise ValueError(f"{place}.methods: {plugin.name} has no {method!r}, but {', '.join(known)}")
-    return list(dict.fromkeys(asked)) if asked else known
+            raise ValueError(f"{place}.modes: {plugin.name} cannot be measured in mode {mode!r}")
+    available = list(dict.fromkeys(method for mode in modes for method in plugin.methods[mode]))
+    for method in requested or ():
+        _check_method(f"{place}.methods", method, plugin, available)
+    return list(dict.fromkeys(requested)) if requested else available
 
 
-def _check_sizes(
-    experiment: str, sizes: Sequence[int] | Mapping[str, Sequence[int]], methods: Sequence[str]
-) -> None:
+def _check_method(place: str, method: str, plugin: type[Plugin], available: Sequence[str]) -> None:
+    if method in available:
+        return
+    now = former_methods(plugin).get(method)
+    if now is not None:
+        raise ValueError(f"{place}: {method!r} is now called {now!r}")
+    raise ValueError(
+        f"{place}: {plugin.name} has no method {method!r} here; known are {', '.join(available)}"
+    )
+
+
+def _check_sizes(place: str, sizes: BatchSizes, plugin: type[Plugin], methods: Sequence[str]) -> None:
     for method in sizes if isinstance(sizes, Mapping) else ():
-        if method not in methods:
-            known = ", ".join(methods)
-            raise ValueError(f"experiments.{experiment}.batch_sizes: {method!r} is not among {known}")
+        _check_method(place, method, plugin, methods)
 
 
-def _sizes(sizes: Sequence[int] | Mapping[str, Sequence[int]], method: str) -> Sequence[int]:
+def _sizes(sizes: BatchSizes, method: str) -> Sequence[int]:
     return sizes.get(method, []) if isinstance(sizes, Mapping) else sizes
 
 
-def sittings(cells: Iterable[Cell], together: int) -> list[list[Cell]]:
-    """Cells that take turns: of those that are compared `together`, or all of one batch size."""
-    found: list[list[Cell]] = []
+def interleaved_groups(cells: Iterable[Cell], together: int) -> list[list[Cell]]:
+    """Groups of cells that take turns: `together` cells that are compared, or all those of one batch size."""
+    groups: list[list[Cell]] = []
     for _, compared in groupby(cells, key=attrgetter(*COMPARED)):
-        found.append([])
+        groups.append([])
         for _, of_one_size in groupby(compared, key=attrgetter("batch_size")):
-            group = list(of_one_size)
-            if found[-1] and len(found[-1]) + len(group) > together:
-                found.append([])
-            found[-1] += group
-    return found
+            added = list(of_one_size)
+            if groups[-1] and len(groups[-1]) + len(added) > together:
+                groups.append([])
+            groups[-1] += added
+    return groups
 
 
 Filter = Mapping[str, frozenset[str]]
-"""Key -> the values that pass."""
+"""Key -> accepted values."""
 
 
 def read_filter(text: str) -> Filter:
@@ -146,19 +154,19 @@ def read_filter(text: str) -> Filter:
     return values_of
 
 
-def passing(cells: Sequence[Cell], wanted: Filter) -> list[Cell]:
-    """Those that pass. Raises ValueError if none does, or if a value is none of any cell's."""
-    for key, values in wanted.items():
-        known = list(dict.fromkeys(str(getattr(cell, key)) for cell in cells))
-        strange = sorted(values.difference(known))
-        if strange:
-            raise ValueError(f"--only: no cell has {key}={strange[0]}; there are {', '.join(known)}")
-    found = [cell for cell in cells if passes(asdict(cell), wanted)]
+def passing(cells: Sequence[Cell], conditions: Filter) -> list[Cell]:
+    """The cells that pass. Raises ValueError if none does, or for a value that no cell has."""
+    for key, values in conditions.items():
+        existing = list(dict.fromkeys(str(getattr(cell, key)) for cell in cells))
+        unknown = sorted(values.difference(existing))
+        if unknown:
+            raise ValueError(f"--only: no cell has {key}={unknown[0]}; there are {', '.join(existing)}")
+    found = [cell for cell in cells if passes(asdict(cell), conditions)]
     if not found:
         raise ValueError("no cell of the config passes all of --only; try it with fewer conditions")
     return found
 
 
-def passes(cell: Mapping[str, Any], wanted: Filter) -> bool:
-    """Whether a cell, or a row, by its keys, is one of those wanted."""
-    return all(str(cell[key]) in values for key, values in wanted.items())
+def passes(cell: Mapping[str, Any], conditions: Filter) -> bool:
+    """Whether a cell, or a row, meets all conditions. cell: the values of `KEYS`."""
+    return all(str(cell[key]) in values for key, values in conditions.items())

@@ -1,4 +1,4 @@
-"""The commands `speed`, `plots` and `plugins`. Apart, for the other commands do not need what draws plots."""
+"""The commands `speed`, `plots` and `plugins`. They import Matplotlib, which other commands do not need."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from parser.console import say
 from parser.speed.board import write_board
 from parser.speed.conformance import faults_of
 from parser.speed.discovery import find, installed, unknown
-from parser.speed.findings import asked_ratios, read_ratio
+from parser.speed.findings import ratio_lines, read_ratio
 from parser.speed.learning import learn, learned_rows, learning_cells
 from parser.speed.report import write_report
-from parser.speed.run import CONFIG, measure, rows_of
+from parser.speed.run import measure, read_run_config, rows_of
 from parser.speed.settings import SpeedConfig
 
 
 def speed(path: Path, overrides: Sequence[str], folder: Path, only: str, ratios: Sequence[str]) -> None:
-    """Measure what a config says, write the report and print the ratios that were asked for."""
-    config = _read(path, overrides)
-    for text in ratios:  # slips are better found before hours of measuring
+    """Measure the cells of a config, write the report and print the requested ratios."""
+    config = read_config(path, overrides)
+    for text in ratios:  # find mistakes before hours of measuring
         read_ratio(text)
     learning_cells(config, find)
     rows = measure(config, folder, only)
     if not only:
         learn(config, find, folder)
-    _tell(folder, config)
+    _write(folder, config)
     for text in ratios:
-        print("\n".join(asked_ratios(rows, text)))
+        print("\n".join(ratio_lines(rows, text)))
 
 
 def plots(folder: Path) -> None:
-    """Write the report of a run again."""
-    _tell(folder, _read(folder / CONFIG))
+    """Write the report and the plots of a run again from its rows."""
+    _write(folder, _without_missing(read_run_config(folder)))
 
 
-def _read(path: Path, overrides: Sequence[str] = ()) -> SpeedConfig:
-    """With its plugins' settings checked, so that their faults, too, are told with their lines."""
+def read_config(path: Path, overrides: Sequence[str] = ()) -> SpeedConfig:
+    """A config whose plugins' settings are valid. Raises ConfigError, which names the lines of faults."""
     file = ConfigFile(path, overrides)
     config = _without_missing(file.validated(SpeedConfig))
     for name, experiment in config.experiments.items():
@@ -49,19 +49,19 @@ def _read(path: Path, overrides: Sequence[str] = ()) -> SpeedConfig:
 
 
 def _without_missing(config: SpeedConfig) -> SpeedConfig:
-    """Without what asks for plugins that are not installed, which is said; ValueError if nothing is left."""
+    """Without the sections whose plugins are not installed. Raises ValueError if no experiment is left."""
     plugins = installed()
     found: dict[str, dict[str, Any]] = {}
-    for section, asked in (("experiments", config.experiments), ("learning", config.learning)):
-        found[section] = {name: own for name, own in asked.items() if own.plugin in plugins}
-        for name in asked.keys() - found[section].keys():
-            say(f"{section}.{name} is skipped: {unknown(asked[name].plugin)}")
+    for section, requested in (("experiments", config.experiments), ("learning", config.learning)):
+        found[section] = {name: own for name, own in requested.items() if own.plugin in plugins}
+        for name in requested.keys() - found[section].keys():
+            say(f"{section}.{name} is skipped: {unknown(requested[name].plugin)}")
     if not found["experiments"]:
         raise ValueError("; ".join(unknown(own.plugin) for own in config.experiments.values()))
     return config.model_copy(update=found)
 
 
-def _tell(folder: Path, config: SpeedConfig) -> None:
+def _write(folder: Path, config: SpeedConfig) -> None:
     rows = rows_of(folder, config)
     write_board(rows, folder)
     print(f"report: {write_report(rows, learned_rows(config, find, folder), folder)}")
@@ -77,7 +77,7 @@ def check_plugin(name: str) -> None:
     faults = faults_of(find(name))
     if faults:
         raise ValueError("\n".join(f"{name}: {fault}" for fault in faults))
-    print(f"{name}: does all that a plugin must")
+    print(f"{name}: no fault found")
 
 
 def _about(name: str) -> str:

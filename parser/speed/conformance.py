@@ -1,4 +1,4 @@
-"""What every plugin must do. Each fault says what to mend."""
+"""Checks what every plugin must do. Each fault says what is to be corrected."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from parser.speed.measured import numbers
 from parser.speed.turns import disagreement
 
 SIZES = (1, 3)
-"""Batch sizes that are tried; 3 leaves a smaller last batch in most epochs."""
+"""Batch sizes to check. With 3 the last batch of most epochs is smaller."""
 FUNCTIONS = ("skip", "prepare", "batches", "run", "check", "work")
 
 
 def faults_of(plugin: type[Plugin]) -> list[str]:
-    """What the plugin, with the defaults of its settings, does not do as it must; empty if all is well."""
+    """Faults of the plugin with the defaults of its settings; an empty list if there is none."""
     faults = list(_faults_of_description(plugin))
     if faults:
-        return faults  # nothing else can be tried
+        return faults  # without these nothing else can be checked
     for mode, methods in plugin.methods.items():
         try:
             faults += _faults_in_mode(plugin, mode, list(methods))
-        except Exception as error:  # whatever a stranger's code does
+        except Exception as error:  # whatever the plugin's code raises
             faults.append(f"{mode}: {type(error).__name__}: {error}")
     return faults
 
@@ -44,11 +44,11 @@ def _faults_of_description(plugin: type[Plugin]) -> Iterator[str]:
             yield f"it has no method `{name}`; parser.plugins.Plugin says what it must do"
     methods = getattr(plugin, "methods", None)
     if not isinstance(methods, dict) or not methods or not methods.keys() <= set(get_args(Mode)):
-        yield "`methods` must say the batching methods of `train`, of `infer`, or of both"
+        yield "`methods` must give the batching methods of `train`, of `infer`, or of both"
         return
     for mode, names in methods.items():
         if NO_BATCHING not in names:
-            yield f"`methods` of {mode!r} lack {NO_BATCHING!r}, which all others are compared with"
+            yield f"`methods` of {mode!r} lack {NO_BATCHING!r}, with which all others are compared"
 
 
 def _faults_in_mode(plugin: type[Plugin], mode: Mode, methods: list[str]) -> list[str]:
@@ -60,12 +60,12 @@ def _faults_in_mode(plugin: type[Plugin], mode: Mode, methods: list[str]) -> lis
         ]
     expected, expected_works = reference.results(), reference.works()
     if not expected or not all(map(torch.isfinite, torch.tensor(expected))):
-        faults.append(f"{mode}: `check` must give finite numbers, and one at least")
+        faults.append(f"{mode}: `check` must return finite numbers, at least one")
     for method in sorted(methods, key=lambda name: name != NO_BATCHING):
         for size in SIZES:
             place = f"{mode}, {method} at {size}"
             trial = _Trial(plugin, mode, method, size)
-            if not trial.skipped:  # there may be a kernel that is not everywhere
+            if not trial.skipped:  # some methods need kernels that not every machine has
                 faults += [f"{place}: {fault}" for fault in trial.faults(expected, expected_works)]
     return faults
 
@@ -96,9 +96,9 @@ class _Trial:
     def faults(self, expected: list[float], expected_works: list[Work]) -> Iterator[str]:
         results = self.results()
         if difference := disagreement(results, expected):
-            yield f"`check` must give what it gives without batching, in batches of 1: {difference}"
-        if disagreement(self.results(), results):  # not to the last bit: that depends on where tensors lie
-            yield "`check` gives something else the second time; it must change nothing, and drop nothing out"
+            yield f"`check` must return what it returns without batching, in batches of 1: {difference}"
+        if disagreement(self.results(), results):  # the last bits depend on the memory layout
+            yield "`check` returns other results the second time; it must change nothing and use no dropout"
         works = self.works()
         for name in ("sentences", "tokens", "operations"):
             here, elsewhere = (
@@ -108,9 +108,9 @@ class _Trial:
                 found = f"{here:g} instead of {elsewhere:g}"
                 yield f"`batches` must hold the same {name} for every method and size, not {found}"
         if self._mode == "train" and any(work.sentences > self._size * work.batches for work in works):
-            yield f"`batches` must be of `batch_size`, here {self._size}, at the most"
+            yield f"`batches` must have at most `batch_size` examples each, here {self._size}"
         if any(work.sentences < 1 or work.tokens < 1 or work.operations <= 0 for work in works):
-            yield "`work` must count sentences, tokens and operations of every batch, none of them 0"
+            yield "`work` must count the sentences, tokens and operations of every batch; none may be 0"
         if any(work.padding is not None and not 0 <= work.padding < 1 for work in works):
             yield "`work` must give the padding as a share from 0 to 1, or None"
         self._phases.clear()
@@ -118,7 +118,7 @@ class _Trial:
         if unknown := self._phases - set(PHASES):
             yield f"`run` names the phases {', '.join(sorted(unknown))}; known are {', '.join(PHASES)}"
         if not self._phases:
-            yield "`run` must say what it does, as in `with setup.phase('forward'): ...`"
+            yield "`run` must name its phases: `with setup.phase('forward'): ...`"
         after = self.results()
         if after == results if self._mode == "train" else disagreement(after, results):
-            yield "`run` must change what `check` gives when training, and nothing in inference"
+            yield "`run` must change the results of `check` in training, and must not in inference"

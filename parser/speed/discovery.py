@@ -1,4 +1,4 @@
-"""Find the plugins: each NAME_plugin.py in a folder of `parser.benchmarks`, and what packages announce."""
+"""Finds plugins: each NAME_plugin.py in a folder of `parser.benchmarks`, and entry points of packages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROUP, SUFFIX = "stack_parser.plugins", "_plugin"
 
 
 def installed() -> dict[str, EntryPoint]:
-    """Where each plugin is, by name; nothing is imported. Raises ValueError if two share a name."""
+    """Entry points by the names of plugins. Imports no plugin. Raises ValueError if two share a name."""
     plugins: dict[str, EntryPoint] = {}
     own = [
         EntryPoint(module.name.rpartition(".")[2].removesuffix(SUFFIX), f"{module.name}:PLUGIN", GROUP)
@@ -32,12 +32,15 @@ def installed() -> dict[str, EntryPoint]:
 
 
 def unknown(name: str) -> str:
-    """What to say of a plugin that is not there."""
+    """The message for a plugin that is not installed."""
     return f"no plugin is called {name!r}; installed are {', '.join(installed())}"
 
 
 def find(name: str) -> type[Plugin]:
-    """Raises ValueError if no plugin has that name, if it has another itself, or can not be imported."""
+    """The plugin of that name.
+
+    Raises ValueError if there is none, if it calls itself otherwise, or cannot be imported.
+    """
     plugins = installed()
     if name not in plugins:
         raise ValueError(unknown(name))
@@ -45,16 +48,18 @@ def find(name: str) -> type[Plugin]:
         plugin = plugins[name].load()
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # whatever a stranger's module does at import
+    except BaseException as error:  # whatever the plugin's module raises
         why = f"{type(error).__name__}: {shortened(str(error))}"
-        raise ValueError(f"plugin {name!r} ({plugins[name].value}) can not be imported: {why}") from None
+        raise ValueError(f"plugin {name!r} ({plugins[name].value}) cannot be imported: {why}") from None
     if getattr(plugin, "name", name) != name:
-        raise ValueError(f"{plugins[name].value} calls itself {plugin.name!r}, but is announced as {name!r}")
+        raise ValueError(
+            f"{plugins[name].value} calls itself {plugin.name!r}, but its entry point is {name!r}"
+        )
     return plugin
 
 
 def _modules_in_folders() -> Iterator[pkgutil.ModuleInfo]:
-    """Those of the benchmarks' folders, by their whole names; nothing is imported."""
+    """The modules in the folders of `parser.benchmarks`, with their full names. Imports none of them."""
     name = parser.benchmarks.__name__
     for folder in pkgutil.iter_modules(parser.benchmarks.__path__, f"{name}."):
         if folder.ispkg:

@@ -1,4 +1,4 @@
-"""A document of tables and pictures, as Markdown and as one HTML file that needs no other."""
+"""A document of tables and pictures, as Markdown and as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from html import escape
 from typing import NamedTuple
 
 PLOTS = "plots"
-"""The folder beside the Markdown in which it looks for its pictures."""
+"""The folder of the pictures, beside the Markdown file."""
 
 
 class Table(NamedTuple):
@@ -30,12 +30,12 @@ Part = str | Heading | Table | Picture
 
 
 def as_markdown(parts: Sequence[Part]) -> str:
-    """Its pictures are files, PLOTS/NAME.svg."""
+    """Markdown that shows the files PLOTS/NAME.svg."""
     return "\n\n".join(map(_markdown, parts)) + "\n"
 
 
 def as_html(title: str, parts: Sequence[Part]) -> str:
-    """With its pictures inside."""
+    """An HTML page that includes the pictures."""
     return PAGE.format(title=escape(title), body="\n".join(map(_html, parts)))
 
 

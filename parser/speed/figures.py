@@ -1,200 +1,228 @@
-"""The plots: speed-up over batch size (Ding & Koehn 2019, Figure 1), speed, and where the time goes
-(Neubig et al. 2017, Figure 2); and the gain of each part of a step (Suarez & Zhu 2017, Figures 2 and 3).
+"""The plots of a comparison of methods.
 
-Readable in grey: lines differ in marker and dash, bars in hatching. Colours: Okabe & Ito's.
+Speed-up over batch size (Ding & Koehn 2019, Figure 1), speed, the time of each phase (Neubig et al. 2017,
+Figure 2) and the speed-up of each part of a step (Suarez & Zhu 2017, Figures 2 and 3).
 """
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from parser.plugins import PHASES
-from parser.speed.findings import Comparison, Gains, gains_of_parts, marked, parallel_shares, speed_ups
+from parser.plugins import CELLS, CELLS_BACKWARD, NO_BATCHING, PHASES
+from parser.speed.drawing import (
+    COLOURS,
+    HEIGHT,
+    LABEL_SIZE,
+    PLAIN,
+    REFERENCE,
+    TITLE_SIZE,
+    WIDTH,
+    Line,
+    draw_line,
+    draw_panels,
+    legend_below,
+    scale_by_size,
+    svg,
+)
+from parser.speed.findings import (
+    MethodComparison,
+    bracketed,
+    gains_of_parts,
+    parallel_shares,
+    speed_ups,
+)
 from parser.speed.rows import Row
 from parser.speed.statistics import Estimate
+from parser.speed.titles import method_title, plot_title, speed_label
 
-COLOURS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#000000",
-    "#F0E442",
-    "#999999",
-    "#661100",
-)
-MARKERS = "osD^vPX"
-DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
-HATCHES = ("", "///", "...", "\\\\\\", "xxx", "+++", "---", "ooo", "|||", "**")
-WIDTH, HEIGHT = 6.4, 4.2
-NEAR = 1.5
-"""Sizes at such a ratio, and below, have labels that overlap."""
-PLAIN = FuncFormatter(lambda value, _: f"{value:,g}")
+HATCHES = ("", "////", "\\\\\\\\", "xxxx", "||||", "----", "++++", "//", "\\\\", "xx")
+PHASE_TITLES = {CELLS: "modules, forward", CELLS_BACKWARD: "modules, backward"}
+OTHER = "other"
+SMALL_SHARE = 0.01
+"""Of the time of a step."""
+BAR = 0.2
+"""Inches, of a horizontal bar."""
 
 
-def figures(comparison: Comparison) -> dict[str, str]:
-    """SVG pictures by their kind; those for which nothing was measured are missing."""
-    drawings: dict[str, Callable[[Axes, Comparison], bool]] = {
-        "speed-up": _draw_speed_up,
-        "speed": _draw_speed,
-        "time": _draw_time,
+def figures(comparison: MethodComparison) -> dict[str, str]:
+    """SVG plots by their kind, without those for which nothing was measured."""
+    drawn = {
+        "speed-up": _speed_up_plot(comparison),
+        "speed": _speed_plot(comparison),
+        "time": _time_plot(comparison),
+        "parts": _parts_plot(comparison),
     }
-    pictures = {}
-    for kind, draw in drawings.items():
-        figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
-        axes = figure.add_subplot()
-        if draw(axes, comparison):
-            axes.set_title(comparison.title, fontsize=10)
-            pictures[kind] = svg(figure)
-    if parts := gains_of_parts(comparison):
-        pictures["parts"] = svg(_parts_drawn(parts, comparison))
-    return pictures
+    return {kind: plot for kind, plot in drawn.items() if plot}
 
 
-def _parts_drawn(parts: Gains, comparison: Comparison) -> Figure:
-    """Beside each other, in pairs."""
-    lines = -(-len(parts) // 2)
-    figure = Figure(figsize=(1.4 * WIDTH, 0.75 * HEIGHT * lines), layout="constrained")
-    figure.suptitle(comparison.title, fontsize=10)
-    order = list(comparison.by_method())
-    for number, (part, gains) in enumerate(parts.items(), start=1):
-        axes = figure.add_subplot(lines, 2, number)
-        for method, curve in gains.items():
-            estimates = [Estimate(gain, gain, gain) for gain in curve.values()]
-            draw_line(axes, order.index(method), method, list(curve), estimates)
-        axes.axhline(1, color="0.5", linewidth=1)
-        axes.set_title(part, fontsize=9)
-        axes.set_ylabel("times as fast as none", fontsize=8)
-        scale_by_size(axes, sorted({size for curve in gains.values() for size in curve}))
-    return figure
+def _title(comparison: MethodComparison) -> str:
+    return plot_title(comparison.experiment, comparison.rows)
 
 
-def svg(figure: Figure) -> str:
-    text = io.StringIO()
-    # Text stays text, and nothing in the file depends on the time: equal rows give equal files.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "speed"}):
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    picture = text.getvalue()
-    return picture[picture.index("<svg") :]
-
-
-def _draw_speed_up(axes: Axes, comparison: Comparison) -> bool:
+def _speed_up_plot(comparison: MethodComparison) -> str | None:
+    lines: list[Line] = []
     sizes: set[int] = set()
     for number, (method, rows) in enumerate(comparison.by_method().items()):
         curve = speed_ups(rows)
-        if shares := parallel_shares(rows):  # there are two sizes at least
-            label = f"{method}: " + marked(f"{100 * shares[0].value:.1f} % parallel", rows)
-            draw_line(axes, number, label, list(curve), list(curve.values()))
+        if shares := parallel_shares(rows):  # there are at least two batch sizes
+            label = method_title(comparison.plugin, method)
+            if shares[0].value > 0:
+                label += ": " + bracketed(f"{100 * shares[0].value:.1f} % parallel", rows)
+            lines.append(Line(label, number, list(curve), list(curve.values())))
             sizes |= curve.keys()
-    if not sizes:
-        return False
     ordered = sorted(sizes)
-    axes.plot(ordered, ordered, color="0.5", linewidth=1, label="ideal")
-    axes.set_ylabel("speed-up over batches of 1")
-    scale_by_size(axes, ordered)
-    axes.set_yscale("log", base=2)
-    axes.yaxis.set_major_formatter(PLAIN)
-    return True
+
+    def finish(axes: Axes) -> None:
+        axes.plot(ordered, ordered, label="ideal: as many times as the batch size", **REFERENCE)
+        axes.set_ylabel("speed-up over batches of 1")
+        scale_by_size(axes, ordered, lines)
+        axes.set_yscale("log", base=2)  # always, for the ideal is a line then
+        axes.autoscale(axis="y")
+        axes.yaxis.set_major_formatter(PLAIN)
+
+    return svg(draw_panels(_title(comparison), lines, finish)) if lines else None
 
 
-def _draw_speed(axes: Axes, comparison: Comparison) -> bool:
+def _speed_plot(comparison: MethodComparison) -> str | None:
     methods = comparison.by_method()
-    if not methods:
-        return False
-    for number, (method, rows) in enumerate(methods.items()):
-        estimates = [Estimate(row["sentences_per_second"], *row["interval"]) for row in rows]
-        draw_line(axes, number, method, [row["batch_size"] for row in rows], estimates)
-    axes.set_ylabel("sentences per second")
-    scale_by_size(axes, sorted({row["batch_size"] for rows in methods.values() for row in rows}))
-    return True
+    sizes = sorted({row["batch_size"] for rows in methods.values() for row in rows})
+    if len(sizes) == 1:
+        return _speed_bars(comparison)
+    lines = [
+        Line(
+            method_title(comparison.plugin, method),
+            number,
+            [row["batch_size"] for row in rows],
+            [Estimate(row["sentences_per_second"], *row["interval"]) for row in rows],
+        )
+        for number, (method, rows) in enumerate(methods.items())
+    ]
+
+    def finish(axes: Axes) -> None:
+        axes.set_ylabel(speed_label(comparison.plugin))
+        scale_by_size(axes, sizes, lines)
+
+    return svg(draw_panels(_title(comparison), lines, finish)) if lines else None
 
 
-def draw_line(
-    axes: Axes, number: int, label: str, sizes: Sequence[float], estimates: Sequence[Estimate]
-) -> None:
-    """number: the method's, so that it looks alike in every picture."""
-    values, low, high = zip(*estimates, strict=True)
-    below = [max(0.0, value - bound) for value, bound in zip(values, low, strict=True)]
-    above = [max(0.0, bound - value) for value, bound in zip(values, high, strict=True)]
-    axes.errorbar(
-        sizes,
-        values,
-        yerr=[below, above],
-        label=label,
-        markersize=5,
-        capsize=2,
-        **look_of(number),
-    )
-
-
-def look_of(number: int) -> dict[str, Any]:
-    """Of the number-th line."""
-    return {
-        "color": COLOURS[number % len(COLOURS)],
-        "marker": MARKERS[number % len(MARKERS)],
-        "linestyle": DASHES[number % len(DASHES)],
-    }
-
-
-def scale_by_size(axes: Axes, sizes: Sequence[int]) -> None:
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.set_xticks(_apart(sizes))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(PLAIN)
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(PLAIN)
-    axes.set_xlabel("batch size")
-    axes.grid(True, color="0.9")
-    axes.legend(fontsize=8)
-
-
-def _apart(sizes: Sequence[int]) -> list[int]:
-    """Those whose labels do not lie on the one of a larger size."""
-    kept: list[int] = []
-    for size in sorted(sizes, reverse=True):
-        if not kept or kept[-1] / size > NEAR:
-            kept.append(size)
-    return kept
-
-
-def _draw_time(axes: Axes, comparison: Comparison) -> bool:
+def _speed_bars(comparison: MethodComparison) -> str:
+    """The speeds of methods at their one batch size."""
     rows = [row for own in comparison.by_method().values() for row in own]
-    if not rows:
-        return False
+    figure = Figure(figsize=(WIDTH, 1.3 + 1.5 * BAR * len(rows)), layout="constrained")
+    figure.suptitle(f"{_title(comparison)}; batch size {rows[0]['batch_size']:,}", fontsize=TITLE_SIZE)
+    axes = figure.add_subplot()
+    speeds = [row["sentences_per_second"] for row in rows]
+    below = [max(0.0, speed - row["interval"][0]) for speed, row in zip(speeds, rows, strict=True)]
+    above = [max(0.0, row["interval"][1] - speed) for speed, row in zip(speeds, rows, strict=True)]
+    axes.barh(range(len(rows)), speeds, xerr=[below, above], capsize=2, color=COLOURS[5])
+    names = [method_title(comparison.plugin, row["method"]) for row in rows]
+    axes.set_yticks(range(len(rows)), names, fontsize=LABEL_SIZE)
+    axes.invert_yaxis()
+    axes.xaxis.set_major_formatter(PLAIN)
+    axes.set_xlabel(speed_label(comparison.plugin))
+    axes.grid(True, axis="x", color="0.9")
+    axes.set_axisbelow(True)
+    return svg(figure)
+
+
+def _parts_plot(comparison: MethodComparison) -> str | None:
+    """A panel for each part of a step; None for one batch size, for which the report has a table."""
+    parts = gains_of_parts(comparison)
+    if len({row["batch_size"] for row in comparison.rows}) < 2 or not parts:
+        return None
+    lines = -(-len(parts) // 2)
+    figure = Figure(figsize=(1.3 * WIDTH, 0.5 + 0.7 * HEIGHT * lines), layout="constrained")
+    figure.suptitle(_title(comparison), fontsize=TITLE_SIZE)
+    order = list(comparison.by_method())
+    for number, (part, gains) in enumerate(parts.items(), start=1):
+        axes = figure.add_subplot(lines, 2, number)
+        _draw_gains(axes, comparison, gains, order)
+        axes.set_title(part.replace("cells", "modules"), fontsize=TITLE_SIZE - 1)
+    legend_below(figure, max(figure.axes, key=lambda axes: len(axes.get_legend_handles_labels()[1])))
+    return svg(figure)
+
+
+def _draw_gains(
+    axes: Axes, comparison: MethodComparison, gains: Mapping[str, Mapping[int, float]], order: Sequence[str]
+) -> None:
+    lines = [
+        Line(
+            method_title(comparison.plugin, method),
+            order.index(method),
+            list(curve),
+            [Estimate(gain, gain, gain) for gain in curve.values()],
+        )
+        for method, curve in gains.items()
+    ]
+    for line in lines:
+        draw_line(axes, line)
+    axes.axhline(1, **REFERENCE)
+    axes.set_ylabel(f"speed-up over “{method_title(comparison.plugin, NO_BATCHING)}”", fontsize=LABEL_SIZE)
+    scale_by_size(axes, sorted({size for curve in gains.values() for size in curve}), lines)
+
+
+def _time_plot(comparison: MethodComparison) -> str | None:
+    """Stacked bars: the phases of a step. None if all of the time is in one phase."""
+    rows = [row for own in comparison.by_method().values() for row in own]
+    phases = [phase for phase in (*PHASES, OTHER) if any(_share(row, phase) > SMALL_SHARE for row in rows)]
+    if len(phases) < 2:
+        return None
+    several_sizes = len({row["batch_size"] for row in rows}) > 1
+    places, headings = _places(comparison) if several_sizes else (list(range(len(rows))), [])
+    height = BAR * (1 if several_sizes else 1.5) * (max(places) + 2)
+    figure = Figure(figsize=(WIDTH, 1.5 + height), layout="constrained")
+    axes = figure.add_subplot()
+    _draw_phases(axes, places, rows)
+    if several_sizes:
+        figure.suptitle(_title(comparison), fontsize=TITLE_SIZE)
+        names = [f"{row['batch_size']:,}" for row in rows]
+        axes.set_ylabel("batch size")
+    else:
+        figure.suptitle(f"{_title(comparison)}; batch size {rows[0]['batch_size']:,}", fontsize=TITLE_SIZE)
+        names = [method_title(comparison.plugin, row["method"]) for row in rows]
+    for place, heading in headings:
+        axes.text(0.005, place, heading, fontsize=LABEL_SIZE, va="center", fontweight="bold")
+    axes.set_yticks(places, names, fontsize=LABEL_SIZE)
+    axes.set_ylim(max(places) + 0.7, min([*places, *(place for place, _ in headings)]) - 0.7)
+    axes.set_xlim(0, 1)
+    axes.set_xlabel("share of the time of a step")
+    legend_below(figure)
+    return svg(figure)
+
+
+def _places(comparison: MethodComparison) -> tuple[list[float], list[tuple[float, str]]]:
+    """Of the bars, and of the headings of methods."""
+    places: list[float] = []
+    headings = []
+    top = 0.0
+    for method, rows in comparison.by_method().items():
+        headings.append((top, method_title(comparison.plugin, method)))
+        places += [top + 1 + number for number in range(len(rows))]
+        top += len(rows) + 1.4
+    return places, headings
+
+
+def _draw_phases(axes: Axes, places: Sequence[float], rows: Sequence[Row]) -> None:
     left = [0.0] * len(rows)
-    for number, phase in enumerate([*PHASES, "other"]):
+    for number, phase in enumerate([*PHASES, OTHER]):
         shares = [_share(row, phase) for row in rows]
         if not any(shares):
             continue
         axes.barh(
-            range(len(rows)),
+            places,
             shares,
             left=left,
-            label=phase,
+            label=PHASE_TITLES.get(phase, phase),
             color=COLOURS[number],
             hatch=HATCHES[number],
             edgecolor="white",
             linewidth=0.3,
         )
         left = [start + share for start, share in zip(left, shares, strict=True)]
-    axes.set_yticks(range(len(rows)), [f"{row['method']}, {row['batch_size']}" for row in rows], fontsize=7)
-    axes.invert_yaxis()
-    axes.set_xlim(0, 1)
-    axes.set_xlabel("share of a step's time")
-    axes.legend(fontsize=8, ncols=4, loc="upper center", bbox_to_anchor=(0.45, -0.14))
-    return True
 
 
 def _share(row: Row, phase: str) -> float:
-    return row["split"].get(phase, 0.0) / sum(row["split"].values())
+    return row["phase_seconds"].get(phase, 0.0) / sum(row["phase_seconds"].values())

@@ -1,4 +1,4 @@
-"""What rows say together: speed-ups, ratios, parallel shares."""
+"""Compares rows: speed-ups, ratios, parallel shares."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ PARTS: Mapping[str, Sequence[str]] = {
     "cells, backward": [CELLS_BACKWARD],
     "backward": ["backward", CELLS_BACKWARD],
 }
-"""Of a step, for plugins that tell cells apart, each with its phases (Suarez & Zhu 2017, Figures 2 and 3)."""
+"""Parts of a step and their phases, for plugins that measure modules (`cells`) separately (Suarez & Zhu 2017,
+Figures 2 and 3)."""
 STEP = "whole step"
 Gains = dict[str, dict[str, dict[int, float]]]
-"""Part -> method -> batch size -> how many times as fast as `none` at that size."""
+"""Part -> method -> batch size -> speed-up over `none` at that size."""
 
 
-class Comparison(NamedTuple):
-    """Rows of one experiment in one mode on one device, by method and batch size."""
+class MethodComparison(NamedTuple):
+    """The rows of one experiment in one mode on one device, which differ in method and batch size."""
 
     experiment: str
     plugin: str
@@ -42,12 +43,12 @@ class Comparison(NamedTuple):
 
     @property
     def name(self) -> str:
-        """For files."""
+        """For names of files."""
         parts = map(str, (self.experiment, self.mode, self.device, self.threads))
         return re.sub(r"[^\w.-]", "-", "-".join(parts))
 
     def by_method(self) -> dict[str, list[Row]]:
-        """Rows that were measured, of each method, from the smallest batch on."""
+        """The rows with measurements of each method, in the order of their batch sizes."""
         found: dict[str, list[Row]] = defaultdict(list)
         for row in self.rows:
             if row["status"] == OK:
@@ -55,32 +56,34 @@ class Comparison(NamedTuple):
         return {method: sorted(rows, key=lambda row: row["batch_size"]) for method, rows in found.items()}
 
 
-def comparisons(rows: Sequence[Row]) -> list[Comparison]:
+def comparisons(rows: Sequence[Row]) -> list[MethodComparison]:
     found: dict[tuple, list[Row]] = defaultdict(list)
     for row in rows:
         found[tuple(row[key] for key in COMPARED)].append(row)
-    return [Comparison(**dict(zip(COMPARED, key, strict=True)), rows=own) for key, own in found.items()]
+    return [MethodComparison(**dict(zip(COMPARED, key, strict=True)), rows=own) for key, own in found.items()]
 
 
 def ratio(first: Row, second: Row) -> Estimate:
-    """How many times as many sentences per second the first has."""
-    return ratio_of(turn_speeds(first), turn_speeds(second), first["sitting"] == second["sitting"])
+    """Sentences per second of the first row divided by those of the second."""
+    return ratio_of(
+        turn_speeds(first), turn_speeds(second), first["interleaved_group"] == second["interleaved_group"]
+    )
 
 
-def marked(text: str, rows: Sequence[Row]) -> str:
-    """What is said of some rows, in brackets if they were not measured in turns."""
-    return text if len({row["sitting"] for row in rows}) == 1 else f"({text})"
+def bracketed(text: str, rows: Sequence[Row]) -> str:
+    """A text about some rows, in brackets if they were not measured interleaved."""
+    return text if len({row["interleaved_group"] for row in rows}) == 1 else f"({text})"
 
 
 def speed_ups(rows: Sequence[Row]) -> dict[int, Estimate]:
-    """Of one method, over its own batches of 1, for each batch size; empty if those are missing."""
+    """Over batches of 1, for each batch size; empty if these are missing. rows: of one method."""
     if not rows or rows[0]["batch_size"] != 1:
         return {}
     return {row["batch_size"]: ratio(row, rows[0]) for row in rows}
 
 
 def parallel_shares(rows: Sequence[Row]) -> tuple[Estimate, float | None] | None:
-    """By Amdahl's law, fitted over all sizes; and by the paper's formula at 64. rows: of one method."""
+    """By Amdahl's law, fitted over all batch sizes, and by the paper's formula at 64. rows: of one method."""
     gains = speed_ups(rows)
     if len(gains) < 2:
         return None
@@ -89,21 +92,21 @@ def parallel_shares(rows: Sequence[Row]) -> tuple[Estimate, float | None] | None
     return fitted, at_paper_size
 
 
-def gains_of_parts(comparison: Comparison) -> Gains:
-    """Of a plugin that tells cells apart.
+def gains_of_parts(comparison: MethodComparison) -> Gains:
+    """The speed-up of each part of a step over `none`; empty if modules are not measured separately.
 
-    The shares that parts have of a step come from one turn, the step's time from all; parts that `none` has
-    not are missing.
+    The parts' shares of a step are from one turn, the time of a step is from all turns. Parts that `none`
+    does not have are left out.
     """
     methods = comparison.by_method()
-    alone = {row["batch_size"]: row for row in methods.pop(NO_BATCHING, [])}
+    unbatched = {row["batch_size"]: row for row in methods.pop(NO_BATCHING, [])}
     found: Gains = {}
     for part in (*PARTS, STEP):
         gains = {
             method: {
-                size: seconds_of(alone[size], part) / seconds_of(row, part)
+                size: seconds_of(unbatched[size], part) / seconds_of(row, part)
                 for row in rows
-                if (size := row["batch_size"]) in alone and seconds_of(row, part) > 0
+                if (size := row["batch_size"]) in unbatched and seconds_of(row, part) > 0
             }
             for method, rows in methods.items()
         }
@@ -113,12 +116,12 @@ def gains_of_parts(comparison: Comparison) -> Gains:
 
 
 def seconds_of(row: Row, part: str) -> float:
-    """For a sentence. part: a key of PARTS, or STEP."""
+    """Seconds for each sentence. part: a key of PARTS, or STEP."""
     step = 1 / row["sentences_per_second"]
     if part == STEP:
         return step
-    phases = sum(row["split"].get(phase, 0.0) for phase in PARTS[part])
-    return step * phases / sum(row["split"].values())
+    phases = sum(row["phase_seconds"].get(phase, 0.0) for phase in PARTS[part])
+    return step * phases / sum(row["phase_seconds"].values())
 
 
 def read_ratio(text: str) -> tuple[Filter, Filter]:
@@ -130,32 +133,31 @@ def read_ratio(text: str) -> tuple[Filter, Filter]:
     return read_filter(left), read_filter(right)
 
 
-def asked_ratios(rows: Sequence[Row], text: str) -> list[str]:
-    """Lines for people, one for each pair of cells that differ in nothing but what the text names.
+def ratio_lines(rows: Sequence[Row], text: str) -> list[str]:
+    """A line for each pair of cells that differ only in the keys of the text.
 
-    text: see `read_ratio`. Raises ValueError if it finds no pair.
+    text: for `read_ratio`. Raises ValueError if there is no such pair.
     """
-    wanted = read_ratio(text)
-    named = wanted[0].keys() | wanted[1].keys()
+    conditions = read_ratio(text)
+    named = conditions[0].keys() | conditions[1].keys()
     measured = [row for row in rows if row["status"] == OK]
     lines = []
-    for first in _passing(measured, wanted[0]):
-        for second in _passing(measured, wanted[1]):
+    for first in _passing(measured, conditions[0]):
+        for second in _passing(measured, conditions[1]):
             if all(first[key] == second[key] for key in KEYS if key not in named):
                 lines.append(_ratio_line(first, second))
     if not lines:
-        raise ValueError(f"--ratio {text}: no two cells that were measured differ in just that")
+        raise ValueError(f"--ratio {text}: no two measured cells differ only in these keys")
     return lines
 
 
-def _passing(rows: Sequence[Row], wanted: Filter) -> list[Row]:
-    return [row for row in rows if passes(row, wanted)]
+def _passing(rows: Sequence[Row], conditions: Filter) -> list[Row]:
+    return [row for row in rows if passes(row, conditions)]
 
 
 def _ratio_line(first: Row, second: Row) -> str:
-    how = (
-        "in turns" if first["sitting"] == second["sitting"] else "not in turns: the machine may have changed"
-    )
+    interleaved = first["interleaved_group"] == second["interleaved_group"]
+    how = "interleaved" if interleaved else "not interleaved: the machine may have changed"
     shared = ", ".join(
         str(first[key]) for key in ("experiment", "mode", "device") if first[key] == second[key]
     )

@@ -1,4 +1,4 @@
-"""Who works on what, and when (Gaunt et al. 2017, Figure 1)."""
+"""Gantt charts: what each worker does over time (Gaunt et al. 2017, Figure 1)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from parser.batching.messages.worker import Span
-from parser.speed.figures import COLOURS, WIDTH, svg
+from parser.speed.drawing import COLOURS, LABEL_SIZE, WIDTH, svg
 
 LANE = 0.8
-"""Height of a bar, of the distance between two workers."""
+"""Height of a bar, as a share of the distance between two workers."""
 BACKWARD = "//"
 
 
 def gantt(spans: Sequence[Span]) -> str:
-    """An SVG picture: a lane for each worker, a colour for each instance, gradients hatched."""
+    """An SVG chart: a lane for each worker, a colour for each instance; the backward pass is hatched."""
     start = min(span.began for span in spans)
     workers = 1 + max(span.worker for span in spans)
     instances = list(dict.fromkeys(span.instance for span in sorted(spans, key=lambda span: span.began)))
@@ -41,6 +41,9 @@ def gantt(spans: Sequence[Span]) -> str:
     axes.set_yticks(range(workers), [f"worker {worker + 1}" for worker in range(workers)])
     axes.invert_yaxis()
     axes.set_xlabel("milliseconds")
-    ways = [Patch(facecolor="0.7", label="forward"), Patch(facecolor="0.7", hatch=BACKWARD, label="backward")]
-    axes.legend(handles=ways, fontsize=8, loc="upper right", ncols=2, bbox_to_anchor=(1, 1.3))
+    passes = [
+        Patch(facecolor="0.7", label="forward"),
+        Patch(facecolor="0.7", hatch=BACKWARD, label="backward"),
+    ]
+    figure.legend(handles=passes, fontsize=LABEL_SIZE, loc="outside lower center", ncols=2)
     return svg(figure)

@@ -1,6 +1,6 @@
-"""How long training takes until it is good: epochs of one cell after the other, each with its score.
+"""Learning curves: trains one cell after the other and scores it after each epoch.
 
-They go on when the target is reached, so that one can see how good it becomes.
+Training continues after the target score is reached, to find the best score.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from parser.plugins import Plugin
 from parser.speed.cells import Cell, methods_of, settings_as_json
 from parser.speed.measured import MeasuredCell
 from parser.speed.remote import Remote, RemoteError
-from parser.speed.rows import OK, SKIPPED, Row, RowFile
+from parser.speed.row_file import RowFile
+from parser.speed.rows import OK, SKIPPED, Row
 from parser.speed.settings import Learning, SpeedConfig
 
 ROWS = "learning.jsonl"
@@ -28,7 +29,10 @@ class Reached(NamedTuple):
 
 
 def learning_cells(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> list[Cell]:
-    """By as many threads as the config has at the most. Raises ValueError for methods that are not there."""
+    """One cell for each method, with the largest number of threads of the config.
+
+    find: returns a plugin by its name. Raises ValueError for unknown methods.
+    """
     device = str(choose_device(config.devices[0]))
     cells = []
     for name, learning in config.learning.items():
@@ -43,7 +47,7 @@ def learning_cells(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> 
 
 
 def learn(config: SpeedConfig, find: Callable[[str], type[Plugin]], folder: Path) -> list[Row]:
-    """Train what has no row in the folder yet. Returns all rows."""
+    """Train the cells that have no row in the folder yet. Returns all rows."""
     cells = learning_cells(config, find)
     rows = RowFile(folder / ROWS)
     for cell in cells:
@@ -56,13 +60,13 @@ def learn(config: SpeedConfig, find: Callable[[str], type[Plugin]], folder: Path
 
 
 def learned_rows(config: SpeedConfig, find: Callable[[str], type[Plugin]], folder: Path) -> list[Row]:
-    """Those that a run's folder has, each with the target that the config has now."""
+    """The rows of a run's folder, each with the target of the given config."""
     rows = RowFile(folder / ROWS).of(learning_cells(config, find))
     return [{**row, "target": config.learning[row["experiment"]].target} for row in rows]
 
 
 def reached(row: Row) -> Reached | None:
-    """When the target was, if it was."""
+    """When the target score was reached, or None."""
     for epoch, score in enumerate(row["scores"], 1):
         if score >= row["target"]:
             return Reached(epoch, sum(row["seconds"][:epoch]))
@@ -70,7 +74,7 @@ def reached(row: Row) -> Reached | None:
 
 
 def summary(cell: Cell, row: Row) -> str:
-    """One line for people."""
+    """The result of a cell in one line."""
     if row["status"] != OK:
         return f"{cell.name:<60} {row['status']}"
     found = reached(row)
@@ -91,7 +95,7 @@ def _learned(cell: Cell, learning: Learning, timeout: float) -> Row:
                 return {"status": f"{SKIPPED}: {reason}"}
             return _epochs(cell, remote, learning.epochs)
     except RemoteError as error:
-        return {"status": error.status, "where": error.where}
+        return {"status": error.status, "traceback": error.traceback}
 
 
 def _epochs(cell: Cell, remote: Remote, epochs: int) -> Row:

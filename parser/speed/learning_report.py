@@ -1,25 +1,27 @@
-"""What a report says of learning: how soon a target was reached, and how good it became."""
+"""The part of a report about learning curves: when the target was reached, and the best score."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
 
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 
 from parser.plugins import NO_BATCHING
 from parser.speed.document import Heading, Part, Picture, Table
-from parser.speed.figures import HEIGHT, WIDTH, look_of, svg
+from parser.speed.drawing import REFERENCE, Line, draw_panels, svg
 from parser.speed.learning import by_experiment, reached
 from parser.speed.rows import OK, Row
+from parser.speed.statistics import Estimate
+from parser.speed.titles import method_title, plot_title
 
 COLUMNS = (
     "method",
     "batch",
     "epochs",
     "seconds",
-    f"of {NO_BATCHING}'s",
-    "seconds an epoch",
+    f"of those of {NO_BATCHING}",
+    "seconds for each epoch",
     "best score",
     "at epoch",
 )
@@ -32,19 +34,21 @@ def learning_parts(rows: Sequence[Row]) -> list[Part]:
         parts.append(Heading(2, f"{name}, learning"))
         if done:
             target = f"{done[0]['target']:g}"
-            told = f"Epochs and seconds until the score is {target}; one run of each, one after the other."
-            parts += [told, Picture(f"{name}-learning", _drawn(name, done)), _table(done)]
+            text = f"Epochs and seconds until the score is {target}; one run of each method."
+            parts += [text, Picture(f"{name}-learning", _drawn(name, done)), _table(done)]
         parts += [f"{row['method']}: {row['status']}." for row in own if row["status"] != OK]
     return parts
 
 
 def _table(rows: Sequence[Row]) -> Table:
-    plain = next((found for row in rows if row["method"] == NO_BATCHING and (found := reached(row))), None)
+    unbatched = next(
+        (found for row in rows if row["method"] == NO_BATCHING and (found := reached(row))), None
+    )
     notes = list(dict.fromkeys(note for row in rows for note in row.get("notes", ())))
     cells = []
     for row in rows:
         found = reached(row)
-        share = f"{found.seconds / plain.seconds:.2f}" if found and plain else ""
+        share = f"{found.seconds / unbatched.seconds:.2f}" if found and unbatched else ""
         cells.append(
             [
                 row["method"],
@@ -62,20 +66,20 @@ def _table(rows: Sequence[Row]) -> Table:
 
 
 def _drawn(name: str, rows: Sequence[Row]) -> str:
-    figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
-    axes = figure.add_subplot()
-    for number, row in enumerate(rows):
-        axes.plot(
+    lines = [
+        Line(
+            method_title(row["plugin"], row["method"]),
+            number,
             list(accumulate(row["seconds"])),
-            row["scores"],
-            label=row["method"],
-            markersize=4,
-            **look_of(number),
+            [Estimate(score, score, score) for score in row["scores"]],
         )
-    axes.axhline(rows[0]["target"], color="0.5", linewidth=1)
-    axes.set_title(f"{name}, learning", fontsize=10)
-    axes.set_xlabel("seconds of training")
-    axes.set_ylabel("score on held-out examples")
-    axes.grid(True, color="0.9")
-    axes.legend(fontsize=8)
-    return svg(figure)
+        for number, row in enumerate(rows)
+    ]
+
+    def finish(axes: Axes) -> None:
+        axes.axhline(rows[0]["target"], label=f"target: {rows[0]['target']:g}", **REFERENCE)
+        axes.set_xlabel("seconds of training")
+        axes.set_ylabel("score on held-out examples")
+        axes.grid(True, color="0.9")
+
+    return svg(draw_panels(plot_title(f"{name}, learning curves", rows), lines, finish))

@@ -1,4 +1,4 @@
-"""One cell, in its own process: prepared, warmed up, and measured when it is its turn."""
+"""One cell in its own process: it is prepared, warmed up, and measured in turns."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from parser.machine import Memory, forget_peak_memory, memory
+from parser.machine import MemoryUse, memory_use, reset_peak_memory
 from parser.plugins import Learner, Plugin, Setup, Work
 from parser.speed.cells import Cell, validated
 from parser.speed.discovery import find
 from parser.speed.stopwatch import PhaseClock, synchronise, time_steps
 
-STEPS_IN_A_TURN = 16
-"""Or an epoch, at least, for a turn must have short and long examples; an epoch of less than twice as many is
-measured whole."""
-STEPS_COUNTED = 4
-"""Whose operator calls are counted."""
-GOLDEN = 0.618034
+MIN_STEPS = 16
+"""Of a turn, so that it has short and long examples. An epoch of fewer than twice as many steps is measured
+whole."""
+COUNTED_STEPS = 4
+"""Steps in which operator calls are counted."""
+GOLDEN_RATIO = 0.618034
 
 
 class Started(NamedTuple):
@@ -32,12 +32,12 @@ class Started(NamedTuple):
     check: list[float] | None = None
     prepare_seconds: float = 0.0
     first_seconds: float = 0.0
-    """Of the check, which is the first to run: compilation and graph capture are in it."""
+    """Seconds of the check. It runs first, so compilation and graph capture are included."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """Steps in a row, each with its seconds and its batch's work."""
+    """Consecutive steps: the seconds and the work of each."""
 
     seconds: list[float]
     works: list[Work]
@@ -60,19 +60,19 @@ class Turn:
 
 
 class Finished(NamedTuple):
-    split: dict[str, float]
-    """Seconds of each phase, and of the rest as `other`, for a sentence."""
+    phase_seconds: dict[str, float]
+    """Seconds for each sentence by phase; `other` is the rest."""
     calls: float | None
-    """Operator calls of a step, if it makes any in this thread."""
-    memory: Memory
+    """Operator calls in each step; None if all of them are in other threads."""
+    memory: MemoryUse
 
 
 class MeasuredCell:
-    """A plugin made ready for one cell."""
+    """A plugin that is prepared for one cell."""
 
     def __init__(self, cell: Cell):
         torch.set_num_threads(cell.threads)
-        # Without TF32, whose ten bits would make methods differ that are equal.
+        # TF32 has a mantissa of ten bits: methods that agree would seem to differ.
         torch.backends.cudnn.allow_tf32 = False
         torch.manual_seed(cell.seed)
         self._device = torch.device(cell.device)
@@ -92,14 +92,14 @@ class MeasuredCell:
         )
 
     def results(self) -> list[float] | None:
-        """What every method must agree on; None for a cell that is skipped."""
+        """The results that all methods must agree on, or None if the cell is skipped."""
         if self._plugin.skip(self._setup):
             return None
         self._plugin.prepare(self._setup)
         return numbers(self._plugin.check())
 
     def start(self, warmup: float, turn: float) -> Started:
-        """Prepare and warm up for `warmup` seconds; from then on a turn takes about `turn` seconds."""
+        """Prepare and warm up. warmup: seconds. turn: seconds that each turn shall take, roughly."""
         reason = self._plugin.skip(self._setup)
         if reason:
             return Started(skipped=reason)
@@ -108,11 +108,11 @@ class MeasuredCell:
         synchronise(self._device)
         prepare_seconds = time.perf_counter() - began
         gc.collect()
-        gc.freeze()  # what is prepared stays, so Python need not look through it again and again
+        gc.freeze()  # prepared objects stay alive, so the garbage collector need not visit them
         began = time.perf_counter()
         check = numbers(self._plugin.check())
         first_seconds = time.perf_counter() - began
-        works = [(batch, _plain(self._plugin.work(batch))) for batch in self._plugin.batches()]
+        works = [(batch, _with_python_numbers(self._plugin.work(batch))) for batch in self._plugin.batches()]
         self._by_length = sorted(works, key=lambda pair: pair[1].tokens / pair[1].sentences)
         self._steps, number, last = self._steps_of_a_turn(1), 0, 0.0
         began = time.perf_counter()
@@ -120,35 +120,35 @@ class MeasuredCell:
             last = self.turn(number).total_seconds
             number += 1
         self._steps = self._steps_of_a_turn(round(turn * self._steps / last))
-        forget_peak_memory(self._device)
+        reset_peak_memory(self._device)
         return Started(None, check, prepare_seconds, first_seconds)
 
     def _steps_of_a_turn(self, wanted: int) -> int:
-        """An epoch of few batches is measured whole: each of them is too much of it to be left out."""
+        """An epoch of few batches is measured whole, because each batch is a large part of it."""
         epoch = len(self._by_length)
-        steps = max(min(STEPS_IN_A_TURN, epoch), wanted)
-        return epoch if epoch < 2 * STEPS_IN_A_TURN and steps <= epoch else steps
+        steps = max(min(MIN_STEPS, epoch), wanted)
+        return epoch if epoch < 2 * MIN_STEPS and steps <= epoch else steps
 
     def turn(self, number: int, by_phase: bool = False) -> Turn:
-        """Run the `number`-th sample of an epoch; by_phase: with the clock that tells its phases apart."""
+        """Run the `number`-th sample of an epoch. by_phase: whether the time of each phase is measured."""
         batches, works = zip(*self._sample(number, self._steps), strict=True)
-        self._plugin.run(batches[-1])  # others have had their turns: caches and memory are cold
+        self._plugin.run(batches[-1])  # warm the caches again after the turns of other cells
         self._clock.on = by_phase
         seconds = time_steps(self._plugin.run, batches, self._device)
         self._clock.on = False
         return Turn(seconds, list(works))
 
     def begin_to_learn(self) -> str | None:
-        """Prepare; or why the cell is skipped. Raises ValueError for a plugin that can not be scored."""
+        """Prepare; returns why if the cell is skipped. Raises ValueError for a plugin that has no scores."""
         if not isinstance(self._plugin, Learner):
-            raise ValueError(f"{self._plugin.name} has not all of `learn`, `score` and `notes`")
+            raise ValueError(f"{self._plugin.name} lacks some of `learn`, `score` and `notes`")
         reason = self._plugin.skip(self._setup)
         if not reason:
             self._plugin.prepare(self._setup)
         return reason
 
     def learn(self, epoch: int) -> tuple[float, float]:
-        """The seconds of the epoch, and the score after it."""
+        """Train an epoch; returns its seconds and the score after it."""
         plugin = self._plugin
         assert isinstance(plugin, Learner)
         synchronise(self._device)
@@ -158,33 +158,33 @@ class MeasuredCell:
         return time.perf_counter() - began, plugin.score()
 
     def notes(self) -> dict[str, float]:
-        """What else the plugin says of the epochs."""
+        """Further figures of the plugin about the epochs."""
         assert isinstance(self._plugin, Learner)
         return dict(self._plugin.notes())
 
     def finish(self, number: int) -> Finished:
-        """Where the time of such a turn goes, which is measured apart, and what the cell needed."""
+        """Measure phases, in a further turn with this number, peak memory and operator calls."""
         turn = self.turn(number, by_phase=True)
         sentences = sum(work.sentences for work in turn.works)
-        split = {phase: seconds / sentences for phase, seconds in self._clock.seconds.items()}
-        split["other"] = max(0.0, turn.total_seconds / sentences - sum(split.values()))
-        needed = memory(self._device)  # before calls are counted, which is not part of the work
+        phases = {phase: seconds / sentences for phase, seconds in self._clock.seconds.items()}
+        phases["other"] = max(0.0, turn.total_seconds / sentences - sum(phases.values()))
+        peak = memory_use(self._device)  # before counting calls, which needs memory itself
         with CallCounter() as counter:
-            for batch, _ in self._sample(number, STEPS_COUNTED):
+            for batch, _ in self._sample(number, COUNTED_STEPS):
                 self._plugin.run(batch)
-        # What other threads call is not counted.
-        return Finished(split, counter.calls / STEPS_COUNTED or None, needed)
+        # Calls in other threads are not counted.
+        return Finished(phases, counter.calls / COUNTED_STEPS or None, peak)
 
     def _sample(self, number: int, steps: int) -> Iterator[tuple[Any, Work]]:
-        """So many batches, evenly spread over the lengths of the epoch, others for each number."""
+        """Batches with their work, evenly spread over the lengths of an epoch; others for each number."""
         count = len(self._by_length)
-        shift = number * GOLDEN % 1
+        shift = number * GOLDEN_RATIO % 1
         for step in range(steps):
             yield self._by_length[int((step + shift) * count / steps) % count]
 
 
 class CallCounter(TorchDispatchMode):
-    """Counts the operators that are called, those of the backward pass too."""
+    """Counts operator calls, those of the backward pass included."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -195,8 +195,8 @@ class CallCounter(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-def _plain(work: Work) -> Work:
-    """With plain numbers, whatever a plugin counts with."""
+def _with_python_numbers(work: Work) -> Work:
+    """The same with int and float in the place of NumPy or torch scalars."""
     padding = None if work.padding is None else float(work.padding)
     counts = {name: float(count) for name, count in work.counts.items()}
     return Work(
@@ -205,5 +205,5 @@ def _plain(work: Work) -> Work:
 
 
 def numbers(results: Tensor | Sequence[float]) -> list[float]:
-    """What a plugin's `check` gives, to compare."""
+    """The results of a plugin's `check` as a flat list."""
     return torch.as_tensor(results).detach().double().flatten().tolist()

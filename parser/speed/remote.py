@@ -1,10 +1,10 @@
-"""Objects in processes of their own, so that no measurement warms, fills or breaks another's."""
+"""Objects in separate processes, so that measurements do not share caches, memory or failures."""
 
 from __future__ import annotations
 
 import multiprocessing
 import signal
-import traceback
+import traceback as tracebacks
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
@@ -16,23 +16,23 @@ from parser.machine import is_of_memory, tune_process
 
 
 class RemoteError(Exception):
-    """What a row's status will say, and where the other process was."""
+    """A failure in the other process: the status for its row, and the traceback if there is one."""
 
-    def __init__(self, status: str, where: str = ""):
+    def __init__(self, status: str, traceback: str = ""):
         super().__init__(status)
-        self.status, self.where = status, where
+        self.status, self.traceback = status, traceback
 
 
 class Remote:
-    """An object in a process of its own, whose methods are called one at a time."""
+    """An object in another process. Its methods are called one at a time."""
 
     def __init__(self, make: Callable[..., object], *arguments: Any, timeout: float):
-        """make: called with the arguments in the new process. timeout: seconds to wait for any answer."""
+        """make: called with the arguments in the new process. timeout: seconds to wait for each answer."""
         context = multiprocessing.get_context("spawn")  # a fork would share CUDA and threads
         self._connection, theirs = context.Pipe()
         self._timeout = timeout
         self._process = context.Process(target=_serve, args=(theirs, make, arguments), daemon=True)
-        with _interrupts_blocked():  # Ctrl-C is the parent's to answer, by ending this process
+        with _interrupts_blocked():  # the parent handles Ctrl-C and ends this process
             self._process.start()
         theirs.close()
 
@@ -52,7 +52,7 @@ class Remote:
         return answer
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process."""
         self._process.kill()
         self._process.join()
         self._connection.close()
@@ -68,9 +68,9 @@ class Remote:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """What is started within never sees a Ctrl-C, and this process sees it afterwards."""
-    resource_tracker.ensure_running()  # it would end the blocking if it were started within
-    interrupts: list[int] = []  # that other threads, for which nothing is blocked, have taken
+    """Processes started in this context never receive a Ctrl-C; this process receives it afterwards."""
+    resource_tracker.ensure_running()  # starting it later would unblock the signal
+    interrupts: list[int] = []  # received by other threads, in which nothing is blocked
     handler = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
@@ -84,17 +84,17 @@ def _interrupts_blocked() -> Iterator[None]:
 
 def _serve(connection: Connection, make: Callable[..., object], arguments: tuple[Any, ...]) -> None:
     tune_process()
-    thing = None
+    instance = None
     with suppress(EOFError, BrokenPipeError):  # the parent has died
         while True:
             method, method_arguments = connection.recv()
             try:
-                thing = thing or make(*arguments)
-                connection.send((None, getattr(thing, method)(*method_arguments)))
+                instance = instance or make(*arguments)
+                connection.send((None, getattr(instance, method)(*method_arguments)))
             except BrokenPipeError:
                 raise
-            except Exception as error:  # whatever a plugin does
-                connection.send(((_status(error), traceback.format_exc()), None))
+            except Exception as error:  # whatever a plugin raises
+                connection.send(((_status(error), tracebacks.format_exc()), None))
 
 
 def _status(error: Exception) -> str:
@@ -106,5 +106,5 @@ def _status(error: Exception) -> str:
 
 def _death(exit_code: int | None) -> str:
     if exit_code == -signal.SIGKILL:
-        return "error: killed, perhaps by the system for want of memory: lower `together` in the config"
+        return "error: killed, perhaps because memory ran out: lower `together` in the config"
     return f"error: its process ended with exit code {exit_code}"

@@ -1,4 +1,4 @@
-"""What a run's report tells."""
+"""The report of a speed run: tables and plots."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from parser.speed.figures import figures
 from parser.speed.findings import (
     PAPER_SIZE,
     STEP,
-    Comparison,
+    MethodComparison,
+    bracketed,
     comparisons,
     gains_of_parts,
-    marked,
     parallel_shares,
     ratio,
 )
@@ -45,25 +45,26 @@ COLUMNS = (
 )
 
 LEGEND = (
-    "Sentences and tokens per second: medians over turns, with a bootstrapped 95 % interval; of less than "
-    "six turns that is hardly less than their range. Speed-up: over the method's own batches of 1. MFU: "
-    "useful floating-point operations per second (those of matrix products; no padding, nothing thrown "
-    "away, no parameter update, and without the update's time), over what the machine's large float32 "
-    "matrix products reached in the same run; `with update`: the update's time included. Padding: share "
-    "of the LSTMs' rows that nobody reads; blank where it is not counted, as in slots. Calls: operators "
-    "in a step; blank where other threads make them. Memory: the most that the process held while it was "
-    "measured, data and program included. First run: the check against no batching, with what is compiled "
-    "or captured only once. What is in brackets, speed-ups, ratios, parallel shares, compares cells that "
-    "were not measured in turns: the machine may have changed between them. A cell ends when its interval "
-    "is tight, so that intervals are a little narrower than 95 %. Messages do not tell their updates from "
-    "the rest: their MFU includes them."
+    "Sentences/s and tokens/s: medians over the turns, with a bootstrapped 95 % interval. With fewer than "
+    "six turns the interval is hardly narrower than their range. Speed-up: over the method's own batches "
+    "of 1. MFU: useful floating-point operations per second, divided by those of the machine's large "
+    "float32 matrix products in the same run. Useful operations are those of matrix products, without "
+    "padding and without the parameter update; the time of the update is left out, and included in `with "
+    "update`. Asynchronous messages do not separate updates: their MFU includes them. Padding: share of "
+    "the rows of LSTMs whose results are not used; empty where it is not counted, as with continuous "
+    "batching. Calls/step: operator calls in a step; empty where other threads make them. Memory: peak "
+    "memory of the process while it was measured, data and program included. First run: the check of the "
+    "results, which includes compilation and graph capture. Values in brackets (speed-ups, ratios, "
+    "parallel shares) compare cells that were not measured interleaved: the machine may have changed in "
+    "between. A cell ends when its interval is narrow enough, so intervals are slightly narrower than 95 "
+    "%."
 )
 
 
 def write_report(rows: Sequence[Row], learned: Sequence[Row], folder: Path) -> Path:
-    """Write report.md, plots/ and report.html into a run's folder; returns the last's path.
+    """Write report.md, plots/ and report.html into a run's folder. Returns the path of report.html.
 
-    learned: the rows of learning.
+    learned: the rows of learning curves.
     """
     compared = [*utilisation_parts(rows), *asynchrony_parts(rows)]
     parts = [*_parts(rows, folder), *compared, *learning_parts(learned)]
@@ -77,16 +78,16 @@ def write_report(rows: Sequence[Row], learned: Sequence[Row], folder: Path) -> P
 
 
 def _parts(rows: Sequence[Row], folder: Path) -> list[Part]:
-    parts: list[Part] = [Heading(1, f"Speed: {folder.name}"), *_circumstances(rows), LEGEND]
+    parts: list[Part] = [Heading(1, f"Speed: {folder.name}"), *_conditions(rows), LEGEND]
     for comparison in comparisons(rows):
         parts.append(Heading(2, comparison.title))
         parts += [Picture(f"{comparison.name}-{kind}", svg) for kind, svg in figures(comparison).items()]
         parts.append(Table(COLUMNS, [_cells(row, comparison) for row in comparison.rows]))
         tables = (
-            _against_each_other(comparison),
-            _parts_against_none(comparison),
+            _method_ratios(comparison),
+            _part_speed_ups(comparison),
             _shares(comparison),
-            _split(comparison),
+            _phase_times(comparison),
             _counts(comparison),
         )
         parts += [table for table in tables if table.rows]
@@ -94,8 +95,8 @@ def _parts(rows: Sequence[Row], folder: Path) -> list[Part]:
     return parts
 
 
-def _circumstances(rows: Sequence[Row]) -> list[Part]:
-    """Where, when, with what, and how to do it again."""
+def _conditions(rows: Sequence[Row]) -> list[Part]:
+    """Machine, date, versions, and the command that repeats the run."""
     machines = {_machine(row) for row in rows}
     dates = sorted(row["date"][:10] for row in rows)
     versions = {f"torch {row['versions']['torch']}, Python {row['versions']['python']}" for row in rows}
@@ -115,9 +116,9 @@ def _circumstances(rows: Sequence[Row]) -> list[Part]:
 
 
 def _commands(rows: Sequence[Row]) -> list[str]:
-    """With which the run can be done again; several, if several parts of its config were asked for.
+    """The commands that repeat the run; several if parts of its config were measured by several commands.
 
-    They name no folder, for the report's may be moved or copied.
+    Folders are placeholders, because reports may be moved.
     """
     command = f"stack-parser speed THIS_FOLDER/{CONFIG} --run ANOTHER_FOLDER"
     parts = dict.fromkeys(row.get("only", "") for row in rows)
@@ -141,7 +142,7 @@ def _name(row: Row) -> str:
     return f"{row['method']} at {row['batch_size']}"
 
 
-def _cells(row: Row, comparison: Comparison) -> list[str]:
+def _cells(row: Row, comparison: MethodComparison) -> list[str]:
     head = [row["method"], str(row["batch_size"])]
     if row["status"] != OK:
         return [*head, row["status"].partition(":")[0], *[""] * (len(COLUMNS) - 3)]
@@ -167,53 +168,54 @@ def _gain(row: Row, smallest: Row) -> str:
     """The speed-up over the method's batches of 1."""
     if smallest["batch_size"] != 1:
         return ""
-    return marked(f"{ratio(row, smallest).value:.2f}", [row, smallest])
+    return bracketed(f"{ratio(row, smallest).value:.2f}", [row, smallest])
 
 
-def _against_each_other(comparison: Comparison) -> Table:
-    """Each method over those before it, at the same batch size."""
+def _method_ratios(comparison: MethodComparison) -> Table:
+    """The speed of each method over those before it, at the same batch size."""
     methods = comparison.by_method()
     sizes = sorted({row["batch_size"] for rows in methods.values() for row in rows})
     lines = []
     for second, first in combinations(methods, 2):
         cells = [{row["batch_size"]: row for row in methods[method]} for method in (first, second)]
         pairs = [[own[size] for own in cells if size in own] for size in sizes]
-        ratios = [marked(str(ratio(*pair)), pair) if len(pair) == 2 else "" for pair in pairs]
+        ratios = [bracketed(str(ratio(*pair)), pair) if len(pair) == 2 else "" for pair in pairs]
         if any(ratios):
             lines.append([f"{first} / {second}", *ratios])
     return Table(("sentences/s, at batch", *map(str, sizes)), lines)
 
 
-def _parts_against_none(comparison: Comparison) -> Table:
-    """How many times as fast each part of a step is as without batching."""
+def _part_speed_ups(comparison: MethodComparison) -> Table:
+    """The speed-up of each part of a step over `none`."""
     parts = gains_of_parts(comparison)
     pairs = [(method, size) for method, gains in parts.get(STEP, {}).items() for size in gains]
     lines = []
     for method, size in pairs:
         gains = [of_part.get(method, {}).get(size) for of_part in parts.values()]
         lines.append([f"{method} at {size}", *("" if gain is None else f"{gain:.2f}" for gain in gains)])
-    return Table(("times as fast as none", *parts), lines)
+    return Table(("speed-up over none", *parts), lines)
 
 
-def _split(comparison: Comparison) -> Table:
-    """Where the time goes."""
+def _phase_times(comparison: MethodComparison) -> Table:
+    """The time of each phase."""
     rows = [row for own in comparison.by_method().values() for row in own]
-    phases = [phase for phase in (*PHASES, "other") if any(phase in row["split"] for row in rows)]
+    phases = [phase for phase in (*PHASES, "other") if any(phase in row["phase_seconds"] for row in rows)]
     lines = [
-        [_name(row), *(f"{1e6 * row['split'].get(phase, 0.0):,.0f}" for phase in phases)] for row in rows
+        [_name(row), *(f"{1e6 * row['phase_seconds'].get(phase, 0.0):,.0f}" for phase in phases)]
+        for row in rows
     ]
-    return Table(("microseconds of a sentence", *phases), lines)
+    return Table(("microseconds for each sentence", *phases), lines)
 
 
-def _counts(comparison: Comparison) -> Table:
-    """What plugins count besides."""
+def _counts(comparison: MethodComparison) -> Table:
+    """Further counts of plugins."""
     rows = [row for own in comparison.by_method().values() for row in own if row.get("counts")]
     names = list(dict.fromkeys(name for row in rows for name in row["counts"]))
     lines = [
         [_name(row), *(_number(row["counts"][name]) if name in row["counts"] else "" for name in names)]
         for row in rows
     ]
-    return Table(("in a step", *names), lines)
+    return Table(("in each step", *names), lines)
 
 
 def _number(value: float) -> str:
@@ -230,16 +232,16 @@ def _memory(memory: dict[str, int]) -> str:
     return text
 
 
-def _shares(comparison: Comparison) -> Table:
+def _shares(comparison: MethodComparison) -> Table:
     lines = []
     for method, rows in comparison.by_method().items():
         if shares := parallel_shares(rows):
             fitted, at_paper_size = shares
             interval = f"{100 * fitted.low:.2f} to {100 * fitted.high:.2f} %"
             at_64 = [row for row in rows if row["batch_size"] in (1, PAPER_SIZE)]
-            paper = "" if at_paper_size is None else marked(f"{100 * at_paper_size:.2f} %", at_64)
-            fit = [marked(text, rows) for text in (f"{100 * fitted.value:.2f} %", interval)]
+            paper = "" if at_paper_size is None else bracketed(f"{100 * at_paper_size:.2f} %", at_64)
+            fit = [bracketed(text, rows) for text in (f"{100 * fitted.value:.2f} %", interval)]
             lines.append([method, *fit, paper])
     return Table(
-        ("method", "parallel share (Amdahl), all sizes", "95 % interval", "from 64 over 1 alone"), lines
+        ("method", "parallel share (Amdahl), all sizes", "95 % interval", "from 64 over 1 only"), lines
     )

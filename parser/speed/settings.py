@@ -1,4 +1,4 @@
-"""What a speed run's YAML file may say. The text under a field is its documentation."""
+"""The settings of a speed run. The text under a field is its documentation."""
 
 from __future__ import annotations
 
@@ -10,61 +10,61 @@ from parser.config import Count, Settings, Threads
 from parser.plugins import Mode
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=True)]
-# Told apart before they are read, so that only what was meant is said to be wrong; "<...>" is not a key.
-Sizes = Annotated[
+# The tags select one of the two forms, so that errors are about that form. "<...>" is not a key.
+BatchSizes = Annotated[
     Annotated[list[Count], Tag("<list>")] | Annotated[dict[str, list[Count]], Tag("<by method>")],
     Discriminator(lambda sizes: "<by method>" if isinstance(sizes, dict) else "<list>"),
 ]
 
 
 class Experiment(Settings):
-    """A plugin with settings of its own, by all methods and batch sizes that are asked for."""
+    """A plugin with its settings, measured with several methods and batch sizes."""
 
     plugin: str
-    """As `stack-parser plugins` names it."""
+    """A name that `stack-parser plugins` lists."""
     settings: dict[str, Any] = Field({})
-    """The plugin's own; what is not said here is as the plugin has it."""
+    """Settings of the plugin. The others have the plugin's defaults."""
     methods: list[str] | None = None
-    """Batching methods; all that the plugin has unless said."""
+    """Batching methods. Default: all of the plugin."""
     modes: list[Mode] = Field(["train"], min_length=1)
-    """train: a whole training step. infer: from inputs to outputs."""
-    batch_sizes: Sizes = Field([1, 8, 32, 64, 128, 256])
-    """For every method the same, or a list for each method; `none` need not have more than 1."""
+    """train: a whole training step. infer: the forward pass, from inputs to outputs."""
+    batch_sizes: BatchSizes = Field([1, 8, 32, 64, 128, 256])
+    """A list for all methods, or a list for each method. `none` needs only 1."""
 
 
 class Learning(Settings):
-    """A plugin that is trained by each method that is asked for, and when it reaches a score."""
+    """A plugin that is trained with several methods until it reaches a score."""
 
     plugin: str
     settings: dict[str, Any] = Field({})
     methods: list[str] | None = None
     batch_size: Count = 1
     target: float
-    """The score, as the plugin has it."""
+    """The score to reach, in the plugin's measure."""
     epochs: Count = 20
-    """To train for, also beyond the target."""
+    """Epochs to train, also after the target is reached."""
 
 
 class SpeedConfig(Settings):
     experiments: dict[str, Experiment] = Field(min_length=1)
-    """By the names that the plots will show."""
+    """By their names in reports and plots."""
     learning: dict[str, Learning] = Field({})
-    """How long the training of some takes until it is good. Not in turns: one after the other."""
+    """Learning curves, measured one after the other."""
     devices: list[str] = Field(["auto"], min_length=1)
-    """cpu, cuda, ...; auto takes CUDA where there is one."""
+    """cpu, cuda, cuda:1, ...; auto is CUDA if available."""
     threads: list[Threads] = Field([1], min_length=1)
-    """Of the CPU, for torch, or as many workers for messages. Learning has the most of these."""
+    """CPU threads of PyTorch, or workers of asynchronous messages. `learning` uses the largest number."""
     seed: int = Field(1, ge=-(2**63), lt=2**63)
     seconds: Seconds = 20.0
-    """A cell is measured for so long, its warming up not counted, unless its interval is tight before."""
+    """Measuring time of each cell, without warm-up. It ends earlier when `precision` is reached."""
     precision: float = Field(0.02, gt=0)
-    """The interval is tight when half its width is such a share of the median."""
+    """A cell ends when half the width of its 95 % interval, divided by the median, is at most this."""
     turn: Seconds = 1.0
-    """About so long each cell is measured before it is the next one's turn."""
+    """Measuring time of a cell before the next one's turn, approximately."""
     warmup: Seconds = 2.0
-    """Each cell runs for so long, and once at least, before it is measured."""
+    """Time that a cell runs, at least once, before it is measured."""
     together: Count = 16
-    """So many processes wait for their turns at the same time, or as many as a batch size has methods; memory
-    limits it."""
+    """Number of cells that are measured interleaved, each in a process; all of one batch size, if these are
+    more. The memory limits it."""
     timeout: Seconds = 900.0
-    """A cell that does not answer for so long is given up."""
+    """A cell that does not answer within this time is given up."""

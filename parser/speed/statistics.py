@@ -1,4 +1,4 @@
-"""How sure a measurement is."""
+"""Medians, ratios and their bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEVEL = 0.95
 
 
 class Estimate(NamedTuple):
-    """A number with the bounds of its 95% bootstrap interval."""
+    """A number with the bounds of its 95 % bootstrap interval."""
 
     value: float
     low: float
@@ -24,9 +24,9 @@ class Estimate(NamedTuple):
 
 
 def bootstrap(samples: Sequence[Sequence[float]], statistic: Callable[..., Tensor]) -> Estimate:
-    """A statistic of some series of measurements, each resampled by itself.
+    """A statistic of several series of measurements, which are resampled independently.
 
-    statistic: takes one tensor for each series, [resamples, measurements], and gives [resamples].
+    statistic: takes a tensor [resamples, measurements] for each series and returns [resamples].
     """
     generator = torch.Generator().manual_seed(0)
     series = [torch.tensor(list(values), dtype=torch.double) for values in samples]
@@ -41,7 +41,7 @@ def bootstrap(samples: Sequence[Sequence[float]], statistic: Callable[..., Tenso
 
 
 def median(values: Tensor) -> Tensor:
-    """[...] of the last dimension: the middle one, or the mean of the two in the middle."""
+    """Over the last dimension. Of an even number the mean of the middle two, unlike torch.median."""
     return values.quantile(0.5, dim=-1)
 
 
@@ -58,13 +58,13 @@ def quartiles(values: Sequence[float]) -> tuple[float, float]:
     return low, high
 
 
-def ratio_of(first: Sequence[float], second: Sequence[float], in_turns: bool) -> Estimate:
-    """How many times the first measurements are the second.
+def ratio_of(first: Sequence[float], second: Sequence[float], interleaved: bool) -> Estimate:
+    """The first measurements divided by the second.
 
-    in_turns: the n-th of both were made one after the other, so that what slowed one slowed the other; then
-    it is the median of their ratios, else the ratio of their medians.
+    interleaved: whether the n-th of both were made one after the other, so that a slow machine slowed both.
+    Then it is the median of their ratios, otherwise the ratio of their medians.
     """
-    if in_turns:
+    if interleaved:
         turns = min(len(first), len(second))
         ratios = [one / other for one, other in zip(first[:turns], second[:turns], strict=True)]
         return median_of(ratios)
@@ -72,10 +72,10 @@ def ratio_of(first: Sequence[float], second: Sequence[float], in_turns: bool) ->
 
 
 def parallel_share(sizes: Sequence[int], speeds: Sequence[Sequence[float]]) -> Estimate:
-    """The share of the work that a batch does at once, by Amdahl's law, fitted over all batch sizes.
+    """The parallel share p of Amdahl's law, fitted by least squares over all batch sizes.
 
-    With time(B) / time(1) = (1 - p) + p / B for the time of a sentence, p by least squares. sizes: the first
-    is 1. speeds: measurements of sentences per second at each size.
+    The time for each sentence in batches of B is modelled as time(B) / time(1) = (1 - p) + p / B.
+    sizes: batch sizes, the first is 1. speeds: measurements of sentences per second at each size.
     """
     gain = 1 - 1 / torch.tensor(sizes, dtype=torch.double)  # [sizes]
 
@@ -88,5 +88,5 @@ def parallel_share(sizes: Sequence[int], speeds: Sequence[Sequence[float]]) -> E
 
 
 def parallel_share_at(size: int, speed_up: float) -> float:
-    """The paper's formula (Ding & Koehn 2019, section 5.2) from one speed-up over batches of 1."""
+    """The parallel share from one speed-up over batches of 1 (Ding & Koehn 2019, section 5.2)."""
     return (1 - 1 / speed_up) / (1 - 1 / size)

@@ -1,4 +1,4 @@
-"""Seconds of steps and of their parts."""
+"""Measures the time of steps and of their phases."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import torch
 
 
 def synchronise(device: torch.device) -> None:
-    """Wait until the device has done all that it was given."""
+    """Wait until all work on the device is done."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def time_steps(run: Callable[[Any], None], batches: Sequence[Any], device: torch.device) -> list[float]:
-    """Seconds of each step of a row of steps.
+    """Seconds of each of several consecutive steps.
 
-    On a GPU from the end of one step to the end of the next by the device's own clock, so that the host
-    may run ahead as it does in a real epoch; the whole row ends when the device is done.
+    On a GPU they are measured by CUDA events, from the end of one step to the end of the next, so that the
+    host can run ahead as in a real epoch.
     """
     if device.type != "cuda":
         marks = [time.perf_counter()]
@@ -41,19 +41,18 @@ def time_steps(run: Callable[[Any], None], batches: Sequence[Any], device: torch
 
 
 class PhaseClock:
-    """Adds up the seconds of each phase while it is switched on; costs next to nothing while it is not.
+    """Sums the seconds of each phase while `on` is true.
 
-    Those of a phase inside of another count for the inner one alone.
-
-    On a GPU every phase waits for the device, which a real step does not: the parts are right, their sum is
-    more than a step's time.
+    The time of a phase inside of another is counted for the inner one only. On a GPU the host synchronises
+    with the device at the ends of each phase, which a real step does not do: the sum of the phases is more
+    than the time of a step.
     """
 
     def __init__(self, device: torch.device):
         self._device = device
         self.on = False
         self.seconds: dict[str, float] = defaultdict(float)
-        self._inside = 0.0  # the seconds of phases inside of the present one that are over
+        self._inside = 0.0  # seconds of finished phases inside of the current one
 
     @contextmanager
     def __call__(self, phase: str) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Measure cells in turns, A B A B, so that a machine that slows down slows them all."""
+"""Measures cells interleaved, A B A B: if the machine slows down, all of them slow down."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from functools import partial
 from parser.plugins import NO_BATCHING
 from parser.speed.ceiling import Ceiling
 from parser.speed.cells import Cell
+from parser.speed.machine_load import MachineLoad
 from parser.speed.measured import Finished, MeasuredCell, Started, Turn
+from parser.speed.progress import CellProgress
 from parser.speed.remote import Remote, RemoteError
 from parser.speed.rows import SKIPPED, WRONG, Row, measured_row
 from parser.speed.settings import SpeedConfig
 from parser.speed.statistics import median_of
 
-TURNS_AT_LEAST = 3
-TURNS_TO_BE_SURE = 5
-"""Fewer measurements have no interval to speak of."""
+MIN_TURNS = 3
+MIN_TURNS_FOR_INTERVAL = 5
+"""An interval of fewer turns is not used to end a cell early."""
 ROUNDING = 2e-4
-"""Results may differ by this share of themselves."""
-
-Progress = Callable[[str, float], None]
-"""Told what is being done, and how many cells' worth of measuring has passed."""
+"""Relative difference of results that is taken for rounding."""
 
 
 class References:
-    """What `none` gives, which all methods must equal; each experiment's is computed once."""
+    """The results of `none`, which all methods must reproduce. Those of each experiment are computed once."""
 
     def __init__(self, timeout: float):
+        """timeout: seconds to wait for them."""
         self._timeout = timeout
         self._results: dict[tuple[str, str, str], list[float] | RemoteError] = {}
 
     def of(self, cell: Cell) -> list[float]:
-        """Raises RemoteError if `none` gives no results."""
+        """Raises RemoteError if `none` has no results."""
         key = (cell.experiment, cell.mode, cell.device)
         if key not in self._results:
             self._results[key] = self._compute(cell.without_batching())
@@ -48,12 +48,13 @@ class References:
             with Remote(MeasuredCell, cell, timeout=self._timeout) as remote:
                 results = remote.call("results")
         except RemoteError as error:
-            return RemoteError(f"error: {NO_BATCHING}, which it must equal: {error.status}", error.where)
-        return results or RemoteError(f"error: {NO_BATCHING}, which it must equal, is skipped")
+            status = f"error: {NO_BATCHING}, whose results it must have: {error.status}"
+            return RemoteError(status, error.traceback)
+        return results or RemoteError(f"error: {NO_BATCHING}, whose results it must have, is skipped")
 
 
 class _Runner:
-    """A cell that takes turns."""
+    """A cell that takes turns with others."""
 
     def __init__(self, cell: Cell, config: SpeedConfig):
         self.cell, self._config = cell, config
@@ -62,7 +63,7 @@ class _Runner:
         self.started = Started()
 
     def start(self, references: References) -> Row | None:
-        """A row if the cell can not be measured."""
+        """Returns a row if the cell cannot be measured."""
         self.started = self.remote.call("start", self._config.warmup, self._config.turn)
         if self.started.skipped:
             return {"status": f"{SKIPPED}: {self.started.skipped}"}
@@ -71,97 +72,102 @@ class _Runner:
 
     @property
     def progress(self) -> float:
-        """From 0 to 1, which is the latest end."""
+        """From 0 to 1. At 1 the cell ends."""
         return min(1.0, sum(turn.total_seconds for turn in self.turns) / self._config.seconds)
 
     @property
     def done(self) -> bool:
-        if len(self.turns) < TURNS_AT_LEAST:
+        if len(self.turns) < MIN_TURNS:
             return False
         if self.progress >= 1:
             return True
-        return len(self.turns) >= TURNS_TO_BE_SURE and self._interval() <= self._config.precision
+        return len(self.turns) >= MIN_TURNS_FOR_INTERVAL and self._precision() <= self._config.precision
 
-    def _interval(self) -> float:
-        """Half its width, as a share of the median."""
+    def _precision(self) -> float:
+        """Half the width of the interval over the median."""
         speed = median_of([turn.sentences_per_second for turn in self.turns])
         return (speed.high - speed.low) / 2 / speed.value
 
-    def finish(self, ceiling: float, sitting: str) -> Row:
+    def finish(self, ceiling: float, interleaved_group: str) -> Row:
         finished: Finished = self.remote.call("finish", len(self.turns))
-        return measured_row(self.turns, self.started, finished, ceiling, sitting)
+        return measured_row(self.turns, self.started, finished, ceiling, interleaved_group)
 
 
 def disagreement(results: Sequence[float] | None, expected: Sequence[float] | None) -> str | None:
-    """Where a method's results differ from those without batching beyond rounding, or None."""
+    """Where a method's results differ by more than rounding from those without batching, or None."""
     if results is None or expected is None or len(results) != len(expected):
         return f"{len(results or ())} results, but {len(expected or ())} without batching"
-    smallest = ROUNDING**2 * max(map(abs, expected), default=0.0)  # what is less is nothing but rounding
+    smallest = ROUNDING**2 * max(map(abs, expected), default=0.0)  # differences below are rounding, too
     for number, (one, other) in enumerate(zip(results, expected, strict=True)):
-        if not abs(one - other) <= ROUNDING * abs(other) + smallest:  # so that nan differs, too
+        if not abs(one - other) <= ROUNDING * abs(other) + smallest:  # written so that NaN differs
             return f"result {number} is {one:.9g}, but {other:.9g} without batching"
     return None
 
 
-def measure_in_turns(
-    cells: Sequence[Cell], config: SpeedConfig, references: References, progress: Progress
+def measure_interleaved(
+    cells: Sequence[Cell],
+    config: SpeedConfig,
+    references: References,
+    progress: CellProgress,
+    load: MachineLoad,
 ) -> Iterator[tuple[Cell, Row]]:
-    """The row of each cell, as soon as it is known. The cells share the device and the number of threads."""
+    """Yields the row of each cell when it ends. The cells share the device and the number of threads."""
     with ExitStack() as stack:
         runners = []
         for cell in cells:
-            progress(f"starting {cell.name}", 0.0)
+            progress.start(cell.name)
             runner = _Runner(cell, config)
             stack.enter_context(runner.remote)
             row = _or_failure(partial(runner.start, references))
             if row:
                 runner.remote.close()
-                progress(cell.name, 1.0)
+                progress.advance(cell.name, 1.0)
                 yield cell, row
             else:
                 runners.append(runner)
         ceiling = stack.enter_context(
             Remote(Ceiling, cells[0].device, cells[0].threads, timeout=config.timeout)
         )
-        yield from _take_turns(runners, ceiling, progress)
+        yield from _take_turns(runners, ceiling, progress, load)
 
 
 def _take_turns(
-    runners: Sequence[_Runner], ceiling: Remote, progress: Progress
+    runners: Sequence[_Runner], ceiling: Remote, progress: CellProgress, load: MachineLoad
 ) -> Iterator[tuple[Cell, Row]]:
-    sitting = datetime.now(timezone.utc).isoformat(timespec="microseconds")
+    interleaved_group = datetime.now(timezone.utc).isoformat(timespec="microseconds")
     products: list[list[float]] = []
-    waiting = list(runners)
-    while waiting:
+    unfinished = list(runners)
+    while unfinished:
+        load.check()
         products.append(_ceiling_now(ceiling))
-        for runner in list(waiting):
+        for runner in list(unfinished):
             before = runner.progress
-            row = _or_failure(partial(_one_turn, runner, products, sitting))
+            row = _or_failure(partial(_one_turn, runner, products, interleaved_group))
             if row:
-                waiting.remove(runner)
+                unfinished.remove(runner)
                 runner.remote.close()
                 yield runner.cell, row
-            progress(runner.cell.name, (1.0 if row else runner.progress) - before)
+            progress.advance(runner.cell.name, (1.0 if row else runner.progress) - before)
 
 
 def _ceiling_now(ceiling: Remote) -> list[float]:
     try:
         return ceiling.call("turn")
     except RemoteError as error:
-        raise ValueError(f"the machine's matrix products can not be measured: {error.status}") from error
+        raise ValueError(f"the machine's matrix products cannot be measured: {error.status}") from error
 
 
-def _one_turn(runner: _Runner, products: Sequence[Sequence[float]], sitting: str) -> Row | None:
-    """The cell's row, if this was its last turn."""
+def _one_turn(runner: _Runner, products: Sequence[Sequence[float]], interleaved_group: str) -> Row | None:
+    """Returns the cell's row if this was its last turn."""
     runner.turns.append(runner.remote.call("turn", len(runner.turns)))
     if not runner.done:
         return None
     best = max(median_of(speeds).value for speeds in zip(*products, strict=True))
-    return runner.finish(best, sitting)
+    return runner.finish(best, interleaved_group)
 
 
 def _or_failure(action: Callable[[], Row | None]) -> Row | None:
     try:
         return action()
     except RemoteError as error:
-        return {"status": error.status, "where": error.where}
+        return {"status": error.status, "traceback": error.traceback}

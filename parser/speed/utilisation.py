@@ -1,4 +1,4 @@
-"""How near networks come to the machine's matrix products (Hwang & Sung 2015, Figure 4)."""
+"""The utilisation of the machine (MFU) over batch size (Hwang & Sung 2015, Figure 4)."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 
 from parser.speed.document import Heading, Part, Picture, Table
-from parser.speed.figures import HEIGHT, WIDTH, draw_line, scale_by_size, svg
+from parser.speed.drawing import Line, draw_panels, scale_by_size, svg
 from parser.speed.findings import comparisons
 from parser.speed.rows import OK, Row
 from parser.speed.statistics import Estimate
+from parser.speed.titles import method_title, plot_title
 
-Lines = dict[str, dict[int, float]]
-"""What is measured by one line -> batch size -> share of the machine's products."""
+Lines = dict[str, list[Row]]
+"""Label of a line -> rows of one experiment by one method, in the order of their batch sizes."""
 
 
 def utilisation_parts(rows: Sequence[Row]) -> list[Part]:
-    """A picture and a table for each plugin of which several experiments have several batch sizes.
+    """A plot and a table for each plugin that has several experiments with several batch sizes.
 
-    Each by the method that is nearest to the products over the most batch sizes.
+    Each experiment is shown by the method with the most batch sizes; of several the one with the highest MFU.
     """
     parts: list[Part] = []
     for title, lines in _by_plugin(rows).items():
         if len(lines) > 1:
             name = re.sub(r"[^\w.]+", "-", f"{title} utilisation")
-            parts += [Heading(2, f"{title}, utilisation"), Picture(name, _drawn(title, lines)), _table(lines)]
+            parts += [Heading(2, f"{title}, utilisation"), Picture(name, _drawn(lines)), _table(lines)]
     return parts
 
 
@@ -39,28 +40,34 @@ def _by_plugin(rows: Sequence[Row]) -> dict[str, Lines]:
         threads = f", {comparison.threads} threads" if comparison.threads > 1 else ""
         if len(methods[method]) > 1:
             title = f"{comparison.plugin}, {comparison.mode}, {comparison.device}{threads}"
-            shares = {row["batch_size"]: row["mfu"] for row in methods[method]}
-            found[title][f"{comparison.experiment}: {method}"] = shares
+            label = f"{comparison.experiment}: {method_title(comparison.plugin, method)}"
+            found[title][label] = methods[method]
     return found
 
 
-def _drawn(title: str, lines: Lines) -> str:
-    figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
-    axes = figure.add_subplot()
-    for number, (name, shares) in enumerate(lines.items()):
-        draw_line(
-            axes, number, name, list(shares), [Estimate(share, share, share) for share in shares.values()]
+def _drawn(lines: Lines) -> str:
+    rows = [row for own in lines.values() for row in own]
+    drawn = [
+        Line(
+            label,
+            number,
+            [row["batch_size"] for row in own],
+            [Estimate(row["mfu"], row["mfu"], row["mfu"]) for row in own],
         )
-    scale_by_size(axes, sorted({size for shares in lines.values() for size in shares}))
-    axes.set_title(title, fontsize=10)
-    axes.set_ylabel("share of the machine's matrix products")
-    return svg(figure)
+        for number, (label, own) in enumerate(lines.items())
+    ]
+
+    def finish(axes: Axes) -> None:
+        scale_by_size(axes, sorted({row["batch_size"] for row in rows}), drawn)
+        axes.set_ylabel("MFU: share of the speed of large products")
+
+    return svg(draw_panels(plot_title("utilisation of the machine", rows), drawn, finish))
 
 
 def _table(lines: Lines) -> Table:
-    sizes = sorted({size for shares in lines.values() for size in shares})
-    cells = [
-        [name, *(f"{shares[size]:.3f}" if size in shares else "" for size in sizes)]
-        for name, shares in lines.items()
-    ]
-    return Table(("share of products, at batch", *map(str, sizes)), cells)
+    sizes = sorted({row["batch_size"] for own in lines.values() for row in own})
+    cells = []
+    for label, own in lines.items():
+        shares = {row["batch_size"]: row["mfu"] for row in own}
+        cells.append([label, *(f"{shares[size]:.3f}" if size in shares else "" for size in sizes)])
+    return Table(("MFU, at batch size", *map(str, sizes)), cells)

@@ -1,1 +1,1 @@
-"""Many training runs of one config, each a little different, and a table of what they gave."""
+"""Trains several variants of one config and makes a table of their results."""

@@ -1,4 +1,4 @@
-"""The command `table`. Apart, for the other commands do not need what draws plots."""
+"""The command `table`. It imports Matplotlib, which other commands do not need."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from parser.tables.settings import PlotSettings, TableConfig
 
 
 def make_table(path: Path, folder: Path) -> None:
-    """Run what is missing; the table is written again after each run. Raises ValueError, StoppedError."""
+    """Train the missing runs and write the table, also after each run. Raises ValueError, StoppedError."""
     table, jobs = read_table(path)
     folder.mkdir(parents=True, exist_ok=True)
-    otherwise = f"{folder}: another process makes a table there; choose another folder with --run"
-    with file_lock(folder / "lock", otherwise):
+    if_locked = f"{folder}: another process makes a table there; choose another folder with --run"
+    with file_lock(folder / "lock", if_locked):
         for job in run_missing(jobs, folder, table.together):
             done = rows_of(jobs, folder)
             row = done[job]
@@ -30,7 +30,7 @@ def make_table(path: Path, folder: Path) -> None:
 
 
 def read_table(path: Path) -> tuple[TableConfig, list[Job]]:
-    """A table and all its runs. Raises ValueError for what can not be made, FileNotFoundError."""
+    """A table and all its runs. Raises ValueError for a faulty table, FileNotFoundError."""
     table = read_settings(path, TableConfig)
     jobs = jobs_of(table)
     if table.baseline is not None and table.baseline not in table.rows:
@@ -42,7 +42,7 @@ def read_table(path: Path) -> tuple[TableConfig, list[Job]]:
 
 
 def _check_plot(plot: PlotSettings, jobs: Sequence[Job], path: Path) -> None:
-    """Raises ValueError for keys that no config has, for an axis without numbers and rows without scores."""
+    """Raises ValueError for unknown keys, for an axis without numbers and for rows without test scores."""
     for job in jobs:
         if not job.config.treebank.test:
             raise ValueError(f"{path}: plot: test LAS is drawn, and {job.name!r} has no treebank.test")
@@ -55,5 +55,5 @@ def _check_plot(plot: PlotSettings, jobs: Sequence[Job], path: Path) -> None:
                 raise ValueError(f"{path}: plot.{name}: the config of {job.name!r} has no {key}{hint}")
             if name == "x" and not (isinstance(values[key], (int, float)) and values[key] > 0):
                 raise ValueError(
-                    f"{path}: plot.x: {key} of {job.name!r} is {values[key]!r}, no number above 0"
+                    f"{path}: plot.x: {key} of {job.name!r} is {values[key]!r}, not a positive number"
                 )

@@ -1,4 +1,4 @@
-"""By how much one row of a table differs from another, and how sure that is."""
+"""The difference between two rows of a table, with its confidence interval."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from statistics import mean, stdev
 
 QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-"""Of Student's t at 97.5 %, for 1, 2, ... degrees of freedom; the last serves for more, a little too wide."""
+"""Quantiles of Student's t at 97.5 % for 1, 2, ... degrees of freedom. The last is used for more, which makes
+intervals slightly too wide."""
 
 
 def difference(ours: Mapping[int, float], theirs: Mapping[int, float]) -> str:
-    """Scores by seed, paired: a seed draws the same order of sentences for both.
+    """The mean difference of scores of equal seeds, with its 95 % interval, as text.
 
-    The mean of the differences and its 95 % interval, supposing that they are normally distributed.
+    The interval assumes normally distributed differences. ours, theirs: scores by seed.
     """
     found = [score - theirs[seed] for seed, score in ours.items() if seed in theirs]
     if not found:

@@ -1,4 +1,4 @@
-"""The training runs of a table: what is missing is run, some at a time, and each is kept as it ends."""
+"""The training runs of a table: missing runs are trained in parallel processes, and each result is kept."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from parser.training.interruption import StoppedError, stop_request
 from parser.training.result import read_result
 
 ROWS, RUNS = "rows.jsonl", "runs"
-SECONDS_BETWEEN_LOOKS = 0.5
+POLL_SECONDS = 0.5
 SEED = "training.seed"
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run: a row's name, a seed, and all that the config says."""
+    """One run: the name of its row, its seed and its complete config."""
 
     name: str
     seed: int
@@ -43,26 +43,26 @@ class Job:
 
     @property
     def folder_name(self) -> str:
-        """Another for every config that says other things: no run goes on with what another began."""
+        """Different for different configs, so that no run resumes another one."""
         readable = re.sub(r"[^\w.]+", "-", self.name).strip("-")
-        told = json.dumps(self.config.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
-        return f"{readable}-seed-{self.seed}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+        content = json.dumps(self.config.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
+        return f"{readable}-seed-{self.seed}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
     def made(self, row: Row) -> bool:
-        """Whether the row is of this run; its name may be another by now."""
+        """Whether the row is of a run with this config. The name of its row may have changed."""
         try:
             return Config.model_validate_json(json.dumps(row["config"])) == self.config
-        except ValidationError:  # of a program whose configs say other things
+        except ValidationError:  # a config of another version
             return False
 
 
 def jobs_of(table: TableConfig) -> list[Job]:
-    """All runs of a table. Raises ConfigError for a row that is no config, FileNotFoundError."""
+    """All runs of a table. Raises ConfigError for a row with faulty settings, FileNotFoundError."""
     found = []
     for name, row in table.rows.items():
         changed = {**table.set, **row.set}
         if SEED in changed:
-            raise ConfigError(f"row {name!r}: {SEED}: the seeds run from 1 on; say with `seeds` how many")
+            raise ConfigError(f"row {name!r}: {SEED}: the seeds are 1, 2, ...; set their number with `seeds`")
         for seed in range(1, (row.seeds or table.seeds) + 1):
             changes = [f"{key}={json.dumps(value)}" for key, value in {**changed, SEED: seed}.items()]
             try:
@@ -74,7 +74,7 @@ def jobs_of(table: TableConfig) -> list[Job]:
 
 
 def rows_of(jobs: Iterable[Job], folder: Path) -> dict[Job, Row]:
-    """Those runs that are done. Raises ValueError for a file of rows that holds other things."""
+    """The rows of the runs that are done. Raises ValueError for a file with other content."""
     path = folder / ROWS
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     kept = []
@@ -88,31 +88,31 @@ def rows_of(jobs: Iterable[Job], folder: Path) -> dict[Job, Row]:
 
 
 def run_missing(jobs: Sequence[Job], folder: Path, together: int) -> Iterator[Job]:
-    """Run what is not done, in this order, so many at a time; yields each run that has been kept.
+    """Train the runs that are not done, `together` in parallel. Yields each run when its row is written.
 
-    However it ends, no run is left running. Raises StoppedError if a signal asks for it, after all runs have
-    saved what they have; ValueError, at the end, for runs that failed.
+    No process is left running, however this ends. Raises StoppedError on a signal, after the runs have saved
+    their checkpoints; ValueError, at the end, if runs failed.
     """
     done = rows_of(jobs, folder)
-    waiting = [job for job in jobs if job not in done]
+    pending = [job for job in jobs if job not in done]
     running: dict[subprocess.Popen[bytes], Job] = {}
     failed: list[str] = []
     with stop_request() as request:
         try:
-            while waiting or running:
-                while waiting and len(running) < together:
-                    job = waiting.pop(0)
+            while pending or running:
+                while pending and len(running) < together:
+                    job = pending.pop(0)
                     running[_start(job, folder)] = job
                     say(f"{job.name}, seed {job.seed}: running in {folder / RUNS / job.folder_name}")
-                time.sleep(SECONDS_BETWEEN_LOOKS)
+                time.sleep(POLL_SECONDS)
                 if request.signal is not None:
                     _stop(list(running))
-                    message = "stopped; what is done is kept, go on with the same command"
+                    message = "stopped; the results are kept, continue with the same command"
                     raise StoppedError(message, request.signal)
                 for process in [process for process in running if process.poll() is not None]:
                     job = running.pop(process)
                     if process.returncode:
-                        failed.append(_why(job, folder, process.returncode))
+                        failed.append(_failure(job, folder, process.returncode))
                         say(failed[-1])
                         continue
                     _keep(job, folder, together)
@@ -124,9 +124,9 @@ def run_missing(jobs: Sequence[Job], folder: Path, together: int) -> Iterator[Jo
 
 
 def _start(job: Job, folder: Path) -> subprocess.Popen[bytes]:
-    """In a session of its own: Ctrl-C comes here alone, and is handed on once.
+    """Start a training process in its own session, so that Ctrl-C reaches only this process.
 
-    It reads a config that is written for it, and so trains what its row will say.
+    The process reads a copy of the config, which cannot change before it starts.
     """
     run = folder / RUNS / job.folder_name
     run.parent.mkdir(parents=True, exist_ok=True)
@@ -151,15 +151,15 @@ def _log(job: Job, folder: Path) -> Path:
     return folder / RUNS / f"{job.folder_name}.log"
 
 
-def _why(job: Job, folder: Path, code: int) -> str:
+def _failure(job: Job, folder: Path, code: int) -> str:
     log = _log(job, folder)
     last = "".join(log.read_text(encoding="utf-8", errors="replace").rstrip().splitlines()[-1:])
-    killed = f"killed by signal {-code}; if memory is short, lower `together`. " if code < 0 else ""
-    return f"{job.name}, seed {job.seed}: failed: {killed}{last} (all of it: {log})"
+    killed = f"killed by signal {-code}; if memory ran out, lower `together`. " if code < 0 else ""
+    return f"{job.name}, seed {job.seed}: failed: {killed}{last} (complete log: {log})"
 
 
 def _keep(job: Job, folder: Path, together: int) -> None:
-    """Add its row to the file, which has it whole or not at all."""
+    """Add the row of a finished run to the file, completely or not at all."""
     run = folder / RUNS / job.folder_name
     curve = [json.loads(line) for line in (run / METRICS).read_text(encoding="utf-8").splitlines()]
     row = {

@@ -1,4 +1,4 @@
-"""What a table's YAML file may say. The text under a field is its documentation."""
+"""The settings of a table. The text under a field is its documentation."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ Seeds = Annotated[int, Field(gt=0, le=1000)]
 
 
 class RowSettings(Settings):
-    """A row: the config of the table with some keys changed."""
+    """A row: the config of the table with some settings changed."""
 
     set: dict[str, Any] = Field({})
-    """As `--set` of `train` has it: training.batch_size: 8."""
+    """Changed settings by their full names, as in `--set` of `train`: `training.batch_size: 8`."""
     seeds: Seeds | None = None
-    """So many runs, with the seeds from 1 on; as many as the table says unless said."""
+    """Number of runs, with the seeds 1, 2, ... Default: that of the table."""
 
 
 class PlotSettings(Settings):
-    """Test LAS over the values of one key, a line for each value of another."""
+    """Test LAS over the values of one setting, with a line for each value of another."""
 
     x: str
     lines: str
@@ -30,15 +30,15 @@ class PlotSettings(Settings):
 class TableConfig(Settings):
     title: str
     base: str
-    """The training config that all rows begin with."""
+    """The training config that all rows change."""
     set: dict[str, Any] = Field({})
-    """What is changed for all rows."""
+    """Settings that are changed for all rows."""
     rows: dict[str, RowSettings] = Field(min_length=1)
     seeds: Seeds = 1
     together: Count = 2
-    """Runs at the same time, each with the threads that its config asks for."""
+    """Number of parallel runs, each with the threads of its config."""
     baseline: str | None = None
-    """The row that the others' test LAS are compared with."""
+    """The row with whose test LAS those of the others are compared."""
     target: float | None = None
-    """A dev LAS: the table says how long each row took to reach it."""
+    """A dev LAS: the table gives the time until each row reached it."""
     plot: PlotSettings | None = None

@@ -2,9 +2,11 @@ from parser.speed.asynchrony import asynchrony_parts
 from parser.speed.document import Heading, Picture, Table
 
 
-def row(method, speed, experiment="lists", status="ok", threads=1, update_after=1, sitting="one"):
+def row(method, speed, experiment="lists", status="ok", threads=1, update_after=1, interleaved_group="one"):
     return {
         "status": status,
+        "mode": "train",
+        "device": "cpu",
         "plugin": "reading",
         "experiment": experiment,
         "method": method,
@@ -13,14 +15,14 @@ def row(method, speed, experiment="lists", status="ok", threads=1, update_after=
         "settings": {"update_after": update_after, "size": 3},
         "sentences_per_second": speed,
         "interval": [speed - 1, speed + 1],
-        "sitting": sitting,
+        "interleaved_group": interleaved_group,
         "turns": [1, 1],
         "sentences": [8, 8],
         "seconds": [8 / speed, 8 / speed],
     }
 
 
-def test_speeds_are_beside_each_other_by_what_is_on_its_way():
+def test_speeds_over_batches_in_flight():
     rows = [
         row("none", 50.0),
         row("active-1", 40.0),
@@ -37,30 +39,32 @@ def test_speeds_are_beside_each_other_by_what_is_on_its_way():
     assert isinstance(table, Table)
     assert table.columns == (
         "examples/s",
-        "1 on their way",
-        "4 on their way",
-        "16 on their way",
+        "1 in flight",
+        "4 in flight",
+        "16 in flight",
         "largest over 1",
     )
     assert table.rows == [
-        ["lists at 8", "40.0", "", "100.0", "2.50 [2.50, 2.50]"],
-        ["lists, dense at 8", "", "20.0", "", ""],
-        ["replicas at 8", "", "", "120.0", ""],
+        ["lists at batch size 8", "40.0", "", "100.0", "2.50 [2.50, 2.50]"],
+        ["lists, dense at batch size 8", "", "20.0", "", ""],
+        ["replicas at batch size 8", "", "", "120.0", ""],
     ]
 
 
-def test_speeds_are_beside_each_other_by_how_often_is_updated():
+def test_speeds_over_the_update_frequency():
     rows = [
         row("active-4", 40.0, threads=2),
         row("active-16", 30.0, threads=2),
-        row("active-4", 60.0, experiment="seldom", threads=2, update_after=8, sitting="two"),
+        row("active-4", 60.0, experiment="seldom", threads=2, update_after=8, interleaved_group="two"),
     ]
     *_, heading, picture, table = asynchrony_parts(rows)
     assert heading == Heading(2, "reading, update frequency")
     assert picture.name == "reading-update-frequency"
     assert table.columns == ("examples/s", "update after 1", "update after 8", "largest over 1")
-    assert table.rows == [["lists, active-4 at 8, 2 workers", "40.0", "60.0", "(1.50 [1.50, 1.50])"]]
+    assert table.rows == [
+        ["lists, active-4 at batch size 8, 2 workers", "40.0", "60.0", "(1.50 [1.50, 1.50])"]
+    ]
 
 
-def test_where_there_are_no_messages_there_is_nothing():
+def test_without_messages_there_is_no_part():
     assert asynchrony_parts([row("none", 50.0), row("inactive-1x", 50.0)]) == []

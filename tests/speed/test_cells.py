@@ -1,7 +1,12 @@
+from pathlib import Path
+
 import pytest
 
 from parser.settings import Settings
-from parser.speed.cells import cells_of, passes, read_filter, sittings
+from parser.speed import commands
+from parser.speed.cells import cells_of, interleaved_groups, passes, read_filter
+from parser.speed.discovery import find
+from parser.speed.learning import learning_cells
 from parser.speed.settings import Experiment, SpeedConfig
 
 
@@ -49,7 +54,10 @@ def test_sizes_for_each_method():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"methods": ["leap"]}, r"experiments.first.methods: some has no 'leap', but none, step, replay"),
+        (
+            {"methods": ["leap"]},
+            r"experiments.first.methods: some has no method 'leap' here; known are none, step, replay",
+        ),
         ({"settings": {"wrods": 3}}, "experiments.first.settings.wrods: unknown key"),
         ({"settings": {"words": "many"}}, "experiments.first.settings.words: .*valid integer"),
     ],
@@ -64,7 +72,7 @@ def test_a_mode_that_the_plugin_does_not_have_is_refused():
         methods = {"train": ("none",)}  # noqa: RUF012
 
     config = SpeedConfig(experiments={"e": Experiment(plugin="some", modes=["infer"])}, devices=["cpu"])
-    with pytest.raises(ValueError, match=r"experiments.e.modes: some can not be measured in 'infer'"):
+    with pytest.raises(ValueError, match=r"experiments.e.modes: some cannot be measured in mode 'infer'"):
         cells_of(config, lambda name: TrainOnly)
 
 
@@ -77,17 +85,17 @@ def test_identity_depends_on_all_that_was_asked_for():
     assert len(set(identities)) == 12
 
 
-def test_sittings_keep_what_is_compared_together():
+def test_interleaved_groups_keep_what_is_compared_together():
     all_cells = cells(modes=["train", "infer"], batch_sizes=[1, 8])
-    assert [len(sitting) for sitting in sittings(all_cells, together=16)] == [6, 4]
-    assert [len(sitting) for sitting in sittings(all_cells, together=5)] == [3, 3, 4]
-    assert [len(sitting) for sitting in sittings(all_cells, together=1)] == [
+    assert [len(group) for group in interleaved_groups(all_cells, together=16)] == [6, 4]
+    assert [len(group) for group in interleaved_groups(all_cells, together=5)] == [3, 3, 4]
+    assert [len(group) for group in interleaved_groups(all_cells, together=1)] == [
         3,
         3,
         2,
         2,
     ]  # one size is not split
-    assert [cell for sitting in sittings(all_cells, together=5) for cell in sitting] == all_cells
+    assert [cell for group in interleaved_groups(all_cells, together=5) for cell in group] == all_cells
 
 
 def test_filters():
@@ -101,3 +109,10 @@ def test_filters():
 def test_filters_that_say_nothing(text):
     with pytest.raises(ValueError, match=r"write KEY=VALUE .*batch_size"):
         read_filter(text)
+
+
+@pytest.mark.parametrize("path", sorted(Path("configs/speed").glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_configs_that_come_with_the_project_are_valid(path):
+    config = commands.read_config(path).model_copy(update={"devices": ["cpu"]})
+    assert cells_of(config, find)
+    learning_cells(config, find)

@@ -17,7 +17,7 @@ def example(toys):
 
 def test_the_documentations_plugin_does_all_that_it_must(example, capsys):
     assert main(["plugins", "--check", "packed_gru"]) == 0
-    assert capsys.readouterr().out == "packed_gru: does all that a plugin must\n"
+    assert capsys.readouterr().out == "packed_gru: no fault found\n"
 
 
 def test_it_is_as_short_as_promised(example):
@@ -36,18 +36,21 @@ def faults(example, **changes):
         ({"name": 3}, "`name` must be a string of the class"),
         ({"Settings": dict}, "`Settings` must be a pydantic model"),
         ({"work": None}, "it has no method `work`"),
-        ({"methods": {"dream": ("none",)}}, "`methods` must say the batching methods of `train`"),
+        ({"methods": {"dream": ("none",)}}, "`methods` must give the batching methods of `train`"),
         ({"methods": {"train": ("packed",)}}, "`methods` of 'train' lack 'none'"),
         ({"skip": lambda self, setup: "no data"}, "train: skipped with the defaults of `Settings` (no data)"),
         ({"prepare": lambda self, setup: 1 / 0}, "train: ZeroDivisionError: division by zero"),
-        ({"check": lambda self: []}, "train: `check` must give finite numbers"),
-        ({"check": lambda self: [float("nan")]}, "train: `check` must give finite numbers"),
+        ({"check": lambda self: []}, "train: `check` must return finite numbers"),
+        ({"check": lambda self: [float("nan")]}, "train: `check` must return finite numbers"),
         (
             {"check": lambda self: [float(self.setup.method == "none")]},
-            "train, packed at 1: `check` must give what",
+            "train, packed at 1: `check` must return what",
         ),
-        ({"check": lambda self: [float(self.setup.batch_size)]}, "train, none at 3: `check` must give what"),
-        ({"check": lambda self: [0.5]}, "train, none at 1: `run` must change what `check` gives"),
+        (
+            {"check": lambda self: [float(self.setup.batch_size)]},
+            "train, none at 3: `check` must return",
+        ),
+        ({"check": lambda self: [0.5]}, "train, none at 1: `run` must change the results of `check`"),
         ({"work": lambda self, batch: Work(len(batch), 0, 1.0)}, "train, none at 1: `work` must count"),
         ({"work": lambda self, batch: Work(len(batch), 1, 1.0, padding=1.5)}, "`work` must give the padding"),
         (
@@ -56,7 +59,7 @@ def faults(example, **changes):
         ),
         (
             {"batches": lambda self: [self.sequences]},
-            "train, none at 1: `batches` must be of `batch_size`, here 1",
+            "train, none at 1: `batches` must have at most `batch_size` examples each, here 1",
         ),
         (
             {"work": lambda self, batch: Work(len(batch), 1, 2.0 + len(self.setup.method))},
@@ -74,7 +77,7 @@ def test_unknown_phases_and_no_phases_are_found(example):
             example.run(self, batch)
 
     assert any("names the phases thinking" in fault for fault in faults(example, run=run))
-    assert any("must say what it does" in fault for fault in faults(example, run=lambda self, batch: None))
+    assert any("must name its phases" in fault for fault in faults(example, run=lambda self, batch: None))
 
 
 def test_dropout_in_check_is_found(example):
@@ -84,5 +87,5 @@ def test_dropout_in_check_is_found(example):
 def test_the_command_names_the_faults(toys, capsys):
     assert main(["plugins", "--check", "liar"]) == 2
     errors = capsys.readouterr().err
-    assert "liar: train, wrong at 1: `check` must give what it gives without batching" in errors
+    assert "liar: train, wrong at 1: `check` must return what it returns without batching" in errors
     assert "Traceback" not in errors

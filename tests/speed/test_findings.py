@@ -4,29 +4,30 @@ from parser.speed.figures import figures
 from parser.speed.findings import comparisons, gains_of_parts
 
 
-def row(method, size, speed, split):
+def row(method, size, speed, phase_seconds):
     keys = {"experiment": "x", "plugin": "toy", "mode": "train", "device": "cpu", "threads": 1}
     return {
         **keys,
         "method": method,
         "batch_size": size,
         "status": "ok",
+        "settings": {},
         "sentences_per_second": speed,
         "interval": [speed, speed],
-        "split": split,
-        "sitting": "s",
+        "phase_seconds": phase_seconds,
+        "interleaved_group": "s",
         "turns": [1],
         "seconds": [size / speed],
         "sentences": [size],
     }
 
 
-ALONE = {"scheduling": 1.0, "forward": 1.0, "cells": 2.0, "cells backward": 4.0, "update": 2.0}
-TOGETHER = {"scheduling": 2.0, "forward": 2.0, "cells": 2.0, "cells backward": 2.0, "update": 2.0}
+UNBATCHED = {"scheduling": 1.0, "forward": 1.0, "cells": 2.0, "cells backward": 4.0, "update": 2.0}
+BATCHED = {"scheduling": 2.0, "forward": 2.0, "cells": 2.0, "cells backward": 2.0, "update": 2.0}
 
 
-def test_parts_are_compared_with_no_batching_at_the_same_size():
-    rows = [row("none", 8, 10, ALONE), row("levels", 8, 40, TOGETHER), row("levels", 64, 90, TOGETHER)]
+def test_parts_are_compared_with_none_at_the_same_size():
+    rows = [row("none", 8, 10, UNBATCHED), row("levels", 8, 40, BATCHED), row("levels", 64, 90, BATCHED)]
     (comparison,) = comparisons(rows)
     gains = gains_of_parts(comparison)
     # A step of none takes 100 ms, of which the cells take 20 and 40; one of levels 25 ms, 5 and 5 of them.
@@ -37,8 +38,8 @@ def test_parts_are_compared_with_no_batching_at_the_same_size():
     assert "parts" in figures(comparison)
 
 
-def test_plugins_that_tell_no_cells_apart_have_no_parts():
-    split = {"forward": 1.0, "backward": 2.0}
-    (comparison,) = comparisons([row("none", 8, 10, split), row("levels", 8, 40, split)])
+def test_plugins_that_do_not_measure_modules_have_no_parts():
+    phases = {"forward": 1.0, "backward": 2.0}
+    (comparison,) = comparisons([row("none", 8, 10, phases), row("levels", 8, 40, phases)])
     assert gains_of_parts(comparison) == {}
     assert "parts" not in figures(comparison)

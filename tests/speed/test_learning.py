@@ -95,7 +95,7 @@ def test_from_config_to_report(toys, tmp_path, capsys):
     path.write_text(CONFIG)
     assert main(["speed", str(path), "--run", str(run)]) == 0
     assert (
-        "error: ValueError: packed_gru has not all of `learn`, `score` and `notes`" in capsys.readouterr().out
+        "error: ValueError: packed_gru lacks some of `learn`, `score` and `notes`" in capsys.readouterr().out
     )
     report = (run / "report.md").read_text()
     assert "## toys, learning" in report
@@ -111,4 +111,4 @@ def test_unknown_methods_are_told(toys, tmp_path, capsys):
     path = tmp_path / "small.yaml"
     path.write_text(CONFIG.replace("[good", "[god"))
     assert main(["speed", str(path), "--run", str(tmp_path / "run")]) != 0
-    assert "learning.toys.methods: toy has no 'god'" in capsys.readouterr().err
+    assert "learning.toys.methods: toy has no method 'god' here" in capsys.readouterr().err

@@ -2,11 +2,12 @@ import json
 
 import pytest
 
-from parser.machine import Memory
+from parser.machine import MemoryUse
 from parser.plugins import Work
 from parser.speed.cells import Cell
 from parser.speed.measured import Finished, Started, Turn
-from parser.speed.rows import RowFile, measured_row, turn_speeds
+from parser.speed.row_file import RowFile
+from parser.speed.rows import measured_row, turn_speeds
 
 CELL = Cell("quick", "toy", "train", "cpu", 1, "good", 8, 1, '{"words": 3}')
 
@@ -18,8 +19,8 @@ def turn(*seconds):
 def row():
     turns = [turn(0.1, 0.3), turn(0.2, 0.2), turn(0.5, 0.3)]
     split = {"forward": 0.01, "update": 0.01, "other": 0.02}
-    finished = Finished(split, calls=12.0, memory=Memory(5))
-    return measured_row(turns, Started(prepare_seconds=2.0), finished, ceiling=1e5, sitting="today")
+    finished = Finished(split, calls=12.0, memory=MemoryUse(5))
+    return measured_row(turns, Started(prepare_seconds=2.0), finished, ceiling=1e5, interleaved_group="today")
 
 
 def test_a_row_says_what_was_measured():

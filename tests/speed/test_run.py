@@ -54,9 +54,13 @@ def test_a_run_from_config_to_report(config, tmp_path, capsys):
         main(["speed", str(config), "--run", str(run), "--ratio", "method=good/method=good,batch_size=1"])
         == 0
     )
-    printed = capsys.readouterr().out
+    printed, errors = capsys.readouterr()
+    lines = [line for line in errors.splitlines() if line.startswith("cell ")]
+    assert lines[0] == "cell 1 of 10: toy: none at 1, train, cpu"
+    assert len(lines) == 10
+    assert printed.startswith("the machine is ")
     assert "toy, train, cpu: good at 64 / good at 1 = " in printed
-    assert "(in turns)" in printed
+    assert "(interleaved)" in printed
     assert f"report: {run}/report.html" in printed
     found = {(row["mode"], row["method"], row["batch_size"]): row["status"] for row in rows(run)}
     assert [key for key, status in found.items() if status != "ok"] == [
@@ -150,7 +154,7 @@ def test_cells_that_failed_are_tried_again(config, tmp_path):
     assert statuses["deadly"].startswith("error: killed")
     assert statuses["hungry"] == "out of memory"
     assert statuses["absent"] == "skipped: nobody has it"
-    assert "the toy is broken" in rows(run)[0]["where"]
+    assert "the toy is broken" in rows(run)[0]["traceback"]
     prepared(tmp_path)
     assert main(arguments) == 0
     assert {line.split()[0] for line in prepared(tmp_path)} == {"broken", "deadly", "hungry"}
@@ -207,9 +211,9 @@ def test_an_interrupted_run_ends_its_processes(config, tmp_path):
             "experiments.toy.plugin=unheard",
             "no plugin is called 'unheard'; installed are bilstm_char_tagger, bilstm_tagger, ",
         ),
-        ("experiments.toy.plugin=unimportable", "can not be imported: ModuleNotFoundError"),
-        ("experiments.toy.plugin=leaving", "can not be imported: SystemExit: not today"),
-        ("experiments.toy.methods=[leap]", "toy has no 'leap', but none, good"),
+        ("experiments.toy.plugin=unimportable", "cannot be imported: ModuleNotFoundError"),
+        ("experiments.toy.plugin=leaving", "cannot be imported: SystemExit: not today"),
+        ("experiments.toy.methods=[leap]", "toy has no method 'leap' here; known are none, good"),
         ("experiments.toy.settings={colour: red}", "experiments.toy.settings.colour: unknown key; known are"),
         ("experiments.toy.batch_sizes.good=[0]", "experiments.toy.batch_sizes.good: input should be greater"),
         ("experiments.toy.sizes=[3]", "experiments.toy.sizes: unknown key; did you mean batch_sizes?"),
@@ -244,5 +248,5 @@ def test_plugins_are_listed(toys, capsys):
         in printed
     )
     assert "packed_gru                an example" in printed
-    assert "'unimportable' (toys_that_are_not_there:Toy) can not be imported" in printed
-    assert "'leaving' (leaves_when_imported:Toy) can not be imported: SystemExit: not today" in printed
+    assert "'unimportable' (toys_that_are_not_there:Toy) cannot be imported" in printed
+    assert "'leaving' (leaves_when_imported:Toy) cannot be imported: SystemExit: not today" in printed

@@ -3,8 +3,9 @@ from dataclasses import replace
 import pytest
 
 from parser.speed.cells import Cell
+from parser.speed.machine_load import MachineLoad
 from parser.speed.settings import Experiment, SpeedConfig
-from parser.speed.turns import References, disagreement, measure_in_turns
+from parser.speed.turns import References, disagreement, measure_interleaved
 
 CONFIG = SpeedConfig(
     experiments={"toy": Experiment(plugin="toy")},
@@ -15,6 +16,22 @@ CONFIG = SpeedConfig(
     precision=1e-9,
 )
 CELL = Cell("toy", "toy", "train", "cpu", 1, "good", 8, 1, "{}")
+
+
+class RecordedProgress:
+    def __init__(self):
+        self.started, self.shares = [], []
+
+    def start(self, name):
+        self.started.append(name)
+
+    def advance(self, name, share):
+        self.shares.append((name, share))
+
+
+def measured(cells, config, progress=None):
+    load = MachineLoad(lambda sentence: None)
+    return list(measure_interleaved(cells, config, References(60), progress or RecordedProgress(), load))
 
 
 @pytest.mark.parametrize(
@@ -38,13 +55,9 @@ def test_disagreement(results, expected, difference):
 
 
 def test_cells_take_turns_and_each_is_checked(toys, monkeypatch):
-    asked = []
-
-    def watch(name, share):
-        asked.append((name, share))
-
+    progress = RecordedProgress()
     cells = [replace(CELL, method=method) for method in ("none", "good", "wrong", "broken", "absent")]
-    rows = {cell.method: row for cell, row in measure_in_turns(cells, CONFIG, References(60), watch)}
+    rows = {cell.method: row for cell, row in measured(cells, CONFIG, progress)}
     assert {method: row["status"] for method, row in rows.items()} == {
         "none": "ok",
         "good": "ok",
@@ -53,15 +66,14 @@ def test_cells_take_turns_and_each_is_checked(toys, monkeypatch):
         "absent": "skipped: nobody has it",
     }
     assert rows["wrong"]["status"].startswith("wrong: result 0 is")
-    assert rows["good"]["sitting"] == rows["none"]["sitting"]
-    assert sum(share for _, share in asked) == pytest.approx(len(cells))
-    turns = [
-        name for name, _ in asked if not name.startswith("starting") and ("none" in name or "good" in name)
-    ]
+    assert rows["good"]["interleaved_group"] == rows["none"]["interleaved_group"]
+    assert progress.started == [cell.name for cell in cells]
+    assert sum(share for _, share in progress.shares) == pytest.approx(len(cells))
+    turns = [name for name, _ in progress.shares if "none" in name or "good" in name]
     assert turns[:6] == [cells[0].name, cells[1].name] * 3
 
     good = rows["good"]
-    assert good["split"].keys() == {"forward", "backward", "update", "other"}
+    assert good["phase_seconds"].keys() == {"forward", "backward", "update", "other"}
     assert good["calls_per_step"] > 5
     assert good["memory"]["host"] > 1e7
     assert good["padding_share"] == 0.25
@@ -73,11 +85,11 @@ def test_cells_take_turns_and_each_is_checked(toys, monkeypatch):
 
 def test_a_cell_with_a_tight_interval_ends_early(toys):
     generous = CONFIG.model_copy(update={"seconds": 1000.0, "precision": 10.0})
-    [(_, row)] = measure_in_turns([CELL], generous, References(60), lambda *_: None)
+    [(_, row)] = measured([CELL], generous)
     assert len(row["turns"]) == 5
 
 
-def test_what_none_can_not_do_no_method_can_be_compared_with(toys):
+def test_without_results_of_none_no_method_is_measured(toys):
     deaf = replace(CELL, settings='{"no": "such setting"}')
-    [(_, row)] = measure_in_turns([deaf], CONFIG, References(60), lambda *_: None)
-    assert row["status"].startswith("error: ValueError: settings.no: Extra inputs")
+    [(_, row)] = measured([deaf], CONFIG)
+    assert row["status"].startswith("error: ValueError: settings.no: unknown key")

@@ -13,6 +13,7 @@ def row(experiment, method, size, mfu, status="ok"):
         "method": method,
         "batch_size": size,
         "mfu": mfu,
+        "settings": {},
     }
 
 
@@ -23,20 +24,20 @@ ROWS = [
     row("large", "both", 1, 0.2),
     row("large", "both", 64, 0.8),
     row("large", "both", 256, 0.0, status="failed: memory"),
-    row("alone", "both", 1, 0.5),
+    row("single", "both", 1, 0.5),
 ]
 
 
-def test_experiments_are_beside_each_other_by_the_best_of_their_methods():
+def test_experiments_are_compared_by_their_best_methods():
     heading, picture, table = utilisation_parts(ROWS)
     assert heading == Heading(2, "reading, train, cpu, utilisation")
     assert isinstance(picture, Picture)
     assert picture.name == "reading-train-cpu-utilisation"
     assert table == Table(
-        ("share of products, at batch", "1", "64"),
+        ("MFU, at batch size", "1", "64"),
         [["small: both", "0.100", "0.400"], ["large: both", "0.200", "0.800"]],
     )
 
 
-def test_one_experiment_is_beside_nothing():
+def test_one_experiment_is_not_compared():
     assert utilisation_parts(ROWS[:3]) == []

@@ -65,12 +65,12 @@ def test_a_table_is_run_once_and_what_is_added_later_alone(table, tmp_path, caps
     for expected in (
         "| small |",
         "| large, no warm-up |",
-        "test LAS beside small",
+        "test LAS minus small",
         "to dev LAS 50",
         "3 runs, up to 2 at the same time",
     ):
         assert expected in report
-    assert "Not yet whole" not in report
+    assert "Incomplete" not in report
     for plot in ("test-las", "time"):
         assert (folder / "plots" / f"{plot}.svg").read_text().startswith("<svg")
 
@@ -104,7 +104,7 @@ def test_a_table_that_is_stopped_goes_on(table, tmp_path):
         printed, _ = stopped.communicate()
     [metrics] = folder.glob(metrics)
     assert stopped.returncode == 128 + signal.SIGTERM, printed
-    assert "go on with the same command" in printed
+    assert "continue with the same command" in printed
     assert 0 < len(metrics.read_text().splitlines()) < 60
     assert "going on" not in log_of(metrics.parent)
     assert made(table, folder) == 0
@@ -116,7 +116,7 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(table, tmp_path, capsys):
     table.write_text(table.read_text().replace("training.batch_size: 2}", "treebank.dev: nowhere.conllu}"))
     assert made(table, tmp_path / "out") == 2
     printed = capsys.readouterr()
-    assert "small, seed 1: failed: nowhere.conllu: No such file or directory (all of it: " in printed.err
+    assert "small, seed 1: failed: nowhere.conllu: No such file or directory (complete log: " in printed.err
     assert len(rows(tmp_path / "out")) == 2
 
 
@@ -132,8 +132,8 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(table, tmp_path, capsys):
             ("x: training.batch_size", "x: training.batchsize"),
             "has no training.batchsize; did you mean",
         ),
-        (("x: training.batch_size", "x: parser.system"), "is 'arc-hybrid', no number above 0"),
-        (("training.batch_size: 2", "training.seed: 2"), "say with `seeds` how many"),
+        (("x: training.batch_size", "x: parser.system"), "is 'arc-hybrid', not a positive number"),
+        (("training.batch_size: 2", "training.seed: 2"), "set their number with `seeds`"),
         (
             ("training.batch_size: 2}", "training.batch_size: 2, treebank.test: null}"),
             "plot: test LAS is drawn, and 'small' has no treebank.test",

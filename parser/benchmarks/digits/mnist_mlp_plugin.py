@@ -17,7 +17,14 @@ from torch import Tensor
 from parser.batching.messages.parameterised import Updates
 from parser.benchmarks.digits.mnist import CLASSES, made_digits, read_images, read_labels
 from parser.benchmarks.digits.network import DigitClassifier
-from parser.benchmarks.message_training import ACTIVE, METHODS, MessageSettings, MessageTraining, share_right
+from parser.benchmarks.message_training import (
+    ACTIVE,
+    METHOD_TITLES,
+    METHODS,
+    MessageSettings,
+    MessageTraining,
+    share_right,
+)
 from parser.benchmarks.operation_training import cut, missing
 from parser.config import data_path
 from parser.plugins import Mode, Setup, Work
@@ -57,6 +64,8 @@ class MnistPlugin:
     name = "mnist_mlp"
     paper = "Gaunt et al. 2017, Table 1 (MNIST)"
     methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": METHODS}
+    method_titles: ClassVar[dict[str, str]] = METHOD_TITLES
+    example_name: ClassVar[str] = "images"
     Settings = MnistSettings
 
     def skip(self, setup: Setup) -> str | None:

@@ -7,10 +7,8 @@ gate learns nothing.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -22,11 +20,11 @@ from parser.batching.groups import why_not_grouped
 from parser.benchmarks.experts.network import METHODS, Around, Experts, ExpertSizes
 from parser.benchmarks.gradient_fingerprints import fingerprints
 from parser.plugins import CELLS, CELLS_BACKWARD, Mode, Setup, Work
+from parser.proc import available_memory
 from parser.settings import Settings
 
 CHECKED = 24
 """Examples on which the methods must agree."""
-MEMORY = Path("/proc/meminfo")
 
 
 class MixtureOfExpertsSettings(Settings):
@@ -61,6 +59,12 @@ class MixtureOfExperts:
     name = "mixture_of_experts"
     paper = "Suarez & Zhu 2017, Figure 3"
     methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": METHODS, "infer": METHODS}
+    method_titles: ClassVar[dict[str, str]] = {
+        "static": "a call for each expert",
+        "grouped": "a grouped product for all experts",
+    }
+    example_name: ClassVar[str] = "examples"
+    former_methods: ClassVar[dict[str, str]] = {"known": "static"}
     Settings = MixtureOfExpertsSettings
 
     def skip(self, setup: Setup) -> str | None:
@@ -201,10 +205,7 @@ def free_memory(device: torch.device) -> int | None:
     """In bytes; None if unknown."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    with suppress(OSError, StopIteration):
-        lines = MEMORY.read_text(encoding="ascii").splitlines()
-        return 1024 * int(next(line.split()[1] for line in lines if line.startswith("MemAvailable")))
-    return None
+    return available_memory()
 
 
 PLUGIN = MixtureOfExperts

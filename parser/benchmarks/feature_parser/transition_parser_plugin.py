@@ -26,6 +26,7 @@ from parser.benchmarks.feature_parser.network import (
     RecordedFeatureParser,
 )
 from parser.benchmarks.operation_training import (
+    METHOD_TITLES,
     AutogradForward,
     Forward,
     OperationTraining,
@@ -66,6 +67,7 @@ class TransitionParser:
     name = "transition_parser"
     paper = "Neubig et al. 2017, Table 1 (Transition-Parsing)"
     methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*METHODS, "manual", "library")}
+    method_titles: ClassVar[dict[str, str]] = METHOD_TITLES
     Settings = TransitionParserSettings
 
     def skip(self, setup: Setup) -> str | None:

@@ -21,7 +21,14 @@ from parser.benchmarks.graphs.labelled_graph import LabelledGraph
 from parser.benchmarks.graphs.messages import GraphMessages
 from parser.benchmarks.graphs.network import GraphBatch, GraphNetwork, batch_of
 from parser.benchmarks.graphs.qm9 import ORDERS, make_molecules, read_molecules
-from parser.benchmarks.message_training import ACTIVE, METHODS, MessageSettings, MessageTraining, share_right
+from parser.benchmarks.message_training import (
+    ACTIVE,
+    METHOD_TITLES,
+    METHODS,
+    MessageSettings,
+    MessageTraining,
+    share_right,
+)
 from parser.benchmarks.operation_training import cut, missing
 from parser.config import data_path
 from parser.plugins import Mode, Setup, Work
@@ -60,6 +67,12 @@ class GraphNetworkPlugin:
     methods: ClassVar[dict[Mode, tuple[str, ...]]] = {
         "train": (*METHODS, DENSE, *(f"{DENSE}-{method}" for method in ACTIVE))
     }
+    method_titles: ClassVar[dict[str, str]] = {
+        **METHOD_TITLES,
+        DENSE: "batch by batch, dense matrices",
+        **{f"{DENSE}-{method}": f"{METHOD_TITLES[method]}, dense matrices" for method in ACTIVE},
+    }
+    example_name: ClassVar[str] = "examples"
     Settings = GraphNetworkSettings
 
     def skip(self, setup: Setup) -> str | None:

@@ -110,6 +110,15 @@ class RecurrentLanguageModel:
     name = "recurrent_language_model"
     paper = "Hwang & Sung 2015, Figures 3 and 4"
     methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*METHODS, LIBRARY)}
+    method_titles: ClassVar[dict[str, str]] = {
+        "none": "stream by stream, all frame by frame",
+        "streams": "all streams, all frame by frame",
+        "late-gradients": "all frame by frame, weight gradients in one product",
+        "components": "stream by stream, only cycles frame by frame",
+        "both": "all streams, only cycles frame by frame",
+        LIBRARY: "PyTorch's LSTM",
+    }
+    example_name: ClassVar[str] = "words"
     Settings = RecurrentLanguageModelSettings
 
     def skip(self, setup: Setup) -> str | None:

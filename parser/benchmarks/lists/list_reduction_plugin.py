@@ -17,7 +17,14 @@ from torch import Tensor
 from parser.batching.messages.parameterised import Updates
 from parser.benchmarks.lists.network import ListReducer
 from parser.benchmarks.lists.reductions import CLASSES, LONGEST, OPERATIONS, Reduction, make_reductions
-from parser.benchmarks.message_training import ACTIVE, METHODS, MessageSettings, MessageTraining, share_right
+from parser.benchmarks.message_training import (
+    ACTIVE,
+    METHOD_TITLES,
+    METHODS,
+    MessageSettings,
+    MessageTraining,
+    share_right,
+)
 from parser.benchmarks.operation_training import cut
 from parser.plugins import Mode, Setup, Work
 
@@ -52,6 +59,8 @@ class ListReductionPlugin:
     name = "list_reduction"
     paper = "Gaunt et al. 2017, Table 1 (list reduction)"
     methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": METHODS}
+    method_titles: ClassVar[dict[str, str]] = METHOD_TITLES
+    example_name: ClassVar[str] = "lists"
     Settings = ListReductionSettings
 
     def skip(self, setup: Setup) -> str | None:

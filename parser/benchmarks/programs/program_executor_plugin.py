@@ -60,6 +60,14 @@ class ProgramExecutorPlugin:
         "train": (*METHODS, *LABELLINGS, "sliced"),
         "infer": (*METHODS, *LABELLINGS),
     }
+    method_titles: ClassVar[dict[str, str]] = {
+        "depth": "batched on the fly, by depth",
+        "agenda": "batched on the fly, by agenda",
+        "columns": "by place in the program",
+        "levels": "level by level",
+        "sliced": "level by level, rows cut by slices",
+    }
+    example_name: ClassVar[str] = "questions"
     Settings = ProgramExecutorSettings
 
     def skip(self, setup: Setup) -> str | None:

@@ -63,6 +63,11 @@ class StackParserPlugin:
         "train": (NO_BATCHING, "step-naive", "step", "replay"),
         "infer": (NO_BATCHING, "step-naive", "step"),
     }
+    method_titles: ClassVar[dict[str, str]] = {
+        "step-naive": "step by step, as the paper's authors wrote it",
+        "step": "step by step",
+        "replay": "replay, level by level",
+    }
     Settings = StackParserSettings
 
     def skip(self, setup: Setup) -> str | None:

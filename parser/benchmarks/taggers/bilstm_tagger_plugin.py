@@ -19,6 +19,7 @@ from torch import Tensor
 from parser.batching.operations.graph import METHODS
 from parser.batching.operations.lstm import Grain
 from parser.benchmarks.operation_training import (
+    METHOD_TITLES,
     AutogradForward,
     Forward,
     GraphForward,
@@ -72,6 +73,10 @@ class BiLSTMTagger:
     paper = "Neubig et al. 2017, Table 1 (BiLSTM), Figure 2"
     methods: ClassVar[dict[Mode, tuple[str, ...]]] = {
         "train": (*METHODS, "manual", "manual-agenda", "library")
+    }
+    method_titles: ClassVar[dict[str, str]] = {
+        **METHOD_TITLES,
+        "manual-agenda": "batched by hand, then by agenda",
     }
     Settings: ClassVar[type[BiLSTMTaggerSettings]] = BiLSTMTaggerSettings
 

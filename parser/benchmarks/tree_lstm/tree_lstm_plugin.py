@@ -25,7 +25,9 @@ from parser.batching.operations.graph import METHODS
 from parser.batching.operations.lstm import Grain
 from parser.benchmarks.embedding_tables import table_optimizer
 from parser.benchmarks.message_training import ACTIVE, MessageTraining, share_right
+from parser.benchmarks.message_training import METHOD_TITLES as MESSAGE_TITLES
 from parser.benchmarks.operation_training import (
+    METHOD_TITLES,
     Forward,
     GraphForward,
     OperationTraining,
@@ -77,6 +79,13 @@ class TreeLSTMPlugin:
     name = "tree_lstm"
     paper = "Neubig et al. 2017, Table 1 (TreeLSTM), Figure 3"
     methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*METHODS, "manual", "levels", *ACTIVE)}
+    method_titles: ClassVar[dict[str, str]] = {
+        **MESSAGE_TITLES,
+        **METHOD_TITLES,
+        "none": "one by one",
+        "levels": "level by level",
+    }
+    example_name: ClassVar[str] = "trees"
     Settings = TreeLSTMSettings
 
     def skip(self, setup: Setup) -> str | None:
