@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from parser.bounded_yaml import BoundedLoader, load, read_text
 from parser.config import Config
-from parser.former_names import new_name
 from parser.quoting import quoted, shortened
-from parser.settings import CONTRADICTION
-from parser.settings_faults import FAULTS_SHOWN, more_faults
+from parser.validation_errors import KeyPath, config_fault_lines
 
-KeyPath = tuple[str, ...]
 AnyConfig = TypeVar("AnyConfig", bound=BaseModel)
 
 
@@ -72,19 +67,8 @@ class ConfigFile:
         try:
             return kind.model_validate(content)
         except ValidationError as error:
-            details = _without_alternatives(error.errors())
-        told = details[:FAULTS_SHOWN]
-        messages = [_message(detail, self._places, self._path, kind, section) for detail in told]
-        messages += [f"{self._path}: {more}" for more in more_faults(len(details) - len(told))]
-        raise ConfigError("\n".join(messages))
-
-
-def _without_alternatives(details: list[ErrorDetails]) -> list[ErrorDetails]:
-    """Leave out "must be 'paper'" for a number out of range: the error about the range is enough."""
-    numbers = {
-        detail["loc"][:-1] for detail in details if detail["type"] in ("greater_than", "finite_number")
-    }
-    return [d for d in details if d["type"] != "literal_error" or d["loc"][:-1] not in numbers]
+            lines = config_fault_lines(error, self._places, self._path, kind, section)
+        raise ConfigError("\n".join(lines))
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[KeyPath, str]]:
@@ -152,48 +136,6 @@ def _override(content: dict[str, Any], override: str, places: dict[KeyPath, str]
     for depth in range(1, len(key_path)):
         places.setdefault(key_path[:depth], shown)
     places[key_path] = shown
-
-
-def _message(
-    detail: ErrorDetails, places: dict[KeyPath, str], path: str, kind: type[BaseModel], section: KeyPath
-) -> str:
-    parts = map(str, detail["loc"])
-    keys = (
-        *section,
-        *(part for part in parts if not part.startswith("<")),
-    )  # alternatives of a type
-    known = max((n for n in range(len(keys) + 1) if keys[:n] in places), default=0)
-    place = places.get(keys[:known], path)
-    if known and detail["type"] not in ("extra_forbidden", "missing", CONTRADICTION):
-        keys = keys[:known]  # the rest names an alternative of a type, not a key
-    name = shortened(".".join(keys))
-    if detail["type"] == "extra_forbidden":
-        fields = _fields(kind, keys[len(section) : -1])
-        if now := new_name(".".join(keys)):
-            return f"{place}: {name}: this setting is now called {now}"
-        near = difflib.get_close_matches(keys[-1], fields, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(fields)}"
-        return f"{place}: {name}: unknown key; {hint}"
-    message = f"{place}: {name}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
-    if detail["type"] in ("missing", CONTRADICTION):
-        return message
-    message += f", not {shortened(repr(detail['input']))}"
-    if detail["type"] in ("model_type", "dict_type"):
-        message += "; write {} for its defaults, or its keys"
-    elif isinstance(detail["input"], bool):
-        message += " (YAML reads yes, no, on and off as true and false: put the word into quotes)"
-    return message
-
-
-def _fields(kind: type[BaseModel], section: KeyPath) -> list[str]:
-    """The keys that are allowed in a section."""
-    for key in section:
-        if key in kind.model_fields:  # otherwise the key is a name that the user chose
-            annotation = kind.model_fields[key].annotation
-            inner = [annotation, *get_args(annotation)]
-            plain = [part for part in inner if isinstance(part, type) and get_origin(part) is None]
-            kind = next(part for part in plain if issubclass(part, BaseModel))
-    return list(kind.model_fields)
 
 
 def flat(content: Mapping[str, Any], above: str = "") -> dict[str, Any]:

@@ -11,7 +11,7 @@ PACKAGE = Path("parser")
 ORDER = [
     {"parser", "parser.quoting", "parser.console", "parser.files", "parser.proc"},
     {"parser.machine", "parser.stamp"},
-    {"parser.settings", "parser.former_names", "parser.settings_faults", "parser.bounded_yaml"},
+    {"parser.settings", "parser.former_names", "parser.validation_errors", "parser.bounded_yaml"},
     {"parser.batching"},
     {"parser.treebank"},
     {"parser.transitions"},

@@ -22,11 +22,11 @@ from parser.former_names import with_new_names
 from parser.networks.stack_parser import StackParser
 from parser.parsing.input_columns import ColumnShares, InputColumnCheck, as_json, from_json
 from parser.quoting import shortened
-from parser.settings_faults import FAULTS_SHOWN, fault_lines, more_faults
 from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import TransitionSystem
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary
+from parser.validation_errors import FAULTS_SHOWN, fault_lines, more_faults
 
 SETTINGS, VOCABULARY, WEIGHTS, SCORES = "config.yaml", "vocabulary.json", "weights.safetensors", "scores.json"
 COLUMN_SHARES = "columns.json"

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from parser.machine import choose_device
 from parser.plugins import NO_BATCHING, Mode, Plugin, former_methods
-from parser.settings_faults import fault_lines
 from parser.speed.settings import SpeedConfig
+from parser.validation_errors import fault_lines
 
 COMPARED = ("experiment", "plugin", "mode", "device", "threads")
 """Cells with equal values of these are compared with each other."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from parser.batching.stack import POP
-from parser.transitions import reducing
+from parser.transitions import shift_reduce
 from parser.transitions.system import Place, Transition, TransitionSystem
 from parser.transitions.view import View
 
@@ -41,8 +41,8 @@ LEFT_ARC = Transition(
     oracle=lambda view: view.gold_head_of_s0 == view.b0,
     cost=_left_cost,
 )
-RIGHT_ARC = reducing.RIGHT_ARC._replace(cost=_right_cost)
-ROOT_ARC = reducing.ROOT_ARC._replace(cost=_right_cost)
-SHIFT = reducing.SHIFT._replace(cost=_shift_cost)
+RIGHT_ARC = shift_reduce.RIGHT_ARC._replace(cost=_right_cost)
+ROOT_ARC = shift_reduce.ROOT_ARC._replace(cost=_right_cost)
+SHIFT = shift_reduce.SHIFT._replace(cost=_shift_cost)
 
-ARC_HYBRID = TransitionSystem("arc-hybrid", (LEFT_ARC, RIGHT_ARC, ROOT_ARC, SHIFT), reducing.finished)
+ARC_HYBRID = TransitionSystem("arc-hybrid", (LEFT_ARC, RIGHT_ARC, ROOT_ARC, SHIFT), shift_reduce.finished)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parser.batching.stack import REDUCE_AND_REPLACE
-from parser.transitions.reducing import RIGHT_ARC, ROOT_ARC, SHIFT, finished
+from parser.transitions.shift_reduce import RIGHT_ARC, ROOT_ARC, SHIFT, finished
 from parser.transitions.system import Place, Transition, TransitionSystem
 
 LEFT_ARC = Transition(

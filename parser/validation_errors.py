@@ -1,0 +1,106 @@
+"""pydantic's validation errors as lines for people: of settings, and of configs with file and line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from parser.former_names import new_name
+from parser.quoting import shortened
+from parser.settings import CONTRADICTION
+
+FAULTS_SHOWN = 10
+KeyPath = tuple[str, ...]
+
+
+def fault_lines(error: ValidationError, section: str = "") -> list[str]:
+    """A line "key: fault" for each of the first faults, and one with the number of the others.
+
+    section: key below which the settings stand. What was found is not quoted, for it may be of any length.
+    """
+    details = error.errors(include_input=False, include_url=False)
+    lines = [_line(detail, section) for detail in details[:FAULTS_SHOWN]]
+    return [*lines, *more_faults(len(details) - len(lines))]
+
+
+def more_faults(count: int) -> list[str]:
+    """A line that says how many faults are not shown, if any."""
+    return [f"and {count:,} more faults"] if count > 0 else []
+
+
+def _line(detail: ErrorDetails, section: str) -> str:
+    key = ".".join(map(str, ((section,) if section else ()) + detail["loc"]))
+    message = shortened(detail["msg"])
+    if detail["type"] == "extra_forbidden":
+        now = new_name(key)
+        message = f"this setting is now called {now}" if now else "unknown key"
+    return f"{shortened(key)}: {message}" if key else message
+
+
+def config_fault_lines(
+    error: ValidationError,
+    places: Mapping[KeyPath, str],
+    path: str,
+    kind: type[BaseModel],
+    section: KeyPath = (),
+) -> list[str]:
+    """A line "file:line: key: fault, and what to do" for each of the first faults of a config.
+
+    places: where each key is; path: of the file; kind: the class of the section.
+    """
+    details = _without_alternatives(error.errors())
+    shown = details[:FAULTS_SHOWN]
+    lines = [_config_line(detail, places, path, kind, section) for detail in shown]
+    return [*lines, *(f"{path}: {more}" for more in more_faults(len(details) - len(shown)))]
+
+
+def _without_alternatives(details: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Leave out "must be 'paper'" for a number out of range: the error about the range is enough."""
+    numbers = {
+        detail["loc"][:-1] for detail in details if detail["type"] in ("greater_than", "finite_number")
+    }
+    return [d for d in details if d["type"] != "literal_error" or d["loc"][:-1] not in numbers]
+
+
+def _config_line(
+    detail: ErrorDetails, places: Mapping[KeyPath, str], path: str, kind: type[BaseModel], section: KeyPath
+) -> str:
+    parts = map(str, detail["loc"])
+    # parts with "<" name alternatives of a type
+    keys = (*section, *(part for part in parts if not part.startswith("<")))
+    known = max((n for n in range(len(keys) + 1) if keys[:n] in places), default=0)
+    place = places.get(keys[:known], path)
+    if known and detail["type"] not in ("extra_forbidden", "missing", CONTRADICTION):
+        keys = keys[:known]  # the rest names an alternative of a type, not a key
+    name = shortened(".".join(keys))
+    if detail["type"] == "extra_forbidden":
+        fields = _fields(kind, keys[len(section) : -1])
+        if now := new_name(".".join(keys)):
+            return f"{place}: {name}: this setting is now called {now}"
+        near = difflib.get_close_matches(keys[-1], fields, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(fields)}"
+        return f"{place}: {name}: unknown key; {hint}"
+    message = f"{place}: {name}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
+    if detail["type"] in ("missing", CONTRADICTION):
+        return message
+    message += f", not {shortened(repr(detail['input']))}"
+    if detail["type"] in ("model_type", "dict_type"):
+        message += "; write {} for its defaults, or its keys"
+    elif isinstance(detail["input"], bool):
+        message += " (YAML reads yes, no, on and off as true and false: put the word into quotes)"
+    return message
+
+
+def _fields(kind: type[BaseModel], section: KeyPath) -> list[str]:
+    """The keys that are allowed in a section."""
+    for key in section:
+        if key in kind.model_fields:  # otherwise the key is a name that the user chose
+            annotation = kind.model_fields[key].annotation
+            inner = [annotation, *get_args(annotation)]
+            plain = [part for part in inner if isinstance(part, type) and get_origin(part) is None]
+            kind = next(part for part in plain if issubclass(part, BaseModel))
+    return list(kind.model_fields)
