@@ -63,7 +63,7 @@ def status_of(action):
 def test_an_error_is_a_status_and_the_object_goes_on(thing):
     failure = status_of(lambda: thing.call("fail"))
     assert failure.status == "error: ZeroDivisionError: because"
-    assert "in fail" in failure.where
+    assert "in fail" in failure.traceback
     assert thing.call("add", 1)[0] == 2
 
 

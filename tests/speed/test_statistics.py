@@ -43,15 +43,15 @@ def test_quartiles():
 def test_drift_does_not_widen_the_ratio_of_measurements_in_turns():
     drift = [1.0, 0.5, 2.0, 0.25, 1.5, 0.75]
     fast, slow = [300 * share for share in drift], [100 * share for share in drift]
-    in_turns = ratio_of(fast, slow, in_turns=True)
+    in_turns = ratio_of(fast, slow, interleaved=True)
     assert in_turns == pytest.approx((3.0, 3.0, 3.0))
-    apart = ratio_of(fast, slow, in_turns=False)
+    apart = ratio_of(fast, slow, interleaved=False)
     assert apart.value == pytest.approx(3.0)
     assert apart.low < 2 < 4 < apart.high
 
 
 def test_turns_that_only_one_had_do_not_count():
-    assert ratio_of([2.0, 4.0, 900.0], [1.0, 2.0], in_turns=True).value == 2.0
+    assert ratio_of([2.0, 4.0, 900.0], [1.0, 2.0], interleaved=True).value == 2.0
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.97, 1.0])

@@ -106,9 +106,9 @@ def test_a_table_that_is_stopped_goes_on(table, tmp_path):
     assert stopped.returncode == 128 + signal.SIGTERM, printed
     assert "continue with the same command" in printed
     assert 0 < len(metrics.read_text().splitlines()) < 60
-    assert "going on" not in log_of(metrics.parent)
+    assert "resuming" not in log_of(metrics.parent)
     assert made(table, folder) == 0
-    assert "going on" in log_of(metrics.parent)
+    assert "resuming" in log_of(metrics.parent)
     assert len(rows(folder)) == 3
 
 
