@@ -154,8 +154,9 @@ def draw(lines: list[Headline]) -> Figure:
     places = range(len(lines))
     values = [line.over_none.value for line in lines]
     axes.barh(places, values, height=0.6, color=COLOURS[0], label="this program (CPU)")
-    for place, value in zip(places, values, strict=True):
-        axes.text(value * 1.04, place, f"{value:.1f}", va="center", fontsize=8)
+    for place, (value, line) in enumerate(zip(values, lines, strict=True)):
+        right = max(value, *(line.paper.over_none or (0,)))  # the paper's mark may lie beyond the bar
+        axes.text(right * 1.1, place, f"{value:.1f}", va="center", fontsize=8)
     marks = [(line.paper.over_none, place) for place, line in enumerate(lines) if line.paper.over_none]
     for number, (bounds, place) in enumerate(marks):
         label = "the paper, on its machine" if number == 0 else None
