@@ -31,6 +31,11 @@ class RowFile:
         self._lines = content[:end]
         self._rows = {_identity(row): row for row in _rows(path, self._lines)}
 
+    @property
+    def rows(self) -> list[Row]:
+        """The last row of each cell."""
+        return list(self._rows.values())
+
     def find(self, cell: Cell) -> Row | None:
         """The last row of a cell."""
         return self._rows.get(cell.identity)
