@@ -19,7 +19,7 @@ CONFIG ?= configs/quickstart.yaml
 IN ?= -
 OUT ?= -
 
-.PHONY: setup train evaluate parse table speed plots test test-slow fuzz data test-gpu release-check check
+.PHONY: setup train evaluate parse table speed plots headline test test-slow fuzz data test-gpu release-check check
 
 setup: $(READY)
 
@@ -69,6 +69,10 @@ test-gpu: $(READY)
 # A treebank of Universal Dependencies into data/ud/.
 data: $(READY)
 	$(PYTHON) scripts/download_treebank.py "$(TREEBANK)" $(ARGUMENTS)
+
+# The plot and the table of speed-ups in README, from the rows in docs/measurements.
+headline: $(READY)
+	$(PYTHON) scripts/headline.py configs/headline.yaml $(ARGUMENTS)
 
 # The wheel in an empty environment, far from the source: it trains, evaluates and parses.
 release-check: $(READY)
