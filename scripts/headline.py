@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from parser.speed.row_file import RowFile
 from parser.speed.rows import OK, Row
 from parser.speed.statistics import Estimate
 
+WIDTH = 118
 MEASUREMENTS, README, PLOT = Path("docs/measurements"), Path("README.md"), Path("docs/headline.svg")
 BEGIN, END = "<!-- The table of `make headline`. -->\n", "<!-- End of the table. -->\n"
 
@@ -115,8 +117,9 @@ def table(lines: list[Headline]) -> str:
     header = "| task | best method, batch size | over no batching | in the paper | over the best simple way |"
     body = "\n".join([header, "|---|---|---|---|---|", *map(_table_line, lines)])
     machines = sorted({_machine(line.best) for line in lines})
-    papers = dict.fromkeys(f"{line.paper.name}: {line.paper.how}" for line in lines if line.paper.how)
-    return f"{body}\n\n{'; '.join([*papers])}. Ours: {'; '.join(machines)}.\n"
+    papers = dict.fromkeys(f"{line.paper.name} ({line.paper.how})" for line in lines if line.paper.how)
+    sources = f"The papers: {', '.join(papers)}. This program: {', '.join(machines)}."
+    return f"{body}\n\n{textwrap.fill(sources, WIDTH)}\n"
 
 
 def _table_line(line: Headline) -> str:
@@ -132,7 +135,7 @@ def _table_line(line: Headline) -> str:
         _range(line.paper.over_none),
         over_simple,
     ]
-    return f"| {' | '.join(cells)} |"
+    return f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |")
 
 
 def _range(bounds: tuple[float, float] | None) -> str:
