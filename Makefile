@@ -72,7 +72,7 @@ data: $(READY)
 
 # The plot and the table of speed-ups in README, from the rows in docs/measurements.
 headline: $(READY)
-	$(PYTHON) scripts/headline.py configs/headline.yaml $(ARGUMENTS)
+	$(PYTHON) scripts/headline.py docs/measurements/headline.yaml $(ARGUMENTS)
 
 # The wheel in an empty environment, far from the source: it trains, evaluates and parses.
 release-check: $(READY)

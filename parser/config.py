@@ -54,8 +54,9 @@ class SentenceEncoderSettings(Settings):
     """A bidirectional LSTM over the words of the sentence (Kiperwasser & Goldberg 2016)."""
 
     hidden_size: Size = 200
-    """In each direction."""
+    """Size in each direction."""
     layers: Layers = 2
+    """Number of layers."""
 
 
 class NetworkSettings(Settings):
@@ -89,9 +90,9 @@ class NetworkSettings(Settings):
     """Whether the scores also see the vectors of the top two words of the stack and of the buffer's front, as
     in Kiperwasser & Goldberg 2016, and not only the states of the LSTMs."""
     hidden_size: Size = 200
-    """Of the LSTMs over stack, buffer and history, and of the hidden layer that joins them."""
+    """Size of the LSTMs over stack, buffer and history, and of the hidden layer that joins them."""
     layers: Layers = 2
-    """Of each of these LSTMs."""
+    """Number of layers of each of these LSTMs."""
     transition_size: Size = 48
     """Size of a transition's embedding in the history."""
     dropout: float = Field(0.0, ge=0, lt=1)
@@ -161,7 +162,7 @@ class ExplorationSettings(Settings):
     from_epoch: Count = 2
     """The first epoch with exploration. Earlier ones follow the gold trajectories."""
     probability: float = Field(0.5, gt=0, le=1)
-    """That a batch explores. The other batches follow the gold trajectories."""
+    """Probability that a batch explores. The other batches follow the gold trajectories."""
     sharpness: float = Field(0.75, gt=0)
     """The scores are multiplied by this before a transition is sampled from their softmax (an inverse
     temperature). Below 1 the distribution is flatter, and the parser makes more mistakes to learn from."""
@@ -169,10 +170,10 @@ class ExplorationSettings(Settings):
 
 class TrainingSettings(Settings):
     seed: int = Field(1, ge=-(2**63), lt=2**63)
-    """Of the initial weights, the shuffling and the dropout. The same seed gives the same model on the same
-    machine."""
+    """Random seed of the initial weights, the shuffling and the dropout. The same seed gives the same model
+    on the same machine."""
     epochs: Count = 30
-    """At most; see `early_stopping_patience`."""
+    """Largest number of epochs; see `early_stopping_patience`."""
     batch_size: Count = 64
     """In sentences or in words, see `batch_unit`."""
     batch_unit: Literal["sentences", "words"] = "sentences"

@@ -16,7 +16,7 @@ import torch
 from parser.proc import container_memory_limit, peak_resident_memory, reset_peak_resident_memory
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""Of glibc's mallopt: free memory at the heap's end, and blocks, from so many bytes on go back at once."""
+"""Parameters of glibc's mallopt: sizes in bytes from which free memory is returned to the system at once."""
 LARGEST_INT = (1 << 31) - 1
 
 
@@ -36,16 +36,17 @@ def choose_device(name: str) -> torch.device:
 
 
 def tune_process() -> None:
-    """Let this process keep memory and kernels that it will need again, and take denormal numbers for zero.
+    """Keep freed memory and compiled kernels for reuse, and flush denormal numbers to zero.
 
-    Call it before there are tensors.
+    Must be called before tensors are created.
 
-    glibc gives large blocks back to the system at once and gets new ones page by page, zeroed: 60,000 page
-    faults in a training step of 256 sentences, a quarter of its time. oneDNN keeps 1,024 kernels, one for
-    each shape; an epoch has several thousand, and building them anew took a seventh of it.
+    By default glibc returns large blocks to the system at once and gets new ones page by page: 60,000 page
+    faults in a training step of 256 sentences, a quarter of its time. oneDNN caches 1,024 kernels, one for
+    each shape; an epoch needs several thousand, and compiling them again took a seventh of its time.
 
-    With numbers next to 0 a CPU is many times slower. L2 takes the weights of units that have died there:
-    after 17 epochs of one parser a step took 1.5 times as long. Errors over hundreds of frames vanish there.
+    CPUs are many times slower with denormal numbers. The L2 penalty takes the weights of inactive units
+    there: after 17 epochs of one parser a step took 1.5 times as long. Gradients that vanish over hundreds of
+    frames become denormal, too.
     """
     torch.set_flush_denormal(True)
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "4096")
@@ -56,10 +57,11 @@ def tune_process() -> None:
             libc.mallopt(M_TRIM_THRESHOLD, LARGEST_INT)
 
 
-def give_memory_back() -> None:
-    """Give the system what this process keeps without using it: more and more, as tensors of many sizes pass.
+def return_unused_memory() -> None:
+    """Return unused heap memory to the system (malloc_trim).
 
-    To be called now and then, for what is needed again must be got again.
+    It grows when tensors have many different sizes. Call it rarely: memory that is needed again costs page
+    faults.
     """
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)
@@ -77,13 +79,13 @@ def one_memory_error() -> Iterator[None]:
 
 
 def is_of_memory(error: Exception) -> bool:
-    """Whether it says that memory is too small: on a CPU torch has a RuntimeError for that."""
+    """Whether the error means out of memory: on a CPU torch raises a RuntimeError then."""
     of_cpu = isinstance(error, RuntimeError) and "allocate memory" in str(error)
     return of_cpu or isinstance(error, (MemoryError, torch.OutOfMemoryError))
 
 
 def device_memory(device: torch.device) -> int:
-    """Bytes that it has, for all programs together; of the host, what this process may have of them."""
+    """The device's memory in bytes. For the CPU, the limit of the container if there is one."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -11,6 +11,6 @@ def quoted(text: str) -> str:
     return repr(shortened(text))
 
 
-def shortened(text: str) -> str:
-    """Truncate text if it is long."""
-    return text if len(text) <= MAX_QUOTE_LENGTH else f"{text[:MAX_QUOTE_LENGTH]}…"
+def shortened(text: str, length: int = MAX_QUOTE_LENGTH) -> str:
+    """Truncate text if it is longer than `length` characters."""
+    return text if len(text) <= length else f"{text[:length]}…"

@@ -14,6 +14,8 @@ from parser.quoting import shortened
 from parser.settings import CONTRADICTION
 
 FAULTS_SHOWN = 10
+MAX_KEY = 200
+"""Characters of a key in a message: with all its sections it may be long."""
 KeyPath = tuple[str, ...]
 
 
@@ -38,7 +40,7 @@ def _line(detail: ErrorDetails, section: str) -> str:
     if detail["type"] == "extra_forbidden":
         now = new_name(key)
         message = f"this setting is now called {now}" if now else "unknown key"
-    return f"{shortened(key)}: {message}" if key else message
+    return f"{shortened(key, MAX_KEY)}: {message}" if key else message
 
 
 def config_fault_lines(
@@ -76,7 +78,7 @@ def _config_line(
     place = places.get(keys[:known], path)
     if known and detail["type"] not in ("extra_forbidden", "missing", CONTRADICTION):
         keys = keys[:known]  # the rest names an alternative of a type, not a key
-    name = shortened(".".join(keys))
+    name = shortened(".".join(keys), MAX_KEY)
     if detail["type"] == "extra_forbidden":
         fields = _fields(kind, keys[len(section) : -1])
         if now := new_name(".".join(keys)):

@@ -1,7 +1,8 @@
 """Write the table and draw the plot of speed-ups at the top of README, from rows that are kept.
 
-python scripts/headline.py configs/headline.yaml            writes README.md and docs/headline.svg
-python scripts/headline.py configs/headline.yaml --check    exits with 1 if README.md has another table
+python scripts/headline.py docs/measurements/headline.yaml
+
+It writes to README.md and docs/headline.svg. With --check it exits with 1 if README.md has another table.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class LineSettings(Settings):
 
 
 class Headline(NamedTuple):
-    """A line of the table. The rows are the best method's, those without batching, and the best simple way's."""
+    """A line of the table, with the rows of the best method, of no batching, and of the best simple way."""
 
     task: str
     best: Row
@@ -74,6 +75,8 @@ def main() -> int:
     options = arguments.parse_args()
     lines = headlines(options.config)
     text = README.read_text(encoding="utf-8")
+    if BEGIN not in text or END not in text:
+        raise ValueError(f"{README}: the lines {BEGIN.strip()} and {END.strip()} are missing")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     wanted = f"{before}{BEGIN}\n{table(lines)}\n{END}{after}"
@@ -118,7 +121,7 @@ def table(lines: list[Headline]) -> str:
     body = "\n".join([header, "|---|---|---|---|---|", *map(_table_line, lines)])
     machines = sorted({_machine(line.best) for line in lines})
     papers = dict.fromkeys(f"{line.paper.name} ({line.paper.how})" for line in lines if line.paper.how)
-    sources = f"The papers: {', '.join(papers)}. This program: {', '.join(machines)}."
+    sources = f"The papers: {'; '.join(papers)}. This program: {'; '.join(machines)}."
     return f"{body}\n\n{textwrap.fill(sources, WIDTH)}\n"
 
 

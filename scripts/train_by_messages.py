@@ -48,7 +48,7 @@ def prepared(config: SpeedConfig, experiment: str, method: str, batch_size: int,
     asked = config.experiments[experiment]
     kind = find(asked.plugin)
     if method not in kind.methods["train"]:
-        raise ValueError(f"{asked.plugin} can not be trained by {method!r}")
+        raise ValueError(f"{asked.plugin} cannot be trained by {method!r}")
     settings = validated(kind, asked.settings)
     plugin = kind()
     device = torch.device("cpu")

@@ -1,4 +1,4 @@
-"""A GRU over sequences, alone or packed: pip install ./docs/example-plugin, then `speed` can measure it."""
+"""A GRU over sequences, unbatched or packed. pip install ./docs/example-plugin makes it a plugin."""
 
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ from parser.plugins import NO_BATCHING, Work
 from parser.settings import Settings
 
 
-class PackedGRUSettings(Settings):  # what a config may say; the defaults must work anywhere
+class PackedGRUSettings(Settings):  # settings in configs; the defaults must work anywhere
     size: int = 32
     examples: int = 50
 

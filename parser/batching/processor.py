@@ -20,7 +20,7 @@ class Processor(NamedTuple):
 
 @cache
 def processor(description: Path = CPU_INFO) -> Processor:
-    """description: a file in the format of /proc/cpuinfo. All fields are empty if it can not be read."""
+    """description: a file in the format of /proc/cpuinfo. All fields are empty if it cannot be read."""
     found = cpu_info(description) or {}
     return Processor(
         found.get("vendor_id", ""), int(found.get("cpu family", 0)), frozenset(found.get("flags", "").split())

@@ -30,7 +30,7 @@ METHOD_TITLES = {
 
 
 def missing(path: str) -> str | None:
-    """Why a plugin that reads the file can not be measured; None if the file exists."""
+    """Why a plugin that reads the file cannot be measured; None if the file exists."""
     return None if Path(path).is_file() else f"no file {path}"
 
 

@@ -63,15 +63,15 @@ class _Levels(Function):
         rows = len(joined) - len(compositions.head)
         gradient = gradient.clone()
         slope = 1 - joined[rows:].square()
-        at_sum = gradient.new_empty(len(slope), size)
+        d_sum = gradient.new_empty(len(slope), size)
         for level in reversed(compositions.levels):
-            torch.mul(gradient[rows:][level], slope[level], out=at_sum[level])
-            at_parts = times_transposed(at_sum[level], weight.T)
-            gradient.index_add_(0, compositions.head[level], at_parts[:, :size])
-            gradient.index_add_(0, compositions.dependent[level], at_parts[:, size:])
+            torch.mul(gradient[rows:][level], slope[level], out=d_sum[level])
+            d_parts = times_transposed(d_sum[level], weight.T)
+            gradient.index_add_(0, compositions.head[level], d_parts[:, :size])
+            gradient.index_add_(0, compositions.dependent[level], d_parts[:, size:])
         everything = slice(0, len(slope))
-        at_weight = transposed_times(at_sum, _pairs(joined, compositions, everything))
-        return gradient[:rows], at_weight, at_sum, None
+        d_weight = transposed_times(d_sum, _pairs(joined, compositions, everything))
+        return gradient[:rows], d_weight, d_sum, None
 
 
 def _pairs(joined: Tensor, compositions: Compositions, which: slice) -> Tensor:

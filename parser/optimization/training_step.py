@@ -53,6 +53,7 @@ class TrainingStep:
         for batch in microbatches:
             losses.append(self._accumulate(batch, forward or self.network))
             transitions += len(batch.transitions)
+            del batch  # memory may be short while the next one is made
         with self.phase("backward"):
             gradients = [weight.grad for weight in self.network.parameters() if weight.grad is not None]
             torch._foreach_div_(gradients, transitions)

@@ -120,7 +120,7 @@ class Model:
         content = bounded_yaml.load(bounded_yaml.read_text(folder / SETTINGS))
         if not isinstance(content, dict):
             raise ValueError(f"{SETTINGS}: no keys and values")
-        form = content.pop("format", FORMAT)
+        form = content.pop("format", 1)  # the oldest models do not say theirs
         if not isinstance(form, int) or not 0 < form <= FORMAT:
             form = shortened(repr(form))
             raise ValueError(f"made by a newer program (format {form}, this one reads {FORMAT}): update it")
@@ -159,7 +159,7 @@ def _settings(content: Any) -> ParserSettings:
     try:
         return ParserSettings.model_validate(content)
     except ValidationError as error:
-        raise ValueError(f"{SETTINGS}: {'; '.join(fault_lines(error))}") from None
+        raise ValueError(f"{SETTINGS}: {'; '.join(fault_lines(error, 'parser'))}") from None
 
 
 def _vocabulary(path: Path) -> Vocabulary:

@@ -38,7 +38,7 @@ def _faults_of_description(plugin: type[Plugin]) -> Iterator[str]:
             yield f"`{name}` must be a string of the class"
     settings = getattr(plugin, "Settings", None)
     if not (isinstance(settings, type) and issubclass(settings, BaseModel)):
-        yield "`Settings` must be a pydantic model, as parser.config.Settings, whose defaults work anywhere"
+        yield "`Settings` must be a pydantic model, as parser.settings.Settings, whose defaults work anywhere"
     for name in FUNCTIONS:
         if not callable(getattr(plugin, name, None)):
             yield f"it has no method `{name}`; parser.plugins.Plugin says what it must do"

@@ -65,3 +65,11 @@ def _modules_in_folders() -> Iterator[pkgutil.ModuleInfo]:
         if folder.ispkg:
             path = [f"{parent}/{folder.name.rpartition('.')[2]}" for parent in parser.benchmarks.__path__]
             yield from pkgutil.iter_modules(path, f"{folder.name}.")
+
+
+def find_or_none(name: str) -> type[Plugin] | None:
+    """As `find`, but None for a plugin that is not installed or cannot be imported."""
+    try:
+        return find(name)
+    except ValueError:
+        return None

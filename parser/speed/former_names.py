@@ -8,10 +8,12 @@ from typing import Any
 from parser.former_names import with_new_names
 from parser.plugins import Plugin, former_methods
 from parser.speed.cells import validated
-from parser.speed.discovery import find
+from parser.speed.discovery import find_or_none
 
 FIELDS = {"sitting": "interleaved_group", "split": "phase_seconds", "where": "traceback"}
 """New names of a row's fields by their old ones."""
+FORMER_DEFAULTS = {"stack_parser": {"optimizer": {"weight_decay": 0.0}}}
+"""By plugin: settings of rows from before these settings existed, where they differ from today's defaults."""
 CONDITION, BETWEEN, EITHER = "method=", ",", "|"
 """Of a filter of cells, as "method=none|replay,batch_size=64"."""
 
@@ -22,11 +24,12 @@ def row_with_new_names(row: Mapping[str, Any]) -> dict[str, Any]:
     Raises KeyError or TypeError for what is not a row.
     """
     renamed = {FIELDS.get(name, name): value for name, value in row.items()}
-    plugin = _installed(row["plugin"])
+    plugin = find_or_none(row["plugin"])
     if plugin is not None:
         methods = former_methods(plugin)
         renamed["method"] = methods.get(row["method"], row["method"])
-        renamed["settings"] = _completed(plugin, with_new_names(row["settings"]))
+        former = {**FORMER_DEFAULTS.get(row["plugin"], {}), **with_new_names(row["settings"])}
+        renamed["settings"] = _completed(plugin, former)
         if "only" in row:
             renamed["only"] = _filter_with_new_names(row["only"], methods)
     return renamed
@@ -42,21 +45,15 @@ def config_with_new_names(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _section_with_new_names(section: Mapping[str, Any]) -> dict[str, Any]:
-    plugin = _installed(section["plugin"])
+    plugin = find_or_none(section["plugin"])
     methods = former_methods(plugin) if plugin else {}
-    renamed = {**section, "settings": with_new_names(section.get("settings", {}))}
+    former = FORMER_DEFAULTS.get(section["plugin"], {})
+    renamed = {**section, "settings": {**former, **with_new_names(section.get("settings", {}))}}
     if section.get("methods"):
         renamed["methods"] = [methods.get(method, method) for method in section["methods"]]
     if isinstance(sizes := section.get("batch_sizes"), Mapping):
         renamed["batch_sizes"] = {methods.get(method, method): own for method, own in sizes.items()}
     return renamed
-
-
-def _installed(name: str) -> type[Plugin] | None:
-    try:
-        return find(name)
-    except ValueError:
-        return None
 
 
 def _completed(plugin: type[Plugin], settings: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
+from parser.console import say
 from parser.machine import choose_device
 from parser.plugins import Plugin
 from parser.speed.cells import Cell, methods_of, settings_as_json
@@ -55,7 +56,7 @@ def learn(config: SpeedConfig, find: Callable[[str], type[Plugin]], folder: Path
         if not _is_there(rows.find(cell), learning):
             row = _learned(cell, learning, config.timeout)
             rows.add(cell, row)
-            tqdm.write(summary(cell, {**row, "target": learning.target}))
+            say(summary(cell, {**row, "target": learning.target}))
     return learned_rows(config, find, folder)
 
 

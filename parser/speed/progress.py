@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from types import TracebackType
 
 from tqdm import tqdm
 
-from parser.console import say
+from parser.console import say, warn
 
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n:.1f}/{total} cells, {elapsed} elapsed, {remaining} remaining"
 
@@ -22,7 +21,7 @@ class CellProgress:
         """A cell is being prepared."""
         self._started += 1
         if self._bar.disable:
-            print(f"cell {self._started} of {self._bar.total}: {name}", file=sys.stderr, flush=True)
+            warn(f"cell {self._started} of {self._bar.total}: {name}")
         else:
             self._bar.set_description_str(f"starting {name}")
 

@@ -64,7 +64,7 @@ class SpeedConfig(Settings):
     warmup: Seconds = 2.0
     """Time that a cell runs, at least once, before it is measured."""
     together: Count = 16
-    """Number of cells that are measured interleaved, each in a process; all of one batch size, if these are
-    more. The memory limits it."""
+    """At most this many cells are measured interleaved, or all of one batch size if these are more. Each is a
+    process, so memory limits it."""
     timeout: Seconds = 900.0
     """A cell that does not answer within this time is given up."""

@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 from textwrap import wrap
 from typing import Any
 
-from parser.plugins import Plugin, examples_counted, method_titles
-from parser.speed.discovery import find
+from parser.plugins import examples_counted, method_titles
+from parser.speed.discovery import find_or_none
 from parser.speed.rows import Row
 
 MODES = {"train": "training", "infer": "inference"}
@@ -19,13 +19,13 @@ MAX_TITLE = 90
 
 def method_title(plugin: str, method: str) -> str:
     """A batching method in words."""
-    found = _installed(plugin)
+    found = find_or_none(plugin)
     return method_titles(found).get(method, method) if found else method
 
 
 def speed_label(plugin: str) -> str:
     """The unit of speed, such as "sentences/s"."""
-    found = _installed(plugin)
+    found = find_or_none(plugin)
     return f"{examples_counted(found) if found else 'sentences'}/s"
 
 
@@ -54,10 +54,3 @@ def _texts(value: Any) -> Iterator[str]:
         yield value
     elif isinstance(value, Sequence):
         yield from (text for text in value if isinstance(text, str))
-
-
-def _installed(name: str) -> type[Plugin] | None:
-    try:
-        return find(name)
-    except ValueError:
-        return None

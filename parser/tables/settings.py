@@ -29,16 +29,18 @@ class PlotSettings(Settings):
 
 class TableConfig(Settings):
     title: str
+    """Of the report and the plots."""
     base: str
     """The training config that all rows change."""
     set: dict[str, Any] = Field({})
     """Settings that are changed for all rows."""
     rows: dict[str, RowSettings] = Field(min_length=1)
     seeds: Seeds = 1
+    """Number of runs of each row, with the seeds from 1 on."""
     together: Count = 2
     """Number of parallel runs, each with the threads of its config."""
     baseline: str | None = None
-    """The row with whose test LAS those of the others are compared."""
+    """The row that the others' test LAS is compared with."""
     target: float | None = None
     """A dev LAS: the table gives the time until each row reached it."""
     plot: PlotSettings | None = None

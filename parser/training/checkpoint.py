@@ -114,8 +114,8 @@ def refuse_other_format(path: Path) -> None:
     if found != FORMAT:
         age = "an older" if found == "1" else "a newer"
         raise ValueError(
-            f"{path}: written by {age} version of this program; train without --resume, or resume with "
-            "that version"
+            f"{path}: written by {age} version of this program; train without --resume, remove the folder, "
+            "or resume with that version"
         )
 
 

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from parser.batching.microbatches import in_microbatches
 from parser.batching.padding import group_size
 from parser.config import ExplorationSettings, TrainingSettings
-from parser.machine import give_memory_back
+from parser.machine import return_unused_memory
 from parser.optimization.training_step import TrainingStep
 from parser.parsing.model import Model
 from parser.replay.examples import Examples
@@ -25,7 +25,7 @@ from parser.treebank.batches import length_buckets, padding_share, split_by_word
 STEPS_BETWEEN_TRIMS = 50
 """Steps after which unused memory is returned to the system; without it, EWT needs half a GiB more."""
 STEPS_BETWEEN_SYNCHRONISATIONS = 20
-"""Steps between two reads of losses by the host, which waits for the device there."""
+"""Steps between two reads of losses by the host, which synchronises host and device."""
 DEV_BATCH, DEV_WORDS = 64, 20_000
 """Sentences of a batch for the dev loss, and its largest number of words, padding included."""
 
@@ -88,7 +88,7 @@ def train_epoch(
             seen += len(rows)
             check.add(loss, norm)
             if progress.batches % STEPS_BETWEEN_TRIMS == 0:
-                give_memory_back()
+                return_unused_memory()
             bar.update(len(rows))
             if progress.batches % STEPS_BETWEEN_SYNCHRONISATIONS == 0 or progress.batches == len(batches):
                 check.synchronise()

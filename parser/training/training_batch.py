@@ -1,4 +1,4 @@
-"""The batch of a training step: sentences with word dropout, along gold or explore trajectories."""
+"""The batch of a training step: sentences with word dropout, along gold or explored trajectories."""
 
 from __future__ import annotations
 

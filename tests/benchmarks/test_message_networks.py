@@ -155,7 +155,7 @@ def test_replicas_share_the_instances_and_are_averaged():
 
 
 def test_tiles_must_be_alike():
-    with pytest.raises(ValueError, match="8 outputs can not be cut into 3 tiles"):
+    with pytest.raises(ValueError, match="8 outputs cannot be cut into 3 tiles"):
         DigitClassifier([6, 8, 8, 3], tiles=[2, 3])
 
 

@@ -155,7 +155,7 @@ def test_checking_leaves_what_is_gathered():
     ("settings", "says"),
     [
         ({"images": "there"}, "give both"),
-        ({"tiles": [1, 3, 1]}, "hidden_size 8 can not be cut into 3"),
+        ({"tiles": [1, 3, 1]}, "hidden_size 8 cannot be cut into 3"),
         ({"held_out": 24}, "24 of 24 images leave none"),
     ],
 )

@@ -102,7 +102,7 @@ def test_from_config_to_report(toys, tmp_path, capsys):
     assert "| at epoch | batching |" in report
     assert "| good | 4 | 2 |" in report
     assert "| 5 | 1.50 |" in report
-    assert "broken: error: ZeroDivisionError: the toy can not learn" in report
+    assert "broken: error: ZeroDivisionError: the toy cannot learn" in report
     assert "absent: skipped: nobody has it." in report
     assert (run / "plots" / "toys-learning.svg").read_text().startswith("<svg")
 

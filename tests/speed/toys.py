@@ -65,7 +65,7 @@ class Toy:
 
     def learn(self, epoch):
         if self.setup.method == "broken":
-            raise ZeroDivisionError("the toy can not learn")
+            raise ZeroDivisionError("the toy cannot learn")
         self.learned = epoch * {"none": 0.25, "good": 0.5}.get(self.setup.method, 0.1)
 
     def score(self):

@@ -142,20 +142,20 @@ class Watched(torch.optim.Adam):
         super().step()
 
 
-def test_training_warms_up_clips_decays_and_forgets_rare_words(config_file, tmp_path, monkeypatch):
-    watched, forgotten, modes = [], [], []
+def test_training_warms_up_clips_decays_and_drops_rare_words(config_file, tmp_path, monkeypatch):
+    watched, replaced, modes = [], [], []
 
     def adam(*arguments, **settings):
         watched.append(Watched(*arguments, **settings))
         return watched[0]
 
-    def forget(self, tokens, forget=WordDropout.__call__):
-        forgotten.append(tokens.words)
-        return forget(self, tokens)
+    def replace_words(self, tokens, replace_words=WordDropout.__call__):
+        replaced.append(tokens.words)
+        return replace_words(self, tokens)
 
     replay = StackParser.replay_words
     monkeypatch.setattr(torch.optim, "Adam", adam)
-    monkeypatch.setattr(WordDropout, "__call__", forget)
+    monkeypatch.setattr(WordDropout, "__call__", replace_words)
     monkeypatch.setattr(
         StackParser,
         "replay_words",
@@ -177,7 +177,7 @@ def test_training_warms_up_clips_decays_and_forgets_rare_words(config_file, tmp_
     assert optimizer.rates[len(first_epoch) :] == pytest.approx([0.5] * (steps - len(first_epoch)))
     assert max(optimizer.norms) <= 0.001 * 1.01
     assert [group["weight_decay"] for group in optimizer.param_groups] == [0.5, 0.0]
-    assert len(forgotten) == steps
+    assert len(replaced) == steps
     assert modes.count(True) == steps
     assert modes.count(False) == 2  # the dev loss of each epoch
 

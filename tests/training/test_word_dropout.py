@@ -1,4 +1,4 @@
-"""What is forgotten, and how often."""
+"""What word dropout replaces, and how often."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ SENTENCES = [sentence([2, 0, 2], forms=["often", "often", "once"])] * 1 + [sente
 TIMES = 400
 
 
-def forgotten(**settings):
+def replaced(**settings):
     """For each column, how often each number becomes the unknown one's; for FEATS, each feature."""
     vocabulary = Vocabulary.build(SENTENCES, COLUMNS)
     tokens = vocabulary.encode_tokens(SENTENCES)
@@ -33,13 +33,13 @@ def forgotten(**settings):
     return {name: (after[name] == UNKNOWN).float().mean(0).tolist() for name in before}
 
 
-def test_nothing_is_forgotten_unless_asked_for():
-    rates = forgotten(unknown_probability=0.0)
+def test_nothing_is_replaced_unless_asked_for():
+    rates = replaced(unknown_probability=0.0)
     assert all(rate == 0 for column in rates.values() for rate in column)
 
 
 def test_words_seen_once():
-    assert forgotten(unknown_probability=0.5)["form"] == [0, 0, pytest.approx(0.5, abs=0.1), 0]
+    assert replaced(unknown_probability=0.5)["form"] == [0, 0, pytest.approx(0.5, abs=0.1), 0]
 
 
 def test_rare_words_more_often_than_frequent_ones():
@@ -51,12 +51,12 @@ def test_rare_words_more_often_than_frequent_ones():
 
 @pytest.mark.parametrize(("setting", "column"), [("tag_dropout", "upos"), ("feature_dropout", "feats")])
 def test_tags_and_features(setting, column):
-    rates = forgotten(unknown_probability=0.0, **{setting: 0.3})
-    assert rates.pop(column) == [pytest.approx(0.3, abs=0.1)] * len(forgotten()[column])
+    rates = replaced(unknown_probability=0.0, **{setting: 0.3})
+    assert rates.pop(column) == [pytest.approx(0.3, abs=0.1)] * len(replaced()[column])
     assert all(rate == 0 for other in rates.values() for rate in other)
 
 
-def test_tags_that_are_learnt_are_not_forgotten():
+def test_tags_that_are_learnt_are_not_replaced():
     given = [sentence([2, 0])]
     vocabulary = Vocabulary.build(given, ["form", "upos", "xpos"])
     tokens = vocabulary.encode_tokens(given)

@@ -126,7 +126,7 @@ class Processes:
 
     def _tell(self, what: int, content: Tensor | None = None) -> None:
         for rank in self._others:
-            with suppress(RuntimeError):  # a lost process can not be told
+            with suppress(RuntimeError):  # a lost process cannot be told
                 dist.send(torch.tensor([what]), dst=rank, group=self._messages)
                 if content is not None:
                     self._send(rank, content)

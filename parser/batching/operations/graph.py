@@ -160,7 +160,7 @@ class Graph(Computation, Writer):
             self.forward()
         widths = set(map(self.width, values)) or {0}
         if len(widths) > 1:
-            raise ValueError(f"values of different widths, {sorted(widths)}, can not be rows of one tensor")
+            raise ValueError(f"values of different widths, {sorted(widths)}, cannot be rows of one tensor")
         return self.rows(values, widths.pop())
 
     def backward(self, values: Sequence[Value], gradient: Tensor | None = None) -> list[Tensor]:

@@ -47,7 +47,7 @@ class Connection(Settings):
 
 
 class LayerGraph(Settings):
-    """Raises pydantic's ValidationError, which names the layers, for a network that can not be run."""
+    """Raises pydantic's ValidationError, which names the layers, for a network that cannot be run."""
 
     layers: dict[str, Layer] = Field(min_length=2)
     connections: list[Connection]
@@ -106,7 +106,7 @@ def _unsuitable(graph: LayerGraph) -> Iterator[str]:
     for connection in graph.connections:
         source, target = graph.layers[connection.source], graph.layers[connection.target]
         if target.is_input:
-            yield f"connection {connection}: {connection.target!r} is an input, which nothing leads into"
+            yield f"connection {connection}: {connection.target!r} is an input layer and cannot be a target"
         elif target.kind == "multiplicative" and connection.weight != "identity":
             yield (
                 f"connection {connection}: weights into a multiplicative layer; "
@@ -114,7 +114,7 @@ def _unsuitable(graph: LayerGraph) -> Iterator[str]:
             )
         elif source.kind == "symbols" and (connection.weight != "full" or connection.delay):
             yield (
-                f"connection {connection}: out of symbols lead full connections without delay only; "
+                f"connection {connection}: a `symbols` layer can only have full connections without delay; "
                 "put an additive layer between"
             )
         elif connection.weight != "full" and source.size != target.size:
@@ -142,10 +142,10 @@ def _isolated(graph: LayerGraph) -> Iterator[str]:
     directed = as_digraph(graph.layers, graph.connections)
     for name, layer in graph.layers.items():
         if not layer.is_input and not graph.into(name):
-            yield f"layer {name!r}: nothing leads into it"
+            yield f"layer {name!r}: it has no incoming connection"
         reached = nx.descendants(directed, name) | {name}
         if reached.isdisjoint(graph.outputs):
-            yield f"layer {name!r}: no way leads from it to an output"
+            yield f"layer {name!r}: no path leads from it to an output"
 
 
 def _cyclic(graph: LayerGraph) -> Iterator[str]:

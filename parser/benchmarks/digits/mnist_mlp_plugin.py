@@ -51,7 +51,7 @@ class MnistSettings(MessageSettings):
             raise ValueError("images and labels: give both, or none for synthetic digits")
         if wrong := next((count for count in self.tiles if self.hidden_size % count), None):
             raise ValueError(
-                f"tiles: hidden_size {self.hidden_size} can not be cut into {wrong} tiles of equal size"
+                f"tiles: hidden_size {self.hidden_size} cannot be cut into {wrong} tiles of equal size"
             )
         return self
 

@@ -25,12 +25,12 @@ class DigitClassifier(nn.Module):
     def __init__(self, widths: Sequence[int], tiles: Sequence[int]):
         """widths: of the input and of the output of each layer; tiles: of each layer but the last.
 
-        Raises ValueError if a layer can not be cut into tiles of equal size.
+        Raises ValueError if a layer cannot be cut into tiles of equal size.
         """
         super().__init__()
         for width, count in zip(widths[1:-1], tiles, strict=True):
             if width % count:
-                raise ValueError(f"{width} outputs can not be cut into {count} tiles of equal size")
+                raise ValueError(f"{width} outputs cannot be cut into {count} tiles of equal size")
         counts = [*tiles, 1]
         self._layers = nn.ModuleList(
             nn.ModuleList(nn.Linear(inputs, outputs // count) for _ in range(count))

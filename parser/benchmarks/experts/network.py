@@ -53,7 +53,7 @@ class Experts(nn.Module):
         """Initialised like `nn.Linear`. Raises ValueError if more experts are chosen than there are."""
         super().__init__()
         if sizes.chosen > sizes.experts:
-            raise ValueError(f"{sizes.chosen} experts can not be chosen of {sizes.experts}")
+            raise ValueError(f"{sizes.chosen} experts cannot be chosen of {sizes.experts}")
         self.sizes = sizes
         self.gate = nn.Linear(sizes.inputs, sizes.experts)
         experts = sizes.experts

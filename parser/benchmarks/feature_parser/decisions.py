@@ -60,18 +60,18 @@ class Decisions:
         self._step = 0
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield the unfinished sentences [asked], and the features of their states [asked, FEATURES]."""
+        """Yield the unfinished sentences [rows], and the features of their states [rows, FEATURES]."""
         while len(rows := self._states.unfinished()):
             self._rows = rows
-            yield rows, self._states.shown(rows)
+            yield rows, self._states.features(rows)
 
     def take(self, scores: NDArray[np.float64]) -> Chosen:
-        """Advance one step. scores: [asked, KINDS + labelled transitions]"""
+        """Advance one step. scores: [rows, KINDS + labelled transitions]"""
         rows, labels = self._rows, self._count
         place = np.arange(len(rows))
         kind_of = np.repeat([SHIFT, LEFT, RIGHT], [1, labels, labels])
-        totals = scores[:, kind_of] + scores[:, KINDS:]  # [asked, labelled transitions]
-        right = self._states.harmless(rows)[:, kind_of]
+        totals = scores[:, kind_of] + scores[:, KINDS:]  # [rows, labelled transitions]
+        right = self._states.zero_cost(rows)[:, kind_of]
         has_gold_label = np.zeros_like(right)
         gold = self._labels[rows, self._states.top(rows)]
         has_gold_label[:, 0] = True

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SHIFT, LEFT, RIGHT = range(3)
-SHOWN = 4
+FEATURE_WORDS = 4
 """Words in the features of a state: the third, second and first of the stack, the front of the buffer."""
 NOTHING = -1
 
@@ -23,7 +23,7 @@ Booleans = NDArray[np.bool_]
 
 
 class HybridStates:
-    """Words are numbered from 0, ROOT is n. Methods take the rows [asked] of the sentences concerned."""
+    """Words are numbered from 0, ROOT is n. Methods take the rows [rows] of the sentences concerned."""
 
     def __init__(self, heads: Sequence[Sequence[int]]):
         """heads: of each sentence, the gold heads of its words; projective trees."""
@@ -34,7 +34,9 @@ class HybridStates:
         for row, own in enumerate(heads):
             self._heads[row, : len(own)] = own
             np.maximum.at(self._last_dependent[row], np.asarray(own), np.arange(len(own)))
-        self._stack = np.full((count, most + SHOWN), NOTHING, np.int64)  # its bottom three rows stay empty
+        self._stack = np.full(
+            (count, most + FEATURE_WORDS), NOTHING, np.int64
+        )  # its bottom three rows stay empty
         self._height = np.zeros(count, np.int64)
         self._front = np.zeros(count, np.int64)
         self._on_stack = np.zeros((count, most + 1), np.bool_)
@@ -43,11 +45,11 @@ class HybridStates:
         self._leftmost, self._rightmost = own_number.copy(), own_number.copy()
 
     def unfinished(self) -> Integers:
-        """[asked] The rows of the sentences that are not complete."""
+        """[rows] The rows of the sentences that are not complete."""
         return np.flatnonzero((self._height > 0) | (self._front < self.words))
 
-    def shown(self, rows: Integers) -> Integers:
-        """[asked, 3 * SHOWN] Each word, its leftmost and rightmost dependents (itself if it has none)."""
+    def features(self, rows: Integers) -> Integers:
+        """[rows, 3 * FEATURE_WORDS] Words, their leftmost and rightmost dependents (or themselves)."""
         items = np.stack([*(self._from_top(rows, below) for below in (2, 1, 0)), self._front[rows]], 1)
         return np.stack(
             [
@@ -61,12 +63,12 @@ class HybridStates:
         ).reshape(len(rows), -1)
 
     def legal(self, rows: Integers) -> Booleans:
-        """[asked, 3]"""
+        """[rows, 3]"""
         height = self._height[rows]
         return np.stack([self._front[rows] < self.words[rows], height > 0, height > 1], 1)
 
-    def harmless(self, rows: Integers) -> Booleans:
-        """[asked, 3] Legal transitions of zero cost: every reachable gold arc stays reachable."""
+    def zero_cost(self, rows: Integers) -> Booleans:
+        """[rows, 3] Legal transitions of zero cost: every reachable gold arc stays reachable."""
         front, top, second = self._front[rows], self._from_top(rows, 0), self._from_top(rows, 1)
         head = self._heads[rows, top]
         head_of_front = self._heads[rows, front]
@@ -78,14 +80,14 @@ class HybridStates:
         return np.stack([shift, left, right], 1) & self.legal(rows)
 
     def top(self, rows: Integers) -> Integers:
-        """[asked] The word on top of the stack, or NOTHING."""
+        """[rows] The word on top of the stack, or NOTHING."""
         return self._from_top(rows, 0)
 
     def advance(self, rows: Integers, transitions: Integers) -> None:
-        """transitions: [asked], all of them legal."""
+        """transitions: [rows], all of them legal."""
         shifting = rows[transitions == SHIFT]
         front = self._front[shifting]
-        self._stack[shifting, self._height[shifting] + SHOWN - 1] = front
+        self._stack[shifting, self._height[shifting] + FEATURE_WORDS - 1] = front
         self._height[shifting] += 1
         self._front[shifting] += 1
         self._on_stack[shifting, front] = True
@@ -100,5 +102,5 @@ class HybridStates:
             self._dependents_on_stack[popping, self._heads[popping, word]] -= 1
 
     def _from_top(self, rows: Integers, below: int) -> Integers:
-        """[asked] The word `below` positions under the top of the stack, or NOTHING."""
-        return self._stack[rows, self._height[rows] + SHOWN - 2 - below]
+        """[rows] The word `below` positions under the top of the stack, or NOTHING."""
+        return self._stack[rows, self._height[rows] + FEATURE_WORDS - 2 - below]

@@ -24,11 +24,11 @@ from parser.batching.product import linear
 from parser.batching.transfer import to_device
 from parser.benchmarks.embedding_tables import sparse_table
 from parser.benchmarks.feature_parser.decisions import KINDS, MARGIN, Decisions, FeatureSentence
-from parser.benchmarks.feature_parser.hybrid_states import NOTHING, SHOWN
+from parser.benchmarks.feature_parser.hybrid_states import FEATURE_WORDS, NOTHING
 from parser.benchmarks.recorded_bilstm import RecordedBiLSTM, flat
 from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_packed
 
-FEATURES = 3 * SHOWN
+FEATURES = 3 * FEATURE_WORDS
 Phase = Callable[[str], AbstractContextManager[object]]
 
 
@@ -74,8 +74,8 @@ class FeatureParser(nn.Module):
         losses = [self.nothing.new_zeros(())]
         decisions = Decisions(sentences, self.sizes.labels, self.sizes.explore)
         starts = np.cumsum([0, *(len(sentence.words) for sentence in sentences)])
-        for rows, shown in decisions:
-            places = np.where(shown == NOTHING, len(vectors), starts[rows, None] + shown)
+        for rows, numbers in decisions:
+            places = np.where(numbers == NOTHING, len(vectors), starts[rows, None] + numbers)
             features = table[to_device(torch.from_numpy(places), device)].flatten(1)
             middle = torch.tanh(linear(features, self.middle.weight, self.middle.bias))
             scores = linear(middle, self.scores.weight, self.scores.bias)
@@ -162,12 +162,12 @@ class RecordedFeatureParser:
             vectors = [[*self._vectors(graph, sentence), nothing] for sentence in sentences]
         decisions = Decisions(sentences, self._sizes.labels, self._sizes.explore)
         losses: list[Value] = []
-        for rows, shown in decisions:
+        for rows, numbers in decisions:
             with phase("graph"):
                 # NOTHING is -1, and the last of a sentence's vectors.
                 features = [
                     [vectors[row][place] for place in places]
-                    for row, places in zip(rows.tolist(), shown.tolist(), strict=True)
+                    for row, places in zip(rows.tolist(), numbers.tolist(), strict=True)
                 ]
                 scores = graph.each(self._score, list(zip(*features, strict=True)))[0]
             with phase("scheduling"):

@@ -84,6 +84,6 @@ def with_isolated_nodes(graph: LabelledGraph, nodes: int) -> LabelledGraph:
     The new ones have no edges and zero features. Raises ValueError if there are more.
     """
     if nodes < graph.nodes:
-        raise ValueError(f"a graph of {graph.nodes} nodes can not be made one of {nodes}")
+        raise ValueError(f"a graph of {graph.nodes} nodes cannot be made one of {nodes}")
     missing = graph.features.new_zeros(nodes - graph.nodes, graph.features.shape[1])
     return replace(graph, features=torch.cat([graph.features, missing]))

@@ -77,7 +77,7 @@ class RecurrentLanguageModelSettings(Settings):
     frames: int = Field(96, gt=0)
     """The number of frames in a step, over all streams."""
     window: Literal[1, 2] = 2
-    """Backpropagation through so many chunks: BPTT(window * h; h) for h frames per stream and step."""
+    """Number of chunks for backpropagation: BPTT(window * h; h) for h frames per stream and step."""
     learning_rate: float = Field(1e-3, gt=0)
 
     @model_validator(mode="after")
@@ -85,7 +85,7 @@ class RecurrentLanguageModelSettings(Settings):
         if self.network not in EXAMPLES:
             raise ValueError(f"network: there is no {self.network!r}, but {', '.join(EXAMPLES)}")
         if self.held_out <= SCORED_STREAMS * SCORED_FRAMES:
-            raise ValueError(f"held_out: more than {SCORED_STREAMS * SCORED_FRAMES} words, to be scored on")
+            raise ValueError(f"held_out: must be more than {SCORED_STREAMS * SCORED_FRAMES} words")
         if self.graph:
             for name in OF_EXAMPLES:
                 if getattr(self, name) != type(self).model_fields[name].default:
@@ -124,7 +124,7 @@ class RecurrentLanguageModel:
     def skip(self, setup: Setup) -> str | None:
         settings: RecurrentLanguageModelSettings = setup.settings
         if settings.frames % setup.batch_size:
-            return f"{settings.frames} frames can not be divided equally among {setup.batch_size} streams"
+            return f"{settings.frames} frames cannot be divided equally among {setup.batch_size} streams"
         if setup.method == LIBRARY and not supported_by_library(settings):
             return "library needs network: lstm, embedding_size > 0 and window: 1"
         return next(filter(None, (missing(data_path(path)) for path in settings.data)), None)

@@ -1,10 +1,9 @@
 """The StackLSTM parser (Ding & Koehn 2019): sentence by sentence, step by step, and by replay.
 
-`step-naive` is the paper's algorithm with the library's cells and products, as its authors wrote it; `step`
-is the same algorithm with ours. Sentence by sentence, a parser has its stack in a Python list; one that
-composes or shows words to the scores walks as `step` does, alone. Parsing is measured with an untrained
-network, for which the number of transitions is what it is for a trained one, and its operations are counted
-for the gold trees.
+`step-naive` is the paper's algorithm with PyTorch's LSTM cells, as its authors implemented it. `step` is our
+implementation of the same algorithm. `none` parses each sentence separately with its stack in a Python list,
+or, with composition or word features, steps through it as a batch of one. Inference is measured with an
+untrained network, which takes as many transitions as a trained one. Operations are those of gold trees.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ class StackParserPlugin:
     def skip(self, setup: Setup) -> str | None:
         path, network = data_path(setup.settings.treebank), setup.settings.parser.network
         if setup.method == "step-naive" and (network.composition or network.word_features):
-            return f"{setup.method} has neither composition nor words that are shown to the scores"
+            return f"{setup.method} has neither composition nor word features"
         return None if Path(path).is_file() else f"no treebank {path}"
 
     def prepare(self, setup: Setup) -> None:
@@ -98,7 +97,8 @@ class StackParserPlugin:
         network.train(setup.mode == "train")
 
     def batches(self) -> list[Tensor]:
-        """Sentences' numbers [batch]: of like length, or for continuous batching any, the longest first."""
+        """Numbers of sentences, [batch]. They have similar lengths, or with continuous batching any lengths,
+        the longest first."""
         setup, lengths = self._setup, self._examples.tokens.lengths
         generator = torch.Generator().manual_seed(setup.seed)
         if not self._is_continuous():
@@ -137,29 +137,32 @@ class StackParserPlugin:
         return self._setup.mode == "infer" and self._setup.method == "step"
 
     def _gradients(self, *batches: Tensor) -> Tensor:
-        """The sum of the losses of all transitions; leaves the gradients of their mean with the weights."""
+        """Compute the gradients of the mean loss of a transition; returns the sum of the losses."""
         forward = None if self._setup.method == "replay" else self._forward
         microbatches = (part for rows in batches for part in self._microbatches(rows))
         loss, _ = self._step.gradients(microbatches, forward)
         return loss
 
     def _microbatches(self, rows: Tensor) -> Iterator[Batch]:
-        """All sentences in one, or without batching each in one of its own."""
+        """One microbatch for all sentences, or without batching one for each."""
         phase = self._setup.phase
         for together in rows.split(1 if self._setup.method == NO_BATCHING else len(rows)):
-            with phase("scheduling"):  # the indices and levels of trajectories that the oracle made before
+            with phase("scheduling"):  # indices and levels of the oracle's trajectories
                 batch = self._examples.batch(together, self._group())
             with phase("data"):
                 batch = batch.to(self._setup.device)
             yield batch
 
     def _forward(self, batch: Batch, inventory: Inventory) -> BatchLoss:
-        """As `StackParser.forward`, by the method that is measured."""
+        """As `StackParser.forward`, but by the method that is measured."""
         network = self._model.network
         unbatched = score_sentence if network.is_plain else score_by_stepping
         methods = {NO_BATCHING: unbatched, "step-naive": score_with_paper_decoder, "step": score_by_stepping}
         scores = methods[self._setup.method](network, inventory, batch)  # [S, transitions]
-        return BatchLoss(transition_loss(scores, batch, inventory), scores.new_zeros(()))
+        loss = transition_loss(scores, batch, inventory)
+        if not network.tags:
+            return BatchLoss(loss, torch.zeros_like(loss))
+        return BatchLoss(loss, network.tagging_loss(network.tokens(batch.tokens), batch.tokens))
 
     def _loss_and_gradients(self, batches: Sequence[Tensor]) -> Tensor:
         """[1 + 2 * weights] The loss, and its gradients' fingerprints, without dropout."""
@@ -189,7 +192,7 @@ class StackParserPlugin:
         return torch.cat(found, dim=1)
 
     def _padding(self, rows: Tensor) -> float | None:
-        """Share of the rows of the LSTMs that nobody reads; None for continuous batching."""
+        """Share of the LSTMs' rows whose results are not used; None with continuous batching."""
         if self._setup.method == NO_BATCHING:
             return 0.0
         if self._is_continuous():
@@ -203,13 +206,13 @@ class StackParserPlugin:
         return 1 - needed / (of_stack + of_buffer + of_history)
 
     def _group(self) -> int | None:
-        """Steps go through all sentences of a batch at once; replay's LSTMs need not."""
+        """Replay may run its LSTMs over groups of sentences; other methods step through the whole batch."""
         return group_size(self._setup.device) if self._setup.method == "replay" else None
 
 
 @contextmanager
 def _without_dropout(network: nn.Module) -> Iterator[None]:
-    """cuDNN has gradients in training mode only, so dropout can not be switched off by leaving it."""
+    """Turn off dropout without leaving the training mode, which cuDNN needs to compute gradients."""
     dropping = [module for module in network.modules() if getattr(module, "dropout", 0.0)]
     probabilities = [module.dropout for module in dropping]
     for module in dropping:
@@ -220,11 +223,11 @@ def _without_dropout(network: nn.Module) -> Iterator[None]:
 
 
 def operations(examples: Examples, network: StackParser) -> Tensor:
-    """[sentences] Floating-point operations of the products of a forward pass, as few as replay needs.
+    """[sentences] Floating-point operations of the matrix products that replay needs for a forward pass.
 
-    Each LSTM has an input product for each of its frames, stack nodes or steps. A stack node has one
-    recurrent product for all that are pushed upon it, a last frame none, and so for buffers. Characters are
-    not counted: those of a batch are multiplied once.
+    Each LSTM needs an input product for each frame and a recurrent product for each frame with a successor.
+    A stack node needs one for all nodes above it together. The character convolution is not counted, because
+    it runs once for each distinct form of a batch.
     """
     words, steps = examples.tokens.lengths, examples.steps.lengths
     nodes, parents = examples.nodes.lengths, _parents(examples)

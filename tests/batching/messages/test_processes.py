@@ -51,7 +51,7 @@ def train(rank: int, folder: Path) -> None:
 
 
 def raise_in_the_middle(rank: int, folder: Path) -> None:
-    """Of three processes the second, whose node can not take what comes; the others hear of it."""
+    """Of three processes the second, whose node cannot take what comes; the others hear of it."""
     begin(rank, folder, size=3)
     graph = layers_in_a_row(*two_layers())
     graph.worker["second"] = graph.worker["loss"] = 2

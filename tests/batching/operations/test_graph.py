@@ -115,7 +115,7 @@ def test_errors_say_what_is_wrong() -> None:
         Dropout(WIDTH, 1.0, training=True)
     with pytest.raises(ValueError, match="must be a leaf tensor"):
         graph.linear(2 * parameters.square.weight, value)
-    with pytest.raises(ValueError, match=r"values of different widths, \[2, 4\], can not be rows"):
+    with pytest.raises(ValueError, match=r"values of different widths, \[2, 4\], cannot be rows"):
         graph.values([value, graph.slice(value, 0, 2)])
     with pytest.raises(ValueError, match="a loss must be of width 1, not 4"):
         graph.backward([value])

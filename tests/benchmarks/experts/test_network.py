@@ -158,5 +158,5 @@ def test_weights_begin_as_those_of_linear_layers():
 
 
 def test_more_experts_than_there_are_can_not_be_chosen():
-    with pytest.raises(ValueError, match="8 experts can not be chosen of 7"):
+    with pytest.raises(ValueError, match="8 experts cannot be chosen of 7"):
         layer("cpu", chosen=8)

@@ -55,8 +55,8 @@ def test_no_loss_where_the_right_one_wins_by_the_margin() -> None:
 
 
 def stack_height_after(decisions: Decisions) -> int:
-    _, shown = next(iter(decisions))
-    return int((shown[0].reshape(-1, 3)[:3, 0] >= 0).sum())
+    _, features = next(iter(decisions))
+    return int((features[0].reshape(-1, 3)[:3, 0] >= 0).sum())
 
 
 @pytest.mark.parametrize(

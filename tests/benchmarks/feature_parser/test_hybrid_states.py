@@ -73,7 +73,7 @@ def test_every_state_of_every_projective_tree(words: int) -> None:
             rows = np.arange(len(reached))
             for step in range(len(reached[0][1])):
                 states.advance(rows, np.array([path[step] for _, path in reached]))
-            shown, legal, harmless = states.shown(rows), states.legal(rows), states.harmless(rows)
+            features, legal, zero_cost = states.features(rows), states.legal(rows), states.zero_cost(rows)
             unfinished = set(states.unfinished().tolist())
             following = []
             for row, (state, path) in enumerate(reached):
@@ -81,13 +81,13 @@ def test_every_state_of_every_projective_tree(words: int) -> None:
                 assert (row in unfinished) == bool(after)
                 assert set(np.flatnonzero(legal[row])) == set(after)
                 good = {move for move, one in after.items() if best(one, heads) == best(state, heads)}
-                assert set(np.flatnonzero(harmless[row])) == good
+                assert set(np.flatnonzero(zero_cost[row])) == good
                 items = [NOTHING] * (3 - len(state[0])) + list(state[0][-3:]) + [state[1]]
                 expected = [
                     (item, *(children(state, item, words) if item != NOTHING else (item, item)))
                     for item in items
                 ]
-                assert shown[row].reshape(4, 3).tolist() == [list(item) for item in expected]
+                assert features[row].reshape(4, 3).tolist() == [list(item) for item in expected]
                 following += [(one, [*path, move]) for move, one in after.items()]
             reached = following
 
@@ -97,11 +97,11 @@ def test_sentences_of_different_lengths_share_a_batch() -> None:
     states, alone = HybridStates(trees), [HybridStates([heads]) for heads in trees]
     first = np.zeros(1, np.int64)
     while len(rows := states.unfinished()):
-        shown, legal, harmless = states.shown(rows), states.legal(rows), states.harmless(rows)
+        features, legal, zero_cost = states.features(rows), states.legal(rows), states.zero_cost(rows)
         for place, row in enumerate(rows.tolist()):
-            assert shown[place].tolist() == alone[row].shown(first)[0].tolist()
+            assert features[place].tolist() == alone[row].features(first)[0].tolist()
             assert legal[place].tolist() == alone[row].legal(first)[0].tolist()
-            assert harmless[place].tolist() == alone[row].harmless(first)[0].tolist()
-            alone[row].advance(first, harmless[place : place + 1].argmax(1))
-        states.advance(rows, harmless.argmax(1))
+            assert zero_cost[place].tolist() == alone[row].zero_cost(first)[0].tolist()
+            alone[row].advance(first, zero_cost[place : place + 1].argmax(1))
+        states.advance(rows, zero_cost.argmax(1))
     assert all(len(one.unfinished()) == 0 for one in alone)

@@ -190,7 +190,7 @@ def test_inflated_as_in_the_paper():
 
 
 def test_inflated_to_less_than_there_is():
-    with pytest.raises(ValueError, match="a graph of 8 nodes can not be made one of 7"):
+    with pytest.raises(ValueError, match="a graph of 8 nodes cannot be made one of 7"):
         inflated(make_deductions(1, seed=1)[0], 7)
 
 

@@ -96,5 +96,5 @@ def test_isolated_nodes(graph, added):
 
 
 def test_fewer_nodes_than_there_are():
-    with pytest.raises(ValueError, match="a graph of 3 nodes can not be made one of 2"):
+    with pytest.raises(ValueError, match="a graph of 3 nodes cannot be made one of 2"):
         with_isolated_nodes(labelled_graph(FEATURES, EDGES), 2)

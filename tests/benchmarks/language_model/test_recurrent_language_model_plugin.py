@@ -150,7 +150,7 @@ def test_a_network_of_ones_own():
 
 
 def test_unequal_streams_are_refused():
-    with pytest.raises(pytest.skip.Exception, match="96 frames can not be divided equally among 5 streams"):
+    with pytest.raises(pytest.skip.Exception, match="96 frames cannot be divided equally among 5 streams"):
         prepared(streams=5)
 
 

@@ -63,6 +63,13 @@ def chosen(examples, rows):
     return replace(examples, **{name: getattr(examples, name).select(rows) for name in parts})
 
 
+@pytest.mark.parametrize("method", ["none", "step-naive", "step"])
+def test_every_method_learns_auxiliary_tags(method):
+    network = NETWORK.model_copy(update={"tag_sizes": {}, "auxiliary_tags": ("upos",)})
+    expected = prepared("replay", network=network).check()
+    torch.testing.assert_close(prepared(method, network=network).check(), expected, rtol=2e-4, atol=2e-4)
+
+
 def test_it_does_all_that_a_plugin_must():
     assert faults_of(Short) == []
 
@@ -121,7 +128,7 @@ def test_methods_agree_also_on_rich_networks(mode, method):
 def test_what_has_no_composition_is_skipped():
     settings = SmallSettings(parser=ParserSettings(network=RICH))
     setup = Setup(settings, "step-naive", "train", 1, torch.device("cpu"), 1, lambda name: nullcontext())
-    assert "neither composition nor words" in Small().skip(setup)
+    assert "neither composition nor word features" in Small().skip(setup)
 
 
 @pytest.mark.parametrize(("network", "by_library"), [(NETWORK, 2), (RICH, 1)], ids=["plain", "rich"])
