@@ -160,14 +160,12 @@ def draw(lines: list[Headline]) -> Figure:
     places = range(len(lines))
     values = [line.over_none.value for line in lines]
     axes.barh(places, values, height=0.6, color=COLOURS[0], label="this program (CPU)")
-    for place, (value, line) in enumerate(zip(values, lines, strict=True)):
-        right = max(value, *(line.paper.over_none or (0,)))  # the paper's mark may lie beyond the bar
-        axes.text(right * 1.1, place, f"{value:.1f}", va="center", fontsize=8)
     marks = [(line.paper.over_none, place) for place, line in enumerate(lines) if line.paper.over_none]
     for number, (bounds, place) in enumerate(marks):
         label = "the paper, on its machine" if number == 0 else None
         axes.plot(bounds, (place, place), "D-", color=COLOURS[1], markersize=5, linewidth=3, label=label)
-    axes.set_yticks(places, [line.task for line in lines], fontsize=8)
+    labels = [f"{line.task}: {value:.1f}" for line, value in zip(lines, values, strict=True)]
+    axes.set_yticks(places, labels, fontsize=8)
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.set_xlim(0.9, 1.6 * max([*values, *(high for (_, high), _ in marks)]))
