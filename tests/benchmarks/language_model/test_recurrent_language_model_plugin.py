@@ -165,7 +165,7 @@ def test_too_little_text_is_told():
     ("changed", "message"),
     [
         ({"network": "elmann"}, "there is no 'elmann', but elman, peephole-lstm"),
-        ({"held_out": 512}, "held_out: more than 512 words"),
+        ({"held_out": 512}, "held_out: must be more than 512 words"),
         ({"graph": OWN, "hidden_size": 3}, "hidden_size: must not be combined with graph"),
     ],
 )
