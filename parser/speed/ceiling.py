@@ -16,6 +16,7 @@ from parser.speed.stopwatch import synchronise
 SHAPES = {"cpu": ((1024, 1024, 1024), (4096, 256, 1024)), "cuda": ((8192, 8192, 8192), (65536, 256, 1024))}
 """Rows, inner size and columns of each product."""
 SECONDS_EACH = 0.05
+PRODUCTS_BETWEEN_SYNCHRONISATIONS = {"cpu": 1, "cuda": 4}
 
 
 class Ceiling:
@@ -39,10 +40,11 @@ class Ceiling:
     def _speed(self, product: Callable[[], Tensor], operations: int) -> float:
         product()
         synchronise(self._device)
+        between = PRODUCTS_BETWEEN_SYNCHRONISATIONS[self._device.type]
         repetitions, began = 0, time.perf_counter()
         while (passed := time.perf_counter() - began) < SECONDS_EACH or not repetitions:
-            for _ in range(4):
+            for _ in range(between):
                 product()
             synchronise(self._device)
-            repetitions += 4
+            repetitions += between
         return repetitions * operations / passed
