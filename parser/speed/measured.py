@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -114,12 +115,13 @@ class MeasuredCell:
         first_seconds = time.perf_counter() - began
         works = [(batch, _with_python_numbers(self._plugin.work(batch))) for batch in self._plugin.batches()]
         self._by_length = sorted(works, key=lambda pair: pair[1].tokens / pair[1].sentences)
-        self._steps, number, last = self._steps_of_a_turn(1), 0, 0.0
+        self._steps, number, fastest = self._steps_of_a_turn(1), 0, math.inf
         began = time.perf_counter()
-        while not last or time.perf_counter() - began < warmup:
-            last = self.turn(number).total_seconds
+        while not number or time.perf_counter() - began < warmup:
+            # A turn that another program interrupts seems long; from it, turns would become far too short.
+            fastest = min(fastest, self.turn(number).total_seconds)
             number += 1
-        self._steps = self._steps_of_a_turn(round(turn * self._steps / last))
+        self._steps = self._steps_of_a_turn(round(turn * self._steps / fastest))
         reset_peak_memory(self._device)
         return Started(None, check, prepare_seconds, first_seconds)
 

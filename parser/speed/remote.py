@@ -14,6 +14,10 @@ from typing import Any
 
 from parser.machine import is_of_memory, tune_process
 
+PRELOADED = ["torch", "torch._dynamo", "parser.plugins"]
+"""Modules that every process needs; optimizers need torch._dynamo. Importing them takes seconds, so it is done
+once."""
+
 
 class RemoteError(Exception):
     """A failure in the other process: the status for its row, and the traceback if there is one."""
@@ -28,7 +32,9 @@ class Remote:
 
     def __init__(self, make: Callable[..., object], *arguments: Any, timeout: float):
         """make: called with the arguments in the new process. timeout: seconds to wait for each answer."""
-        context = multiprocessing.get_context("spawn")  # a fork would share CUDA and threads
+        # A server that has imported torch forks the processes. A fork of this one would share CUDA and threads.
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(PRELOADED)
         self._connection, theirs = context.Pipe()
         self._timeout = timeout
         self._process = context.Process(target=_serve, args=(theirs, make, arguments), daemon=True)

@@ -1,7 +1,7 @@
 import os
 import signal
 import time
-from multiprocessing.context import SpawnProcess
+from multiprocessing.context import ForkServerProcess
 
 import pytest
 import torch
@@ -101,14 +101,15 @@ def test_an_interrupt_is_not_for_the_other_process(thing):
 def test_a_ctrl_c_while_a_process_starts_is_for_the_parent_and_is_not_lost(monkeypatch):
     started = []
 
-    def interrupt_and_start(process, start=SpawnProcess.start):
+    def interrupt_and_start(process, start=ForkServerProcess.start):
         os.kill(os.getpid(), signal.SIGINT)
         start(process)
         started.append(process)
 
-    monkeypatch.setattr(SpawnProcess, "start", interrupt_and_start)
-    with pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr(ForkServerProcess, "start", interrupt_and_start)
+    with pytest.raises(KeyboardInterrupt) as interrupted:
         Remote(Thing, 1, timeout=600)
+    assert interrupted.traceback  # keeps the connection, whose end would end the process
     [process] = started
     os.kill(process.pid, signal.SIGINT)
     process.join(1)

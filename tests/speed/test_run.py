@@ -23,6 +23,7 @@ experiments:
     settings: {{count_runs_in: {counts}}}
 devices: [cpu]
 seconds: 0.1
+precision: 10
 turn: 0.02
 warmup: 0.01
 """
