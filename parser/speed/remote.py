@@ -15,8 +15,7 @@ from typing import Any
 from parser.machine import is_of_memory, tune_process
 
 PRELOADED = ["torch", "torch._dynamo", "parser.plugins"]
-"""Modules that every process needs; optimizers need torch._dynamo. Importing them takes seconds, so it is done
-once."""
+"""Modules that every process needs, also for optimizers. Importing them takes seconds, so it is done once."""
 
 
 class RemoteError(Exception):
@@ -32,7 +31,7 @@ class Remote:
 
     def __init__(self, make: Callable[..., object], *arguments: Any, timeout: float):
         """make: called with the arguments in the new process. timeout: seconds to wait for each answer."""
-        # A server that has imported torch forks the processes. A fork of this one would share CUDA and threads.
+        # Forks of a server that has only imported modules. Forks of this one would share CUDA and threads.
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(PRELOADED)
         self._connection, theirs = context.Pipe()

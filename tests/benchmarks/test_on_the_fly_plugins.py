@@ -90,7 +90,7 @@ class SmallParser(TransitionParser):
 
     def prepare(self, setup):
         super().prepare(setup)
-        self._sentences = self._sentences[:4]
+        self._sentences = sorted(self._sentences, key=lambda sentence: len(sentence.words))[:4]
 
 
 PLUGINS = (SmallTagger, DeepTagger, SmallCharTagger, SmallTree, FineTree, SmallParser)

@@ -50,11 +50,11 @@ def prepared(method="replay", mode="train", size=8, device="cpu", network=NETWOR
 
 
 class Short(Small):
-    """With a twentieth of the sentences."""
+    """With a fiftieth of the sentences."""
 
     def prepare(self, setup):
         super().prepare(setup)
-        self._examples = chosen(self._examples, torch.arange(0, len(self._examples), 20))
+        self._examples = chosen(self._examples, torch.arange(0, len(self._examples), 50))
         self._operations = operations(self._examples, self._model.network)
 
 
