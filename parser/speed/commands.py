@@ -38,14 +38,21 @@ def plots(folder: Path) -> None:
 
 
 def read_config(path: Path, overrides: Sequence[str] = ()) -> SpeedConfig:
-    """A config whose plugins' settings are valid. Raises ConfigError, which names the lines of faults."""
+    """A config in which the settings of the plugins are valid and complete.
+
+    A run keeps it, and so stays readable when defaults change. Raises ConfigError, which names the lines of
+    faults.
+    """
     file = ConfigFile(path, overrides)
     config = _without_missing(file.validated(SpeedConfig))
-    for name, experiment in config.experiments.items():
-        file.validated(find(experiment.plugin).Settings, ("experiments", name, "settings"))
-    for name, learning in config.learning.items():
-        file.validated(find(learning.plugin).Settings, ("learning", name, "settings"))
-    return config
+    completed: dict[str, dict[str, Any]] = {}
+    for section, requested in (("experiments", config.experiments), ("learning", config.learning)):
+        completed[section] = {}
+        for name, own in requested.items():
+            settings = file.validated(find(own.plugin).Settings, (section, name, "settings"))
+            update = {"settings": settings.model_dump(mode="json")}
+            completed[section][name] = own.model_copy(update=update)
+    return config.model_copy(update=completed)
 
 
 def _without_missing(config: SpeedConfig) -> SpeedConfig:

@@ -67,6 +67,7 @@ class StackParserPlugin:
         "step": "step by step",
         "replay": "replay, level by level",
     }
+    former_defaults: ClassVar[dict[str, dict[str, float]]] = {"optimizer": {"weight_decay": 0.0}}
     Settings = StackParserSettings
 
     def skip(self, setup: Setup) -> str | None:
