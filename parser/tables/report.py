@@ -11,14 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from parser.config_file import flat
-from parser.speed.document import PLOTS, Heading, Part, Picture, Table, as_html, as_markdown
+from parser.speed.document import MARKDOWN, Heading, Part, Picture, Table, write_document
 from parser.speed.drawing import PLAIN, REFERENCE, Line, draw_panels, svg
 from parser.speed.statistics import Estimate
 from parser.tables.differences import difference
 from parser.tables.runs import Job, Row
 from parser.tables.settings import PlotSettings, TableConfig
 
-MARKDOWN, HTML = "report.md", "report.html"
 MINUTE = 60.0
 COMMIT_DIGITS = 7
 FIRST_EPOCHS = 15
@@ -38,12 +37,7 @@ def write_table(table: TableConfig, done: dict[Job, Row], folder: Path) -> Path:
         if table.plot:
             parts.append(Picture("test-las", _over_setting(table, table.plot, rows)))
         parts.append(Picture("time", _over_time(table, rows)))
-    (folder / PLOTS).mkdir(parents=True, exist_ok=True)
-    for part in parts:
-        if isinstance(part, Picture):
-            (folder / PLOTS / f"{part.name}.svg").write_text(part.svg, encoding="utf-8")
-    (folder / HTML).write_text(as_html(table.title, parts), encoding="utf-8")
-    (folder / MARKDOWN).write_text(as_markdown(parts), encoding="utf-8")
+    write_document(table.title, parts, folder)
     return folder / MARKDOWN
 
 
