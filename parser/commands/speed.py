@@ -43,7 +43,7 @@ def add_plugins(commands: Commands) -> None:
 
 
 def measure(options: argparse.Namespace) -> None:
-    from parser.speed import commands  # imports matplotlib, which takes half a second
+    from parser.speed import commands  # which the other commands do not need
 
     folder = options.run or Path("runs") / "speed" / options.config.stem
     commands.speed(options.config, options.overrides, folder, options.only, options.ratio)

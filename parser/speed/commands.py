@@ -1,4 +1,4 @@
-"""The commands `speed`, `plots` and `plugins`. They import Matplotlib, which other commands do not need."""
+"""The commands `speed`, `plots` and `plugins`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import Any
 
 from parser.config_file import ConfigFile
 from parser.console import say
-from parser.speed.board import write_board
 from parser.speed.conformance import faults_of
 from parser.speed.discovery import find, installed, unknown
 from parser.speed.findings import ratio_lines, read_ratio
 from parser.speed.learning import learn, learned_rows, learning_cells
-from parser.speed.report import write_report
 from parser.speed.run import measure, read_run_config, rows_of
 from parser.speed.settings import SpeedConfig
 
@@ -69,6 +67,9 @@ def _without_missing(config: SpeedConfig) -> SpeedConfig:
 
 
 def _write(folder: Path, config: SpeedConfig) -> None:
+    from parser.speed.board import write_board  # TensorBoard, Matplotlib: slow to import
+    from parser.speed.report import write_report
+
     rows = rows_of(folder, config)
     write_board(rows, folder)
     print(f"report: {write_report(rows, learned_rows(config, find, folder), folder)}")
