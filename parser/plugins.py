@@ -24,12 +24,16 @@ NO_BATCHING = "none"
 
 CELLS, CELLS_BACKWARD = "cells", "cells backward"
 PHASES = ("data", "graph", "scheduling", "forward", CELLS, "backward", CELLS_BACKWARD, "update", "messages")
-"""The phases of a step, as in Neubig et al. 2017, Figure 2. The rest is reported as `other`.
+"""The phases of a step, as in Neubig et al. 2017, Figure 2. The rest is reported as `OTHER`.
 
 `messages` includes forward, backward and update, which run in parallel then. The cells are the modules of a
 network whose structure differs by example. Where they are measured separately, they are not included in
 `forward` and `backward`.
 """
+
+
+OTHER = "other"
+"""The time of a step outside of all phases."""
 
 
 @dataclass(frozen=True)

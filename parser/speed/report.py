@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 
-from parser.plugins import PHASES
+from parser.plugins import OTHER, PHASES
 from parser.speed.asynchrony import asynchrony_parts
 from parser.speed.document import HTML, Heading, Part, Picture, Table, write_document
 from parser.speed.figures import figures
@@ -191,7 +191,7 @@ def _part_speed_ups(comparison: MethodComparison) -> Table:
 def _phase_times(comparison: MethodComparison) -> Table:
     """The time of each phase."""
     rows = [row for own in comparison.by_method().values() for row in own]
-    phases = [phase for phase in (*PHASES, "other") if any(phase in row["phase_seconds"] for row in rows)]
+    phases = [phase for phase in (*PHASES, OTHER) if any(phase in row["phase_seconds"] for row in rows)]
     lines = [
         [_name(row), *(f"{1e6 * row['phase_seconds'].get(phase, 0.0):,.0f}" for phase in phases)]
         for row in rows
