@@ -20,7 +20,7 @@ from parser.tables.settings import PlotSettings, TableConfig
 
 MINUTE = 60.0
 COMMIT_DIGITS = 7
-FIRST_EPOCHS = 15
+LAS_SHOWN_BELOW = 15
 """LAS below the worst of the best epochs that the plot still shows."""
 Rows = dict[str, list[Row]]
 """Name of a row -> its runs, one for each seed."""
@@ -181,7 +181,7 @@ def _over_time(table: TableConfig, rows: Rows) -> str:
     def finish(axes: Axes) -> None:
         if table.target is not None:
             axes.axhline(table.target, label=f"target: {table.target:g}", **REFERENCE)
-        axes.set_ylim(min(best) - FIRST_EPOCHS, max(best) + 0.5)
+        axes.set_ylim(min(best) - LAS_SHOWN_BELOW, max(best) + 0.5)
         axes.set_xlabel("minutes of training")
         axes.set_ylabel("dev LAS")
         axes.grid(True, color="0.9")
