@@ -13,11 +13,11 @@ KINDS = {dict: "an object", list: "a list", str: "a string", int: "a whole numbe
 
 
 def read_records(path: Path, key: str) -> list:
-    """The list under `key`. Raises ValueError for a file that is no JSON or has no such list."""
+    """The list under `key`. Raises ValueError for a file that is not JSON or has no such list."""
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: no JSON: {error}") from None
+        raise ValueError(f"{path}: not JSON: {error}") from None
     return field(content, key, list, str(path))
 
 

@@ -22,7 +22,7 @@ from parser.treebank.vocabulary import Vocabulary
 
 def add_check(commands: Commands) -> None:
     command = commands.add_parser("check", help="validate treebanks and describe them")
-    command.add_argument("treebanks", nargs="+", metavar="FILE", help="CoNLL file, may be .gz")
+    command.add_argument("treebanks", nargs="+", metavar="FILE", help="CoNLL file, optionally .gz")
     add_roots(command)
     command.set_defaults(command=check_treebanks)
 

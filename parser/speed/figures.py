@@ -75,7 +75,7 @@ def _speed_up_plot(comparison: MethodComparison) -> str | None:
     ordered = sorted(sizes)
 
     def finish(axes: Axes) -> None:
-        axes.plot(ordered, ordered, label="ideal: as many times as the batch size", **REFERENCE)
+        axes.plot(ordered, ordered, label="ideal: speed-up equal to the batch size", **REFERENCE)
         axes.set_ylabel("speed-up over batches of 1")
         scale_by_size(axes, ordered, lines)
         axes.set_yscale("log", base=2)  # always, for the ideal is a line then
