@@ -201,7 +201,7 @@ class TrainingSettings(Settings):
     exploration: ExplorationSettings | None = None
     """Needs a transition system with a dynamic oracle: arc-hybrid or arc-eager."""
     early_stopping_patience: Count | None = None
-    """Early stopping: training ends after so many epochs without a better dev LAS."""
+    """Early stopping: training ends after this many epochs without a better dev LAS."""
 
 
 class Config(Settings):

@@ -1,4 +1,4 @@
-"""Atomic writing of files, and file locks."""
+"""Atomic writing of files, damaged gzip files, and file locks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import fcntl
 import gzip
 import os
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,6 +60,15 @@ def write_atomically(path: Path, content: bytes) -> None:
     except OSError as error:
         error.filename = str(path)
         raise
+
+
+@contextmanager
+def complete_gzip(path: str | Path) -> Iterator[None]:
+    """Raises ValueError with the name of the file if what is read inside is damaged or ends early."""
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path}: not a complete gzip file: {error}") from None
 
 
 @contextmanager

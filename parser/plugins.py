@@ -24,12 +24,16 @@ NO_BATCHING = "none"
 
 CELLS, CELLS_BACKWARD = "cells", "cells backward"
 PHASES = ("data", "graph", "scheduling", "forward", CELLS, "backward", CELLS_BACKWARD, "update", "messages")
-"""The phases of a step, as in Neubig et al. 2017, Figure 2. The rest is reported as `other`.
+"""The phases of a step, as in Neubig et al. 2017, Figure 2. The rest is reported as `OTHER`.
 
 `messages` includes forward, backward and update, which run in parallel then. The cells are the modules of a
 network whose structure differs by example. Where they are measured separately, they are not included in
 `forward` and `backward`.
 """
+
+
+OTHER = "other"
+"""The time of a step outside of all phases."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,8 @@ class Work:
 class Plugin(Protocol):
     """A model to measure. It is created without arguments, and `prepare` prepares it for one cell.
 
-    Optional class attributes: `method_titles`, `example_name` and `former_methods`, see the functions below.
+    Optional class attributes: `method_titles`, `example_name`, `former_methods` and `former_defaults`, see
+    the functions below.
     """
 
     name: ClassVar[str]
@@ -137,3 +142,9 @@ def examples_counted(plugin: type[Plugin]) -> str:
 def former_methods(plugin: type[Plugin]) -> Mapping[str, str]:
     """New names of renamed methods by their old ones: the plugin's optional attribute `former_methods`."""
     return getattr(plugin, "former_methods", {})
+
+
+def former_defaults(plugin: type[Plugin]) -> Mapping[str, Any]:
+    """Settings that runs had before these settings existed, where they differ from today's defaults: the
+    plugin's optional attribute `former_defaults`."""
+    return getattr(plugin, "former_defaults", {})

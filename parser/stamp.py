@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
@@ -20,6 +22,12 @@ def stamp() -> dict[str, Any]:
     """The provenance of a measurement made now, in JSON types."""
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return {"date": now, "commit": _commit(), "versions": _versions(), "machine": machine()}
+
+
+def append_stamped(path: Path, row: Mapping[str, Any]) -> None:
+    """Append a measurement and its provenance to a JSON Lines file."""
+    with path.open("a", encoding="utf-8") as file:
+        print(json.dumps({**row, **stamp()}, ensure_ascii=False), file=file)
 
 
 @cache

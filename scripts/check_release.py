@@ -45,7 +45,8 @@ def _check_content(wheel: Path) -> None:
         information = [name for name in file.namelist() if ".dist-info/" in name]
     wanted = {str(path.relative_to(ROOT)) for path in (ROOT / "parser").rglob("*.py")}
     if found != wanted:
-        sys.exit(f"{wheel.name} has {sorted(found - wanted)} too much and lacks {sorted(wanted - found)}")
+        unexpected, missing = sorted(found - wanted), sorted(wanted - found)
+        sys.exit(f"{wheel.name} has unexpected files {unexpected} and lacks {missing}")
     for name in ("METADATA", "entry_points.txt", "LICENSE"):
         if not any(path.endswith(f"/{name}") for path in information):
             sys.exit(f"{wheel.name} has no {name}")

@@ -42,14 +42,19 @@ def main() -> None:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("old")
-    arguments.add_argument("new")
-    arguments.add_argument("--config", required=True, help="of `stack-parser speed`, as each commit has it")
-    arguments.add_argument("--only", default="", help="as `stack-parser speed` takes it")
-    arguments.add_argument("--old-config", help="where the old commit's has another name")
-    arguments.add_argument("--old-only", help="where the old commit's cells have other names")
-    arguments.add_argument("--turns", type=int, default=8)
-    arguments.add_argument("--seconds", type=float, default=4.0, help="of measuring a cell in a turn")
+    arguments.add_argument("old", help="the earlier commit")
+    arguments.add_argument("new", help="the later commit")
+    arguments.add_argument("--config", required=True, help="speed config, as a path within each commit")
+    arguments.add_argument("--only", default="", help="cells to measure, as for `stack-parser speed --only`")
+    arguments.add_argument("--old-config", help="path of the config in the old commit, if it differs")
+    arguments.add_argument("--old-only", help="the filter for the old commit, if its cells have other names")
+    arguments.add_argument("--turns", type=int, default=8, help="turns of each commit (default: %(default)s)")
+    arguments.add_argument(
+        "--seconds",
+        type=float,
+        default=4.0,
+        help="seconds to measure each cell in each turn (default: %(default)s)",
+    )
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory(prefix="compare-commits-") as name:
         folder = Path(name)
@@ -114,14 +119,14 @@ def paired(old: Speeds, new: Speeds) -> dict[str, float]:
         [(name, speed)], [before] = new.items(), old.values()
         return {name: speed / before}
     if old.keys() != new.keys() or not new:
-        sys.exit(f"not the same cells: {sorted(old)} and {sorted(new)}")
+        sys.exit(f"the commits measured different cells: {sorted(old)} and {sorted(new)}")
     return {name: new[name] / old[name] for name in new}
 
 
 def verdict(name: str, ratios: Sequence[float]) -> str:
     estimate = median_of(ratios)
     judged = "no slower" if estimate.high >= NO_SLOWER else "slower"
-    return f"{name}: new / old = {estimate} of {len(ratios)} turns: {judged}"
+    return f"{name}: new / old = {estimate} over {len(ratios)} turns: {judged}"
 
 
 if __name__ == "__main__":

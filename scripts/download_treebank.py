@@ -3,8 +3,8 @@
 python scripts/download_treebank.py UD_English-EWT
 python scripts/download_treebank.py UD_English-EWT --from /where/treebanks/are
 
-What is there already is kept if it is whole, what is half there is gone on with, and a file has its name only
-when its size and hash are those that the repository tells.
+Complete files are kept, and partial ones are continued. A file gets its final name only when its size and
+hash match those that the repository lists.
 """
 
 from __future__ import annotations
@@ -49,11 +49,21 @@ def main() -> int:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("treebank", help="as UD_English-EWT")
-    arguments.add_argument("--into", type=Path, default=Path("data/ud"), help="folder (%(default)s)")
-    arguments.add_argument("--from", dest="source", type=Path, help="folder that holds the treebank's")
-    arguments.add_argument("--repositories", default=REPOSITORIES, help="address (%(default)s)")
-    arguments.add_argument("--timeout", type=float, default=30.0, help="seconds without a byte (%(default)s)")
+    arguments.add_argument("treebank", help="name of the treebank, such as UD_English-EWT")
+    arguments.add_argument(
+        "--into", type=Path, default=Path("data/ud"), help="target folder (default: %(default)s)"
+    )
+    arguments.add_argument(
+        "--from", dest="source", type=Path, help="copy from this folder of treebanks instead of downloading"
+    )
+    arguments.add_argument(
+        "--repositories",
+        default=REPOSITORIES,
+        help="base address of the repositories (default: %(default)s)",
+    )
+    arguments.add_argument(
+        "--timeout", type=float, default=30.0, help="seconds to wait for data (default: %(default)s)"
+    )
     options = arguments.parse_args()
     target = options.into / options.treebank
     try:

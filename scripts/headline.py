@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,11 +62,9 @@ class Headline(NamedTuple):
     best: Row
     none: Row
     simple: Row | None
+    over_none: Estimate
+    """Speed-up of the best method over no batching."""
     paper: PaperSettings
-
-    @property
-    def over_none(self) -> Estimate:
-        return ratio(self.best, self.none)
 
 
 def main() -> int:
@@ -98,7 +97,7 @@ def headlines(config: Path) -> list[Headline]:
 def _headline(task: str, line: LineSettings) -> Headline:
     measured = [
         row
-        for row in RowFile(MEASUREMENTS / line.rows).rows
+        for row in _rows(line.rows)
         if row["status"] == OK and row["experiment"] == line.experiment and row["mode"] == "train"
     ]
     best = _fastest([row for row in measured if line.batch_size in (None, row["batch_size"])], line.best)
@@ -108,7 +107,13 @@ def _headline(task: str, line: LineSettings) -> Headline:
     none = _fastest(at_same_size, [line.none]) or _fastest(measured, [line.none])
     if none is None:
         raise ValueError(f"{task}: {line.rows} has no row of {line.none} in {line.experiment}")
-    return Headline(task, best, none, _fastest(at_same_size, line.simple), line.paper)
+    simple = _fastest(at_same_size, line.simple)
+    return Headline(task, best, none, simple, ratio(best, none), line.paper)
+
+
+@cache
+def _rows(file: str) -> list[Row]:
+    return RowFile(MEASUREMENTS / file).rows
 
 
 def _fastest(rows: list[Row], methods: list[str]) -> Row | None:
@@ -138,7 +143,7 @@ def _table_line(line: Headline) -> str:
         _range(line.paper.over_none),
         over_simple,
     ]
-    return f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |")
+    return "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|"
 
 
 def _range(bounds: tuple[float, float] | None) -> str:

@@ -6,7 +6,6 @@ python scripts/keep_output.py rows.jsonl stack-parser check '${PARSER_DATA}/ud/m
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from parser.config import data_path
-from parser.stamp import stamp
+from parser.stamp import append_stamped
 
 PROGRAMS = {"stack-parser": [sys.executable, "-m", "parser"], "python": [sys.executable]}
 """Both are those of this interpreter."""
@@ -36,8 +35,8 @@ def main() -> None:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("rows", type=Path, help="to which a line is added")
-    arguments.add_argument("command", nargs=argparse.REMAINDER)
+    arguments.add_argument("rows", type=Path, help="JSON Lines file to which the output is appended")
+    arguments.add_argument("command", nargs=argparse.REMAINDER, help="the command to run, with its arguments")
     given = arguments.parse_args()
     if not given.command:
         arguments.error("a command is missing")
@@ -45,9 +44,8 @@ def main() -> None:
     printed = run(given.command)
     print(printed, end="")
     seconds = round(time.monotonic() - began, 2)
-    row = {"command": given.command, "printed": printed.splitlines(), "seconds": seconds, **stamp()}
-    with given.rows.open("a", encoding="utf-8") as file:
-        print(json.dumps(row, ensure_ascii=False), file=file)
+    row = {"command": given.command, "printed": printed.splitlines(), "seconds": seconds}
+    append_stamped(given.rows, row)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Synchronous training of the digit classifier with stale gradients, all by the same number of updates.
+"""Synchronous training of the digit classifier with stale gradients, all late by the same number of updates.
 
 The gradient of batch t is computed from the weights as they are then, and applied LATE updates later. The
 network, images and settings are those of the experiment `mnist` of configs/speed/messages.yaml.
@@ -9,7 +9,6 @@ python scripts/late_gradients.py --late 0 3 15 --epochs 6 --seeds 3 --rows rows.
 from __future__ import annotations
 
 import argparse
-import json
 from collections import deque
 from itertools import product
 from pathlib import Path
@@ -20,8 +19,9 @@ from torch import Tensor
 from parser.benchmarks.digits.mnist import CLASSES
 from parser.benchmarks.digits.mnist_mlp_plugin import MnistSettings, load
 from parser.benchmarks.digits.network import DigitClassifier
+from parser.benchmarks.message_training import share_right
 from parser.machine import tune_process
-from parser.stamp import stamp
+from parser.stamp import append_stamped
 
 IMAGES = "${PARSER_DATA}/mnist/t10k-images-idx3-ubyte.gz"
 LABELS = "${PARSER_DATA}/mnist/t10k-labels-idx1-ubyte.gz"
@@ -67,7 +67,7 @@ def learn(settings: MnistSettings, late: int, epochs: int, seed: int) -> list[fl
             updates.step(network.losses((images[own], labels[own])).loss)
         with torch.no_grad():
             held_out = network.losses((images[end:], labels[end:]))
-        scores.append(held_out.right / held_out.examples)
+        scores.append(share_right([held_out]))
     return scores
 
 
@@ -75,11 +75,13 @@ def main() -> None:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("--late", type=int, nargs="+", default=[0, 3, 15], help="updates")
-    arguments.add_argument("--rates", type=float, nargs="+", default=[5e-4], help="of learning")
-    arguments.add_argument("--epochs", type=int, default=6)
-    arguments.add_argument("--seeds", type=int, default=1, help="so many, from 1 on")
-    arguments.add_argument("--rows", type=Path, help="to which a line is added for each")
+    arguments.add_argument(
+        "--late", type=int, nargs="+", default=[0, 3, 15], help="ages of the gradients to try, in updates"
+    )
+    arguments.add_argument("--rates", type=float, nargs="+", default=[5e-4], help="learning rates to try")
+    arguments.add_argument("--epochs", type=int, default=6, help="epochs of each run")
+    arguments.add_argument("--seeds", type=int, default=1, help="number of runs, with the seeds 1, 2, …")
+    arguments.add_argument("--rows", type=Path, help="JSON Lines file to which each run is appended")
     given = arguments.parse_args()
     torch.set_num_threads(1)
     tune_process()
@@ -91,9 +93,8 @@ def main() -> None:
         shown = " ".join(f"{100 * score:.1f}" for score in scores)
         print(f"{late:2} late, rate {rate:g}, seed {seed}: {shown} %", flush=True)
         if given.rows:
-            row = {"late": late, "seed": seed, "scores": scores, "settings": settings.model_dump(), **stamp()}
-            with given.rows.open("a", encoding="utf-8") as file:
-                print(json.dumps(row), file=file)
+            row = {"late": late, "seed": seed, "scores": scores, "settings": settings.model_dump()}
+            append_stamped(given.rows, row)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from parser.batching.operations.lstm import Grain
 from parser.batching.operations.patterns import Patterns
 from parser.batching.operations.writer import Value
 from parser.benchmarks.embedding_tables import optimizers
+from parser.benchmarks.operation_training import cut, limited
 from parser.benchmarks.tagged_text import TagVocabulary, numbered, read_tagged_text
 from parser.benchmarks.taggers.bilstm_tagger_plugin import BiLSTMTaggerSettings, sizes_of
 from parser.benchmarks.taggers.network import RecordedTagger, Tagger
@@ -87,9 +88,10 @@ def learn(task: Task, method: str, epochs: int) -> None:
         examples = list(task.train)
         order.shuffle(examples)
         began, total, count = time.perf_counter(), 0.0, 0
-        for start in range(0, len(examples), BATCH):
+        for batch in cut(examples, BATCH):
+            patterns = limited(patterns)
             graph = Graph(method, torch.device("cpu"), patterns=patterns)
-            losses = [v for example in examples[start : start + BATCH] for v in task.record(graph, example)]
+            losses = [value for example in batch for value in task.record(graph, example)]
             total, count = total + float(graph.values(losses).sum()), count + len(losses)
             task.network.zero_grad()
             graph.backward(losses)
@@ -105,9 +107,9 @@ def learn(task: Task, method: str, epochs: int) -> None:
 
 def accuracy(task: Task, method: str) -> float:
     right = total = 0
-    for start in range(0, len(task.dev), BATCH):
+    for batch in cut(task.dev, BATCH):
         graph = Graph(method, torch.device("cpu"), gradients=False)
-        predicted = [task.predict(graph, example) for example in task.dev[start : start + BATCH]]
+        predicted = [task.predict(graph, example) for example in batch]
         scores = graph.values([value for values, _ in predicted for value in values])
         labels = torch.tensor([label for _, own in predicted for label in own])
         right += int((scores.argmax(1) == labels).sum())

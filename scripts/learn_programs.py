@@ -10,7 +10,6 @@ python scripts/learn_programs.py data/clevr --methods levels none --epochs 60 --
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import time
 from collections import Counter, defaultdict
@@ -29,11 +28,12 @@ from parser.benchmarks.programs.examples import Example, prepare_lesson
 from parser.benchmarks.programs.network import LEVELS
 from parser.benchmarks.programs.program_executor_plugin import ProgramExecutorPlugin
 from parser.benchmarks.programs.settings import ProgramExecutorSettings
+from parser.commands.options import positive
 from parser.config import data_path
 from parser.machine import choose_device, tune_process
 from parser.plugins import Mode, Setup
 from parser.speed.stopwatch import synchronise
-from parser.stamp import stamp
+from parser.stamp import append_stamped
 
 METHODS = ProgramExecutorPlugin.methods["train"]
 IMAGES = 8
@@ -148,13 +148,12 @@ def _file(folder: Path, part: str, what: str) -> str:
 
 
 def keep(path: Path, of_run: Mapping[str, Any], **found: Mapping[str, Accuracy]) -> None:
-    """Add a line of JSON to a file of rows. found: of each kind of question, the percentages are kept."""
+    """Append a validation to a file of rows. found: of each kind of question, the percentages are kept."""
     scores = {
         name: {kind: 100 * own.right / own.questions for kind, own in {**kinds, "all": total(kinds)}.items()}
         for name, kinds in found.items()
     }
-    with path.open("a", encoding="utf-8") as file:
-        print(json.dumps({**of_run, **scores, "sizes": SIZES, **stamp()}), file=file)
+    append_stamped(path, {**of_run, **scores, "sizes": SIZES})
 
 
 def compare(
@@ -180,21 +179,17 @@ def compare(
                 keep(rows, of_run, accuracy=found, majority=guessed)
 
 
-def _positive(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{number} is less than 1")
-    return number
-
-
 def main() -> None:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("folder", type=Path, help="with CLEVR_{train,val}_{questions,scenes}*.json")
+    arguments.add_argument("folder", type=Path, help="folder with CLEVR_{train,val}_{questions,scenes}*.json")
     arguments.add_argument("--methods", nargs="+", choices=METHODS, default=["levels", "none"])
-    arguments.add_argument("--epochs", type=_positive, default=60, help="of a lesson for each image")
-    arguments.add_argument("--validate-every", type=_positive, default=10, help="epochs")
-    arguments.add_argument("--rows", type=Path, help="to which a line is added for each validation")
+    arguments.add_argument(
+        "--epochs", type=positive, default=60, help="epochs, each with one lesson per image"
+    )
+    arguments.add_argument("--validate-every", type=positive, default=10, help="epochs between validations")
+    arguments.add_argument("--rows", type=Path, help="JSON Lines file to which each validation is appended")
     given = arguments.parse_args()
     torch.set_num_threads(1)
     tune_process()

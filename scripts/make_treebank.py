@@ -17,6 +17,8 @@ from typing import TypeVar
 from treebank_grammar import SENTENCES, Word
 from treebank_lexicon import Sampler
 
+from parser.treebank.projectivity import is_projective
+
 SPLITS = {"train": 2000, "dev": 300, "test": 300}
 LONGEST_SENTENCE = 30
 
@@ -81,12 +83,6 @@ def write(treebank: Treebank, folder: Path) -> None:
         (folder / f"{split}.conllu").write_bytes("".join(blocks).encode())
 
 
-def is_projective(words: Sentence) -> bool:
-    """Whether no two arcs cross, including the arc from ROOT."""
-    spans = [sorted((place, head)) for place, (head, _) in enumerate(arcs_of(words), start=1)]
-    return not any(left < other < right < end for left, right in spans for other, end in spans)
-
-
 def share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %"
 
@@ -97,7 +93,7 @@ def rows_of_splits(treebank: Treebank) -> Iterator[Row]:
     for split, sentences in treebank.items():
         every_word = [word for words in sentences for word in words]
         multiword = sum(len(token) > 1 for words in sentences for token in tokens_of(words))
-        crossing = sum(not is_projective(words) for words in sentences)
+        crossing = sum(not is_projective([head for head, _ in arcs_of(words)]) for words in sentences)
         unknown = sum(word.form.lower() not in known for word in every_word)
         counts = (len(sentences), len(every_word), max(map(len, sentences)), multiword)
         shares = share(crossing, len(sentences)), share(unknown, len(every_word))

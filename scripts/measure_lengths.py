@@ -72,14 +72,6 @@ def _tree(words: int, shape: Shape) -> str:
     return "".join(lines) + "\n"
 
 
-def _read(path: str) -> None:
-    read_treebank(path)
-
-
-def _check(path: str) -> None:
-    describe(path)
-
-
 def _prepare(path: str) -> None:
     trees = [projectivized(tree) for tree in read_treebank(path)]
     model = _model()
@@ -91,9 +83,9 @@ def _parse(path: str) -> None:
         pass
 
 
-PARTS: dict[str, Callable[[str], None]] = {
-    "read": _read,
-    "check": _check,
+PARTS: dict[str, Callable[[str], object]] = {
+    "read": read_treebank,
+    "check": describe,
     "prepare": _prepare,
     "parse": _parse,
 }

@@ -26,7 +26,7 @@ from parser.batching.messages.parameterised import Parameterised, mean
 from parser.batching.messages.processes import Processes
 from parser.batching.messages.replicas import parameterised
 from parser.batching.messages.worker import Span
-from parser.benchmarks.message_training import ACTIVE, MessageTraining, Ran
+from parser.benchmarks.message_training import ACTIVE, MessageTraining, Ran, share_right
 from parser.config_file import read_settings
 from parser.machine import tune_process
 from parser.plugins import Setup
@@ -42,7 +42,7 @@ SHOWN = 90
 def prepared(config: SpeedConfig, experiment: str, method: str, batch_size: int, workers: int) -> Any:
     """The prepared plugin. Raises ValueError for an unknown experiment or method, and without workers."""
     if workers < 1:
-        raise ValueError(f"{workers} workers are too few")
+        raise ValueError("--workers must be at least 1")
     if experiment not in config.experiments:
         raise ValueError(f"there is no experiment {experiment!r}, but {', '.join(config.experiments)}")
     asked = config.experiments[experiment]
@@ -70,10 +70,9 @@ class TrainingLog:
     def __call__(self, ran: Ran, spans: Sequence[Span]) -> float:
         """The mean loss."""
         self._runs += 1
-        examples = sum(report.examples for report in ran.reports)
-        loss = sum(report.loss for report in ran.reports) / examples
+        loss = sum(report.loss for report in ran.reports) / sum(report.examples for report in ran.reports)
         self._write("loss", loss)
-        self._write("accuracy", sum(report.right for report in ran.reports) / examples)
+        self._write("accuracy", share_right(ran.reports))
         took = max(span.ended for span in spans) - min(span.began for span in spans)
         for worker, busy in enumerate(ran.busy, 1):
             own = [span.waiting for span in spans if span.worker == worker - 1]
@@ -81,7 +80,7 @@ class TrainingLog:
             self._write(f"worker {worker}/messages waiting", sum(own) / max(1, len(own)))
         for name, node in self._messages.graph.nodes.items():
             if isinstance(node, Parameterised) and node.staleness:
-                self._write(f"updates too late/{name}", mean(node.staleness))
+                self._write(f"staleness/{name}", mean(node.staleness))
         return loss
 
     def score(self, epoch: int, score: float) -> None:
@@ -143,10 +142,13 @@ def main() -> None:
     arguments.add_argument("--method", choices=ACTIVE, default="active-4")
     arguments.add_argument("--batch-size", type=int, default=100)
     arguments.add_argument(
-        "--workers", type=int, default=2, help="threads; with torchrun it is the processes"
+        "--workers",
+        type=int,
+        default=2,
+        help="worker threads; ignored with torchrun, where each process is a worker",
     )
     arguments.add_argument("--epochs", type=int, default=1)
-    arguments.add_argument("--folder", type=Path, default=Path("runs/messages"), help="for what is written")
+    arguments.add_argument("--folder", type=Path, default=Path("runs/messages"), help="output folder")
     given = arguments.parse_args()
     tune_process()
     in_processes = dist.is_torchelastic_launched()

@@ -49,7 +49,7 @@ def page() -> str:
     for title, (settings, use) in COMMANDS.items():
         whole = settings.model_json_schema()
         parts.append(f"## {title}\n\n{use}")
-        parts += [_table(section, whole) for section in _sections("", whole, whole)]
+        parts += [_table(section) for section in _sections("", whole, whole)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -75,7 +75,7 @@ def _joined(key: str, name: str) -> str:
     return f"{key}.{name}" if key else name
 
 
-def _table(section: Section, whole: Schema) -> str:
+def _table(section: Section) -> str:
     key, schema = section
     lines = [f"### `{key}`", ""] if key else []
     if "description" in schema and key:

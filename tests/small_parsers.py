@@ -7,6 +7,7 @@ from plain_transitions import projective_trees
 from parser.config import CharacterSettings, NetworkSettings, SentenceEncoderSettings
 from parser.networks.stack_parser import StackParser
 from parser.replay.examples import Examples
+from parser.stepping.stepper import score_by_stepping
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 
@@ -76,3 +77,13 @@ def plain_loss(parser, inventory, prepared):
     rows = torch.arange(len(prepared))
     sentences = [PlainParser(parser, inventory, prepared.tokens.select(row[None])) for row in rows]
     return sum(plain.loss(own[:, 0].tolist()) for plain, own in zip(sentences, steps, strict=True))
+
+
+def scores_of(score, parser, inventory, batch):
+    """[S, transitions] score: a function that takes the vectors of words, as `score_by_stepping`."""
+    return score(parser, inventory, parser.tokens(batch.tokens), batch)
+
+
+def stepped(parser, inventory, batch):
+    """[S, transitions] What `StackParser.replay` computes, step by step."""
+    return scores_of(score_by_stepping, parser, inventory, batch)

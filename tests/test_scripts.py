@@ -75,13 +75,13 @@ def test_commits_are_compared_turn_by_turn(monkeypatch, capsys, tmp_path):
     compare.compare((old, new), turns=6, seconds=1.0)
     assert asked[:4] == [old, new, new, old]
     *_, cell, other = capsys.readouterr().out.splitlines()
-    assert cell == "cell: new / old = 0.90 [0.90, 0.90] of 6 turns: slower"
-    assert other.endswith("of 6 turns: no slower")
+    assert cell == "cell: new / old = 0.90 [0.90, 0.90] over 6 turns: slower"
+    assert other.endswith("over 6 turns: no slower")
 
 
 def test_no_slower_means_that_the_interval_reaches_a_bound():
     compare = script("compare_commits")
-    assert compare.verdict("x", [0.9, 0.91, 0.92] * 4).endswith("of 12 turns: slower")
+    assert compare.verdict("x", [0.9, 0.91, 0.92] * 4).endswith("over 12 turns: slower")
     assert compare.verdict("x", [0.93, 0.96, 0.99] * 4).endswith("no slower")
 
 
@@ -89,7 +89,7 @@ def test_only_equal_cells_are_compared():
     compare = script("compare_commits")
     assert compare.paired({"a": 2.0, "b": 4.0}, {"b": 6.0, "a": 1.0}) == {"a": 0.5, "b": 1.5}
     assert compare.paired({"its old name": 2.0}, {"name": 3.0}) == {"name": 1.5}
-    with pytest.raises(SystemExit, match="not the same cells"):
+    with pytest.raises(SystemExit, match="the commits measured different cells"):
         compare.paired({"a": 2.0}, {"a": 1.0, "b": 1.0})
 
 

@@ -98,10 +98,14 @@ def _frame_by_frame(lstm: nn.LSTM, inputs: Tensor) -> Tensor:
     return torch.stack(outputs)
 
 
-def score_with_paper_decoder(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
-    """[S, transitions] The scores of `StackParser.replay`, computed by the decoder of the paper."""
+def score_with_paper_decoder(
+    network: StackParser, inventory: Inventory, table: Tensor, batch: Batch
+) -> Tensor:
+    """[S, transitions] The scores of `StackParser.replay_words`, computed by the decoder of the paper.
+
+    table: [W + 2, token], the output of `StackParser.tokens`.
+    """
     assert network.is_plain
-    table = network.tokens(batch.tokens)
     [buffer_tokens] = batch.buffer_tokens
     decoder = PaperDecoder(network, inventory, table, buffer_tokens, len(batch.forest.levels))
     end = batch.tokens.words + 1

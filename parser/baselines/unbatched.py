@@ -43,11 +43,13 @@ class UnbatchedParser:
         self._history = stack_lstm.advance(network.history, projected, self._history)
 
 
-def score_sentence(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
-    """[S, transitions] The scores of `StackParser.replay`, for a batch of one sentence."""
+def score_sentence(network: StackParser, inventory: Inventory, table: Tensor, batch: Batch) -> Tensor:
+    """[S, transitions] The scores of `StackParser.replay_words`, for a batch of one sentence.
+
+    table: [W + 2, token], the output of `StackParser.tokens`.
+    """
     assert network.is_plain
     assert batch.sentences == 1
-    table = network.tokens(batch.tokens)  # [W + 2, token]
     words = stack_lstm.project(network.stack, table)  # [W + 2, 4 * hidden]
     buffer = network.project_buffer(table, batch.buffer_tokens)  # [frames, hidden]
     parser, scores = UnbatchedParser(network, inventory), []

@@ -13,12 +13,16 @@ KINDS = {dict: "an object", list: "a list", str: "a string", int: "a whole numbe
 
 
 def read_records(path: Path, key: str) -> list:
-    """The list under `key`. Raises ValueError for a file that is no JSON or has no such list."""
+    """The list under `key`. Raises ValueError for a file that is not JSON or has no such list."""
+    return field(read_json(path), key, list, str(path))
+
+
+def read_json(path: Path) -> object:
+    """The content of a JSON file. Raises ValueError for a file that is not JSON."""
     try:
-        content = json.loads(path.read_bytes())
+        return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: no JSON: {error}") from None
-    return field(content, key, list, str(path))
+        raise ValueError(f"{path}: not JSON: {error}") from None
 
 
 def field(record: object, key: str, kind: type[Kind], place: str) -> Kind:

@@ -9,6 +9,7 @@ from statistics import quantiles
 
 from parser.commands.errors import message_of
 from parser.commands.options import Commands, add_roots
+from parser.evaluation.scores import without_subtype
 from parser.replay.examples import Examples
 from parser.transitions import SYSTEMS
 from parser.transitions.inventory import Inventory
@@ -21,7 +22,7 @@ from parser.treebank.vocabulary import Vocabulary
 
 def add_check(commands: Commands) -> None:
     command = commands.add_parser("check", help="validate treebanks and describe them")
-    command.add_argument("treebanks", nargs="+", metavar="FILE", help="CoNLL file, may be .gz")
+    command.add_argument("treebanks", nargs="+", metavar="FILE", help="CoNLL file, optionally .gz")
     add_roots(command)
     command.set_defaults(command=check_treebanks)
 
@@ -58,7 +59,7 @@ def describe(path: str, roots: Roots = "refuse") -> str:
         ),
         ("multiword tokens", f"{sum(bool(RANGE_ID.fullmatch(identifier)) for identifier in ids):,}"),
         ("empty nodes", f"{sum(bool(EMPTY_ID.fullmatch(identifier)) for identifier in ids):,}"),
-        ("labels", f"{len(labels)}, without subtypes {len({label.split(':')[0] for label in labels})}"),
+        ("labels", f"{len(labels)}, without subtypes {len(set(map(without_subtype, labels)))}"),
         ("UPOS tags", f"{len(tags)}"),
         ("non-projective", _share(len(sentences) - len(projective), len(sentences)) + " of the sentences"),
         *_stack_depths(projective),

@@ -20,7 +20,7 @@ def add_compare(commands: Commands) -> None:
     command = commands.add_parser("compare", help="say whether one parser is better than another")
     command.add_argument("first", type=Path, metavar="MODEL_A", help="folder of a trained model")
     add_model(command, "MODEL_B")
-    command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, may be .gz")
+    command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, optionally .gz")
     add_roots(command)
     add_punctuation(command)
     command.set_defaults(command=compare_models)

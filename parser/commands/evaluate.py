@@ -18,7 +18,7 @@ from parser.treebank.conllu import read_treebank
 def add_evaluate(commands: Commands) -> None:
     command = commands.add_parser("evaluate", help="score a trained parser on a treebank")
     add_model(command)
-    command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, may be .gz")
+    command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, optionally .gz")
     add_roots(command)
     command.add_argument("--json", action="store_true", help="print one JSON object instead of a report")
     add_punctuation(command)

@@ -19,7 +19,7 @@ Commands = Any
 
 def add_config(command: argparse.ArgumentParser, examples: str, run: str) -> None:
     """examples: the folder of such configs; run: the default folder of its runs."""
-    command.add_argument("config", type=Path, metavar="CONFIG", help=f"YAML file, as those in {examples}/")
+    command.add_argument("config", type=Path, metavar="CONFIG", help=f"YAML file like those in {examples}/")
     command.add_argument(
         "--run", type=Path, help=f"folder of the run (default: {run}/NAME for {examples}/NAME.yaml)"
     )
@@ -32,7 +32,8 @@ def add_overrides(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="change a setting of the config, as --set training.batch_size=32; may be given several times",
+        help="change a setting of the config, such as --set training.batch_size=32; "
+        "may be given several times",
     )
 
 
@@ -67,7 +68,7 @@ def add_model(command: argparse.ArgumentParser, name: str = "MODEL") -> None:
 def positive(text: str) -> int:
     """The type of an option that is a number from 1."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
 
 

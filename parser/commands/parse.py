@@ -26,7 +26,7 @@ from parser.treebank.conllu import stream_sentences, with_probabilities, with_tr
 def add_parse(commands: Commands) -> None:
     command = commands.add_parser("parse", help="write trees into a CoNLL file")
     add_model(command)
-    command.add_argument("input", metavar="IN", help="CoNLL file, may be .gz; - for standard input")
+    command.add_argument("input", metavar="IN", help="CoNLL file, optionally .gz; - for standard input")
     command.add_argument(
         "-o", "--output", default="-", metavar="OUT", help="output file (default: standard output)"
     )

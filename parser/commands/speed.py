@@ -16,21 +16,21 @@ def add_speed(commands: Commands) -> None:
         "--only",
         default="",
         metavar="KEY=VALUE|VALUE,…",
-        help="measure only these cells: method=step,batch_size=1|64",
+        help="measure only these cells, such as method=step,batch_size=1|64",
     )
     command.add_argument(
         "--ratio",
         action="append",
         default=[],
         metavar="A/B",
-        help="print this ratio of speeds: method=replay/method=step; may be given several times",
+        help="print this ratio of speeds, such as method=replay/method=step; may be given several times",
     )
     command.set_defaults(command=measure)
 
 
 def add_plots(commands: Commands) -> None:
     command = commands.add_parser("plots", help="draw the plots and write the report of a speed run again")
-    command.add_argument("run", type=Path, metavar="RUN", help="folder of the run, as runs/speed/quick")
+    command.add_argument("run", type=Path, metavar="RUN", help="folder of the run, such as runs/speed/quick")
     command.set_defaults(command=draw)
 
 
@@ -43,7 +43,7 @@ def add_plugins(commands: Commands) -> None:
 
 
 def measure(options: argparse.Namespace) -> None:
-    from parser.speed import commands  # imports matplotlib, which takes half a second
+    from parser.speed import commands  # which the other commands do not need
 
     folder = options.run or Path("runs") / "speed" / options.config.stem
     commands.speed(options.config, options.overrides, folder, options.only, options.ratio)

@@ -9,7 +9,7 @@ from parser.commands.options import Commands, add_config
 
 
 def add_table(commands: Commands) -> None:
-    command = commands.add_parser("table", help="train what a table asks for, and write it")
+    command = commands.add_parser("table", help="train the runs of a table, and write the table")
     add_config(command, "configs/tables", "runs/tables")
     command.set_defaults(command=make_table)
 

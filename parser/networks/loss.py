@@ -37,9 +37,8 @@ def transition_loss(scores: Tensor, batch: Batch, inventory: Inventory) -> Tenso
     optimal = inventory.with_label(batch.optimal_labels.clamp(min=0))  # [S, kinds]
     optimal_scores = scores.gather(1, optimal)
     any_label = is_optimal & ~inventory.known[optimal]
-    if (
-        scores.is_cuda
-    ):  # selecting the steps would need a synchronisation, which takes longer than computing all
+    if scores.is_cuda:
+        # Selecting the steps would need a synchronisation, which takes longer than computing all.
         optimal_scores = torch.where(any_label, _any_label_scores(scores, inventory), optimal_scores)
     elif len(steps := any_label.any(1).nonzero().squeeze(1)):
         any_scores = _any_label_scores(scores[steps], inventory)

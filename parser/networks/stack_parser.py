@@ -89,9 +89,8 @@ class StackParser(nn.Module):
             table = self.composition.replay(table, batch.compositions)  # [W + 2 + A, token]
         node_inputs = table.index_select(0, batch.node_vectors)  # [N, token]
         nodes = stack_lstm.over_forest(self.stack, node_inputs, batch.forest)  # [N, hidden]
-        history = flatten(
-            [self.history(self.transition_embeddings(group))[0] for group in batch.history]
-        )  # [rows, hidden]
+        # [rows, hidden]
+        history = flatten([self.history(self.transition_embeddings(group))[0] for group in batch.history])
         joined = (
             self.linear_with_dropout(self.from_stack, nodes).index_select(0, batch.top_node)
             + self._buffer_features(table, batch).index_select(0, batch.buffer_row)
@@ -99,9 +98,8 @@ class StackParser(nn.Module):
         )
         if self.from_words:
             projected = self.linear_with_dropout(self.from_words, table)  # [rows, FEATURE_WORDS * hidden]
-            projected = projected.view(
-                -1, projected.shape[1] // FEATURE_WORDS
-            )  # [rows * FEATURE_WORDS, hidden]
+            # [rows * FEATURE_WORDS, hidden]
+            projected = projected.view(-1, projected.shape[1] // FEATURE_WORDS)
             indices = FEATURE_WORDS * batch.word_features + torch.arange(FEATURE_WORDS, device=table.device)
             joined = joined + F.embedding_bag(indices, projected, mode="sum")
         return self.score(joined)

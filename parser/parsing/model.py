@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -126,8 +127,12 @@ class Model:
             raise ValueError(f"made by a newer program (format {form}, this one reads {FORMAT}): update it")
         if form == 1:
             content = with_new_names({"parser": content})["parser"]
-        settings = _settings(content)
-        vocabulary = _vocabulary(folder / VOCABULARY)
+        with _naming(SETTINGS, "parser"):
+            settings = ParserSettings.model_validate(content)
+        with _naming(VOCABULARY):
+            vocabulary = Vocabulary.from_json((folder / VOCABULARY).read_text(encoding="utf-8"))
+        with _naming(COLUMN_SHARES):
+            shares = _shares(folder / COLUMN_SHARES)
         _refuse_other_columns(settings, vocabulary)
         _refuse_other_sizes(settings, vocabulary, folder / WEIGHTS)
         weights = {_weight_name(name): weight for name, weight in load_file(folder / WEIGHTS).items()}
@@ -135,7 +140,7 @@ class Model:
             if not weight.isfinite().all():
                 raise ValueError(f"{name} has values that are not finite")
         vectors = weights[VECTORS][1:] if PRETRAINED in vocabulary.columns else None
-        model = replace(cls.build(settings, vocabulary, device, vectors), dev_shares=_shares(folder))
+        model = replace(cls.build(settings, vocabulary, device, vectors), dev_shares=shares)
         model.network.load_state_dict(weights)
         model.network.eval()
         return model
@@ -154,33 +159,19 @@ def system_of(settings: ParserSettings) -> TransitionSystem:
     return transition_system(settings.system, settings.network.composition)
 
 
-def _settings(content: Any) -> ParserSettings:
-    """Raises ValueError."""
+@contextmanager
+def _naming(file: str, section: str = "") -> Iterator[None]:
+    """Raises ValueError with the name of the file for what is wrong in it. section: see `fault_lines`."""
     try:
-        return ParserSettings.model_validate(content)
+        yield
     except ValidationError as error:
-        raise ValueError(f"{SETTINGS}: {'; '.join(fault_lines(error, 'parser'))}") from None
-
-
-def _vocabulary(path: Path) -> Vocabulary:
-    """Raises ValueError."""
-    try:
-        return Vocabulary.from_json(path.read_text(encoding="utf-8"))
-    except ValidationError as error:
-        raise ValueError(f"{VOCABULARY}: {'; '.join(fault_lines(error))}") from None
+        raise ValueError(f"{file}: {'; '.join(fault_lines(error, section))}") from None
     except ValueError as error:
-        raise ValueError(f"{VOCABULARY}: {error}") from None
+        raise ValueError(f"{file}: {error}") from None
 
 
-def _shares(folder: Path) -> dict[str, ColumnShares]:
-    """Raises ValueError."""
-    path = folder / COLUMN_SHARES
-    try:
-        return from_json(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    except ValidationError as error:
-        raise ValueError(f"{COLUMN_SHARES}: {'; '.join(fault_lines(error))}") from None
-    except ValueError as error:
-        raise ValueError(f"{COLUMN_SHARES}: {error}") from None
+def _shares(path: Path) -> dict[str, ColumnShares]:
+    return from_json(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def _refuse_other_columns(settings: ParserSettings, vocabulary: Vocabulary) -> None:

@@ -1,4 +1,4 @@
-"""The commands `speed`, `plots` and `plugins`. They import Matplotlib, which other commands do not need."""
+"""The commands `speed`, `plots` and `plugins`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import Any
 
 from parser.config_file import ConfigFile
 from parser.console import say
-from parser.speed.board import write_board
 from parser.speed.conformance import faults_of
 from parser.speed.discovery import find, installed, unknown
 from parser.speed.findings import ratio_lines, read_ratio
 from parser.speed.learning import learn, learned_rows, learning_cells
-from parser.speed.report import write_report
 from parser.speed.run import measure, read_run_config, rows_of
 from parser.speed.settings import SpeedConfig
 
@@ -38,14 +36,21 @@ def plots(folder: Path) -> None:
 
 
 def read_config(path: Path, overrides: Sequence[str] = ()) -> SpeedConfig:
-    """A config whose plugins' settings are valid. Raises ConfigError, which names the lines of faults."""
+    """A config in which the settings of the plugins are valid and complete.
+
+    A run keeps it, and so stays readable when defaults change. Raises ConfigError, which names the lines of
+    faults.
+    """
     file = ConfigFile(path, overrides)
     config = _without_missing(file.validated(SpeedConfig))
-    for name, experiment in config.experiments.items():
-        file.validated(find(experiment.plugin).Settings, ("experiments", name, "settings"))
-    for name, learning in config.learning.items():
-        file.validated(find(learning.plugin).Settings, ("learning", name, "settings"))
-    return config
+    completed: dict[str, dict[str, Any]] = {}
+    for section, requested in (("experiments", config.experiments), ("learning", config.learning)):
+        completed[section] = {}
+        for name, own in requested.items():
+            settings = file.validated(find(own.plugin).Settings, (section, name, "settings"))
+            update = {"settings": settings.model_dump(mode="json")}
+            completed[section][name] = own.model_copy(update=update)
+    return config.model_copy(update=completed)
 
 
 def _without_missing(config: SpeedConfig) -> SpeedConfig:
@@ -62,6 +67,9 @@ def _without_missing(config: SpeedConfig) -> SpeedConfig:
 
 
 def _write(folder: Path, config: SpeedConfig) -> None:
+    from parser.speed.board import write_board  # TensorBoard, Matplotlib: slow to import
+    from parser.speed.report import write_report
+
     rows = rows_of(folder, config)
     write_board(rows, folder)
     print(f"report: {write_report(rows, learned_rows(config, find, folder), folder)}")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 import parser.benchmarks
@@ -13,8 +15,14 @@ from parser.quoting import shortened
 GROUP, SUFFIX = "stack_parser.plugins", "_plugin"
 
 
-def installed() -> dict[str, EntryPoint]:
+def installed() -> Mapping[str, EntryPoint]:
     """Entry points by the names of plugins. Imports no plugin. Raises ValueError if two share a name."""
+    return _installed(tuple(sys.path))
+
+
+@cache
+def _installed(path: tuple[str, ...]) -> dict[str, EntryPoint]:
+    """path: `sys.path`, which `entry_points` reads itself."""
     plugins: dict[str, EntryPoint] = {}
     own = [
         EntryPoint(module.name.rpartition(".")[2].removesuffix(SUFFIX), f"{module.name}:PLUGIN", GROUP)

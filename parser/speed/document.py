@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 from typing import NamedTuple
 
+MARKDOWN, HTML = "report.md", "report.html"
 PLOTS = "plots"
 """The folder of the pictures, beside the Markdown file."""
 
@@ -19,6 +22,11 @@ class Picture(NamedTuple):
     name: str
     svg: str
 
+    @property
+    def file(self) -> str:
+        """The name of its file. The name of a picture may have characters that a file's must not have."""
+        return re.sub(r"[^\w.-]+", "-", self.name) + ".svg"
+
 
 class Heading(NamedTuple):
     level: int
@@ -29,14 +37,18 @@ Part = str | Heading | Table | Picture
 """A string is a paragraph."""
 
 
-def as_markdown(parts: Sequence[Part]) -> str:
-    """Markdown that shows the files PLOTS/NAME.svg."""
-    return "\n\n".join(map(_markdown, parts)) + "\n"
+def write_document(title: str, parts: Sequence[Part], folder: Path) -> None:
+    """Write MARKDOWN, which shows the files in PLOTS, and HTML, which includes the pictures.
 
-
-def as_html(title: str, parts: Sequence[Part]) -> str:
-    """An HTML page that includes the pictures."""
-    return PAGE.format(title=escape(title), body="\n".join(map(_html, parts)))
+    title: of the HTML page.
+    """
+    (folder / PLOTS).mkdir(parents=True, exist_ok=True)
+    for part in parts:
+        if isinstance(part, Picture):
+            (folder / PLOTS / part.file).write_text(part.svg, encoding="utf-8")
+    (folder / MARKDOWN).write_text("\n\n".join(map(_markdown, parts)) + "\n", encoding="utf-8")
+    page = PAGE.format(title=escape(title), body="\n".join(map(_html, parts)))
+    (folder / HTML).write_text(page, encoding="utf-8")
 
 
 def _markdown(part: Part) -> str:
@@ -44,7 +56,7 @@ def _markdown(part: Part) -> str:
         case Heading(level, text):
             return f"{'#' * level} {text}"
         case Picture(name, _):
-            return f"![{name}]({PLOTS}/{name}.svg)"
+            return f"![{name}]({PLOTS}/{part.file})"
         case Table(columns, rows):
             lines = [columns, ["---"] * len(columns), *rows]
             escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]

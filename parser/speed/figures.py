@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from parser.plugins import CELLS, CELLS_BACKWARD, NO_BATCHING, PHASES
+from parser.plugins import CELLS, CELLS_BACKWARD, NO_BATCHING, OTHER, PHASES
 from parser.speed.drawing import (
     COLOURS,
     HEIGHT,
@@ -40,7 +40,6 @@ from parser.speed.titles import method_title, plot_title, speed_label
 
 HATCHES = ("", "////", "\\\\\\\\", "xxxx", "||||", "----", "++++", "//", "\\\\", "xx")
 PHASE_TITLES = {CELLS: "modules, forward", CELLS_BACKWARD: "modules, backward"}
-OTHER = "other"
 SMALL_SHARE = 0.01
 """Of the time of a step."""
 BAR = 0.2
@@ -76,7 +75,7 @@ def _speed_up_plot(comparison: MethodComparison) -> str | None:
     ordered = sorted(sizes)
 
     def finish(axes: Axes) -> None:
-        axes.plot(ordered, ordered, label="ideal: as many times as the batch size", **REFERENCE)
+        axes.plot(ordered, ordered, label="ideal: speed-up equal to the batch size", **REFERENCE)
         axes.set_ylabel("speed-up over batches of 1")
         scale_by_size(axes, ordered, lines)
         axes.set_yscale("log", base=2)  # always, for the ideal is a line then

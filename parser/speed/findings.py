@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -43,9 +42,8 @@ class MethodComparison(NamedTuple):
 
     @property
     def name(self) -> str:
-        """For names of files."""
-        parts = map(str, (self.experiment, self.mode, self.device, self.threads))
-        return re.sub(r"[^\w.-]", "-", "-".join(parts))
+        """For names of pictures."""
+        return "-".join(map(str, (self.experiment, self.mode, self.device, self.threads)))
 
     def by_method(self) -> dict[str, list[Row]]:
         """The rows with measurements of each method, in the order of their batch sizes."""

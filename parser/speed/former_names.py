@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from parser.former_names import with_new_names
-from parser.plugins import Plugin, former_methods
+from parser.plugins import Plugin, former_defaults, former_methods
 from parser.speed.cells import validated
 from parser.speed.discovery import find_or_none
 
 FIELDS = {"sitting": "interleaved_group", "split": "phase_seconds", "where": "traceback"}
 """New names of a row's fields by their old ones."""
-FORMER_DEFAULTS = {"stack_parser": {"optimizer": {"weight_decay": 0.0}}}
-"""By plugin: settings of rows from before these settings existed, where they differ from today's defaults."""
 CONDITION, BETWEEN, EITHER = "method=", ",", "|"
 """Of a filter of cells, as "method=none|replay,batch_size=64"."""
 
@@ -28,7 +26,7 @@ def row_with_new_names(row: Mapping[str, Any]) -> dict[str, Any]:
     if plugin is not None:
         methods = former_methods(plugin)
         renamed["method"] = methods.get(row["method"], row["method"])
-        former = {**FORMER_DEFAULTS.get(row["plugin"], {}), **with_new_names(row["settings"])}
+        former = {**former_defaults(plugin), **with_new_names(row["settings"])}
         renamed["settings"] = _completed(plugin, former)
         if "only" in row:
             renamed["only"] = _filter_with_new_names(row["only"], methods)
@@ -47,7 +45,7 @@ def config_with_new_names(config: Mapping[str, Any]) -> dict[str, Any]:
 def _section_with_new_names(section: Mapping[str, Any]) -> dict[str, Any]:
     plugin = find_or_none(section["plugin"])
     methods = former_methods(plugin) if plugin else {}
-    former = FORMER_DEFAULTS.get(section["plugin"], {})
+    former = former_defaults(plugin) if plugin else {}
     renamed = {**section, "settings": {**former, **with_new_names(section.get("settings", {}))}}
     if section.get("methods"):
         renamed["methods"] = [methods.get(method, method) for method in section["methods"]]

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from parser.machine import MemoryUse, memory_use, reset_peak_memory
-from parser.plugins import Learner, Plugin, Setup, Work
+from parser.plugins import OTHER, Learner, Plugin, Setup, Work
 from parser.speed.cells import Cell, validated
 from parser.speed.discovery import find
 from parser.speed.stopwatch import PhaseClock, synchronise, time_steps
@@ -169,7 +169,7 @@ class MeasuredCell:
         turn = self.turn(number, by_phase=True)
         sentences = sum(work.sentences for work in turn.works)
         phases = {phase: seconds / sentences for phase, seconds in self._clock.seconds.items()}
-        phases["other"] = max(0.0, turn.total_seconds / sentences - sum(phases.values()))
+        phases[OTHER] = max(0.0, turn.total_seconds / sentences - sum(phases.values()))
         peak = memory_use(self._device)  # before counting calls, which needs memory itself
         with CallCounter() as counter:
             for batch, _ in self._sample(number, COUNTED_STEPS):

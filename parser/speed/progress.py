@@ -6,7 +6,7 @@ from types import TracebackType
 
 from tqdm import tqdm
 
-from parser.console import say, warn
+from parser.console import warn
 
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n:.1f}/{total} cells, {elapsed} elapsed, {remaining} remaining"
 
@@ -30,10 +30,6 @@ class CellProgress:
         if not self._bar.disable:
             self._bar.set_description_str(name, refresh=False)
             self._bar.update(share)
-
-    def note(self, sentence: str) -> None:
-        """Something about the whole run."""
-        say(sentence)
 
     def __enter__(self) -> CellProgress:
         return self

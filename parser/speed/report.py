@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 
-from parser.plugins import PHASES
+from parser.plugins import OTHER, PHASES
 from parser.speed.asynchrony import asynchrony_parts
-from parser.speed.document import PLOTS, Heading, Part, Picture, Table, as_html, as_markdown
+from parser.speed.document import HTML, Heading, Part, Picture, Table, write_document
 from parser.speed.figures import figures
 from parser.speed.findings import (
     PAPER_SIZE,
@@ -25,8 +25,6 @@ from parser.speed.learning_report import learning_parts
 from parser.speed.rows import OK, Row
 from parser.speed.run import CONFIG
 from parser.speed.utilisation import utilisation_parts
-
-MARKDOWN, HTML = "report.md", "report.html"
 
 COLUMNS = (
     "method",
@@ -67,13 +65,7 @@ def write_report(rows: Sequence[Row], learned: Sequence[Row], folder: Path) -> P
     learned: the rows of learning curves.
     """
     compared = [*utilisation_parts(rows), *asynchrony_parts(rows)]
-    parts = [*_parts(rows, folder), *compared, *learning_parts(learned)]
-    (folder / PLOTS).mkdir(parents=True, exist_ok=True)
-    for part in parts:
-        if isinstance(part, Picture):
-            (folder / PLOTS / f"{part.name}.svg").write_text(part.svg, encoding="utf-8")
-    (folder / MARKDOWN).write_text(as_markdown(parts), encoding="utf-8")
-    (folder / HTML).write_text(as_html(folder.name, parts), encoding="utf-8")
+    write_document(folder.name, [*_parts(rows, folder), *compared, *learning_parts(learned)], folder)
     return folder / HTML
 
 
@@ -199,7 +191,7 @@ def _part_speed_ups(comparison: MethodComparison) -> Table:
 def _phase_times(comparison: MethodComparison) -> Table:
     """The time of each phase."""
     rows = [row for own in comparison.by_method().values() for row in own]
-    phases = [phase for phase in (*PHASES, "other") if any(phase in row["phase_seconds"] for row in rows)]
+    phases = [phase for phase in (*PHASES, OTHER) if any(phase in row["phase_seconds"] for row in rows)]
     lines = [
         [_name(row), *(f"{1e6 * row['phase_seconds'].get(phase, 0.0):,.0f}" for phase in phases)]
         for row in rows

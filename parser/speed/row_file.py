@@ -5,11 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import zlib
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
+from parser.files import complete_gzip
 from parser.speed.cells import Cell
 from parser.speed.former_names import row_with_new_names
 from parser.speed.rows import Row
@@ -77,11 +77,8 @@ def read_content(path: Path) -> bytes:
     """
     if path.exists() or not compressed(path).exists():
         return path.read_bytes() if path.exists() else b""
-    try:
-        with gzip.open(compressed(path)) as file:
-            return file.read()
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{compressed(path)}: not a complete gzip file: {error}") from None
+    with complete_gzip(compressed(path)), gzip.open(compressed(path)) as file:
+        return file.read()
 
 
 def _identity(row: Row) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 from parser.plugins import Work
@@ -28,7 +29,7 @@ def measured_row(
     speed, token_speed = median_of(sentences), median_of(tokens)
     works = [work for turn in turns for work in turn.works]
     seconds = [value for turn in turns for value in turn.seconds]
-    operations_per_second = median_of([turn.operations_per_second for turn in turns]).value
+    operations_per_second = median(turn.operations_per_second for turn in turns)
     update_share = finished.phase_seconds.get("update", 0.0) / sum(finished.phase_seconds.values())
     return {
         "status": OK,

@@ -81,7 +81,7 @@ def _is_missing(row: Row | None) -> bool:
 def _measure_missing(cells: Sequence[Cell], config: SpeedConfig, rows: RowFile, only: str) -> None:
     references = References(config.timeout)
     with CellProgress(len(cells)) as progress:
-        load = MachineLoad(progress.note)
+        load = MachineLoad(say)
         if cells:
             load.check()
         for group in interleaved_groups(cells, config.together):

@@ -23,6 +23,6 @@ class Positions(NamedTuple):
     @classmethod
     def of(cls, state: State, sentences: Tensor, words: Tensor | int) -> Positions:
         """sentences: [batch] sentence of each state. words: number of all words, which is the row of ROOT."""
-        on_stack = state.words()[:2]
+        on_stack = torch.stack([state.top(), state.top(below=1)])
         top, below = torch.where(on_stack > 0, state.base + on_stack, words)
         return cls(top, below, state.base + state.front + sentences)

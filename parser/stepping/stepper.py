@@ -40,13 +40,17 @@ class Stepper(Protocol):
 
 def stepper(network: StackParser, inventory: Inventory, tokens: Tokens, fronts: Tensor) -> Stepper:
     """A stepper for sentences of a batch. fronts: [batch] initial fronts, see `Positions.front`."""
-    table = network.tokens(tokens)  # [W + 2, token]
-    kind = ComposingStepper if inventory.system.composes else PlainStepper
-    return kind(network, inventory, table, tokens, fronts)
+    return _kind(inventory)(network, inventory, network.tokens(tokens), tokens, fronts)
 
 
-def score_by_stepping(network: StackParser, inventory: Inventory, batch: Batch) -> Tensor:
-    """[S, transitions] The scores of `StackParser.replay`, computed step by step as in parsing.
+def _kind(inventory: Inventory) -> type[ComposingStepper | PlainStepper]:
+    return ComposingStepper if inventory.system.composes else PlainStepper
+
+
+def score_by_stepping(network: StackParser, inventory: Inventory, table: Tensor, batch: Batch) -> Tensor:
+    """[S, transitions] The scores of `StackParser.replay_words`, computed step by step as in parsing.
+
+    table: [W + 2, token], the output of `StackParser.tokens`.
 
     With dropout the masks differ: stepping samples new ones at each step, replay one for each word, node and
     step.
@@ -58,7 +62,7 @@ def score_by_stepping(network: StackParser, inventory: Inventory, batch: Batch) 
     top, below = (batch.by_step(rows, root) for rows in batch.word_features[:, :2].unbind(1))
     positions = Positions(top, below, first + batch.by_step(batch.front, 1) - 1)  # [steps, sentences] each
     transitions = batch.by_step(batch.transitions, inventory.no_op)
-    own = stepper(network, inventory, batch.tokens, positions.front[0])
+    own = _kind(inventory)(network, inventory, table, batch.tokens, positions.front[0])
     own.reserve(len(batch.forest.levels))
     # Gathered before the steps: the backward pass of each gather fills a tensor of the size of its source.
     transition_inputs = own.transition_inputs(transitions[:-1]).unbind()

@@ -11,17 +11,16 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from parser.config_file import flat
-from parser.speed.document import PLOTS, Heading, Part, Picture, Table, as_html, as_markdown
+from parser.speed.document import MARKDOWN, Heading, Part, Picture, Table, write_document
 from parser.speed.drawing import PLAIN, REFERENCE, Line, draw_panels, svg
 from parser.speed.statistics import Estimate
 from parser.tables.differences import difference
 from parser.tables.runs import Job, Row
 from parser.tables.settings import PlotSettings, TableConfig
 
-MARKDOWN, HTML = "report.md", "report.html"
 MINUTE = 60.0
 COMMIT_DIGITS = 7
-FIRST_EPOCHS = 15
+LAS_SHOWN_BELOW = 15
 """LAS below the worst of the best epochs that the plot still shows."""
 Rows = dict[str, list[Row]]
 """Name of a row -> its runs, one for each seed."""
@@ -38,12 +37,7 @@ def write_table(table: TableConfig, done: dict[Job, Row], folder: Path) -> Path:
         if table.plot:
             parts.append(Picture("test-las", _over_setting(table, table.plot, rows)))
         parts.append(Picture("time", _over_time(table, rows)))
-    (folder / PLOTS).mkdir(parents=True, exist_ok=True)
-    for part in parts:
-        if isinstance(part, Picture):
-            (folder / PLOTS / f"{part.name}.svg").write_text(part.svg, encoding="utf-8")
-    (folder / HTML).write_text(as_html(table.title, parts), encoding="utf-8")
-    (folder / MARKDOWN).write_text(as_markdown(parts), encoding="utf-8")
+    write_document(table.title, parts, folder)
     return folder / MARKDOWN
 
 
@@ -187,7 +181,7 @@ def _over_time(table: TableConfig, rows: Rows) -> str:
     def finish(axes: Axes) -> None:
         if table.target is not None:
             axes.axhline(table.target, label=f"target: {table.target:g}", **REFERENCE)
-        axes.set_ylim(min(best) - FIRST_EPOCHS, max(best) + 0.5)
+        axes.set_ylim(min(best) - LAS_SHOWN_BELOW, max(best) + 0.5)
         axes.set_xlabel("minutes of training")
         axes.set_ylabel("dev LAS")
         axes.grid(True, color="0.9")

@@ -48,13 +48,6 @@ class Job:
         content = json.dumps(self.config.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
         return f"{readable}-seed-{self.seed}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
-    def made(self, row: Row) -> bool:
-        """Whether the row is of a run with this config. The name of its row may have changed."""
-        try:
-            return Config.model_validate_json(json.dumps(row["config"])) == self.config
-        except ValidationError:  # a config of another version
-            return False
-
 
 def jobs_of(table: TableConfig) -> list[Job]:
     """All runs of a table. Raises ConfigError for a row with faulty settings, FileNotFoundError."""
@@ -74,17 +67,29 @@ def jobs_of(table: TableConfig) -> list[Job]:
 
 
 def rows_of(jobs: Iterable[Job], folder: Path) -> dict[Job, Row]:
-    """The rows of the runs that are done. Raises ValueError for a file with other content."""
+    """The rows of the runs that are done, found by their configs: the name of a row may have changed.
+
+    Raises ValueError for a file with other content.
+    """
     path = folder / ROWS
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     kept = []
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
-            kept.append({**row, "config": with_new_names(row["config"])})
+            row["config"] = with_new_names(row["config"])
+            kept.append((_config(row), row))
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{path}:{number}: not a row of a table; move the file away") from None
-    return {job: row for job in jobs for row in kept if job.made(row)}
+    return {job: row for job in jobs for config, row in kept if config == job.config}
+
+
+def _config(row: Row) -> Config | None:
+    """None for a config of another version."""
+    try:
+        return Config.model_validate_json(json.dumps(row["config"]))
+    except ValidationError:
+        return None
 
 
 def run_missing(jobs: Sequence[Job], folder: Path, together: int) -> Iterator[Job]:

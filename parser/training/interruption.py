@@ -40,7 +40,7 @@ class StopRequest:
             raise KeyboardInterrupt
         self.signal = number
         with suppress(OSError):  # the terminal may be gone
-            print("\nstopping when this is saved; once more to stop at once", file=sys.stderr)
+            print("\nsaving, then stopping; send the signal again to stop at once", file=sys.stderr)
 
     def _leave_terminals(self) -> None:
         """Discard output to the closed terminal: writing there would raise an error before saving."""

@@ -214,7 +214,7 @@ class _Run:
 def _place(progress: Progress) -> str:
     if progress.finished:
         return f"at the end, after {progress.epoch - 1} epochs"
-    return f"in epoch {progress.epoch}, {progress.batches} batches of it done"
+    return f"in epoch {progress.epoch}, after {progress.batches} of its batches"
 
 
 def _epoch_line(epoch: int, metrics: dict[str, float]) -> str:

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from torch.utils.tensorboard import SummaryWriter
-
 from parser.training.folder import METRICS
 
 BOARD = "tensorboard"
@@ -25,6 +23,10 @@ class Record:
 
         Raises ValueError if the file is shorter.
         """
+        from torch.utils.tensorboard import (
+            SummaryWriter,
+        )  # slow to import, and every command imports this file
+
         path = folder / METRICS
         path.touch()
         if path.stat().st_size < size:

@@ -33,8 +33,6 @@ class Trajectory:
     """[batch, steps] The word on top of the stack after the step."""
     front: Tensor
     """[batch, steps] B0 before the step."""
-    buffer_move: Tensor
-    """[batch, steps] 1 if the step removes B0 from the buffer, else 0."""
 
     def to(self, device: torch.device) -> Trajectory:
         return Trajectory(*(getattr(self, field.name).to(device) for field in fields(self)))
@@ -54,8 +52,10 @@ def record(
     """
     steps: list[tuple[Tensor, ...]] = []
     interval = STEPS_BETWEEN_SYNCHRONISATIONS if state.front.is_cuda else 1
-    while len(steps) % interval or not inventory.system.finished(state).all():
+    while True:
         finished = inventory.system.finished(state)
+        if len(steps) % interval == 0 and finished.all():
+            break
         legal = inventory.system.legal(state)
         chosen, optimal = choose(state, legal)
         transitions = chosen.masked_fill(finished, inventory.no_op)
@@ -73,7 +73,6 @@ def record(
         stack_move=inventory.stack_move[kind],
         top=top,
         front=front,
-        buffer_move=inventory.buffer_move[kind],
     )
 
 

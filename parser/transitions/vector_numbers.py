@@ -27,8 +27,6 @@ class VectorNumbers:
     """[batch, steps] The vector of B0 before each step."""
     composes: Tensor
     """[batch, steps] bool: whether the step composes a vector."""
-    composed: Tensor
-    """[batch, steps] The composed vector, where there is one."""
     head: Tensor
     """[batch, steps] The vector of the head from which it is composed."""
     dependent: Tensor
@@ -72,7 +70,6 @@ def number_vectors(
         of_node=of_node,
         front=torch.stack(fronts, dim=1),
         composes=composes,
-        composed=composed,
         head=torch.stack(heads, dim=1),
         dependent=torch.stack(dependents, dim=1),
     )
@@ -86,7 +83,6 @@ def _own_vectors(trajectory: Trajectory) -> VectorNumbers:
         of_node=torch.cat([root, trajectory.top], dim=1),
         front=trajectory.front,
         composes=nothing.bool(),
-        composed=nothing,
         head=nothing,
         dependent=nothing,
     )

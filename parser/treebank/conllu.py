@@ -237,9 +237,7 @@ def with_probabilities(sentence: Sentence, probabilities: Sequence[float]) -> Se
     """
     lines = list(sentence.lines)
     for place, probability in zip(sentence.word_lines, probabilities, strict=True):
-        content = lines[place].rstrip("\r\n")
-        line_end = lines[place][len(content) :]
-        columns = content.split("\t")
+        columns, line_end = _columns(lines[place])
         if PROJECTIVE_HEAD.fullmatch(columns[DEPS]):
             message = "has the PHEAD and PDEPREL of CoNLL-X, so there is no column for probabilities"
             raise ValueError(f"line {sentence.line + place}: sentence {sentence.identifier} {message}")
@@ -260,12 +258,16 @@ def with_tree(sentence: Sentence, heads: Sequence[int], labels: Sequence[str]) -
     """
     lines = list(sentence.lines)
     for place, head, label in zip(sentence.word_lines, heads, labels, strict=True):
-        content = lines[place].rstrip("\r\n")
-        line_end = lines[place][len(content) :]
-        columns = content.split("\t")
+        columns, line_end = _columns(lines[place])
         arc = [str(head), label]
         if columns[HEAD : LABEL + 1] != arc and ENHANCED_ARC.match(columns[DEPS]):
             columns[DEPS] = "_"
         columns[HEAD : LABEL + 1] = arc
         lines[place] = "\t".join(columns) + line_end
     return "".join(lines)
+
+
+def _columns(line: str) -> tuple[list[str], str]:
+    """The columns of a line, and its line end."""
+    content = line.rstrip("\r\n")
+    return content.split("\t"), line[len(content) :]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import math
-import zlib
 from array import array
 from typing import BinaryIO
 
@@ -12,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from parser.files import complete_gzip
 from parser.quoting import quoted, shortened
 from parser.treebank.faults import undecoded
 from parser.treebank.text_files import UnboundedError, bounded_lines, open_text
@@ -96,25 +96,20 @@ def _read_binary(path: str) -> tuple[list[str], Tensor]:
     """Read a header line (number of words, vector size), then for each word: word, space, float32 values."""
     words: dict[str, None] = {}
     vectors = []
-    try:
-        with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
-            count, size = _header(path, file)
-            for number in range(1, count + 1):
-                word = _word(path, file, number)
-                content = file.read(4 * size)
-                if len(content) < 4 * size:
-                    raise ValueError(f"{path}: ends in word {number} of {count}")
-                vector = np.frombuffer(content, "<f4")
-                if not np.isfinite(vector).all():
-                    raise ValueError(
-                        f"{path}: word {number}, {quoted(word)}, has a number that is not finite"
-                    )
-                if word not in words:
-                    words[word] = None
-                    vectors.append(vector)
-            file.read()  # gzip verifies its checksum at the end of the file
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{path}: not a whole gzip file: {error}") from None
+    with complete_gzip(path), gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
+        count, size = _header(path, file)
+        for number in range(1, count + 1):
+            word = _word(path, file, number)
+            content = file.read(4 * size)
+            if len(content) < 4 * size:
+                raise ValueError(f"{path}: ends in word {number} of {count}")
+            vector = np.frombuffer(content, "<f4")
+            if not np.isfinite(vector).all():
+                raise ValueError(f"{path}: word {number}, {quoted(word)}, has a number that is not finite")
+            if word not in words:
+                words[word] = None
+                vectors.append(vector)
+        file.read()  # gzip verifies its checksum at the end of the file
     if not words:
         raise ValueError(f"{path}: the file holds no word vector")
     return list(words), torch.from_numpy(np.stack(vectors))

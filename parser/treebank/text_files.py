@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gzip
 import sys
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from typing import TextIO
+
+from parser.files import complete_gzip
 
 MAX_LINE_LENGTH = 1 << 20
 """Characters. Longer lines show that a file has another format, or no line ends."""
@@ -36,11 +37,8 @@ def open_text(path: str) -> Iterator[TextIO]:
         sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")  # type: ignore[union-attr]
         yield sys.stdin
     elif path.endswith(".gz"):
-        try:
-            with gzip.open(path, **how) as file:  # type: ignore[call-overload]
-                yield file
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise ValueError(f"{path}: not a whole gzip file: {error}") from None
+        with complete_gzip(path), gzip.open(path, **how) as file:  # type: ignore[call-overload]
+            yield file
     else:
         with open(path, **how) as file:  # type: ignore[call-overload]
             yield file

@@ -12,6 +12,8 @@ from small_parsers import (
     loss_and_gradients,
     network,
     plain_loss,
+    scores_of,
+    stepped,
 )
 
 from parser.baselines.paper_decoder import score_with_paper_decoder
@@ -19,7 +21,6 @@ from parser.baselines.unbatched import score_sentence
 from parser.networks import stack_lstm, stack_parser, token_encoder
 from parser.networks.loss import transition_loss
 from parser.replay.examples import Examples
-from parser.stepping.stepper import score_by_stepping
 from parser.transitions import SYSTEMS
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
@@ -27,9 +28,9 @@ from parser.treebank.tokens import Tokens
 
 def scoring_functions(parser, inventory):
     """All functions that score known trajectories in batches."""
-    along = [lambda batch: score_by_stepping(parser, inventory, batch)]
+    along = [lambda batch: stepped(parser, inventory, batch)]
     if not inventory.system.composes:
-        along.append(lambda batch: score_with_paper_decoder(parser, inventory, batch))
+        along.append(lambda batch: scores_of(score_with_paper_decoder, parser, inventory, batch))
     return (parser.replay, *along)
 
 
@@ -45,7 +46,8 @@ def test_replay_stepping_and_plain_python_agree(system, layers):
     ]
     one_by_one = [prepared.batch(torch.tensor([row])) for row in range(len(prepared))]
     losses = [
-        transition_loss(score_sentence(parser, inventory, alone), alone, inventory) for alone in one_by_one
+        transition_loss(scores_of(score_sentence, parser, inventory, alone), alone, inventory)
+        for alone in one_by_one
     ]
     results.append(loss_and_gradients(parser, torch.stack(losses).sum()))
     assert_equal([*results, loss_and_gradients(parser, plain_loss(parser, inventory, prepared))])
@@ -89,9 +91,7 @@ def test_all_columns_without_composition(system):
     whole = prepared.batch(torch.arange(len(prepared)))
     results = [
         loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, inventory)),
-        loss_and_gradients(
-            parser, transition_loss(score_by_stepping(parser, inventory, whole), whole, inventory)
-        ),
+        loss_and_gradients(parser, transition_loss(stepped(parser, inventory, whole), whole, inventory)),
     ]
     assert_equal([*results, loss_and_gradients(parser, plain_loss(parser, inventory, prepared))])
 
@@ -160,7 +160,7 @@ def test_a_sentence_of_a_thousand_words(system, tree):
     batch = prepared.batch(torch.tensor([0, 1]))
     with torch.no_grad():
         torch.testing.assert_close(
-            parser.replay(batch), score_by_stepping(parser, inventory, batch), rtol=1e-9, atol=1e-9
+            parser.replay(batch), stepped(parser, inventory, batch), rtol=1e-9, atol=1e-9
         )
 
 
@@ -170,7 +170,7 @@ def test_gradients_of_a_deep_stack_agree():
     batch = prepared.batch(torch.tensor([0]))
     results = [
         loss_and_gradients(parser, transition_loss(run(batch), batch, inventory))
-        for run in (parser.replay, lambda batch: score_by_stepping(parser, inventory, batch))
+        for run in (parser.replay, lambda batch: stepped(parser, inventory, batch))
     ]
     assert_equal(results)
 
@@ -183,9 +183,7 @@ def test_dropout_is_resampled_in_training_and_off_in_evaluation():
     assert not torch.equal(parser.replay(batch), parser.replay(batch))
     parser.eval()
     assert torch.equal(parser.replay(batch), parser.replay(batch))
-    torch.testing.assert_close(
-        parser.replay(batch), score_by_stepping(parser, inventory, batch), rtol=1e-9, atol=1e-9
-    )
+    torch.testing.assert_close(parser.replay(batch), stepped(parser, inventory, batch), rtol=1e-9, atol=1e-9)
 
 
 def inputs_of_dropout(monkeypatch, run):
@@ -244,9 +242,7 @@ def test_random_trees_of_random_lengths(data):
     torch.manual_seed(0)
     parser, prepared = network(inventory), examples(inventory, trees)
     batch = prepared.batch(torch.arange(len(prepared)))
-    torch.testing.assert_close(
-        parser.replay(batch), score_by_stepping(parser, inventory, batch), rtol=1e-9, atol=1e-9
-    )
+    torch.testing.assert_close(parser.replay(batch), stepped(parser, inventory, batch), rtol=1e-9, atol=1e-9)
 
 
 def random_tree(length, draw):
@@ -287,6 +283,6 @@ def test_networks_with_all_columns_give_the_results_of_the_cpu_on_the_device(com
     parser = network(inventory, layers=2, rich=True)
     exact = loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, cpu_inventory))
     parser, batch = parser.to(device), batch.to(device)
-    functions = (parser.replay, lambda batch: score_by_stepping(parser, inventory, batch))
+    functions = (parser.replay, lambda batch: stepped(parser, inventory, batch))
     results = [loss_and_gradients(parser, transition_loss(run(batch), batch, inventory)) for run in functions]
     assert_equal([exact, *results])

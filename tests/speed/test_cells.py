@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from parser.settings import Settings
-from parser.speed import commands
+from parser.speed import commands, run
 from parser.speed.cells import cells_of, interleaved_groups, passes, read_filter
 from parser.speed.discovery import find
 from parser.speed.learning import learning_cells
@@ -116,3 +116,13 @@ def test_the_configs_that_come_with_the_project_are_valid(path):
     config = commands.read_config(path).model_copy(update={"devices": ["cpu"]})
     assert cells_of(config, find)
     learning_cells(config, find)
+
+
+@pytest.mark.parametrize("path", sorted(Path("configs/speed").glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_config_that_a_run_keeps_has_the_same_cells(path, tmp_path, monkeypatch):
+    config = commands.read_config(path).model_copy(update={"devices": ["cpu"]})
+    monkeypatch.setattr(run, "_measure_missing", lambda *_: None)
+    run.measure(config, tmp_path, "")
+    kept = run.read_run_config(tmp_path)
+    assert cells_of(kept, find) == cells_of(config, find)
+    assert learning_cells(kept, find) == learning_cells(config, find)

@@ -4,13 +4,12 @@ import pytest
 import torch
 from plain_network import PlainParser
 from plain_transitions import Configuration, make_inventory
-from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients, network
+from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients, network, stepped
 
 from parser.config import ExplorationSettings
 from parser.networks.loss import transition_loss
 from parser.replay.examples import Examples
 from parser.stepping.rollout import explore
-from parser.stepping.stepper import score_by_stepping
 from parser.transitions.inventory import NOT_OPTIMAL
 
 SYSTEMS = ("arc-hybrid", "arc-eager")
@@ -37,7 +36,7 @@ def test_replay_of_a_rollout_agrees_with_plain_python(system, composition):
     batch = found.batch(torch.arange(len(found)))
     results = [
         loss_and_gradients(parser, transition_loss(run(batch), batch, inventory))
-        for run in (parser.replay, lambda batch: score_by_stepping(parser, inventory, batch))
+        for run in (parser.replay, lambda batch: stepped(parser, inventory, batch))
     ]
     total = 0
     for row, steps, right in zip(

@@ -176,7 +176,7 @@ def test_a_run_that_is_stopped_at_an_epochs_last_batch_goes_on(config_file, tmp_
         return replay(network, table, batch)
 
     monkeypatch.setattr(StackParser, "replay_words", replay_and_signal)
-    with pytest.raises(StoppedError, match="stopped in epoch 1, 16 batches of it done"):
+    with pytest.raises(StoppedError, match="stopped in epoch 1, after 16 of its batches"):
         train(config, tmp_path / "run", CPU)
     train(config, tmp_path / "run", CPU, resume=True)
     assert replays == 2 * 16

@@ -137,6 +137,7 @@ def test_the_operations_of_a_trajectory_reproduce_stack_and_buffer(system):
     inventory = make_inventory(system)
     trees = projective_trees(5)
     trajectory = oracle_trajectory(inventory, *gold(trees))
+    buffer_move = inventory.buffer_move[inventory.kind[trajectory.transitions]]  # [batch, steps]
     for row, tree in enumerate(trees):
         plain, stack, front = Configuration(system, len(tree)), [0], 1
         for step, name in enumerate(names(inventory, trajectory.transitions[row])):
@@ -147,14 +148,14 @@ def test_the_operations_of_a_trajectory_reproduce_stack_and_buffer(system):
             length = len(stack) + move
             stack = [*stack[: previous + 1], int(trajectory.top[row, step])]
             stack = stack[:length] if length <= len(stack) else stack
-            front += int(trajectory.buffer_move[row, step])
+            front += int(buffer_move[row, step])
             assert len(stack) == len(plain.stack)
             assert int(trajectory.top[row, step]) == plain.stack[-1]
             assert stack == plain.stack or move == -1  # a pop writes above the top
             stack = list(plain.stack)
         is_no_op = trajectory.transitions[row] == inventory.no_op
         assert not trajectory.stack_move[row][is_no_op].any()
-        assert not trajectory.buffer_move[row][is_no_op].any()
+        assert not buffer_move[row][is_no_op].any()
 
 
 @pytest.mark.real_data

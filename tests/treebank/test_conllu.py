@@ -81,7 +81,7 @@ def test_reads_gzip(tmp_path):
 def test_a_broken_gzip_file_is_named(tmp_path, damage):
     path = tmp_path / "file.conllu.gz"
     path.write_bytes(damage(gzip.compress(RICH.encode())))
-    with pytest.raises(ValueError, match=r"file\.conllu\.gz: not a whole gzip file"):
+    with pytest.raises(ValueError, match=r"file\.conllu\.gz: not a complete gzip file"):
         read_treebank(str(path))
 
 

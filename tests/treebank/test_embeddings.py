@@ -95,5 +95,5 @@ def test_damaged_binary_files_are_refused(tmp_path, content, message):
 def test_a_damaged_gzip_file_is_named(tmp_path):
     path = tmp_path / "vectors.bin.gz"
     path.write_bytes(gzip.compress(binary({"dog": [1.0]}))[:-9])
-    with pytest.raises(ValueError, match=r"vectors\.bin\.gz: not a whole gzip file"):
+    with pytest.raises(ValueError, match=r"vectors\.bin\.gz: not a complete gzip file"):
         read_vectors(str(path))

@@ -67,7 +67,7 @@ def _content(path: Path) -> bytes:
     try:
         return gzip.decompress(content)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{path}: not a whole gzip file: {error}") from None
+        raise ValueError(f"{path}: not a complete gzip file: {error}") from None
 
 
 def _shown(content: bytes) -> str:

@@ -77,9 +77,8 @@ class Experts(nn.Module):
     def forward(self, inputs: Tensor, routing: Routing, around: Around | None = None) -> Tensor:
         """[batch, outputs] inputs: [batch, inputs]; routing: by `route` of the same inputs."""
         weights = (self.first, self.first_bias, self.second, self.second_bias)
-        found = _ExpertsFunction.apply(
-            inputs, *weights, routing.calls, around or Around()
-        )  # [calls, outputs]
+        # [calls, outputs]
+        found = _ExpertsFunction.apply(inputs, *weights, routing.calls, around or Around())
         if routing.share is None:
             return found
         by_example = found.view(*routing.share.shape, self.sizes.outputs)  # [batch, chosen, outputs]

@@ -25,6 +25,7 @@ from parser.batching.operations.static import StaticComputation
 from parser.batching.operations.writer import Value
 from parser.batching.transfer import to_device
 from parser.benchmarks.operation_training import (
+    METHOD_TITLES,
     Forward,
     OperationTraining,
     cut,
@@ -61,8 +62,7 @@ class ProgramExecutorPlugin:
         "infer": (*METHODS, *LABELLINGS),
     }
     method_titles: ClassVar[dict[str, str]] = {
-        "depth": "batched on the fly, by depth",
-        "agenda": "batched on the fly, by agenda",
+        **{method: METHOD_TITLES[method] for method in ("depth", "agenda")},
         "columns": "by place in the program",
         "levels": "level by level",
         "sliced": "level by level, rows cut by slices",

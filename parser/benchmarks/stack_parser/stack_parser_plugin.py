@@ -67,6 +67,7 @@ class StackParserPlugin:
         "step": "step by step",
         "replay": "replay, level by level",
     }
+    former_defaults: ClassVar[dict[str, dict[str, float]]] = {"optimizer": {"weight_decay": 0.0}}
     Settings = StackParserSettings
 
     def skip(self, setup: Setup) -> str | None:
@@ -158,11 +159,10 @@ class StackParserPlugin:
         network = self._model.network
         unbatched = score_sentence if network.is_plain else score_by_stepping
         methods = {NO_BATCHING: unbatched, "step-naive": score_with_paper_decoder, "step": score_by_stepping}
-        scores = methods[self._setup.method](network, inventory, batch)  # [S, transitions]
+        table = network.tokens(batch.tokens)  # [W + 2, token]
+        scores = methods[self._setup.method](network, inventory, table, batch)  # [S, transitions]
         loss = transition_loss(scores, batch, inventory)
-        if not network.tags:
-            return BatchLoss(loss, torch.zeros_like(loss))
-        return BatchLoss(loss, network.tagging_loss(network.tokens(batch.tokens), batch.tokens))
+        return BatchLoss(loss, network.tagging_loss(table, batch.tokens))
 
     def _loss_and_gradients(self, batches: Sequence[Tensor]) -> Tensor:
         """[1 + 2 * weights] The loss, and its gradients' fingerprints, without dropout."""

@@ -71,9 +71,9 @@ LABELS = idx([3], b"\1\2\3")
         (read_labels, LABELS[:-1], "3 bytes of labels must follow its header, 3 in all, and 2 do"),
         (read_labels, LABELS + b"\0", "3 bytes of labels must follow its header, 3 in all, and 4 do"),
         (read_labels, idx([3], b"\1\x0a\x0b"), "label 1, counted from 0, is 10, which is no digit"),
-        (read_images, gzip.compress(IMAGES, mtime=0)[:-9], "not a whole gzip file: "),
-        (read_images, gzip.compress(IMAGES, mtime=0) + b"more", "not a whole gzip file: "),
-        (read_images, gzip.compress(IMAGES, mtime=0)[:10] + b"\xff" * 9, "not a whole gzip file: "),
+        (read_images, gzip.compress(IMAGES, mtime=0)[:-9], "not a complete gzip file: "),
+        (read_images, gzip.compress(IMAGES, mtime=0) + b"more", "not a complete gzip file: "),
+        (read_images, gzip.compress(IMAGES, mtime=0)[:10] + b"\xff" * 9, "not a complete gzip file: "),
         (
             read_images,
             gzip.compress(IMAGES[:-1], mtime=0),

@@ -8,6 +8,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from parser.benchmarks.stack_parser.stack_parser_plugin import (
+    CHECKED,
     StackParserPlugin,
     StackParserSettings,
     operations,
@@ -67,7 +68,10 @@ def chosen(examples, rows):
 def test_every_method_learns_auxiliary_tags(method):
     network = NETWORK.model_copy(update={"tag_sizes": {}, "auxiliary_tags": ("upos",)})
     expected = prepared("replay", network=network).check()
-    torch.testing.assert_close(prepared(method, network=network).check(), expected, rtol=2e-4, atol=2e-4)
+    plugin, encoded = prepared(method, network=network), []
+    plugin._model.network.tokens.register_forward_hook(lambda *_: encoded.append(1))
+    torch.testing.assert_close(plugin.check(), expected, rtol=2e-4, atol=2e-4)
+    assert len(encoded) == (CHECKED if method == "none" else CHECKED // 8)  # once for each microbatch
 
 
 def test_it_does_all_that_a_plugin_must():

@@ -51,7 +51,7 @@ def _open(path: Path) -> Any:
     try:
         file = h5py.File(path, "r")
     except OSError as error:
-        raise ValueError(f"{path}: no HDF5 file that can be read: {error}") from None
+        raise ValueError(f"{path}: not a readable HDF5 file: {error}") from None
     if not isinstance(dataset := file.get(DATASET), h5py.Dataset):
         raise ValueError(f"{path}: there is no dataset {DATASET!r} in it")
     return dataset

@@ -53,14 +53,14 @@ def test_an_image_beyond_the_file(path, image):
 
 
 def test_a_missing_file(h5py, tmp_path):
-    with pytest.raises(ValueError, match=f"^{tmp_path}/none.h5: no HDF5 file"):
+    with pytest.raises(ValueError, match=f"^{tmp_path}/none.h5: not a readable HDF5 file"):
         Features(tmp_path / "none.h5")
 
 
 def test_a_file_of_another_format(h5py, tmp_path):
     path = tmp_path / "features.h5"
     path.write_text("features", encoding="utf-8")
-    with pytest.raises(ValueError, match=f"^{path}: no HDF5 file"):
+    with pytest.raises(ValueError, match=f"^{path}: not a readable HDF5 file"):
         Features(path)
 
 

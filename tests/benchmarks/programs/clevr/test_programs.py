@@ -210,10 +210,10 @@ def test_what_is_no_question(tmp_path, record, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"questions": [', "no JSON: "),
-        ("", "no JSON: "),
-        ("[" * 100_000, "no JSON: "),
-        ('{"questions": [' + "9" * 5000 + "]}", "no JSON: "),
+        ('{"questions": [', "not JSON: "),
+        ("", "not JSON: "),
+        ("[" * 100_000, "not JSON: "),
+        ('{"questions": [' + "9" * 5000 + "]}", "not JSON: "),
         ("[]", r"this must be an object, and is \[\]"),
         ("{}", "'questions' is missing"),
         ('{"questions": 1}', "'questions' must be a list, and is 1"),
@@ -229,7 +229,7 @@ def test_what_is_no_file_of_questions(tmp_path, content, message):
 def test_bytes_that_are_no_text(tmp_path):
     path = tmp_path / "questions.json"
     path.write_bytes(b'{"questions": "\xff"}')
-    with pytest.raises(ValueError, match=f"^{path}: no JSON: "):
+    with pytest.raises(ValueError, match=f"^{path}: not JSON: "):
         read_questions(path)
 
 

@@ -1,0 +1,13 @@
+import pytest
+
+from parser.speed.document import Picture, write_document
+
+
+@pytest.mark.parametrize("name", ["plain", "a/b", "with blanks, and more", "../above"])
+def test_a_picture_of_any_name_is_written_and_shown(tmp_path, name):
+    write_document("Report", ["Text.", Picture(name, "<svg/>")], tmp_path)
+    [file] = (tmp_path / "plots").iterdir()
+    assert file.read_text() == "<svg/>"
+    assert f"![{name}](plots/{file.name})\n" in (tmp_path / "report.md").read_text()
+    assert " " not in file.name
+    assert "<svg/>" in (tmp_path / "report.html").read_text()
