@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from parser.commands.options import Commands, add_config, add_overrides
+from parser.commands.options import Commands, add_config, add_overrides, positive
 
 
 def add_speed(commands: Commands) -> None:
@@ -24,6 +24,12 @@ def add_speed(commands: Commands) -> None:
         default=[],
         metavar="A/B",
         help="print this ratio of speeds, such as method=replay/method=step; may be given several times",
+    )
+    command.add_argument(
+        "--minutes",
+        type=positive,
+        metavar="N",
+        help="begin no further cells after N minutes, and omit learning; the same command continues",
     )
     command.set_defaults(command=measure)
 
@@ -46,7 +52,7 @@ def measure(options: argparse.Namespace) -> None:
     from parser.speed import commands  # which the other commands do not need
 
     folder = options.run or Path("runs") / "speed" / options.config.stem
-    commands.speed(options.config, options.overrides, folder, options.only, options.ratio)
+    commands.speed(options.config, options.overrides, folder, options.only, options.ratio, options.minutes)
 
 
 def draw(options: argparse.Namespace) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,24 @@ from parser.speed.run import measure, read_run_config, rows_of
 from parser.speed.settings import SpeedConfig
 
 
-def speed(path: Path, overrides: Sequence[str], folder: Path, only: str, ratios: Sequence[str]) -> None:
-    """Measure the cells of a config, write the report and print the requested ratios."""
+def speed(
+    path: Path,
+    overrides: Sequence[str],
+    folder: Path,
+    only: str,
+    ratios: Sequence[str],
+    minutes: float | None,
+) -> None:
+    """Measure the cells of a config, write the report and print the requested ratios.
+
+    minutes: after these, no further group of cells is begun, and nothing of `learning`.
+    """
     config = read_config(path, overrides)
     for text in ratios:  # find mistakes before hours of measuring
         read_ratio(text)
     learning_cells(config, find)
-    rows = measure(config, folder, only)
-    if not only:
+    rows = measure(config, folder, only, math.inf if minutes is None else minutes)
+    if not only and minutes is None:
         learn(config, find, folder)
     _write(folder, config)
     for text in ratios:

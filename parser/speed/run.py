@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,12 +25,13 @@ from parser.speed.turns import References, measure_interleaved
 ROWS, CONFIG = "rows.jsonl", "config.yaml"
 
 
-def measure(config: SpeedConfig, folder: Path, only: str) -> list[Row]:
+def measure(config: SpeedConfig, folder: Path, only: str, minutes: float = math.inf) -> list[Row]:
     """Measure the cells that pass a filter and have no row in the folder yet. Returns all their rows.
 
-    only: a text for `read_filter`. Cells that failed are measured again. Raises ValueError for a config that
-    cannot be measured, or not in this folder.
+    only: a text for `read_filter`; minutes: after these, no further group of cells is begun. Cells that
+    failed are measured again. Raises ValueError for a config that cannot be measured, or not in this folder.
     """
+    end = time.monotonic() + 60 * minutes
     requested = passing(cells_of(config, find), read_filter(only))
     _refuse_other_measuring(config, folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -37,7 +40,9 @@ def measure(config: SpeedConfig, folder: Path, only: str) -> list[Row]:
     missing = [cell for cell in requested if _is_missing(rows.find(cell))]
     if len(missing) < len(requested):
         say(f"{len(requested) - len(missing)} of {len(requested)} cells were measured before, in {folder}")
-    _measure_missing(missing, config, rows, only)
+    left = _measure_missing(missing, config, rows, only, end)
+    if left:
+        say(f"stopped after {minutes:g} minutes; {left} cells are left, continue with the same command")
     return rows.of(requested)
 
 
@@ -78,16 +83,21 @@ def _is_missing(row: Row | None) -> bool:
     return row is None or row["status"] != OK
 
 
-def _measure_missing(cells: Sequence[Cell], config: SpeedConfig, rows: RowFile, only: str) -> None:
-    references = References(config.timeout)
+def _measure_missing(cells: Sequence[Cell], config: SpeedConfig, rows: RowFile, only: str, end: float) -> int:
+    """Returns how many cells are left at the end, which is a time of `time.monotonic`."""
+    references, left = References(config.timeout), len(cells)
     with CellProgress(len(cells)) as progress:
         load = MachineLoad(say)
         if cells:
             load.check()
         for group in interleaved_groups(cells, config.together):
+            if time.monotonic() >= end:
+                break
+            left -= len(group)
             for cell, row in measure_interleaved(group, config, references, progress, load):
                 rows.add(cell, {**row, "only": only})
                 say(summary(cell, row))
+    return left
 
 
 def summary(cell: Cell, row: Row) -> str:

@@ -12,6 +12,8 @@ import pytest
 from programs import is_running, running, wait_until
 
 from parser.cli import main
+from parser.speed.commands import read_config
+from parser.speed.run import measure
 
 CONFIG = """
 experiments:
@@ -110,6 +112,14 @@ def test_only_some_cells_and_later_the_others(config, tmp_path, capsys):
     assert main(["speed", str(config), "--run", str(run), "--only", "method=good"]) == 0
     assert "good 1 train" not in prepared(tmp_path)
     assert len(rows(run)) == 6
+
+
+def test_a_run_in_parts(config, tmp_path, capsys):
+    folder = tmp_path / "run"
+    with_all = read_config(config)
+    assert measure(with_all, folder, "method=good,mode=train", minutes=0) == []
+    assert "stopped after 0 minutes; 3 cells are left" in capsys.readouterr().out
+    assert not prepared(tmp_path)
 
 
 def test_rows_of_one_folder_are_measured_alike(config, tmp_path, capsys):
