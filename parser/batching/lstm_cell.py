@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from parser.batching.activations import tanh, tanh_is_slow
+from parser.batching.activations import tanh, tanh_is_slow, twice_less_one_
 
 
 def lstm_cell(gates: Tensor, previous_cell: Tensor) -> tuple[Tensor, Tensor]:
@@ -33,7 +33,7 @@ def activate_(gates: Tensor, hidden: int, cell_gate: int = 2) -> None:
     if tanh_is_slow(gates):
         cell *= 2
         gates.sigmoid_()
-        cell.mul_(2).sub_(1)
+        twice_less_one_(cell)
         return
     for gate in (before, after):
         gate.sigmoid_()
@@ -64,7 +64,8 @@ def cell_state_gradient(d_hidden: Tensor, output_gate: Tensor, tanh_cell: Tensor
 
     All [batch, hidden]. tanh_cell: tanh of the cell state; d_cell: the direct part.
     """
-    return torch.ops.aten.tanh_backward(d_hidden * output_gate, tanh_cell).add_(d_cell)
+    found = d_hidden * output_gate
+    return torch.ops.aten.tanh_backward.grad_input(found, tanh_cell, grad_input=found).add_(d_cell)
 
 
 class _LSTMCellFunction(Function):

@@ -5,14 +5,18 @@ from __future__ import annotations
 from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from parser.benchmarks.feature_parser.decisions import FeatureSentence
+from parser.benchmarks.feature_parser.network import FeatureParser, FeatureParserSizes
 from parser.benchmarks.feature_parser.transition_parser_plugin import (
     TransitionParser,
     TransitionParserSettings,
 )
+from parser.benchmarks.feature_parser.transition_parser_plugin import operations as operations_of_parse
 from parser.benchmarks.tagged_text import TaggedSentence
 from parser.benchmarks.taggers.bilstm_char_tagger_plugin import BiLSTMCharTagger, BiLSTMCharTaggerSettings
 from parser.benchmarks.taggers.bilstm_tagger_plugin import BiLSTMTagger, BiLSTMTaggerSettings, MadeSentences
@@ -81,6 +85,7 @@ class FineTree(TreeLSTMPlugin):
 
 class SmallParserSettings(TransitionParserSettings):
     word_size: int = 6
+    relation_size: int = 3
     hidden_size: int = 5
     middle_size: int = 4
 
@@ -144,6 +149,17 @@ def test_the_taggers_operations_are_those_of_its_products(spelled):
     with FlopCounterMode(display=False) as counter:
         tagger.score([sentence], library=False)
     assert counter.get_total_flops() == pytest.approx(operations_of_sentence(sizes, sentence))
+
+
+@pytest.mark.parametrize("relation_size", [0, 3])
+def test_the_parsers_operations_are_those_of_its_products(relation_size):
+    sizes = FeatureParserSizes(9, 4, 3, 5, 2, relation_size, hidden_size=6, middle_size=7)
+    words = 4
+    sentence = FeatureSentence([1] * 5, [1] * 5, [1, 4, 1, 2], [0, 1, 2, 0], np.ones(2 * words))
+    network = FeatureParser(sizes).double()  # by torch's own products, which the counter knows
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        network.loss([sentence], library=False)
+    assert counter.get_total_flops() == pytest.approx(operations_of_parse(sizes, words))
 
 
 def test_made_trees_are_labelled_by_the_sum_of_their_words():

@@ -145,9 +145,17 @@ def plain_parser_loss(network: FeatureParser, sentence: FeatureSentence) -> Tens
     decisions = Decisions([sentence], network.sizes.labels, network.sizes.explore)
     kinds = [0] + [1] * network.sizes.labels + [2] * network.sizes.labels
     losses = [torch.zeros((), dtype=torch.double, device=DEVICE)]
-    for _, shown in decisions:
-        features = [network.nothing[0] if place == NOTHING else read[place] for place in shown[0].tolist()]
-        scores = network.scores(network.middle(torch.cat(features)).tanh())
+    for states in decisions:
+        shown = states.words[0].tolist()
+        middle = network.middle(
+            torch.cat([network.nothing[0] if place == NOTHING else read[place] for place in shown])
+        )
+        if network.sizes.relation_size:
+            labels = states.relations[0].tolist()
+            middle = middle + network.middle_of_relations(
+                torch.cat([network.relations[one] for one in labels])
+            )
+        scores = network.scores(middle.tanh())
         chosen = decisions.take(scores.detach().cpu().numpy()[None])
         for pair in chosen.pairs.tolist():
             right, wrong = (scores[kinds[one]] + scores[3 + one] for one in divmod(pair, len(kinds)))
@@ -156,10 +164,13 @@ def plain_parser_loss(network: FeatureParser, sentence: FeatureSentence) -> Tens
 
 
 @pytest.mark.parametrize("heads", [[[1, 3, 1], [1], [4, 0, 1, 1]], [[1]]])
-def test_feature_parsers_are_equal(heads: list[list[int]]) -> None:
+@pytest.mark.parametrize("relation_size", [0, 3])
+def test_feature_parsers_are_equal(heads: list[list[int]], relation_size: int) -> None:
     torch.manual_seed(0)
     draw = np.random.default_rng(3)
-    sizes = FeatureParserSizes(WORDS, 4, LABELS, 5, 3, hidden_size=4, middle_size=6, explore=0.5)
+    sizes = FeatureParserSizes(
+        WORDS, 4, LABELS, 5, 3, relation_size, hidden_size=4, middle_size=6, explore=0.5
+    )
     network = FeatureParser(sizes).to(DEVICE, torch.double)
     batch = [
         FeatureSentence(

@@ -89,15 +89,21 @@ class _GradientBuffer:
     def __init__(self, widths: Sequence[int], like: Tensor):
         self._widths, self._like = widths, like
         self._gradients: dict[int, Tensor] = {}
+        self._own: set[int] = set()  # values whose gradients may be modified
 
     def at(self, value: int) -> Tensor:
         """[rows, width]"""
         if value not in self._gradients:
             self._gradients[value] = self._like.new_zeros(len(self._like), self._widths[value])
+            self._own.add(value)
         return self._gradients[value]
 
     def add(self, value: int, gradient: Tensor, columns: slice = ALL) -> None:
-        if value in self._gradients or columns != ALL:
-            self.at(value)[:, columns] += gradient
-        else:
-            self._gradients[value] = gradient.clone()
+        if columns == ALL and value not in self._gradients:
+            self._gradients[value] = gradient  # copied only if more is added; most values have one user
+            return
+        found = self.at(value)
+        if value not in self._own:
+            found = self._gradients[value] = found.clone()
+            self._own.add(value)
+        found[:, columns] += gradient

@@ -14,10 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from parser.benchmarks.feature_parser.hybrid_states import LEFT, RIGHT, SHIFT, HybridStates
+from parser.benchmarks.feature_parser.hybrid_states import FEATURE_WORDS, LEFT, RIGHT, SHIFT, HybridStates
 
 MARGIN = 1.0
 KINDS = 3
+RELATIONS = 2 * FEATURE_WORDS
+"""Of the leftmost and the rightmost dependent of each word in the features."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,20 @@ class FeatureSentence:
     labels: list[int]
     chances: NDArray[np.float64]
     """[transitions] Random numbers from 0 to 1 that determine where to explore."""
+
+
+class States(NamedTuple):
+    """The features of the sentences that are not complete."""
+
+    rows: NDArray[np.int64]
+    """[rows] Their positions in the batch."""
+    words: NDArray[np.int64]
+    """[rows, 3 * FEATURE_WORDS] See `HybridStates.features`."""
+    relations: NDArray[np.int64]
+    """[rows, RELATIONS] The labels of the leftmost and rightmost dependents' arcs, as they were predicted.
+
+    The number of labels where there is no such dependent.
+    """
 
 
 class Chosen(NamedTuple):
@@ -53,17 +69,20 @@ class Decisions:
         self._states = HybridStates([sentence.heads for sentence in sentences])
         most = max(len(sentence.heads) for sentence in sentences)
         self._labels = np.zeros((len(sentences), most + 1), np.int64)
+        # Words without a head have no label, among them all words of the stack and NOTHING, the last column.
+        self._predicted = np.full((len(sentences), most + 1), labels)
         self._chances = np.ones((len(sentences), 2 * most))
         for row, sentence in enumerate(sentences):
             self._labels[row, : len(sentence.labels)] = sentence.labels
             self._chances[row, : len(sentence.chances)] = sentence.chances
         self._step = 0
 
-    def __iter__(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield the unfinished sentences [rows], and the features of their states [rows, FEATURES]."""
+    def __iter__(self) -> Iterator[States]:
         while len(rows := self._states.unfinished()):
             self._rows = rows
-            yield rows, self._states.features(rows)
+            words = self._states.features(rows)
+            dependents = words.reshape(len(rows), FEATURE_WORDS, 3)[:, :, 1:].reshape(len(rows), -1)
+            yield States(rows, words, self._predicted[rows[:, None], dependents])
 
     def take(self, scores: NDArray[np.float64]) -> Chosen:
         """Advance one step. scores: [rows, KINDS + labelled transitions]"""
@@ -73,7 +92,8 @@ class Decisions:
         totals = scores[:, kind_of] + scores[:, KINDS:]  # [rows, labelled transitions]
         right = self._states.zero_cost(rows)[:, kind_of]
         has_gold_label = np.zeros_like(right)
-        gold = self._labels[rows, self._states.top(rows)]
+        top = self._states.top(rows)
+        gold = self._labels[rows, top]
         has_gold_label[:, 0] = True
         has_gold_label[place, 1 + gold] = has_gold_label[place, 1 + labels + gold] = True
         right &= has_gold_label
@@ -82,6 +102,8 @@ class Decisions:
         gap = totals[place, best_right] - np.where(wrong.any(1), totals[place, best_wrong], -np.inf)
         explores = (gap < 0) | (self._chances[rows, self._step] < self._explore)
         followed = np.where((gap < MARGIN) & explores, best_wrong, best_right)
+        arc = followed > 0
+        self._predicted[rows[arc], top[arc]] = (followed[arc] - 1) % labels
         self._states.advance(rows, kind_of[followed])
         self._step += 1
         inside = np.flatnonzero(gap < MARGIN)

@@ -1,7 +1,9 @@
 """The greedy parser over BiLSTM features (Kiperwasser & Goldberg 2016), with exploration.
 
-A state is scored from the BiLSTM vectors of the words in its features. Each step has a hinge loss; see
-`decisions`.
+A state is scored from the BiLSTM vectors of the words in its features and, for each of their leftmost and
+rightmost dependents, from an embedding of its predicted relation to its head, or of "no dependent". This is
+our reading of the relation embeddings in Neubig et al. 2017, Appendix C: the released parser of Kiperwasser &
+Goldberg has a table of them that no feature reads. Each step has a hinge loss; see `decisions`.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from parser.batching.operations.writer import Index, Value, Writer
 from parser.batching.product import linear
 from parser.batching.transfer import to_device
 from parser.benchmarks.embedding_tables import sparse_table
-from parser.benchmarks.feature_parser.decisions import KINDS, MARGIN, Decisions, FeatureSentence
+from parser.benchmarks.feature_parser.decisions import KINDS, MARGIN, RELATIONS, Decisions, FeatureSentence
 from parser.benchmarks.feature_parser.hybrid_states import FEATURE_WORDS, NOTHING
 from parser.benchmarks.recorded_bilstm import RecordedBiLSTM, flat
 from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_packed
@@ -39,6 +41,8 @@ class FeatureParserSizes:
     labels: int
     word_size: int = 100
     tag_size: int = 25
+    relation_size: int = 0
+    """0 for a parser without embeddings of relations."""
     hidden_size: int = 100
     """Per BiLSTM layer and direction."""
     layers: int = 2
@@ -61,28 +65,44 @@ class FeatureParser(nn.Module):
         self.nothing = nn.Parameter(torch.zeros(1, 2 * sizes.hidden_size))
         self.middle = nn.Linear(FEATURES * 2 * sizes.hidden_size, sizes.middle_size)
         self.scores = nn.Linear(sizes.middle_size, KINDS + 1 + 2 * sizes.labels)
+        if sizes.relation_size:
+            self.relations = nn.Parameter(0.1 * torch.randn(sizes.labels + 1, sizes.relation_size))
+            # The part of the middle layer's weight that takes the relations.
+            self.middle_of_relations = nn.Linear(
+                RELATIONS * sizes.relation_size, sizes.middle_size, bias=False
+            )
 
     def loss(self, sentences: Sequence[FeatureSentence], library: bool) -> Tensor:
         """The loss, summed over all steps, batched by hand. library: use `nn.LSTM` instead of our LSTM."""
         device = self.words.weight.device
         run = bilstm_packed if library else bilstm_by_levels
-        words = flat([sentence.words for sentence in sentences], device)
-        tags = flat([sentence.tags for sentence in sentences], device)
-        inputs = torch.cat([self.words(words), self.tags[tags]], dim=1)
+        of_words = self.words(flat([sentence.words for sentence in sentences], device))
+        of_tags = self.tags[flat([sentence.tags for sentence in sentences], device)]
+        inputs = torch.cat([of_words, of_tags], dim=1)
         vectors = run(self.reader, inputs, [len(sentence.words) for sentence in sentences])
         table = torch.cat([vectors, self.nothing])  # [words + 1, 2 * hidden]
         losses = [self.nothing.new_zeros(())]
         decisions = Decisions(sentences, self.sizes.labels, self.sizes.explore)
         starts = np.cumsum([0, *(len(sentence.words) for sentence in sentences)])
-        for rows, numbers in decisions:
-            places = np.where(numbers == NOTHING, len(vectors), starts[rows, None] + numbers)
-            features = table[to_device(torch.from_numpy(places), device)].flatten(1)
-            middle = torch.tanh(linear(features, self.middle.weight, self.middle.bias))
-            scores = linear(middle, self.scores.weight, self.scores.bias)
+        for rows, words, relations in decisions:
+            places = np.where(words == NOTHING, len(vectors), starts[rows, None] + words)
+            features = to_device(torch.from_numpy(np.concatenate([places, relations], 1)), device)
+            scores = self._score(table, *features.split([FEATURES, RELATIONS], dim=1))
             chosen = decisions.take(scores.detach().cpu().double().numpy())
             pairs = to_device(torch.from_numpy(chosen.pairs), device)
             losses.append(hinge(scores[chosen.places], pairs).sum())
         return torch.stack(losses).sum()
+
+    def _score(self, table: Tensor, words: Tensor, relations: Tensor) -> Tensor:
+        """[rows, KINDS + labelled transitions] The scores of some states.
+
+        words: [rows, FEATURES], rows of `table`; relations: [rows, RELATIONS].
+        """
+        middle = linear(table[words].flatten(1), self.middle.weight, self.middle.bias)
+        if self.sizes.relation_size:
+            vectors = self.relations[relations].flatten(1)  # [rows, RELATIONS * relation_size]
+            middle = middle + linear(vectors, self.middle_of_relations.weight)
+        return linear(torch.tanh(middle), self.scores.weight, self.scores.bias)
 
 
 def hinge(scores: Tensor, pairs: Tensor) -> Tensor:
@@ -141,14 +161,21 @@ class RecordedFeatureParser:
             return writer.concatenate([of_word, writer.lookup(network.tags, tag)])
 
         def score(writer: Writer, *features: Value) -> Value:
-            middle = writer.tanh(writer.linear(network.middle.weight, *features, bias=network.middle.bias))
-            return writer.linear(network.scores.weight, middle, bias=network.scores.bias)
+            words, relations = features[:FEATURES], features[FEATURES:]
+            middle = writer.linear(network.middle.weight, *words, bias=network.middle.bias)
+            if relations:
+                middle = writer.add(middle, writer.linear(network.middle_of_relations.weight, *relations))
+            return writer.linear(network.scores.weight, writer.tanh(middle), bias=network.scores.bias)
 
         self._embed = Template.trace(embed, (), indices=2)
         self._reader = RecordedBiLSTM(network.reader, grain)
         self._join = Template.trace(lambda writer, *ways: writer.concatenate(ways), (sizes.hidden_size,) * 2)
         self._nothing = Template.of(Lookup(network.nothing))
-        self._score = traced(grain, score, (2 * sizes.hidden_size,) * FEATURES)
+        widths = (2 * sizes.hidden_size,) * FEATURES
+        if sizes.relation_size:
+            self._relation = Template.of(Lookup(network.relations))
+            widths += (sizes.relation_size,) * RELATIONS
+        self._score = traced(grain, score, widths)
         width = KINDS + 1 + 2 * sizes.labels
         self._hinge = Template.of(Hinge(width), (width,))
 
@@ -160,16 +187,22 @@ class RecordedFeatureParser:
         with phase("graph"):
             nothing = graph.apply(self._nothing, (), (0,))[0]
             vectors = [[*self._vectors(graph, sentence), nothing] for sentence in sentences]
+            every_relation = self._relations(graph)
         decisions = Decisions(sentences, self._sizes.labels, self._sizes.explore)
         losses: list[Value] = []
-        for rows, numbers in decisions:
+        for rows, words, relations in decisions:
             with phase("graph"):
+                own = [vectors[row] for row in rows.tolist()]
                 # NOTHING is -1, and the last of a sentence's vectors.
                 features = [
-                    [vectors[row][place] for place in places]
-                    for row, places in zip(rows.tolist(), numbers.tolist(), strict=True)
+                    [of_sentence[place] for of_sentence, place in zip(own, places, strict=True)]
+                    for places in words.T.tolist()
                 ]
-                scores = graph.each(self._score, list(zip(*features, strict=True)))[0]
+                if every_relation:
+                    features += [
+                        list(map(every_relation.__getitem__, label)) for label in relations.T.tolist()
+                    ]
+                scores = graph.each(self._score, features)[0]
             with phase("scheduling"):
                 steps = graph.schedule()
             with phase("forward"):
@@ -180,6 +213,12 @@ class RecordedFeatureParser:
                 within = [scores[place] for place in chosen.places]
                 losses += graph.each(self._hinge, [within], [chosen.pairs.tolist()])[0]
         return losses
+
+    def _relations(self, graph: Graph) -> Sequence[Value]:
+        """The embeddings of all relations, read once for all steps; none if the parser has none."""
+        if not self._sizes.relation_size:
+            return ()
+        return graph.each(self._relation, [], [range(self._sizes.labels + 1)])[0]
 
     def _vectors(self, graph: Graph, sentence: FeatureSentence) -> Sequence[Value]:
         inputs = graph.each(self._embed, [], [sentence.words, sentence.tags])[0]

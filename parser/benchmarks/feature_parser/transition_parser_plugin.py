@@ -18,7 +18,7 @@ from torch import Tensor
 from parser.batching.operations.graph import METHODS, Graph
 from parser.batching.operations.lstm import Grain
 from parser.batching.operations.patterns import Patterns
-from parser.benchmarks.feature_parser.decisions import FeatureSentence
+from parser.benchmarks.feature_parser.decisions import RELATIONS, FeatureSentence
 from parser.benchmarks.feature_parser.network import (
     FEATURES,
     FeatureParser,
@@ -54,6 +54,8 @@ class TransitionParserSettings(Settings):
     """Whether a cell is recorded as one operation, or as elementary operations as in the paper."""
     word_size: int = Field(100, gt=0)
     tag_size: int = Field(25, gt=0)
+    relation_size: int = Field(0, ge=0)
+    """Of the embeddings of the leftmost and rightmost dependents' relations; 0 for none."""
     hidden_size: int = Field(100, gt=0)
     """Per BiLSTM layer and direction."""
     layers: int = Field(2, gt=0)
@@ -132,6 +134,7 @@ def prepare_trees(
         labels=len(labels),
         word_size=settings.word_size,
         tag_size=settings.tag_size,
+        relation_size=settings.relation_size,
         hidden_size=settings.hidden_size,
         layers=settings.layers,
         middle_size=settings.middle_size,
@@ -157,7 +160,8 @@ def operations(sizes: FeatureParserSizes, words: int) -> float:
         return 2 * 4 * sizes.hidden_size * ((words + 1) * inputs + words * sizes.hidden_size)
 
     products = bilstm(sizes.word_size + sizes.tag_size) + (sizes.layers - 1) * bilstm(2 * sizes.hidden_size)
-    products += 2 * words * sizes.middle_size * (FEATURES * 2 * sizes.hidden_size + 4 + 2 * sizes.labels)
+    features = FEATURES * 2 * sizes.hidden_size + RELATIONS * sizes.relation_size
+    products += 2 * words * sizes.middle_size * (features + 4 + 2 * sizes.labels)
     return 2.0 * products
 
 

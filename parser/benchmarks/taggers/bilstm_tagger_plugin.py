@@ -1,7 +1,8 @@
 """A BiLSTM tagger (Neubig et al. 2017), batched on the fly, by hand, or by `nn.LSTM`.
 
-`manual` runs all sentences of a batch together, step by step, without padding. `manual-agenda` records the
-same steps in a graph, in which the agenda finds further batches, such as the outputs of both directions.
+`manual` runs all sentences of a batch together, step by step, without padding. `manual-depth` and
+`manual-agenda` record the same steps in a graph, in which batching by depth or by agenda finds further
+batches, such as the outputs of both directions.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ from parser.config import data_path
 from parser.plugins import Mode, Setup, Work
 from parser.settings import Settings
 
+MANUAL_THEN = {"manual-depth": "depth", "manual-agenda": "agenda"}
+"""How the graph of operations that were batched by hand is batched further, by method."""
 CHECKED = 6
 """Sentences on which the methods must agree."""
 
@@ -71,12 +74,10 @@ class BiLSTMTaggerSettings(Settings):
 class BiLSTMTagger:
     name = "bilstm_tagger"
     paper = "Neubig et al. 2017, Table 1 (BiLSTM), Figure 2"
-    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {
-        "train": (*METHODS, "manual", "manual-agenda", "library")
-    }
+    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*METHODS, "manual", *MANUAL_THEN, "library")}
     method_titles: ClassVar[dict[str, str]] = {
         **METHOD_TITLES,
-        "manual-agenda": "batched by hand, then by agenda",
+        **{method: f"batched by hand, then by {further}" for method, further in MANUAL_THEN.items()},
     }
     Settings: ClassVar[type[BiLSTMTaggerSettings]] = BiLSTMTaggerSettings
 
@@ -121,8 +122,8 @@ class BiLSTMTagger:
         recorded = RecordedTagger(tagger, setup.settings.grain)
         if setup.method in METHODS:
             return GraphForward.by_example(setup, recorded.losses)
-        if setup.method == "manual-agenda":
-            return GraphForward(setup, recorded.losses_together, "agenda")
+        if setup.method in MANUAL_THEN:
+            return GraphForward(setup, recorded.losses_together, MANUAL_THEN[setup.method])
         return AutogradForward(setup, partial(tagger.loss, library=setup.method == "library"))
 
 

@@ -185,10 +185,12 @@ class TreeNode(Operation):
         return type(self), id(self.network)
 
     def packs(self, arguments: int) -> tuple[tuple[int, ...], ...]:
-        return (0, 2), (1, 3)
+        return ((0, 2, 1, 3),)
 
     def forward(self, batch: OperationBatch) -> None:
-        children, child_cells = batch.inputs  # [rows, 2 * hidden] each: hidden states, cell states
+        children, child_cells = batch.inputs[0].chunk(
+            2, dim=1
+        )  # [rows, 2 * hidden] each: hidden, cell states
         hidden, cell = batch.outputs
         network, size = self.network, self.outputs[0]
         # [rows, 5 * hidden]: cell gate, input gate, output gate, both forget gates
@@ -206,13 +208,14 @@ class TreeNode(Operation):
         batch.saved = gates, tanh_cell
 
     def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
-        children, child_cells = batch.inputs
+        children, child_cells = batch.inputs[0].chunk(2, dim=1)
         gates, tanh_cell = batch.saved
         d_hidden, d_cell = gradients
         network, size = self.network, self.outputs[0]
         cell_gate, input_gate, output_gate, *forget_gates = gates.chunk(5, dim=1)
         d_cell = cell_state_gradient(d_hidden, output_gate, tanh_cell, d_cell)
-        d_gates, d_child_cells = torch.empty_like(gates), torch.empty_like(child_cells)
+        d_gates, d_inputs = torch.empty_like(gates), torch.empty_like(batch.inputs[0])
+        d_children, d_child_cells = d_inputs.chunk(2, dim=1)
         d_cell_gate, d_input, d_output, *d_forgets = d_gates.chunk(5, dim=1)
         torch.mul(d_cell, cell_gate, out=d_input)
         torch.mul(d_cell, input_gate, out=d_cell_gate)
@@ -223,11 +226,10 @@ class TreeNode(Operation):
             torch.mul(d_cell, child_cell, out=d_gate)
             torch.mul(d_cell, gate, out=d_child_cell)
         activation_backward_(d_gates, gates, size, cell_gate=0)
-        d_children = torch.empty_like(children)
         write_product(d_children, d_gates[:, : 3 * size], network.gates.weight.T)
         for linear, d_child, d_gate in zip(self._forgets, d_children.chunk(2, dim=1), d_forgets, strict=True):
             add_product(d_child, d_gate, linear.weight.T)
-        return OperationGradients((d_children, d_child_cells), (d_gates, children))
+        return OperationGradients((d_inputs,), (d_gates, children))
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
         d_gates, children = joined(batches)
