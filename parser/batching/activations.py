@@ -6,6 +6,7 @@ On AMD processors torch's tanh is about ten times slower than its sigmoid, so it
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from parser.batching.processor import AMD, processor
@@ -15,9 +16,12 @@ def tanh_is_slow(tensor: Tensor) -> bool:
     return tensor.is_cpu and processor().vendor == AMD
 
 
-def tanh_(tensor: Tensor) -> Tensor:
-    """In place."""
-    return tensor.mul_(2).sigmoid_().mul_(2).sub_(1) if tanh_is_slow(tensor) else tensor.tanh_()
+def write_tanh(tensor: Tensor, out: Tensor) -> None:
+    """out: may be `tensor`."""
+    if tanh_is_slow(tensor):
+        torch.mul(tensor, 2, out=out).sigmoid_().mul_(2).sub_(1)
+    else:
+        torch.tanh(tensor, out=out)
 
 
 def tanh(tensor: Tensor) -> Tensor:
