@@ -69,7 +69,7 @@ def main() -> None:
 def measure(network: str, size: int, streams: int) -> None:
     graph = with_scores(EXAMPLES[network](Layer(size=size, kind="symbols"), size), size)
     weights, frames = Weights(graph), FRAMES // streams
-    products = {product: call_of(product) for product in products_of(weights, frames, streams)}
+    products = [(product.times, call_of(product)) for product in products_of(weights, frames, streams)]
     elements = elements_of(weights, frames, streams)
     kernels = {name: kernel_of(name) for name in elements}
     model = LayeredModel(weights, frames, streams, frames, METHODS["both"])
@@ -78,7 +78,7 @@ def measure(network: str, size: int, streams: int) -> None:
     large = [partial(product, left, right) for product in (F.linear, by_onednn)]
     found: list[tuple[float, ...]] = []
     for _ in range(TURNS):
-        multiplied = sum(product.times * seconds(call, 1) for product, call in products.items())
+        multiplied = sum(times * seconds(call, 1) for times, call in products)
         passed = sum(seconds(kernels[name]) * count / CACHED for name, count in elements.items())
         whole = seconds(partial(step, model, weights, words), 1)
         found.append((multiplied, passed, whole, min(map(seconds, large))))
@@ -162,7 +162,7 @@ def kernel_of(name: str) -> Call:
     tensors = torch.rand(4, CACHED // 512, 512)  # [operands, rows, columns]
     first, second, third, out = tensors
     if name in APPLY:
-        return partial(APPLY[name], out)
+        return partial(APPLY[name], first, out)
     if name.startswith("backward "):
         return partial(BACKWARD[name.removeprefix("backward ")], first, second, out)
     return {

@@ -26,6 +26,7 @@ from parser.batching.recurrence.gradients import (
     write_table_gradients,
 )
 from parser.batching.recurrence.graph import Connection
+from parser.batching.recurrence.loops import DiagonalSums, is_better_in_loop
 from parser.batching.recurrence.tape import Tape, TapeSum
 from parser.batching.recurrence.weights import Bundle, Source
 
@@ -48,7 +49,10 @@ def backward_tape(
     writer = _BackwardWriter(chunk)
     graph = chunk.weights.graph
     write_kept_rows(writer.tape, chunk, gradients)
+    summed: set[int] = set()
     for part in reversed(parts):
+        in_loop = not gradients_by_frame and is_better_in_loop(chunk.weights, part, chunk.errors.streams)
+        sums = DiagonalSums(writer.tape, chunk, part) if in_loop else None
         for layer in part.layers:
             writer.write_outside(part.members, layer)
         for start, count in writer.blocks(part):
@@ -57,11 +61,15 @@ def backward_tape(
                 writer.write_stage(part, reached, start, count)
             if gradients_by_frame:
                 write_gradients(writer.tape, chunk, gradients, start, count)
+            if sums:
+                sums.add(start)
+        if sums:
+            summed |= sums.finish(gradients)
     for layer in graph.inputs:
         if layer in chunk.first:
             writer.write_input(layer)
     if not gradients_by_frame:
-        write_gradients(writer.tape, chunk, gradients)
+        write_gradients(writer.tape, chunk, gradients, without=summed)
     write_table_gradients(writer.tape, chunk, gradients)
     return writer.tape
 

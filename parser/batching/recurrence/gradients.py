@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 import torch
@@ -92,9 +92,17 @@ class WeightGradients:
 
 
 def write_gradients(
-    tape: Tape, chunk: Chunk, gradients: WeightGradients, start: int | None = None, count: int = 1
+    tape: Tape,
+    chunk: Chunk,
+    gradients: WeightGradients,
+    start: int | None = None,
+    count: int = 1,
+    without: Collection[int] = (),
 ) -> None:
-    """Gradients of all weights but tables, for the given frames, or if start is None for all frames."""
+    """Gradients of all weights but tables, for the given frames, or if start is None for all frames.
+
+    without: numbers of connections to leave out.
+    """
 
     def frames(first: int) -> tuple[int, int]:
         return (first, chunk.frames - first) if start is None else (start, count)
@@ -111,9 +119,11 @@ def write_gradients(
                     tape.write(gradients.add_products, weights.matrix(bundle, source), own, rows)
             if bundle.has_bias:
                 tape.write(gradients.add_sums, weights.bias_of(bundle), own)
-    for connection in weights.graph.connections:
+    for index, connection in enumerate(weights.graph.connections):
+        if connection.weight != "diagonal" or index in without:
+            continue
         first = chunk.first[connection.target]
-        if connection.weight == "diagonal" and (start is None or start >= first):
+        if start is None or start >= first:
             begin, number = frames(first)
             own = errors.rows(connection.target, begin, number)
             rows = values.rows(connection.source, begin - connection.delay, number)

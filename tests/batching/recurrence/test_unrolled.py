@@ -16,6 +16,11 @@ SIZE = 4
 WAYS = [{}, {"by_frame": True}, {"by_frame": True, "gradients_by_frame": True}]
 
 
+@pytest.fixture(autouse=True, params=[0, 10**9], ids=["merged loops", "cycles only"])
+def _loops(request, monkeypatch):
+    monkeypatch.setattr("parser.batching.recurrence.loops.MIN_ELEMENTS", request.param)
+
+
 @pytest.fixture(autouse=True)
 def _in_double():
     torch.set_default_dtype(torch.float64)
