@@ -11,6 +11,8 @@ from torch import Tensor
 
 from parser.batching.processor import AMD, processor
 
+MINUS_ONE = torch.tensor(-1.0)
+
 
 def tanh_is_slow(tensor: Tensor) -> bool:
     return tensor.is_cpu and processor().vendor == AMD
@@ -19,7 +21,8 @@ def tanh_is_slow(tensor: Tensor) -> bool:
 def write_tanh(tensor: Tensor, out: Tensor) -> None:
     """out: may be `tensor`."""
     if tanh_is_slow(tensor):
-        torch.mul(tensor, 2, out=out).sigmoid_().mul_(2).sub_(1)
+        torch.add(tensor, tensor, out=out).sigmoid_()
+        torch.add(MINUS_ONE, out, alpha=2, out=out)  # one pass instead of two
     else:
         torch.tanh(tensor, out=out)
 

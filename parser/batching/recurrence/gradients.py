@@ -13,9 +13,6 @@ from parser.batching.recurrence.frames import Frames
 from parser.batching.recurrence.tape import Tape
 from parser.batching.recurrence.weights import Bundle, Source, Weights
 
-CACHED = 64 * 1024
-"""Elements of a temporary tensor that stays in a CPU's cache."""
-
 
 class Chunk(NamedTuple):
     """The state of a chunk that the passes work on."""
@@ -33,8 +30,6 @@ class WeightGradients:
 
     def __init__(self) -> None:
         self._kept: dict[nn.Parameter, Tensor] = {}
-        self._products: dict[nn.Parameter, Tensor] = {}
-        """Some rows of elementwise products, before they are summed."""
         self._lent: dict[nn.Parameter, tuple[Tensor, int]] = {}
         """The last gradient of a table whose rows are not a copy, and the address of their memory."""
 
@@ -54,13 +49,7 @@ class WeightGradients:
 
     def add_elements(self, parameter: nn.Parameter, left: Tensor, right: Tensor) -> None:
         """Sums over rows of elementwise products; left, right: [rows, size]."""
-        size = parameter.numel()
-        at_once = len(left) if left.is_cuda else max(1, CACHED // size)
-        if parameter not in self._products:
-            self._products[parameter] = left.new_empty(min(at_once, len(left)), size)
-        product = self._products[parameter]  # [rows at once, size]
-        for lefts, rights in zip(left.split(len(product)), right.split(len(product)), strict=True):
-            self.add_sums(parameter, torch.mul(lefts, rights, out=product[: len(lefts)]))
+        self.add_sums(parameter, left * right)
 
     def add_rows(self, parameter: nn.Parameter, numbers: Tensor, rows: Tensor) -> None:
         """rows: [rows, size], gradients of the table entries `numbers` [rows].

@@ -11,7 +11,7 @@ from parser.batching.recurrence.gradients import Chunk, WeightGradients
 from parser.batching.recurrence.tape import Tape
 from parser.batching.recurrence.weights import Weights
 
-MIN_ELEMENTS = 8 * 1024
+MIN_ELEMENTS = 16 * 1024
 """Of a layer in a frame. With fewer, the calls for each frame cost more than the cache saves."""
 
 
