@@ -24,6 +24,7 @@ from parser.batching.product import add_transposed_product, by_onednn, write_pro
 from parser.batching.recurrence.activations import APPLY, BACKWARD
 from parser.batching.recurrence.components import components, first_frames
 from parser.batching.recurrence.examples import EXAMPLES, with_scores
+from parser.batching.recurrence.forward import is_only_added
 from parser.batching.recurrence.graph import Layer, LayerGraph
 from parser.batching.recurrence.operations import operations
 from parser.batching.recurrence.weights import Weights
@@ -136,8 +137,10 @@ def elements_of(weights: Weights, frames: int, streams: int) -> Counter[str]:
         symbols = sum(graph.layers[each.source].kind == "symbols" for each in into)
         diagonal = sum(each.weight == "diagonal" for each in into)
         found["rows of a table"] += forward * symbols
-        terms = sum(each.weight != "full" for each in into)
-        found["multiplication and addition"] += forward * (terms - (terms == len(into))) + backward * diagonal
+        products = sum(is_only_added(graph, each.source) for each in into)
+        terms = sum(each.weight != "full" for each in into) - products
+        first_is_free = products == 0 and terms == len(into)
+        found["multiplication and addition"] += forward * (terms - first_is_free) + backward * diagonal
         found["multiplication and addition"] += backward * _passes_of_errors(graph, name)
         found["sum"] += backward * graph.has_bias(name)
         if layer.activation != "identity":

@@ -17,7 +17,7 @@ from parser.batching.product import add_product, write_product
 from parser.batching.recurrence.activations import APPLY
 from parser.batching.recurrence.components import Component
 from parser.batching.recurrence.frames import Frames
-from parser.batching.recurrence.graph import Connection
+from parser.batching.recurrence.graph import Connection, LayerGraph
 from parser.batching.recurrence.tape import Tape, TapeSum
 from parser.batching.recurrence.weights import Bundle, Source, Weights
 
@@ -86,6 +86,8 @@ class _ForwardWriter:
         single = {layers[0] for layers, apply in together if len(layers) == 1 and apply}
         sums = {}
         for layer in stage:
+            if is_only_added(self._graph, layer):
+                continue  # `_sum` computes it
             started = layer in self._begun or layer in self._products
             inner = self._elementwise(layer)
             if part.recurrent:
@@ -142,15 +144,15 @@ class _ForwardWriter:
             rows = self._values.rows(connection.source, start - connection.delay, count)
             if connection.weight == "diagonal":
                 total.add_times(rows, self._weights.diagonal(connection).detach())
+            elif is_only_added(self._graph, connection.source):
+                total.add_times(*self._factors(connection.source, start, count))
             else:
                 total.add(rows)
         return total
 
     def _write_factors(self, layer: str, start: int, count: int) -> None:
         place = self._values.rows(layer, start, count)
-        factors = [
-            self._values.rows(each.source, start - each.delay, count) for each in self._graph.into(layer)
-        ]
+        factors = self._factors(layer, start, count)
         if len(factors) == 1:
             self.tape.write(place.copy_, factors[0])
         else:
@@ -158,11 +160,27 @@ class _ForwardWriter:
         for factor in factors[2:]:
             self.tape.write(place.mul_, factor)
 
+    def _factors(self, layer: str, start: int, count: int) -> list[Tensor]:
+        into = self._graph.into(layer)
+        return [self._values.rows(each.source, start - each.delay, count) for each in into]
+
     def _elementwise(self, layer: str) -> list[Connection]:
         return [each for each in self._graph.into(layer) if each.weight != "full"]
 
     def _is_whole(self, part: Component) -> bool:
         return part.members >= self._graph.layers.keys()
+
+
+def is_only_added(graph: LayerGraph, layer: str) -> bool:
+    """Whether it is a product of two layers that is only added to a sum of the same frame.
+
+    Product and sum are then computed together, and the values of this layer are not stored.
+    """
+    own, out = graph.layers[layer], graph.out_of(layer)
+    if own.kind != "multiplicative" or own.activation != "identity" or own.output or len(out) != 1:
+        return False
+    added = out[0].weight == "identity" and graph.layers[out[0].target].kind == "additive"
+    return added and not out[0].delay and len(graph.into(layer)) == 2
 
 
 def runs(weights: Weights, stage: Sequence[str]) -> list[tuple[str, ...]]:
