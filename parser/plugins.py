@@ -77,8 +77,8 @@ class Work:
 class Plugin(Protocol):
     """A model to measure. It is created without arguments, and `prepare` prepares it for one cell.
 
-    Optional class attributes: `method_titles`, `example_name`, `former_methods` and `former_defaults`, see
-    the functions below.
+    Optional class attributes: `method_titles`, `example_name`, `layer_sizes`, `former_methods` and
+    `former_defaults`, see the functions below.
     """
 
     name: ClassVar[str]
@@ -137,6 +137,14 @@ def method_titles(plugin: type[Plugin]) -> Mapping[str, str]:
 def examples_counted(plugin: type[Plugin]) -> str:
     """What is counted for the speed: the plugin's optional attribute `example_name`, else "sentences"."""
     return getattr(plugin, "example_name", "sentences")
+
+
+def layer_sizes(plugin: type[Plugin]) -> Sequence[str]:
+    """Settings that are sizes of layers, for the utilisation over them: the optional attribute `layer_sizes`.
+
+    Networks that differ only in these are shown together, over the first.
+    """
+    return getattr(plugin, "layer_sizes", ())
 
 
 def former_methods(plugin: type[Plugin]) -> Mapping[str, str]:

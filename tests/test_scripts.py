@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from parser.batching.recurrence.examples import EXAMPLES, with_scores
+from parser.batching.recurrence.graph import Layer
+from parser.batching.recurrence.operations import operations
+from parser.batching.recurrence.weights import Weights
+
 SCRIPTS = Path(__file__).parent.parent / "scripts"
 
 
@@ -42,6 +47,15 @@ def test_output_is_kept_without_the_place_of_the_data(tmp_path, monkeypatch, cap
     assert row["command"] == command
     assert row["printed"] == ["${PARSER_DATA}/a"]
     assert row["machine"]["cpu"]
+
+
+@pytest.mark.parametrize("network", ["peephole-lstm", "lstm", "two-layers"])
+def test_the_products_of_the_bound_are_those_of_the_utilisation(network):
+    bound = script("measure_recurrence_bound")
+    graph = with_scores(EXAMPLES[network](Layer(size=5, kind="symbols"), 3), 4)
+    products = bound.products_of(Weights(graph), 6, 2)
+    found = sum(2 * each.rows * each.inner * each.columns * each.times for each in products)
+    assert found == operations(Weights(graph), 6, 2, 6)
 
 
 def test_levels_of_a_treebank():

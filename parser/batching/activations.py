@@ -11,14 +11,19 @@ from torch import Tensor
 
 from parser.batching.processor import AMD, processor
 
+MINUS_ONE = torch.tensor(-1.0)
+
 
 def tanh_is_slow(tensor: Tensor) -> bool:
     return tensor.is_cpu and processor().vendor == AMD
 
 
-def tanh_(tensor: Tensor) -> Tensor:
-    """In place."""
-    return twice_less_one_(tensor.mul_(2).sigmoid_()) if tanh_is_slow(tensor) else tensor.tanh_()
+def write_tanh(tensor: Tensor, out: Tensor) -> None:
+    """out: may be `tensor`."""
+    if tanh_is_slow(tensor):
+        twice_less_one_(torch.add(tensor, tensor, out=out).sigmoid_())
+    else:
+        torch.tanh(tensor, out=out)
 
 
 def tanh(tensor: Tensor) -> Tensor:
@@ -26,5 +31,5 @@ def tanh(tensor: Tensor) -> Tensor:
 
 
 def twice_less_one_(tensor: Tensor) -> Tensor:
-    """2 * tensor - 1, in place and in one pass."""
-    return torch.add(tensor.new_full((), -1.0), tensor, alpha=2, out=tensor)
+    """2 * tensor - 1, in place and in one pass, of a tensor on the CPU."""
+    return torch.add(MINUS_ONE, tensor, alpha=2, out=tensor)

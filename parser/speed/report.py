@@ -25,6 +25,7 @@ from parser.speed.learning_report import learning_parts
 from parser.speed.rows import OK, Row
 from parser.speed.run import CONFIG
 from parser.speed.utilisation import utilisation_parts
+from parser.speed.utilisation_by_layer_size import utilisation_by_layer_size_parts
 
 COLUMNS = (
     "method",
@@ -64,7 +65,11 @@ def write_report(rows: Sequence[Row], learned: Sequence[Row], folder: Path) -> P
 
     learned: the rows of learning curves.
     """
-    compared = [*utilisation_parts(rows), *asynchrony_parts(rows)]
+    compared = [
+        *utilisation_parts(rows),
+        *utilisation_by_layer_size_parts(rows),
+        *asynchrony_parts(rows),
+    ]
     write_document(folder.name, [*_parts(rows, folder), *compared, *learning_parts(learned)], folder)
     return folder / HTML
 

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 import torch
 from torch import Tensor
 
-from parser.batching.activations import tanh_
+from parser.batching.activations import write_tanh
 from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
 
 Rows = Sequence[Tensor]
@@ -41,7 +41,7 @@ class Multiply(Elementwise):
 
 class Tanh(Elementwise):
     def forward(self, batch: OperationBatch) -> None:
-        tanh_(batch.outputs[0].copy_(batch.inputs[0]))
+        write_tanh(batch.inputs[0], batch.outputs[0])
 
     def backward(self, batch: OperationBatch, gradients: Rows) -> OperationGradients:
         return OperationGradients((torch.ops.aten.tanh_backward(gradients[0], batch.outputs[0]),))

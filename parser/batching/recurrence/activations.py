@@ -1,4 +1,4 @@
-"""The activations of layers, in place, and their backward passes."""
+"""The activations of layers, written to a given tensor, and their backward passes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from parser.batching.activations import tanh_
+from parser.batching.activations import write_tanh
 
 
-def _complement_(rows: Tensor) -> Tensor:
-    return rows.neg_().add_(1)
+def _write_sigmoid(rows: Tensor, out: Tensor) -> None:
+    torch.sigmoid(rows, out=out)
+
+
+def _write_relu(rows: Tensor, out: Tensor) -> None:
+    torch.clamp_min(rows, 0, out=out)
+
+
+def _write_complement(rows: Tensor, out: Tensor) -> None:
+    torch.neg(rows, out=out).add_(1)
 
 
 def _backward_sigmoid(errors: Tensor, values: Tensor, out: Tensor) -> None:
@@ -30,13 +38,13 @@ def _backward_complement(errors: Tensor, values: Tensor, out: Tensor) -> None:
     torch.neg(errors, out=out)
 
 
-APPLY: dict[str, Callable[[Tensor], object]] = {
-    "sigmoid": torch.sigmoid_,
-    "tanh": tanh_,
-    "relu": torch.relu_,
-    "complement": _complement_,
+APPLY: dict[str, Callable[[Tensor, Tensor], object]] = {
+    "sigmoid": _write_sigmoid,
+    "tanh": write_tanh,
+    "relu": _write_relu,
+    "complement": _write_complement,
 }
-"""In place, by name; `identity` is left out."""
+"""By name; takes the sums and a tensor for the values, which may be the same. `identity` is left out."""
 BACKWARD: dict[str, Callable[[Tensor, Tensor, Tensor], None]] = {
     "sigmoid": _backward_sigmoid,
     "tanh": _backward_tanh,

@@ -8,6 +8,7 @@ known.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,9 +22,11 @@ from parser.batching.recurrence.gradients import (
     Chunk,
     WeightGradients,
     write_gradients,
+    write_kept_rows,
     write_table_gradients,
 )
 from parser.batching.recurrence.graph import Connection
+from parser.batching.recurrence.loops import DiagonalSums, is_better_in_loop
 from parser.batching.recurrence.tape import Tape, TapeSum
 from parser.batching.recurrence.weights import Bundle, Source
 
@@ -45,7 +48,11 @@ def backward_tape(
     """parts: as in the forward pass; gradients_by_frame: accumulate gradients of weights in every frame."""
     writer = _BackwardWriter(chunk)
     graph = chunk.weights.graph
+    write_kept_rows(writer.tape, chunk, gradients)
+    summed: set[int] = set()
     for part in reversed(parts):
+        in_loop = not gradients_by_frame and is_better_in_loop(chunk.weights, part, chunk.errors.streams)
+        sums = DiagonalSums(writer.tape, chunk, part) if in_loop else None
         for layer in part.layers:
             writer.write_outside(part.members, layer)
         for start, count in writer.blocks(part):
@@ -54,11 +61,15 @@ def backward_tape(
                 writer.write_stage(part, reached, start, count)
             if gradients_by_frame:
                 write_gradients(writer.tape, chunk, gradients, start, count)
+            if sums:
+                sums.add(start)
+        if sums:
+            summed |= sums.finish(gradients)
     for layer in graph.inputs:
         if layer in chunk.first:
             writer.write_input(layer)
     if not gradients_by_frame:
-        write_gradients(writer.tape, chunk, gradients)
+        write_gradients(writer.tape, chunk, gradients, without=summed)
     write_table_gradients(writer.tape, chunk, gradients)
     return writer.tape
 
@@ -89,21 +100,29 @@ class _BackwardWriter:
         first, is_output = self._first[layer], self._graph.layers[layer].output
         if not terms and not is_output:
             return
-        begun = is_output
-        if is_output:
-            if first < 0:
-                self.tape.write(self._errors.rows(layer, first, -first).zero_)
-        elif terms[0].first > first or terms[0].delay:
-            self.tape.write(self._errors.rows(layer, first, self._frames - first).zero_)
-            begun = True
+        spans: dict[tuple[int, int], list[_Term]] = defaultdict(list)
         for term in terms:
-            start = max(first, term.first)
-            if count := max(0, self._frames - term.delay - start):
-                total = TapeSum(self.tape, self._errors.rows(layer, start, count), begun)
-                self._add(total, term, start, count)
-                total.settle()
-            begun = True
+            start, until = max(first, term.first), self._frames - term.delay
+            if start < until:
+                spans[start, until].append(term)
+        begun = is_output or len(spans) != 1
+        if is_output:
+            self._write_zeros(layer, first, 0)
+        elif begun:
+            self._write_zeros(layer, first, self._frames)
+        for (start, until), same in spans.items():
+            if not begun:
+                self._write_zeros(layer, first, start)
+                self._write_zeros(layer, until, self._frames)
+            total = TapeSum(self.tape, self._errors.rows(layer, start, until - start), begun)
+            for term in same:
+                self._add(total, term, start, until - start)
+            total.settle()
         self._begun.add(layer)
+
+    def _write_zeros(self, layer: str, start: int, until: int) -> None:
+        if start < until:
+            self.tape.write(self._errors.rows(layer, start, until - start).zero_)
 
     def write_input(self, layer: str) -> None:
         self.write_outside(frozenset([layer]), layer)

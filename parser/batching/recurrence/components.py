@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import networkx as nx
 
-from parser.batching.recurrence.graph import LayerGraph, as_digraph
+from parser.batching.recurrence.graph import Connection, LayerGraph, as_digraph
 
 
 class Component(NamedTuple):
@@ -26,24 +26,43 @@ class Component(NamedTuple):
 def components(graph: LayerGraph) -> list[Component]:
     """The components in topological order, without the inputs."""
     directed = as_digraph(graph.layers, graph.connections)
-    place = {name: number for number, name in enumerate(graph.layers)}
-    condensed = nx.condensation(directed)
-    order = nx.lexicographical_topological_sort(
-        condensed, key=lambda node: min(place[layer] for layer in condensed.nodes[node]["members"])
-    )
-    found = []
-    for node in order:
-        members = condensed.nodes[node]["members"]
-        if not all(graph.layers[layer].is_input for layer in members):
-            recurrent = len(members) > 1 or any(directed.has_edge(layer, layer) for layer in members)
-            found.append(Component(_stages(graph, members), recurrent, frozenset(members)))
-    return found
+    groups = [
+        frozenset(members)
+        for members in nx.strongly_connected_components(directed)
+        if not all(graph.layers[layer].is_input for layer in members)
+    ]
+    return [
+        Component(
+            _stages(graph, members),
+            len(members) > 1 or any(directed.has_edge(layer, layer) for layer in members),
+            members,
+        )
+        for members in _in_order(graph, _condensed(graph, groups))
+    ]
 
 
 def all_by_frame(graph: LayerGraph) -> list[Component]:
     """The whole network as a single recurrent component, so that everything runs frame by frame."""
     layers = [name for name, layer in graph.layers.items() if not layer.is_input]
     return [Component(_stages(graph, layers), True, frozenset(graph.layers))]
+
+
+def with_elementwise_neighbours(graph: LayerGraph, parts: Sequence[Component]) -> list[Component]:
+    """Each cycle with the layers around it that no full connection separates from it, as one loop.
+
+    In a loop, values that were just computed are still in a CPU's cache, and no product is made smaller.
+    """
+    merged = _condensed(graph, [frozenset(part.layers) for part in parts])
+    for part in parts:
+        if part.recurrent:
+            cycle = frozenset(part.layers)
+            while found := _neighbour(graph, merged, cycle):
+                merged, cycle = found
+    recurrent = {layer for part in parts if part.recurrent for layer in part.layers}
+    return [
+        Component(_stages(graph, members), not recurrent.isdisjoint(members), members)
+        for members in _in_order(graph, merged)
+    ]
 
 
 def first_frames(graph: LayerGraph, parts: Sequence[Component], back: int) -> dict[str, int]:
@@ -65,15 +84,65 @@ def first_values(graph: LayerGraph, first: Mapping[str, int]) -> dict[str, int]:
 
     first: see `first_frames`.
     """
-    return {
-        layer: min([first[layer], *(first[each.target] - each.delay for each in graph.out_of(layer))])
-        for layer in graph.layers
-    }
+    found = {}
+    for name, layer in graph.layers.items():
+        own = first[name] if layer.activation != "identity" else 0
+        found[name] = min([own, *(_first_read(graph, each, first) for each in graph.out_of(name))])
+    return found
+
+
+def _first_read(graph: LayerGraph, connection: Connection, first: Mapping[str, int]) -> int:
+    """The first frame of the source that is read, for values or for the errors of earlier frames."""
+    into = graph.into(connection.target)
+    factor = graph.layers[connection.target].kind == "multiplicative" and len(into) > 1
+    if connection.weight != "identity" or factor:
+        return first[connection.target] - connection.delay
+    return -connection.delay
 
 
 def _first(graph: LayerGraph, layer: str, found: Mapping[str, int], back: int) -> int:
     reached = [found[each.target] - each.delay for each in graph.out_of(layer)]
     return max(-back, min([*reached, *([0] if graph.layers[layer].output else [])]))
+
+
+def _neighbour(
+    graph: LayerGraph, merged: nx.DiGraph, cycle: frozenset[str]
+) -> tuple[nx.DiGraph, frozenset[str]] | None:
+    """The merged groups after one more joined the cycle, and the cycle; None if no other can."""
+    for group in (*merged.predecessors(cycle), *merged.successors(cycle)):
+        between = [
+            each.weight
+            for each in graph.connections
+            if (each.source in group and each.target in cycle)
+            or (each.source in cycle and each.target in group)
+        ]
+        inside = any(each.source in group and each.target in group for each in graph.connections)
+        if "full" in between or inside:
+            continue
+        joined = cycle | group
+        kept = [each for each in merged if each not in (cycle, group)]
+        candidate = _condensed(graph, [*kept, joined])
+        if nx.is_directed_acyclic_graph(candidate):
+            return candidate, joined
+    return None
+
+
+def _condensed(graph: LayerGraph, groups: Iterable[frozenset[str]]) -> nx.DiGraph:
+    """The graph of groups of layers; without the inputs."""
+    group_of = {layer: group for group in groups for layer in group}
+    found = nx.DiGraph()
+    found.add_nodes_from(group_of.values())
+    for each in graph.connections:
+        ends = (group_of.get(each.source), group_of.get(each.target))
+        if None not in ends and ends[0] != ends[1]:
+            found.add_edge(*ends)
+    return found
+
+
+def _in_order(graph: LayerGraph, groups: nx.DiGraph) -> list[frozenset[str]]:
+    place = {name: number for number, name in enumerate(graph.layers)}
+    order = nx.lexicographical_topological_sort(groups, key=lambda group: min(place[each] for each in group))
+    return list(order)
 
 
 def _stages(graph: LayerGraph, members: Iterable[str]) -> tuple[tuple[str, ...], ...]:

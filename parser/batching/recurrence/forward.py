@@ -17,7 +17,7 @@ from parser.batching.product import add_product, write_product
 from parser.batching.recurrence.activations import APPLY
 from parser.batching.recurrence.components import Component
 from parser.batching.recurrence.frames import Frames
-from parser.batching.recurrence.graph import Connection
+from parser.batching.recurrence.graph import Connection, LayerGraph
 from parser.batching.recurrence.tape import Tape, TapeSum
 from parser.batching.recurrence.weights import Bundle, Source, Weights
 
@@ -56,11 +56,13 @@ class _ForwardWriter:
             if layer not in self._begun and (sources or (bundle.has_bias and not self._is_whole(part))):
                 self._write_products(bundle, sources, 0, frames, started=False)
                 self._begun |= set(bundle.layers)
+        if not part.recurrent:
+            return  # `write_stage` adds the others, as it has all frames
         for layer in part.layers:
             if self._graph.layers[layer].kind == "additive":
                 outside = [each for each in self._elementwise(layer) if each.source not in part.members]
                 if outside:
-                    self._write_sum(layer, outside, 0, frames, started=layer in self._begun)
+                    self._sum(layer, outside, 0, frames, started=layer in self._begun).settle()
                     self._begun.add(layer)
 
     def write_delayed(self, part: Component, start: int, count: int) -> None:
@@ -76,16 +78,32 @@ class _ForwardWriter:
     def write_stage(self, part: Component, stage: Sequence[str], start: int, count: int) -> None:
         """Independent layers of a part, in some frames."""
         self._write_products_at_once(part, stage, start, count)
+        together = [
+            (layers, APPLY.get(self._graph.layers[layers[0]].activation))
+            for layers in runs(self._weights, stage)
+        ]
+        # The activation of a single layer reads its sum where it is, and is not applied to a copy.
+        single = {layers[0] for layers, apply in together if len(layers) == 1 and apply}
+        sums = {}
         for layer in stage:
+            if is_only_added(self._graph, layer):
+                continue  # `_sum` computes it
             started = layer in self._begun or layer in self._products
-            inner = [each for each in self._elementwise(layer) if each.source in part.members]
+            inner = self._elementwise(layer)
+            if part.recurrent:
+                inner = [each for each in inner if each.source in part.members]
             if self._graph.layers[layer].kind == "multiplicative":
                 self._write_factors(layer, start, count)
             elif inner or not started:
-                self._write_sum(layer, inner, start, count, started)
-        for layers in runs(self._weights, stage):
-            if apply := APPLY.get(self._graph.layers[layers[0]].activation):
-                self.tape.write(apply, self._values.together(layers, start, count))
+                total = self._sum(layer, inner, start, count, started)
+                if layer not in single:
+                    total.settle()
+                sums[layer] = total.found
+        for layers, apply in together:
+            if apply:
+                place = self._values.together(layers, start, count)
+                found = sums.get(layers[0]) if len(layers) == 1 else None
+                self.tape.write(apply, place if found is None else found, place)
 
     def _write_products_at_once(self, part: Component, layers: Sequence[str], start: int, count: int) -> None:
         """Products of bundles with sources in the same part and frame, if they are not written yet."""
@@ -118,23 +136,23 @@ class _ForwardWriter:
                 self.tape.write(write_product, place, rows, matrix, bias)
             started = True
 
-    def _write_sum(
+    def _sum(
         self, layer: str, connections: Sequence[Connection], start: int, count: int, started: bool
-    ) -> None:
+    ) -> TapeSum:
         total = TapeSum(self.tape, self._values.rows(layer, start, count), started)
         for connection in connections:
             rows = self._values.rows(connection.source, start - connection.delay, count)
             if connection.weight == "diagonal":
                 total.add_times(rows, self._weights.diagonal(connection).detach())
+            elif is_only_added(self._graph, connection.source):
+                total.add_times(*self._factors(connection.source, start, count))
             else:
                 total.add(rows)
-        total.settle()
+        return total
 
     def _write_factors(self, layer: str, start: int, count: int) -> None:
         place = self._values.rows(layer, start, count)
-        factors = [
-            self._values.rows(each.source, start - each.delay, count) for each in self._graph.into(layer)
-        ]
+        factors = self._factors(layer, start, count)
         if len(factors) == 1:
             self.tape.write(place.copy_, factors[0])
         else:
@@ -142,11 +160,27 @@ class _ForwardWriter:
         for factor in factors[2:]:
             self.tape.write(place.mul_, factor)
 
+    def _factors(self, layer: str, start: int, count: int) -> list[Tensor]:
+        into = self._graph.into(layer)
+        return [self._values.rows(each.source, start - each.delay, count) for each in into]
+
     def _elementwise(self, layer: str) -> list[Connection]:
         return [each for each in self._graph.into(layer) if each.weight != "full"]
 
     def _is_whole(self, part: Component) -> bool:
         return part.members >= self._graph.layers.keys()
+
+
+def is_only_added(graph: LayerGraph, layer: str) -> bool:
+    """Whether it is a product of two layers that is only added to a sum of the same frame.
+
+    Product and sum are then computed together, and the values of this layer are not stored.
+    """
+    own, out = graph.layers[layer], graph.out_of(layer)
+    if own.kind != "multiplicative" or own.activation != "identity" or own.output or len(out) != 1:
+        return False
+    added = out[0].weight == "identity" and graph.layers[out[0].target].kind == "additive"
+    return added and not out[0].delay and len(graph.into(layer)) == 2
 
 
 def runs(weights: Weights, stage: Sequence[str]) -> list[tuple[str, ...]]:
@@ -165,7 +199,7 @@ def _write_rows(place: Tensor, table: Tensor, numbers: Tensor, bias: Tensor | No
     """Write rows of a table with the bias, or add them to what is there."""
     if add:
         place += table[numbers]
-    elif bias is not None:
-        torch.add(table[numbers], bias, out=place)
-    else:
-        torch.index_select(table, 0, numbers, out=place)
+        return
+    torch.index_select(table, 0, numbers, out=place)
+    if bias is not None:
+        place += bias

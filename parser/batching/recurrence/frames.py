@@ -21,7 +21,7 @@ class Frames:
         streams: int,
     ):
         """first: the first frame of each layer, at most 0; inputs that are not needed are left out."""
-        self._streams, self._last = streams, frames
+        self.streams, self._last = streams, frames
         self._blocks: dict[str, tuple[Tensor, int, slice]] = {}
         groups = [(bundle.columns, bundle.width) for bundle in weights.bundles]
         for name in weights.graph.inputs:
@@ -63,8 +63,10 @@ class Frames:
         """Move on to the next chunk: the last frames become earlier frames."""
         for block, first in self._each():
             if first < 0:
-                kept = block[self._last :]
-                block[:-first].copy_(kept.clone() if -first > self._last else kept)
+                # In pieces that do not overlap.
+                for start in range(0, -first, self._last):
+                    until = min(start + self._last, -first)
+                    block[start:until].copy_(block[start + self._last : until + self._last])
 
     def forget(self) -> None:
         """Set all earlier frames to zero."""

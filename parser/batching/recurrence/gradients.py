@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from parser.batching.product import add_transposed_product, write_transposed_product
 from parser.batching.recurrence.frames import Frames
 from parser.batching.recurrence.tape import Tape
-from parser.batching.recurrence.weights import Bundle, Weights
+from parser.batching.recurrence.weights import Bundle, Source, Weights
 
 
 class Chunk(NamedTuple):
@@ -30,6 +30,8 @@ class WeightGradients:
 
     def __init__(self) -> None:
         self._kept: dict[nn.Parameter, Tensor] = {}
+        self._lent: dict[nn.Parameter, tuple[Tensor, int]] = {}
+        """The last gradient of a table whose rows are not a copy, and the address of their memory."""
 
     def add_products(self, parameter: nn.Parameter, left: Tensor, right: Tensor) -> None:
         """left.T @ right; left: [rows, m], right: [rows, n]."""
@@ -50,11 +52,26 @@ class WeightGradients:
         self.add_sums(parameter, left * right)
 
     def add_rows(self, parameter: nn.Parameter, numbers: Tensor, rows: Tensor) -> None:
-        """rows: [rows, size], gradients of the table entries `numbers` [rows]."""
-        # Clones, because the next chunk overwrites both.
-        kept = (numbers[None].clone(), rows.clone())
-        gradient = torch.sparse_coo_tensor(*kept, parameter.shape, check_invariants=False)
-        parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
+        """rows: [rows, size], gradients of the table entries `numbers` [rows].
+
+        The first rows become a part of `grad` without a copy. Call `keep_rows` before they are overwritten.
+        """
+        gradient = torch.sparse_coo_tensor(
+            numbers[None].clone(), rows, parameter.shape, check_invariants=False
+        )
+        if parameter.grad is None:
+            parameter.grad = gradient
+            self._lent[parameter] = (gradient, rows.untyped_storage().data_ptr())
+        else:
+            parameter.grad = parameter.grad + gradient
+
+    def keep_rows(self, parameter: nn.Parameter, rows: Tensor) -> None:
+        """Copy what `grad` has of these rows, if they are a part of it and were not a copy."""
+        gradient, address = self._lent.get(parameter, (None, 0))
+        if gradient is not None and address == rows.untyped_storage().data_ptr():
+            del self._lent[parameter]
+            if gradient is parameter.grad:
+                parameter.grad = gradient.clone()
 
     def _begin(self, parameter: nn.Parameter) -> Tensor:
         if parameter not in self._kept:
@@ -64,9 +81,17 @@ class WeightGradients:
 
 
 def write_gradients(
-    tape: Tape, chunk: Chunk, gradients: WeightGradients, start: int | None = None, count: int = 1
+    tape: Tape,
+    chunk: Chunk,
+    gradients: WeightGradients,
+    start: int | None = None,
+    count: int = 1,
+    without: Collection[int] = (),
 ) -> None:
-    """Gradients of all weights but tables, for the given frames, or if start is None for all frames."""
+    """Gradients of all weights but tables, for the given frames, or if start is None for all frames.
+
+    without: numbers of connections to leave out.
+    """
 
     def frames(first: int) -> tuple[int, int]:
         return (first, chunk.frames - first) if start is None else (start, count)
@@ -83,9 +108,11 @@ def write_gradients(
                     tape.write(gradients.add_products, weights.matrix(bundle, source), own, rows)
             if bundle.has_bias:
                 tape.write(gradients.add_sums, weights.bias_of(bundle), own)
-    for connection in weights.graph.connections:
+    for index, connection in enumerate(weights.graph.connections):
+        if connection.weight != "diagonal" or index in without:
+            continue
         first = chunk.first[connection.target]
-        if connection.weight == "diagonal" and (start is None or start >= first):
+        if start is None or start >= first:
             begin, number = frames(first)
             own = errors.rows(connection.target, begin, number)
             rows = values.rows(connection.source, begin - connection.delay, number)
@@ -94,15 +121,29 @@ def write_gradients(
 
 def write_table_gradients(tape: Tape, chunk: Chunk, gradients: WeightGradients) -> None:
     """Gradients of tables, always for all frames at once."""
-    weights = chunk.weights
-    for bundle in weights.bundles:
+    for bundle, source, numbers, errors in _table_rows(chunk):
+        table = chunk.weights.matrix(bundle, source)
+        tape.write(gradients.add_rows, table, numbers, errors)
+        if any(chunk.weights.graph.layers[layer].output for layer in bundle.layers):
+            # The errors of outputs are overwritten before the next backward pass.
+            tape.write(gradients.keep_rows, table, errors)
+
+
+def write_kept_rows(tape: Tape, chunk: Chunk, gradients: WeightGradients) -> None:
+    """Copy the gradients of tables from the chunk before, in case that they are still accumulated."""
+    for bundle, source, _, errors in _table_rows(chunk):
+        tape.write(gradients.keep_rows, chunk.weights.matrix(bundle, source), errors)
+
+
+def _table_rows(chunk: Chunk) -> Iterator[tuple[Bundle, Source, Tensor, Tensor]]:
+    """Bundles with tables: the symbols [rows], and the errors [rows, width] of all frames."""
+    for bundle in chunk.weights.bundles:
         first = _first(chunk, bundle)
         for source in bundle.sources:
-            if weights.is_table(source):
+            if chunk.weights.is_table(source):
                 count = chunk.frames - first
                 numbers = chunk.values.rows(source.layer, first, count)[:, 0]
-                own = chunk.errors.together(bundle.layers, first, count)
-                tape.write(gradients.add_rows, weights.matrix(bundle, source), numbers, own)
+                yield bundle, source, numbers, chunk.errors.together(bundle.layers, first, count)
 
 
 def _first(chunk: Chunk, bundle: Bundle) -> int:

@@ -12,10 +12,16 @@ import torch
 from torch import Tensor
 
 from parser.batching.recurrence.backward import backward_tape
-from parser.batching.recurrence.components import all_by_frame, components, first_frames, first_values
+from parser.batching.recurrence.components import (
+    all_by_frame,
+    components,
+    first_frames,
+    first_values,
+)
 from parser.batching.recurrence.forward import forward_tape
 from parser.batching.recurrence.frames import Frames
 from parser.batching.recurrence.gradients import Chunk, WeightGradients
+from parser.batching.recurrence.loops import with_loops
 from parser.batching.recurrence.tape import Tape
 from parser.batching.recurrence.weights import Weights
 
@@ -50,7 +56,9 @@ class Unrolled:
         self._weights, self._frames, self._back, self._seen = weights, frames, back, 0
         self._gradients, self._gradients_by_frame = gradients or WeightGradients(), gradients_by_frame
         self._in_cycles = components(weights.graph)
-        self._parts = all_by_frame(weights.graph) if by_frame else self._in_cycles
+        self._parts = (
+            all_by_frame(weights.graph) if by_frame else with_loops(weights, self._in_cycles, streams)
+        )
         self._wanted = frozenset(
             name
             for name, layer in weights.graph.layers.items()

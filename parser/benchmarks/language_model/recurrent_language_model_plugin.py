@@ -119,6 +119,7 @@ class RecurrentLanguageModel:
         LIBRARY: "PyTorch's LSTM",
     }
     example_name: ClassVar[str] = "words"
+    layer_sizes: ClassVar[tuple[str, ...]] = ("hidden_size", "inputs", "outputs", "embedding_size")
     Settings = RecurrentLanguageModelSettings
 
     def skip(self, setup: Setup) -> str | None:

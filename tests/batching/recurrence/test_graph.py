@@ -2,7 +2,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from parser.batching.recurrence.components import components, first_frames
+from parser.batching.recurrence.components import components, first_frames, with_elementwise_neighbours
 from parser.batching.recurrence.examples import EXAMPLES, lstm, peephole_lstm, with_scores
 from parser.batching.recurrence.graph import Connection, Layer, LayerGraph
 from parser.batching.recurrence.weights import Weights, bundles_of
@@ -90,6 +90,34 @@ def test_only_cycles_are_sequential():
     whole = cycle | {"output gate", "cell gate", "tanh of cell", "output"}
     assert parts(lstm(inputs, 4)) == [(whole, True)]
     assert [recurrent for _, recurrent in parts(EXAMPLES["two-layers"](inputs, 4))] == [True, True]
+
+
+def test_loops_contain_what_only_elementwise_connections_separate_from_a_cycle():
+    graph = with_scores(peephole_lstm(Layer(size=3, kind="input"), 4), 5)
+    loops = with_elementwise_neighbours(graph, components(graph))
+    assert [(part.members, part.recurrent) for part in loops] == [
+        (frozenset(graph.layers) - {"input", "scores"}, True),
+        (frozenset(["scores"]), False),
+    ]
+
+
+def test_a_layer_that_is_also_behind_a_product_stays_outside_of_the_loop():
+    layers = {
+        "in": Layer(size=3, kind="input"),
+        "cycle": Layer(size=3),
+        "product": Layer(size=3),
+        "sum": Layer(size=3, output=True),
+    }
+    connections = [
+        Connection(source="in", target="cycle"),
+        Connection(source="cycle", target="cycle", weight="diagonal", delay=1),
+        Connection(source="cycle", target="product"),
+        Connection(source="cycle", target="sum", weight="identity"),
+        Connection(source="product", target="sum", weight="identity"),
+    ]
+    graph = LayerGraph(layers=layers, connections=connections)
+    loops = with_elementwise_neighbours(graph, components(graph))
+    assert [part.layers for part in loops] == [["cycle"], ["product"], ["sum"]]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -16,6 +16,11 @@ SIZE = 4
 WAYS = [{}, {"by_frame": True}, {"by_frame": True, "gradients_by_frame": True}]
 
 
+@pytest.fixture(autouse=True, params=[0, 10**9], ids=["merged loops", "cycles only"])
+def _loops(request, monkeypatch):
+    monkeypatch.setattr("parser.batching.recurrence.loops.MIN_ELEMENTS", request.param)
+
+
 @pytest.fixture(autouse=True)
 def _in_double():
     torch.set_default_dtype(torch.float64)
@@ -296,6 +301,30 @@ def test_wrong_inputs_and_errors_are_told():
         unrolled.error("input")
     with pytest.raises(ValueError, match="need frames, streams >= 1 and back >= 0, not 0, 3, 0"):
         Unrolled(weights_of(elman(VECTORS, SIZE)), 0, 3)
+
+
+@pytest.mark.parametrize("output", [False, True])
+def test_gradients_of_tables_are_kept_while_they_are_accumulated(output):
+    """Also of a table into an output, whose errors are filled before the backward pass."""
+    layers = {
+        "in": Layer(size=5, kind="symbols"),
+        "rows": Layer(size=3, output=output),
+        "out": Layer(size=3, output=True),
+    }
+    connections = [
+        Connection(source="in", target="rows"),
+        Connection(source="rows", target="out", weight="identity"),
+    ]
+    weights = weights_of(LayerGraph(layers=layers, connections=connections))
+    table = next(parameter for parameter in weights.parameters() if parameter.dim() == 2)
+    unrolled, words = Unrolled(weights, 2, 3), torch.randint(5, (2, 2, 3))
+    expected = torch.zeros_like(table)
+    for number, chunk in enumerate(words):
+        unrolled.forward({"in": chunk})
+        errors = errors_for(weights.graph, 2, 3, number)
+        backward(unrolled, errors)
+        expected.index_add_(0, chunk.flatten(), sum(errors.values()).flatten(0, 1))
+    assert_equal([table.grad.to_dense()], [expected])
 
 
 def test_gradients_are_added_to_those_that_are_there():
