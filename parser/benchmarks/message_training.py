@@ -16,7 +16,7 @@ from parser.batching.messages.controller import Instance, Report
 from parser.batching.messages.graph import MessageGraph
 from parser.batching.messages.loss import Losses
 from parser.batching.messages.message import MessageState
-from parser.batching.messages.parameterised import Updates, mean
+from parser.batching.messages.parameterised import BackwardWeights, Updates, mean
 from parser.batching.messages.replicas import average, parameterised
 from parser.batching.messages.worker import Span
 from parser.benchmarks.gradient_fingerprints import fingerprints
@@ -41,6 +41,8 @@ class MessageSettings(Settings):
     """The number of batches whose gradients a node accumulates for an update (min_update_frequency)."""
     together: int = Field(32, gt=0)
     """The number of batches in a measured run."""
+    backward_weights: BackwardWeights = "forward"
+    """The weights in the backward pass of a message: those of its forward pass, or those at present."""
     learning_rate: float = Field(1e-3, gt=0)
     momentum: float = Field(0.9, ge=0, lt=1)
     """Adam's first beta. Stale gradients act as momentum themselves (Mitliagkas et al. 2016)."""
@@ -87,7 +89,7 @@ class MessageTraining:
     ):
         """model: of the network; active: the number of batches in flight, or None for no messages."""
         self._network, self._model, self._workers = network, model, setup.threads
-        self._max_active = active
+        self._max_active, self._backward_weights = active, updates.backward_weights
         self._begun, self._phase = 0, setup.phase
         if self._max_active:
             self.graph = model.graph(updates, setup.threads)
@@ -132,7 +134,10 @@ class MessageTraining:
         """[1 + 2 * weights] The sum of the batches' losses, and its gradients' fingerprints."""
         self._network.zero_grad()
         if self._max_active:
-            graph = self._model.graph(Updates(partial(torch.optim.SGD, lr=0.0), NEVER), self._workers)
+            no_updates = Updates(
+                partial(torch.optim.SGD, lr=0.0), NEVER, backward_weights=self._backward_weights
+            )
+            graph = self._model.graph(no_updates, self._workers)
             ran = run_graph(graph, self._instances(batches, 0, training=True), self._max_active)
             loss = sum(report.loss for report in ran.reports)
             for node in parameterised(graph):

@@ -101,7 +101,9 @@ class GraphNetworkPlugin:
         dense = setup.method.startswith(DENSE)
         # Nodes in the loop get one gradient per step.
         in_loop = settings.update_after * settings.steps
-        updates = Updates(settings.optimizer, settings.update_after, in_loop)
+        updates = Updates(
+            settings.optimizer, settings.update_after, in_loop, backward_weights=settings.backward_weights
+        )
         model = GraphMessages(network, dense)
         self._network = network
         active = ACTIVE.get(setup.method.removeprefix(f"{DENSE}-"))

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.optim import Adam
 
 from parser.batching.levels import heights
-from parser.batching.messages.parameterised import Updates
+from parser.batching.messages.parameterised import BackwardWeights, Updates
 from parser.batching.operations.graph import METHODS
 from parser.batching.operations.lstm import Grain
 from parser.benchmarks.embedding_tables import table_optimizer
@@ -73,6 +73,8 @@ class TreeLSTMSettings(Settings):
     """The number of trees whose gradients leaves and scores accumulate for an update by messages."""
     update_branch_after: int = Field(10, gt=0)
     """Gradients that branches accumulate: one per inner node of each tree."""
+    backward_weights: BackwardWeights = "forward"
+    """The weights in the backward pass of a message: those of its forward pass, or those at present."""
 
 
 class TreeLSTMPlugin:
@@ -120,6 +122,7 @@ class TreeLSTMPlugin:
                 in_loop=settings.update_branch_after,
                 of_tables=settings.update_after,
                 table_optimizer=of_table,
+                backward_weights=settings.backward_weights,
             )
             active = ACTIVE[setup.method]
             self.messages = MessageTraining(setup, self._network, self._model, updates, active)
