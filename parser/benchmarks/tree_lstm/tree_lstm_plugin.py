@@ -24,7 +24,7 @@ from parser.batching.messages.parameterised import BackwardWeights, Updates
 from parser.batching.operations.graph import METHODS
 from parser.batching.operations.lstm import Grain
 from parser.benchmarks.embedding_tables import table_optimizer
-from parser.benchmarks.message_training import ACTIVE, MessageTraining, share_right
+from parser.benchmarks.message_training import ACTIVE, MessageTraining, Workers, share_right
 from parser.benchmarks.message_training import METHOD_TITLES as MESSAGE_TITLES
 from parser.benchmarks.operation_training import (
     METHOD_TITLES,
@@ -75,6 +75,8 @@ class TreeLSTMSettings(Settings):
     """Gradients that branches accumulate: one per inner node of each tree."""
     backward_weights: BackwardWeights = "forward"
     """The weights in the backward pass of a message: those of its forward pass, or those at present."""
+    workers: Workers = "threads"
+    """Threads of one process, which share an interpreter lock; or processes."""
 
 
 class TreeLSTMPlugin:
