@@ -9,6 +9,7 @@ from pathlib import Path
 
 from parser.plugins import PHASES
 from parser.speed.asynchrony import asynchrony_parts
+from parser.speed.convergence import convergence_parts
 from parser.speed.document import PLOTS, Heading, Part, Picture, Table, as_html, as_markdown
 from parser.speed.figures import figures
 from parser.speed.findings import (
@@ -67,7 +68,7 @@ def write_report(rows: Sequence[Row], learned: Sequence[Row], folder: Path) -> P
     learned: the rows of learning curves.
     """
     compared = [*utilisation_parts(rows), *asynchrony_parts(rows)]
-    parts = [*_parts(rows, folder), *compared, *learning_parts(learned)]
+    parts = [*_parts(rows, folder), *compared, *learning_parts(learned), *convergence_parts(learned)]
     (folder / PLOTS).mkdir(parents=True, exist_ok=True)
     for part in parts:
         if isinstance(part, Picture):
