@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from parser.batching.messages.controller import Controller, Entry, Instance
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
 from parser.batching.messages.loss import Loss, losses_of
-from parser.batching.messages.parameterised import Parameterised
+from parser.batching.messages.parameterised import BackwardWeights, Parameterised
 from parser.batching.messages.transform import Transform
 
 SGD = partial(torch.optim.SGD, lr=0.02)
@@ -23,12 +23,14 @@ def two_layers() -> list[nn.Linear]:
     return [nn.Linear(5, 7).double(), nn.Linear(7, 3).double()]
 
 
-def layers_in_a_row(first: nn.Module, second: nn.Module, update_after: int = 1) -> MessageGraph:
+def layers_in_a_row(
+    first: nn.Module, second: nn.Module, update_after: int = 1, backward_weights: BackwardWeights = "forward"
+) -> MessageGraph:
     graph = MessageGraph()
     graph.add(CONTROLLER, Controller(outputs=2))
-    graph.add("first", Parameterised(first, SGD, update_after), worker=0)
+    graph.add("first", Parameterised(first, SGD, update_after, backward_weights), worker=0)
     graph.add("relu", Transform(lambda _, rows: F.relu(rows)), worker=1)
-    graph.add("second", Parameterised(second, SGD, update_after), worker=1)
+    graph.add("second", Parameterised(second, SGD, update_after, backward_weights), worker=1)
     graph.add("loss", Loss(losses_of))
     graph.chain(CONTROLLER, "first", "relu", "second", "loss", CONTROLLER)
     graph.connect((CONTROLLER, 1), ("loss", 1))

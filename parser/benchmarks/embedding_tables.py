@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer, SparseAdam
+
+from parser.treebank.embeddings import read_vectors
 
 
 def sparse_table(entries: int, width: int) -> nn.Embedding:
@@ -13,6 +16,28 @@ def sparse_table(entries: int, width: int) -> nn.Embedding:
     table = nn.Embedding(entries, width, sparse=True)
     nn.init.normal_(table.weight, std=0.1)
     return table
+
+
+@torch.no_grad()
+def copy_vectors(table: nn.Embedding, words: Mapping[str, int], path: str) -> int:
+    """Start a table with the vectors of a file. A word without a vector gets that of its lowercase form.
+
+    words: the row of each word. Returns the number of words that were found. Raises ValueError if the vectors
+    have another size than the table, and for a broken file.
+    """
+    known, vectors = read_vectors(path)
+    if vectors.shape[1] != table.embedding_dim:
+        raise ValueError(
+            f"embeddings: the vectors of {path} have {vectors.shape[1]} numbers, and those of the table "
+            f"{table.embedding_dim}: set word_size to {vectors.shape[1]}"
+        )
+    place = {word: number for number, word in enumerate(known)}
+    found = {row: place.get(word, place.get(word.lower())) for word, row in words.items()}
+    pairs = [(row, number) for row, number in found.items() if number is not None]
+    if pairs:
+        rows, numbers = torch.tensor(pairs).unbind(1)
+        table.weight[rows.to(table.weight.device)] = vectors[numbers].to(table.weight.device)
+    return len(pairs)
 
 
 def table_optimizer(weights: Iterable[Tensor], rate: float) -> Optimizer:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import torch
 from pydantic import Field
@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from parser.batching.messages import threads
 from parser.batching.messages.controller import Instance, Report
 from parser.batching.messages.graph import MessageGraph
+from parser.batching.messages.local_processes import LocalProcesses
 from parser.batching.messages.loss import Losses
 from parser.batching.messages.message import MessageState
-from parser.batching.messages.parameterised import Updates, mean
-from parser.batching.messages.replicas import average, parameterised
+from parser.batching.messages.parameterised import BackwardWeights, Updates, mean
+from parser.batching.messages.replicas import average, parameterised, staleness, update_all
 from parser.batching.messages.worker import Span
 from parser.benchmarks.gradient_fingerprints import fingerprints
 from parser.plugins import Setup
@@ -33,6 +34,8 @@ METHOD_TITLES = {
 NEVER = 1 << 60
 """A number of gradients that is never reached."""
 
+Workers: TypeAlias = Literal["threads", "processes"]
+
 
 class MessageSettings(Settings):
     """Settings of plugins whose messages are batches."""
@@ -41,6 +44,10 @@ class MessageSettings(Settings):
     """The number of batches whose gradients a node accumulates for an update (min_update_frequency)."""
     together: int = Field(32, gt=0)
     """The number of batches in a measured run."""
+    backward_weights: BackwardWeights = "forward"
+    """The weights in the backward pass of a message: those of its forward pass, or those at present."""
+    workers: Workers = "threads"
+    """Threads of one process, which share an interpreter lock; or processes."""
     learning_rate: float = Field(1e-3, gt=0)
     momentum: float = Field(0.9, ge=0, lt=1)
     """Adam's first beta. Stale gradients act as momentum themselves (Mitliagkas et al. 2016)."""
@@ -87,10 +94,15 @@ class MessageTraining:
     ):
         """model: of the network; active: the number of batches in flight, or None for no messages."""
         self._network, self._model, self._workers = network, model, setup.threads
-        self._max_active = active
+        self._max_active, self._backward_weights = active, updates.backward_weights
         self._begun, self._phase = 0, setup.phase
+        self._processes: LocalProcesses | None = None
         if self._max_active:
             self.graph = model.graph(updates, setup.threads)
+            if setup.settings.workers == "processes" and self.graph.workers > 1:
+                make_graph = partial(model.graph, updates, setup.threads)
+                self._processes = LocalProcesses(self.graph, make_graph)
+                weakref.finalize(self, self._processes.close)
         else:
             self._optimizer = updates.optimizer(network.parameters())
 
@@ -99,12 +111,13 @@ class MessageTraining:
         batches: Sequence[Any],
         training: bool,
         trace: Callable[[Span], object] | None = None,
-        runner: RunFunction = threads.run,
+        runner: RunFunction | None = None,
     ) -> Ran:
-        """trace: called for each handled message; runner: runs the graph in threads or in processes."""
+        """trace: called for each handled message; runner: runs the graph, in other processes than ours."""
         if not self._max_active:
             return Ran([self._train_synchronously(batch, training) for batch in batches], [])
         first, self._begun = self._begun, self._begun + len(batches)
+        runner = runner or (self._processes.run if self._processes else threads.run)
         with self._phase("messages"):
             return run_graph(
                 self.graph, self._instances(batches, first, training), self._max_active, trace, runner
@@ -114,25 +127,36 @@ class MessageTraining:
         """Update with the remaining gradients, and average the replicas."""
         if not self._max_active:
             return  # synchronous training uses only the first replica
-        for node in parameterised(self.graph):
-            node.update()
+        if self._processes:
+            self._processes.update()
+            self._processes.share()
+        else:
+            update_all(self.graph)
         for modules in self._model.replicas():
             average(modules)
-        for node in parameterised(self.graph):
-            node.refresh()
+        if self._processes:
+            self._processes.share(source=0)
+        else:
+            for node in parameterised(self.graph):
+                node.refresh()
 
     def notes(self) -> dict[str, float]:
         """The mean staleness of gradients, in updates."""
         if not self._max_active:
             return {}
-        late = sum((node.staleness for node in parameterised(self.graph)), Counter[int]())
+        late = self._processes.staleness() if self._processes else staleness(self.graph)
         return {"updates late": mean(late)} if late else {}
 
     def loss_and_gradients(self, batches: Sequence[Any]) -> Tensor:
         """[1 + 2 * weights] The sum of the batches' losses, and its gradients' fingerprints."""
         self._network.zero_grad()
+        if self._processes:
+            self._processes.share()
         if self._max_active:
-            graph = self._model.graph(Updates(partial(torch.optim.SGD, lr=0.0), NEVER), self._workers)
+            no_updates = Updates(
+                partial(torch.optim.SGD, lr=0.0), NEVER, backward_weights=self._backward_weights
+            )
+            graph = self._model.graph(no_updates, self._workers)
             ran = run_graph(graph, self._instances(batches, 0, training=True), self._max_active)
             loss = sum(report.loss for report in ran.reports)
             for node in parameterised(graph):

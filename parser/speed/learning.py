@@ -30,7 +30,7 @@ class Reached(NamedTuple):
 
 
 def learning_cells(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> list[Cell]:
-    """One cell for each method, with the largest number of threads of the config.
+    """One cell for each method and seed, with the largest number of threads of the config.
 
     find: returns a plugin by its name. Raises ValueError for unknown methods.
     """
@@ -41,9 +41,10 @@ def learning_cells(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> 
         settings = settings_as_json(plugin, learning.settings, f"learning.{name}.settings")
         for method in methods_of(f"learning.{name}", plugin, learning.methods, ["train"]):
             size, threads = learning.batch_size, max(config.threads)
-            cells.append(
-                Cell(name, learning.plugin, "train", device, threads, method, size, config.seed, settings)
-            )
+            cells += [
+                Cell(name, learning.plugin, "train", device, threads, method, size, seed, settings)
+                for seed in range(config.seed, config.seed + learning.seeds)
+            ]
     return cells
 
 
@@ -76,13 +77,14 @@ def reached(row: Row) -> Reached | None:
 
 def summary(cell: Cell, row: Row) -> str:
     """The result of a cell in one line."""
+    name = f"{cell.name}, seed {cell.seed}"
     if row["status"] != OK:
-        return f"{cell.name:<60} {row['status']}"
+        return f"{name:<60} {row['status']}"
     found = reached(row)
     best = f"best score {max(row['scores']):.4f}"
     if not found:
-        return f"{cell.name:<60} not {row['target']:g} in {len(row['scores'])} epochs, {best}"
-    return f"{cell.name:<60} {row['target']:g} in {found.epochs} epochs, {found.seconds:.1f} s, {best}"
+        return f"{name:<60} not {row['target']:g} in {len(row['scores'])} epochs, {best}"
+    return f"{name:<60} {row['target']:g} in {found.epochs} epochs, {found.seconds:.1f} s, {best}"
 
 
 def _is_there(row: Row | None, learning: Learning) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from parser.plugins import OTHER, PHASES
 from parser.speed.asynchrony import asynchrony_parts
+from parser.speed.convergence import convergence_parts
 from parser.speed.document import HTML, Heading, Part, Picture, Table, write_document
 from parser.speed.figures import figures
 from parser.speed.findings import (
@@ -70,7 +71,8 @@ def write_report(rows: Sequence[Row], learned: Sequence[Row], folder: Path) -> P
         *utilisation_by_layer_size_parts(rows),
         *asynchrony_parts(rows),
     ]
-    write_document(folder.name, [*_parts(rows, folder), *compared, *learning_parts(learned)], folder)
+    training = [*learning_parts(learned), *convergence_parts(learned)]
+    write_document(folder.name, [*_parts(rows, folder), *compared, *training], folder)
     return folder / HTML
 
 

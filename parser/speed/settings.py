@@ -43,6 +43,8 @@ class Learning(Settings):
     """The score to reach, in the plugin's measure."""
     epochs: Count = 20
     """Epochs to train, also after the target is reached."""
+    seeds: Count = 1
+    """The number of runs of each method, with the config's seed and those after it."""
 
 
 class SpeedConfig(Settings):

@@ -15,6 +15,7 @@ from parser.batching.messages.parameterised import Updates
 from parser.batching.messages.replicas import average, parameterised
 from parser.batching.messages.threads import run
 from parser.benchmarks.digits.network import DigitClassifier
+from parser.benchmarks.graphs.edge_messages import EdgeMessages
 from parser.benchmarks.graphs.labelled_graph import Edge, LabelledGraph, labelled_graph
 from parser.benchmarks.graphs.messages import GraphMessages
 from parser.benchmarks.graphs.network import GraphNetwork, batch_of, selection_losses
@@ -62,6 +63,11 @@ def graphs(selects: bool, dense: bool = False) -> tuple[Any, list]:
     return GraphMessages(network, dense), batches
 
 
+def edges(selects: bool) -> tuple[Any, list]:
+    model, batches = graphs(selects)
+    return EdgeMessages(model.network, nodes=6), batches
+
+
 def trees() -> tuple[Any, list]:
     torch.manual_seed(1)
     network = TreeLSTM(words=9, labels=3, word_size=4, hidden_size=5)
@@ -81,6 +87,7 @@ MODELS = [
     partial(lists, 1),
     trees,
     *(partial(graphs, selects, dense) for selects in (True, False) for dense in (True, False)),
+    *(partial(edges, selects) for selects in (True, False)),
 ]
 
 

@@ -36,15 +36,17 @@ class Lists(ListReductionPlugin):
 
 class Deductions(GraphNetworkPlugin):
     class Settings(GraphNetworkSettings):
-        made: int = 12
-        nodes: int | None = 10
+        made: int = 6
+        nodes: int | None = 8
+        steps: int = 1
         together: int = 3
 
 
 class Molecules(GraphNetworkPlugin):
     class Settings(GraphNetworkSettings):
         task: str = "molecules"
-        made: int = 12
+        made: int = 6
+        steps: int = 1
         hidden_size: int = 6
         together: int = 3
 
@@ -95,6 +97,14 @@ def test_one_batch_at_a_time_learns_what_plain_training_learns(kind):
             plugin.learn(epoch)
     torch.testing.assert_close(active.check(), plain.check(), rtol=1e-4, atol=1e-4)
     assert active.score() == pytest.approx(plain.score(), abs=1e-4)
+
+
+def test_a_message_for_each_edge_learns_what_one_for_all_learns():
+    """Without molecules, of which a batch has not always the same number of nodes."""
+    fused, single = (prepared(Deductions, method=method) for method in ("active-1", "edges-active-1"))
+    for plugin in (fused, single):
+        plugin.learn(1)
+    torch.testing.assert_close(single.check(), fused.check(), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", PLUGINS)

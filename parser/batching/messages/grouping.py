@@ -76,9 +76,16 @@ def _split(payload: Payload, widths: Sequence[int]) -> list[Payload]:
 class Group(Node):
     """Combines all messages of a group: their rows are concatenated in the order of their states."""
 
-    def __init__(self, group: Callable[[MessageState], MessageState], size: Callable[[MessageState], int]):
-        """group: maps the state of a member to that of its group; size: the number of members of a group."""
-        self._group, self._size = group, size
+    def __init__(
+        self,
+        group: Callable[[MessageState], MessageState],
+        size: Callable[[MessageState], int],
+        joined: Callable[[MessageState, Sequence[MessageState]], MessageState] = lambda group, _: group,
+    ):
+        """group: maps the state of a member to that of its group; size: the number of members of a group;
+        joined: the state of the combined message, from the group and its members in order.
+        """
+        self._group, self._size, self._joined = group, size, joined
         self._waiting: dict[MessageState, dict[MessageState, Payload]] = {}
         self._members: dict[MessageState, list[tuple[MessageState, int]]] = {}
 
@@ -90,11 +97,13 @@ class Group(Node):
         if len(members) < self._size(group):
             return []
         ordered = sorted(self._waiting.pop(group).items(), key=lambda member: member[0])
+        states = [state for state, _ in ordered]
         sizes = [_rows(payload) for _, payload in ordered]
+        joined = self._joined(group, states)
         if message.training:
-            self._members[group] = [(state, size) for (state, _), size in zip(ordered, sizes, strict=True)]
+            self._members[joined] = list(zip(states, sizes, strict=True))
         payload = concatenate_rows([payload for _, payload in ordered], sizes)
-        return onward(Message(payload, group, message.training))
+        return onward(Message(payload, joined, message.training))
 
     def backward(self, port: int, message: Message) -> list[Send]:
         members = self._members.pop(message.state)

@@ -1,4 +1,4 @@
-"""Loops over messages whose state has the position (step, steps)."""
+"""Loops over messages whose state has the position (step, steps), or begins with it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def add_loop(graph: MessageGraph, before: str, first: str, last: str) -> tuple[s
 
 
 def _next_step(state: MessageState) -> MessageState:
-    step, steps = state.position
-    return state.at(step + 1, steps)
+    step, *others = state.position
+    return state.at(step + 1, *others)
 
 
 def _step_before(state: MessageState) -> MessageState:
-    step, steps = state.position
-    return state.at(step - 1, steps)
+    step, *others = state.position
+    return state.at(step - 1, *others)

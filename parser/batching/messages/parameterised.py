@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -16,6 +16,9 @@ from torch.optim import Optimizer
 from parser.batching.messages.local_autograd import Computed, compute, detached, local_gradients
 from parser.batching.messages.message import Message, MessageState, Send, back, onward
 from parser.batching.messages.node import Node
+
+BackwardWeights: TypeAlias = Literal["forward", "present"]
+"""The weights of a backward pass: those of the message's forward pass, or those at present."""
 
 
 class Updates(NamedTuple):
@@ -31,24 +34,36 @@ class Updates(NamedTuple):
     """The same for embedding tables; None: as `in_loop`."""
     table_optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None
     """For tables with sparse gradients; None: as `optimizer`."""
+    backward_weights: BackwardWeights = "forward"
 
     def of(self, module: nn.Module) -> Parameterised:
-        return Parameterised(module, self.optimizer, self.after)
+        return Parameterised(module, self.optimizer, self.after, self.backward_weights)
 
     def of_repeated(self, module: nn.Module) -> Parameterised:
-        return Parameterised(module, self.optimizer, self.in_loop or self.after)
+        after = self.in_loop or self.after
+        return Parameterised(module, self.optimizer, after, self.backward_weights)
 
     def of_table(self, table: nn.Embedding) -> Parameterised:
+        """Its gradients do not depend on its weights, so it needs no copies of them."""
         after = self.of_tables or self.in_loop or self.after
-        return Parameterised(table, self.table_optimizer or self.optimizer, after, copies=False)
+        return Parameterised(table, self.table_optimizer or self.optimizer, after, "present")
 
 
 class Parameterised(Node):
     """A module whose parameters belong to this node, and are updated as soon as it has enough gradients.
 
-    The backward pass of a message uses the weights of its forward pass, even if they were updated since
-    (weight stashing), so gradients are exact for those weights. This costs one copy of the weights per update
-    that can happen between the two passes. The staleness of gradients is counted.
+    With `forward` weights, the backward pass of a message uses the weights of its forward pass, even if they
+    were updated since (weight stashing), so gradients are exact for those weights. This costs one copy of the
+    weights per update that can happen between the two passes.
+
+    With `present` weights, as in the paper (section 4), the backward pass uses the activations of the forward
+    pass and the weights at the time of the backward pass. For y = x W^T these are d_x = d_y W, with the
+    present W, and d_W = d_y^T x. Nothing is copied or computed again. If the weights were updated in between,
+    this is the gradient at neither of them. Recomputing the forward pass at the present weights would give
+    one for this node, but its inputs and d_y would still come from other weights. What a module computes
+    from its weights alone, such as a stack of them, counts as an activation.
+
+    The staleness of gradients is counted.
     """
 
     def __init__(
@@ -56,14 +71,13 @@ class Parameterised(Node):
         module: nn.Module,
         optimizer: Callable[[Iterable[nn.Parameter]], Optimizer],
         update_after: int,
-        copies: bool = True,
+        backward_weights: BackwardWeights = "forward",
     ):
-        """update_after: gradients of so many messages are summed for an update (min_update_frequency).
+        """update_after: the number of gradients that are summed for an update (min_update_frequency).
 
-        copies: use a copy of the weights, which updates do not modify. Embedding tables need none, because
-        their gradients do not depend on the weights. Raises ValueError if there are no parameters to train.
+        Raises ValueError if there are no parameters to train.
         """
-        self.module, self._update_after, self._copies = module, update_after, copies
+        self.module, self._update_after, self._backward_weights = module, update_after, backward_weights
         trained = {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
         if not trained:
             raise ValueError(f"{type(module).__name__} has no parameters to train: make it a Transform")
@@ -79,10 +93,11 @@ class Parameterised(Node):
 
     def refresh(self) -> None:
         """Must be called after the parameters were modified from outside."""
-        if self._copies:
-            self._weights = tuple(weight.detach().clone().requires_grad_() for weight in self._parameters)
-        else:
-            self._weights = self._parameters
+        if self._backward_weights == "forward":
+            used = [weight.detach().clone() for weight in self._parameters]
+        else:  # `data` shares memory with the parameter, but autograd does not count updates as changes of it
+            used = [weight.data for weight in self._parameters]
+        self._weights = tuple(weight.requires_grad_() for weight in used)
 
     def forward(self, port: int, message: Message) -> list[Send]:
         weights = self._weights

@@ -1,7 +1,7 @@
 """Run a graph in several processes, one worker each, on one machine or several.
 
-torchrun starts the processes. Each builds the same graph, and runs the nodes of the worker with its rank. The
-functions of a node can therefore depend on an instance only through its messages.
+torchrun or `local_processes.py` start the processes. Each builds the same graph, and runs the nodes of the
+worker with its rank. The functions of a node can therefore depend on an instance only through its messages.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
 from types import TracebackType
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -22,6 +23,7 @@ from parser.batching.messages.parameterised import Parameterised
 from parser.batching.messages.wire import packed, unpacked
 from parser.batching.messages.worker import Delivery, LostError, Mailbox, Span, Stop, Worker
 
+T = TypeVar("T")
 STOPPED, FAILED, LEFT = -1, -2, -3
 """Sent instead of a size: the run is complete; the process has failed; the process leaves."""
 TIMEOUT = timedelta(days=365)
@@ -103,13 +105,23 @@ class Processes:
         dist.barrier(group=self._together)
         return [worker.busy]
 
-    def share(self, graph: MessageGraph) -> None:
-        """Broadcast all parameters from the processes that own their nodes. To be called in all processes."""
+    def share(self, graph: MessageGraph, source: int | None = None) -> None:
+        """Broadcast all parameters from the processes that own their nodes, or from one process.
+
+        To be called in all processes.
+        """
         for name, node in graph.nodes.items():
             if isinstance(node, Parameterised):
                 for weight in node.module.parameters():
-                    dist.broadcast(weight.data, src=graph.worker[name], group=self._together)
+                    owner = graph.worker[name] if source is None else source
+                    dist.broadcast(weight.data, src=owner, group=self._together)
                 node.refresh()
+
+    def gather(self, own: T) -> list[T]:
+        """An object of each process, in all of them. To be called in all processes."""
+        found: list[Any] = [None] * self._size
+        dist.all_gather_object(found, own, group=self._together)
+        return found
 
     def _post(self, rank: int, delivery: Delivery) -> None:
         try:

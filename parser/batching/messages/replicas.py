@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import torch
@@ -14,6 +15,17 @@ from parser.batching.messages.parameterised import Parameterised
 def parameterised(graph: MessageGraph) -> list[Parameterised]:
     """The nodes of a graph that have parameters."""
     return [node for node in graph.nodes.values() if isinstance(node, Parameterised)]
+
+
+def update_all(graph: MessageGraph) -> None:
+    """Update all parameters with the gradients that are accumulated, if there are any."""
+    for node in parameterised(graph):
+        node.update()
+
+
+def staleness(graph: MessageGraph) -> Counter[int]:
+    """The number of gradients by the number of updates between their forward and backward pass."""
+    return sum((node.staleness for node in parameterised(graph)), Counter[int]())
 
 
 @torch.no_grad()

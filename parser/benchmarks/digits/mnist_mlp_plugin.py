@@ -86,7 +86,9 @@ class MnistPlugin:
         torch.manual_seed(setup.seed)
         widths = [images.shape[1], *[settings.hidden_size] * len(settings.tiles), CLASSES]
         self._network = DigitClassifier(widths, settings.tiles)
-        updates = Updates(settings.optimizer, settings.update_after)
+        updates = Updates(
+            settings.optimizer, settings.update_after, backward_weights=settings.backward_weights
+        )
         self.messages = MessageTraining(
             setup, self._network, self._network, updates, ACTIVE.get(setup.method)
         )

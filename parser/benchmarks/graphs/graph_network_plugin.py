@@ -1,7 +1,8 @@
 """Gated graph networks on bAbI's deductions and on molecules, by asynchronous messages (Gaunt et al. 2017).
 
 `none` trains batch by batch with sparse propagation, `dense` with dense propagation. `active-n` has n batches
-in flight in a graph of messages, `dense-active-n` likewise with dense propagation.
+in flight in a graph of messages, one for each kind of edge; `dense-active-n` likewise with dense propagation,
+and `edges-active-n` with a message for each node and each edge, as in the paper's figure.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from parser.batching.messages.parameterised import Updates
 from parser.benchmarks.graphs.babi import inflated, make_deductions, read_questions
+from parser.benchmarks.graphs.edge_messages import EdgeMessages
 from parser.benchmarks.graphs.labelled_graph import LabelledGraph
 from parser.benchmarks.graphs.messages import GraphMessages
 from parser.benchmarks.graphs.network import GraphBatch, GraphNetwork, batch_of
@@ -35,7 +37,7 @@ from parser.plugins import Mode, Setup, Work
 
 CHECKED = 12
 """Graphs on which the methods must agree."""
-DENSE = "dense"
+DENSE, EDGES = "dense", "edges"
 DEDUCTION = 15
 """The number of bAbI's task."""
 KINDS = {"deductions": 2, "molecules": len(ORDERS)}
@@ -48,6 +50,8 @@ class GraphNetworkSettings(MessageSettings):
     """bAbI's folder, or a file of molecules; ${PARSER_DATA} stands for the data folder. null: `made`."""
     held_out: str | None = None
     """As `data`, held out."""
+    examples: int | None = Field(None, gt=0)
+    """Train on this number of examples, the first ones; null: on all."""
     made: int = Field(64, gt=0)
     """The number of generated questions or molecules."""
     nodes: int | None = Field(54, gt=0)
@@ -65,12 +69,13 @@ class GraphNetworkPlugin:
     name = "graph_network"
     paper = "Gaunt et al. 2017, Table 1 (bAbI 15, QM9)"
     methods: ClassVar[dict[Mode, tuple[str, ...]]] = {
-        "train": (*METHODS, DENSE, *(f"{DENSE}-{method}" for method in ACTIVE))
+        "train": (*METHODS, DENSE, *(f"{form}-{method}" for form in (DENSE, EDGES) for method in ACTIVE))
     }
     method_titles: ClassVar[dict[str, str]] = {
         **METHOD_TITLES,
         DENSE: "batch by batch, dense matrices",
         **{f"{DENSE}-{method}": f"{METHOD_TITLES[method]}, dense matrices" for method in ACTIVE},
+        **{f"{EDGES}-{method}": f"{METHOD_TITLES[method]}, one for each edge" for method in ACTIVE},
     }
     example_name: ClassVar[str] = "examples"
     Settings = GraphNetworkSettings
@@ -91,21 +96,21 @@ class GraphNetworkPlugin:
     def prepare(self, setup: Setup) -> None:
         self._setup = setup
         settings: GraphNetworkSettings = setup.settings
-        self._examples = load(settings, settings.data, setup.seed)
+        self._examples = load(settings, settings.data, setup.seed)[: settings.examples]
         self._held_out = load(settings, settings.held_out, setup.seed + 1)
         self._kinds = KINDS[settings.task]
         torch.manual_seed(setup.seed)
         features = self._examples[0][0].features.shape[1]
         selects = settings.task == "deductions"
         network = GraphNetwork(features, self._kinds, settings.hidden_size, settings.steps, selects)
-        dense = setup.method.startswith(DENSE)
         # Nodes in the loop get one gradient per step.
         in_loop = settings.update_after * settings.steps
-        updates = Updates(settings.optimizer, settings.update_after, in_loop)
-        model = GraphMessages(network, dense)
+        updates = Updates(
+            settings.optimizer, settings.update_after, in_loop, backward_weights=settings.backward_weights
+        )
         self._network = network
-        active = ACTIVE.get(setup.method.removeprefix(f"{DENSE}-"))
-        self.messages = MessageTraining(setup, network, model, updates, active)
+        active = ACTIVE.get(setup.method.removeprefix(f"{DENSE}-").removeprefix(f"{EDGES}-"))
+        self.messages = MessageTraining(setup, network, self._model(), updates, active)
 
     def batches(self) -> list[list[GraphBatch]]:
         return cut(self._shuffled(self._setup.seed), self._setup.settings.together)
@@ -146,6 +151,12 @@ class GraphNetworkPlugin:
         # The backward pass has two products for each, but the initial states need no gradient.
         operations = 2.0 * (3 * forward - along_edges - changes)
         return Work(sum(len(each.answers) for each in batch), nodes, operations, batches=len(batch))
+
+    def _model(self) -> GraphMessages | EdgeMessages:
+        if not self._setup.method.startswith(EDGES):
+            return GraphMessages(self._network, self._setup.method.startswith(DENSE))
+        nodes = sum(graph.nodes for graph, _ in self._examples)
+        return EdgeMessages(self._network, max(1, nodes * self._setup.batch_size // len(self._examples)))
 
     def _shuffled(self, seed: int) -> list[GraphBatch]:
         return self._cut(random.Random(seed).sample(self._examples, len(self._examples)))

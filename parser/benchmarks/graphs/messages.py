@@ -6,6 +6,7 @@ The position in the state is (step, steps).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from torch import Tensor, nn
 
@@ -61,13 +62,7 @@ class GraphMessages:
         graph.add("update", updates.of_repeated(network.propagation.update), workers - 1)
         done = add_loop(graph, CONTROLLER, "states", "update")
         (self._add_matrix if self._dense else self._add_edges)(graph, updates)
-        graph.add("with features", ConcatenatePayloads())
-        graph.connect(done, "with features")
-        graph.connect((CONTROLLER, 2), ("with features", 1))
-        graph.add("readout", updates.of(network.readout), workers - 1)
-        graph.add("loss", Loss(lambda scores, *expected: network.loss(scores, *expected)), workers - 1)
-        graph.chain("with features", "readout", "loss", CONTROLLER)
-        graph.connect((CONTROLLER, 3), ("loss", 1))
+        add_readout(graph, network, updates, workers, done, ((CONTROLLER, 2), (CONTROLLER, 3)))
         return graph
 
     def _add_edges(self, graph: MessageGraph, updates: Updates) -> None:
@@ -98,6 +93,28 @@ class GraphMessages:
         graph.chain("states", "states and matrix", "edge outputs", "and states", "update")
         graph.connect("edges", ("states and matrix", 1))
         graph.connect(("states", 1), ("and states", 1))
+
+
+Output: TypeAlias = tuple[str, int]
+
+
+def add_readout(
+    graph: MessageGraph,
+    network: GraphNetwork,
+    updates: Updates,
+    workers: int,
+    states: Output,
+    given: tuple[Output, Output],
+) -> None:
+    """Add the readout and the loss. given: the outputs that send the features, and the answers."""
+    features, answers = given
+    graph.add("with features", ConcatenatePayloads())
+    graph.connect(states, "with features")
+    graph.connect(features, ("with features", 1))
+    graph.add("readout", updates.of(network.readout), workers - 1)
+    graph.add("loss", Loss(lambda scores, *expected: network.loss(scores, *expected)), workers - 1)
+    graph.chain("with features", "readout", "loss", CONTROLLER)
+    graph.connect(answers, ("loss", 1))
 
 
 def _summed(*given: Tensor) -> tuple[Tensor, Tensor]:

@@ -80,6 +80,7 @@ class ListReductionPlugin:
             settings.update_after,
             settings.update_cell_after,
             settings.update_embedding_after,
+            backward_weights=settings.backward_weights,
         )
         active = ACTIVE.get(setup.method)
         self.messages = MessageTraining(setup, network, network, updates, active)

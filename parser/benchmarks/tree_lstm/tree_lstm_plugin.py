@@ -20,11 +20,11 @@ from torch import Tensor
 from torch.optim import Adam
 
 from parser.batching.levels import heights
-from parser.batching.messages.parameterised import Updates
+from parser.batching.messages.parameterised import BackwardWeights, Updates
 from parser.batching.operations.graph import METHODS
 from parser.batching.operations.lstm import Grain
-from parser.benchmarks.embedding_tables import table_optimizer
-from parser.benchmarks.message_training import ACTIVE, MessageTraining, share_right
+from parser.benchmarks.embedding_tables import copy_vectors, table_optimizer
+from parser.benchmarks.message_training import ACTIVE, MessageTraining, Workers, share_right
 from parser.benchmarks.message_training import METHOD_TITLES as MESSAGE_TITLES
 from parser.benchmarks.operation_training import (
     METHOD_TITLES,
@@ -64,6 +64,9 @@ class TreeLSTMSettings(Settings):
     made: MadeTrees = MadeTrees()
     grain: Grain = "cell"
     """Whether a cell is recorded as one operation, or as elementary operations as in the paper."""
+    embeddings: str | None = None
+    """A file of word vectors, with which the words of `data` start; ${PARSER_DATA} stands for the data
+    folder. null: all vectors are random."""
     word_size: int = Field(128, gt=0)
     hidden_size: int = Field(256, gt=0)
     learning_rate: float = Field(1e-3, gt=0)
@@ -73,6 +76,10 @@ class TreeLSTMSettings(Settings):
     """The number of trees whose gradients leaves and scores accumulate for an update by messages."""
     update_branch_after: int = Field(10, gt=0)
     """Gradients that branches accumulate: one per inner node of each tree."""
+    backward_weights: BackwardWeights = "forward"
+    """The weights in the backward pass of a message: those of its forward pass, or those at present."""
+    workers: Workers = "threads"
+    """Threads of one process, which share an interpreter lock; or processes."""
 
 
 class TreeLSTMPlugin:
@@ -92,7 +99,7 @@ class TreeLSTMPlugin:
         settings: TreeLSTMSettings = setup.settings
         if setup.method in ACTIVE and setup.device.type != "cpu":
             return "messages go between the threads of a CPU"
-        given = filter(None, (settings.data, settings.held_out))
+        given = filter(None, (settings.data, settings.held_out, settings.embeddings))
         return next(filter(None, (missing(data_path(data)) for data in given)), None)
 
     def prepare(self, setup: Setup) -> None:
@@ -109,6 +116,8 @@ class TreeLSTMPlugin:
         torch.manual_seed(setup.seed)
         labels = 1 + max(max(tree.labels) for tree in trees)
         network = TreeLSTM(len(words) + 1, labels, settings.word_size, settings.hidden_size)
+        if settings.embeddings:
+            copy_vectors(network.words, words, data_path(settings.embeddings))
         self._network = network.to(setup.device)
         self._model, rate = TreeMessages(self._network), settings.learning_rate
         self._by_messages = setup.method in ACTIVE
@@ -120,6 +129,7 @@ class TreeLSTMPlugin:
                 in_loop=settings.update_branch_after,
                 of_tables=settings.update_after,
                 table_optimizer=of_table,
+                backward_weights=settings.backward_weights,
             )
             active = ACTIVE[setup.method]
             self.messages = MessageTraining(setup, self._network, self._model, updates, active)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 from checked_nodes import Checked
+from message_graphs import examples, instances, layers_in_a_row, two_layers
 from torch import Tensor, nn
 
 from parser.batching.messages.grouping import ConcatenatePayloads, Group, Split, Ungroup
 from parser.batching.messages.message import Message, MessageState, Send
 from parser.batching.messages.parameterised import Parameterised
 from parser.batching.messages.routing import Broadcast, ChangeState, Condition, Discard, FlatMap, Join
+from parser.batching.messages.threads import run
 from parser.batching.messages.transform import Transform
 
 ONE, TWO = MessageState(1), MessageState(2)
@@ -152,6 +154,38 @@ def test_gradients_belong_to_the_weights_by_which_the_values_came():
     assert layer.weight.item() == 2 - 5 - 5
     assert node.node.staleness == {0: 1, 1: 1}
     assert sent(node.forward(0, Message(rows(1.0), ONE))) == [(0, ONE, [[[-8.0]]])]
+
+
+def test_present_weights_meet_the_activations_of_the_forward_pass():
+    first, second = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
+    first.weight.data.fill_(2.0)
+    second.weight.data.fill_(3.0)
+    layers = nn.Sequential(first, nn.Tanh(), second)
+    node = Checked(Parameterised(layers, lambda weights: torch.optim.SGD(weights, lr=1.0), 1, "present"))
+    for state in (ONE, TWO):
+        node.forward(0, Message((torch.tensor([[0.5]], requires_grad=True),), state))
+    node.backward(0, message(ONE, [[1.0]]))
+    activation = torch.tensor(1.0).tanh()  # of both messages, by the first weight as it was
+    slope = 1 - activation**2
+    torch.testing.assert_close(first.weight, 2 - 3 * slope.view(1, 1) * 0.5)
+    torch.testing.assert_close(second.weight, 3 - activation.view(1, 1))
+    now, later = first.weight.item(), second.weight.item()
+    ((_, _, ((d_input,),)),) = sent(node.backward(0, message(TWO, [[1.0]])))
+    assert d_input[0] == pytest.approx(later * slope.item() * now)
+    assert first.weight.item() == pytest.approx(now - later * slope.item() * 0.5)
+    assert node.node.staleness == {0: 1, 1: 1}
+    ((_, _, ((output,),)),) = sent(node.forward(0, message(ONE, [[0.0]])))
+    assert output == [0]
+
+
+def test_both_weights_are_the_same_with_one_instance_at_a_time():
+    found = []
+    for backward_weights in ("forward", "present"):
+        layers = two_layers()
+        graph = layers_in_a_row(*layers, update_after=2, backward_weights=backward_weights)
+        run(graph, instances(examples(9)), max_active=1, report=lambda _: None)
+        found.append([layer.weight for layer in layers])
+    assert all(map(torch.equal, *found))
 
 
 def test_updates_wait_for_enough_gradients():
