@@ -50,7 +50,7 @@ plots: $(READY)
 
 # One process for each core, eight at the most; a test that hangs ends.
 test: $(READY)
-	$(PYTHON) -m pytest --numprocesses auto --maxprocesses 8 \
+	$(PYTHON) -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal \
 		-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true -m "not slow" $(ARGUMENTS)
 
 # Real treebanks are looked for under PARSER_DATA; here the slow tests run too.

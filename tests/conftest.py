@@ -11,7 +11,7 @@ import hypothesis
 import pytest
 import torch
 
-hypothesis.settings.register_profile("shared machine", deadline=None, max_examples=40)
+hypothesis.settings.register_profile("shared machine", deadline=None, max_examples=30)
 hypothesis.settings.load_profile("shared machine")
 # Tensors here are small, and on a busy machine two threads that wait for each other are far slower than one.
 torch.set_num_threads(1)

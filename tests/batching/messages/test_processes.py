@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from multiprocessing.context import SpawnProcess
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
@@ -101,9 +101,10 @@ def fail(rank: int, folder: Path) -> None:
 
 
 @contextmanager
-def started(target, folder: Path, size: int = 2) -> Iterator[list[SpawnProcess]]:
+def started(target, folder: Path, size: int = 2) -> Iterator[list[ForkServerProcess]]:
     """Nothing of them is left behind."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", "torch._dynamo"])
     processes = [context.Process(target=target, args=(rank, folder)) for rank in range(size)]
     try:
         for process in processes:
