@@ -7,12 +7,13 @@ values between the operations need no rows in the graph's memory.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from parser.batching.operations.operation import ALL, Operation, OperationBatch, OperationGradients
-from parser.batching.operations.template import Template
+from parser.batching.operations.template import Template, TemplateNode
 
 
 class CellOperation(Operation):
@@ -21,6 +22,7 @@ class CellOperation(Operation):
         if template.indices > 1:
             raise ValueError(f"a cell takes at most one index, not {template.indices}")
         self._template = template
+        self._nodes = [_node_of(template, node) for node in template.nodes]
         self.outputs = tuple(template.widths[result] for result in template.results)
         self.has_index = template.indices == 1
         self.indices = min((bound for _, bound in template.bounds), default=None)
@@ -33,23 +35,17 @@ class CellOperation(Operation):
         return type(self), template.signatures, wiring, template.results
 
     def forward(self, batch: OperationBatch) -> None:
-        template = self._template
         values: list[Tensor] = list(batch.inputs)
         rows = len(batch.outputs[0])
         batch.saved = []
-        for node in template.nodes:
+        for node in self._nodes:
             outputs = [
-                batch.outputs[template.results.index(value)]
-                if value in template.results
-                else batch.outputs[0].new_empty(rows, template.widths[value])
-                for value in range(node.first, node.first + len(node.operation.outputs))
+                batch.outputs[0].new_empty(rows, width) if result is None else batch.outputs[result]
+                for width, result in node.outputs
             ]
-            packs = node.operation.packs(len(node.arguments))
-            inputs = [
-                _joined([values[node.arguments[place]][:, node.operation.columns] for place in pack])
-                for pack in packs
-            ]
-            inner = OperationBatch(inputs, outputs, None if node.index is None else batch.index)
+            columns = node.operation.columns
+            inputs = [_joined([values[value][:, columns] for value in pack]) for pack in node.packs]
+            inner = OperationBatch(inputs, outputs, batch.index if node.has_index else None)
             node.operation.forward(inner)
             batch.saved.append(inner)
             values += outputs
@@ -60,14 +56,13 @@ class CellOperation(Operation):
         for result, gradient in zip(template.results, gradients, strict=True):
             gradient_of.add(result, gradient)
         kept: tuple[Tensor, ...] = ()
-        for node, inner in zip(reversed(template.nodes), reversed(batch.saved), strict=True):
-            operation, outputs = node.operation, range(node.first, node.first + len(inner.outputs))
-            found = operation.backward(inner, [gradient_of.at(value) for value in outputs])
+        for node, inner in zip(reversed(self._nodes), reversed(batch.saved), strict=True):
+            found = node.operation.backward(inner, [gradient_of.at(value) for value in node.values])
             kept = found.kept + kept
-            for pack, joint in zip(operation.packs(len(node.arguments)), found.inputs, strict=False):
+            for pack, joint in zip(node.packs, found.inputs, strict=False):
                 if joint is not None:
-                    for place, part in zip(pack, joint.chunk(len(pack), dim=1), strict=True):
-                        gradient_of.add(node.arguments[place], part, operation.columns)
+                    for value, part in zip(pack, joint.chunk(len(pack), dim=1), strict=True):
+                        gradient_of.add(value, part, node.operation.columns)
         return OperationGradients([gradient_of.at(argument) for argument in range(template.arguments)], kept)
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
@@ -77,6 +72,31 @@ class CellOperation(Operation):
             if stop > start:
                 node.operation.accumulate([batch[start:stop] for batch in batches])
             start = stop
+
+
+class _Node(NamedTuple):
+    """An operation of the template, with what its forward and backward passes need."""
+
+    operation: Operation
+    packs: list[list[int]]
+    """For each input of the operation, the values that are concatenated."""
+    values: range
+    """Those that it computes."""
+    outputs: list[tuple[int, int | None]]
+    """The width of each of them, and its position among the results if it is one."""
+    has_index: bool
+
+
+def _node_of(template: Template, node: TemplateNode) -> _Node:
+    operation, results = node.operation, template.results
+    values = range(node.first, node.first + len(operation.outputs))
+    return _Node(
+        operation,
+        [[node.arguments[place] for place in pack] for pack in operation.packs(len(node.arguments))],
+        values,
+        [(template.widths[value], results.index(value) if value in results else None) for value in values],
+        node.index is not None,
+    )
 
 
 def _joined(values: Sequence[Tensor]) -> Tensor:

@@ -22,7 +22,7 @@ from parser.benchmarks.graphs.network import (
     GraphBatch,
     GraphNetwork,
     adjacencies,
-    dense_messages,
+    dense_propagation,
     scatter_messages,
 )
 from parser.benchmarks.module_lists import typed
@@ -131,5 +131,5 @@ class _Matrix(nn.Module):
         self._edges = nn.ModuleList(edges)
 
     def forward(self, states: Tensor, adjacency: Tensor) -> Tensor:
-        """[all nodes, hidden] See `dense_messages`."""
-        return dense_messages(typed(self._edges, nn.Linear), adjacency, states)
+        """[all nodes, hidden] See `DensePropagation`."""
+        return dense_propagation(typed(self._edges, nn.Linear), adjacency).messages(states)

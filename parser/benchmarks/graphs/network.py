@@ -81,22 +81,18 @@ class GraphNetwork(nn.Module):
 
     def losses(self, batch: GraphBatch) -> Losses:
         """By sparse propagation."""
-        states = self.begin(batch.features)
+        states, layers = self.begin(batch.features), self.propagation.edges
         for _ in range(self.steps):
-            messages = [
-                edges(states[own]) for edges, own in zip(self.propagation.edges, batch.sources, strict=True)
-            ]
+            messages = [layer(states[own]) for layer, own in zip(layers, batch.sources, strict=True)]
             states = self.propagation.update(scatter_messages(states, batch.targets, messages), states)
         return self._losses(states, batch)
 
     def losses_densely(self, batch: GraphBatch) -> Losses:
         """By dense propagation. Raises ValueError for graphs of different sizes."""
-        adjacency = adjacencies(batch)
+        dense = dense_propagation(self.propagation.edges, adjacencies(batch))
         states = self.begin(batch.features)
         for _ in range(self.steps):
-            states = self.propagation.update(
-                dense_messages(self.propagation.edges, adjacency, states), states
-            )
+            states = self.propagation.update(dense.messages(states), states)
         return self._losses(states, batch)
 
     def _losses(self, states: Tensor, batch: GraphBatch) -> Losses:
@@ -127,18 +123,32 @@ def adjacencies(batch: GraphBatch) -> Tensor:
     return found.index_put_(places, torch.ones(len(source)), accumulate=True)
 
 
-def dense_messages(edges: Sequence[nn.Linear], adjacency: Tensor, states: Tensor) -> Tensor:
-    """[all nodes, hidden] As `scatter_messages`, by one matrix product per graph.
+class DensePropagation(NamedTuple):
+    """What is equal in all steps."""
 
-    adjacency: [graphs, kinds, nodes, nodes]; states: [all nodes, hidden].
-    """
+    matrix: Tensor
+    """[graphs, nodes * hidden, nodes * hidden]"""
+    constant: Tensor
+    """[graphs, nodes, hidden]"""
+
+    def messages(self, states: Tensor) -> Tensor:
+        """[all nodes, hidden] As `scatter_messages`, by one matrix product per graph.
+
+        states: [all nodes, hidden].
+        """
+        graphs, nodes, _ = self.constant.shape
+        messages = (self.matrix @ states.view(graphs, -1, 1)).view(graphs, nodes, -1)
+        return (messages + self.constant).flatten(0, 1)
+
+
+def dense_propagation(edges: Sequence[nn.Linear], adjacency: Tensor) -> DensePropagation:
+    """adjacency: [graphs, kinds, nodes, nodes]"""
     graphs, _, nodes, _ = adjacency.shape
     weights, biases = (torch.stack([getattr(layer, name) for layer in edges]) for name in ("weight", "bias"))
-    # [graphs, nodes * hidden, nodes * hidden]
-    matrix = torch.einsum("gkts,kij->gtisj", adjacency, weights).reshape(graphs, nodes * weights.shape[1], -1)
-    messages = (matrix @ states.view(graphs, -1, 1)).view(graphs, nodes, -1)
-    constant = adjacency.sum(3).transpose(1, 2) @ biases  # [graphs, nodes, hidden]
-    return (messages + constant).flatten(0, 1)
+    matrix = torch.einsum("gkts,kij->gtisj", adjacency, weights)  # [graphs, nodes, hidden, nodes, hidden]
+    return DensePropagation(
+        matrix.reshape(graphs, nodes * weights.shape[1], -1), adjacency.sum(3).transpose(1, 2) @ biases
+    )
 
 
 def selection_losses(scores: Tensor, graph: Tensor, answers: Tensor) -> Losses:
