@@ -31,6 +31,8 @@ METHOD_TITLES = {
     "none": "batch by batch, without messages",
     **{method: f"asynchronous messages, {number} in flight" for method, number in ACTIVE.items()},
 }
+NEEDS_CPU = "messages go between the threads of a CPU"
+"""Why plugins skip methods with messages on a GPU."""
 NEVER = 1 << 60
 """A number of gradients that is never reached."""
 

@@ -205,7 +205,7 @@ def test_a_graph_network_is_what_it_says_node_by_node():
 
 def test_dense_matrices_need_graphs_of_one_size():
     model, batches = graphs(selects=True)
-    with pytest.raises(ValueError, match="equally many nodes"):
+    with pytest.raises(ValueError, match="the same number of nodes"):
         model.network.losses_densely(batches[0])
 
 

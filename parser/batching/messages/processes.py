@@ -155,7 +155,7 @@ class Processes:
             if size == FAILED:
                 failure = bytes(self._content(rank, self._number(rank)).numpy()).decode()
             else:
-                failure = f"worker {rank} has left: all processes must call run equally often"
+                failure = f"worker {rank} has left: all processes must call run the same number of times"
         except Exception:
             failure = _lost(rank)
         self._failures.append(failure)

@@ -93,7 +93,7 @@ def as_digraph(layers: Iterable[str], connections: Iterable[Connection]) -> nx.D
 def _dangling(graph: LayerGraph) -> Iterator[str]:
     for name in graph.layers:
         if not name.strip():
-            yield f"layer {name!r}: a name is not empty"
+            yield f"layer {name!r}: a name must not be empty"
     for connection in graph.connections:
         for end in (connection.source, connection.target):
             if end not in graph.layers:
@@ -120,12 +120,12 @@ def _unsuitable(graph: LayerGraph) -> Iterator[str]:
         elif connection.weight != "full" and source.size != target.size:
             yield (
                 f"connection {connection}: sizes {source.size} and {target.size}, "
-                f"but {connection.weight} connections are between layers of one size"
+                f"but {connection.weight} connections need layers of equal size"
             )
     ends = Counter((each.source, each.target, each.delay) for each in graph.connections)
     for (source_name, target_name, delay), times in ends.items():
         if times > 1:
-            yield f"connection {source_name} -> {target_name} with delay {delay} is there {times} times"
+            yield f"connection {source_name} -> {target_name} with delay {delay} occurs {times} times"
     for name, layer in graph.layers.items():
         if layer.bias and layer.kind != "additive":
             yield f"layer {name!r}: only additive layers have a bias"
@@ -137,7 +137,7 @@ def _isolated(graph: LayerGraph) -> Iterator[str]:
     if not graph.inputs:
         yield "there is no input"
     if not graph.outputs:
-        yield "there is no output: say `output: true` of a layer"
+        yield "there is no output: set `output: true` for a layer"
         return
     directed = as_digraph(graph.layers, graph.connections)
     for name, layer in graph.layers.items():

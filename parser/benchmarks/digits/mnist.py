@@ -45,7 +45,8 @@ def _read_bytes(path: Path, name: str, dimensions: int) -> Tensor:
     magic = bytes((0, 0, UNSIGNED_BYTES, dimensions))
     if content[:4] != magic:
         raise ValueError(
-            f"{path}: no idx file of {name}: it begins with {_shown(content[:4])}, not with {_shown(magic)}"
+            f"{path}: not an idx file of {name}: "
+            f"it begins with {_shown(content[:4])}, not with {_shown(magic)}"
         )
     start = 4 + 4 * dimensions
     if len(content) < start:

@@ -21,6 +21,7 @@ from parser.benchmarks.message_training import (
     ACTIVE,
     METHOD_TITLES,
     METHODS,
+    NEEDS_CPU,
     MessageSettings,
     MessageTraining,
     share_right,
@@ -71,7 +72,7 @@ class MnistPlugin:
     def skip(self, setup: Setup) -> str | None:
         settings: MnistSettings = setup.settings
         if setup.device.type != "cpu":
-            return "messages go between the threads of a CPU"
+            return NEEDS_CPU
         given = (settings.images, settings.labels)
         return next((reason for path in given if path and (reason := missing(data_path(path)))), None)
 

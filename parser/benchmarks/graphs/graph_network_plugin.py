@@ -27,6 +27,7 @@ from parser.benchmarks.message_training import (
     ACTIVE,
     METHOD_TITLES,
     METHODS,
+    NEEDS_CPU,
     MessageSettings,
     MessageTraining,
     share_right,
@@ -55,7 +56,7 @@ class GraphNetworkSettings(MessageSettings):
     made: int = Field(64, gt=0)
     """The number of generated questions or molecules."""
     nodes: int | None = Field(54, gt=0)
-    """Pad each graph of deductions with isolated nodes to so many; null: no padding."""
+    """Pad each graph of deductions with isolated nodes to this number of nodes; null: no padding."""
     hidden_size: int = Field(5, gt=0)
     steps: int = Field(2, gt=0)
     learning_rate: float = Field(1e-2, gt=0)
@@ -83,7 +84,7 @@ class GraphNetworkPlugin:
     def skip(self, setup: Setup) -> str | None:
         settings: GraphNetworkSettings = setup.settings
         if setup.device.type != "cpu":
-            return "messages go between the threads of a CPU"
+            return NEEDS_CPU
         if settings.task == "molecules" and setup.method.startswith(DENSE):
             return "molecules have different sizes: dense propagation would be mostly padding"
         return next(

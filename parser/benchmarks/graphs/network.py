@@ -115,7 +115,7 @@ def adjacencies(batch: GraphBatch) -> Tensor:
     graphs, kinds = len(batch.answers), len(batch.sources)
     nodes = len(batch.graph) // graphs
     if not torch.equal(batch.graph, torch.arange(graphs).repeat_interleave(nodes)):
-        raise ValueError("a dense matrix needs graphs that have equally many nodes")
+        raise ValueError("a dense matrix needs graphs with the same number of nodes")
     kind = torch.arange(kinds).repeat_interleave(torch.tensor([len(own) for own in batch.sources]))
     source, target = torch.cat(batch.sources), batch.targets
     places = (source // nodes, kind, target % nodes, source % nodes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import reprlib
@@ -15,7 +14,7 @@ import numpy as np
 import torch
 
 from parser.benchmarks.graphs.labelled_graph import Edge, LabelledGraph, both_ways, labelled_graph
-from parser.benchmarks.json_records import checked, field, index
+from parser.benchmarks.json_records import checked, field, index, read_json
 
 ELEMENTS = ("H", "C", "N", "O", "F")
 """The features of an atom are a one-hot vector of its element."""
@@ -36,11 +35,7 @@ class Molecule(NamedTuple):
 
 def read_molecules(path: Path) -> list[Molecule]:
     """Raises ValueError, with the position of the molecule, for malformed files."""
-    try:
-        content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: no JSON: {error}") from None
-    records = checked(content, list, "this", str(path))
+    records = checked(read_json(path), list, "this", str(path))
     if not records:
         raise ValueError(f"{path}: no molecules")
     return [_molecule(record, f"{path}: molecule {position}") for position, record in enumerate(records)]

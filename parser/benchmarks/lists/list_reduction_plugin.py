@@ -21,6 +21,7 @@ from parser.benchmarks.message_training import (
     ACTIVE,
     METHOD_TITLES,
     METHODS,
+    NEEDS_CPU,
     MessageSettings,
     MessageTraining,
     share_right,
@@ -64,7 +65,7 @@ class ListReductionPlugin:
     Settings = ListReductionSettings
 
     def skip(self, setup: Setup) -> str | None:
-        return None if setup.device.type == "cpu" else "messages go between the threads of a CPU"
+        return None if setup.device.type == "cpu" else NEEDS_CPU
 
     def prepare(self, setup: Setup) -> None:
         self._setup = setup

@@ -45,10 +45,10 @@ def reduce(operation: int, digits: Sequence[int]) -> int:
     if not 0 <= operation < len(OPERATIONS):
         raise ValueError(f"there is no operation {operation}: the last is {len(OPERATIONS) - 1}")
     if not digits:
-        raise ValueError("a list needs one digit at least")
+        raise ValueError("a list needs at least one digit")
     for digit in digits:
         if not 0 <= digit <= 9:
-            raise ValueError(f"a list is of digits, and {digit} is none")
+            raise ValueError(f"{digit} is not a digit")
     return round(OPERATIONS[operation](digits)) % CLASSES
 
 
@@ -58,7 +58,7 @@ def make_reductions(number: int, seed: int, longest: int = LONGEST) -> list[Redu
     Deterministic by seed.
     """
     if longest < 1:
-        raise ValueError(f"lists must have one digit at least, and not at most {longest}")
+        raise ValueError(f"longest must be at least 1, not {longest}")
     draw = random.Random(seed)
     return [_reduction(draw, longest) for _ in range(number)]
 

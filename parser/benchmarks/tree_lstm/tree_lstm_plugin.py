@@ -24,7 +24,7 @@ from parser.batching.messages.parameterised import BackwardWeights, Updates
 from parser.batching.operations.graph import METHODS
 from parser.batching.operations.lstm import Grain
 from parser.benchmarks.embedding_tables import copy_vectors, table_optimizer
-from parser.benchmarks.message_training import ACTIVE, MessageTraining, Workers, share_right
+from parser.benchmarks.message_training import ACTIVE, NEEDS_CPU, MessageTraining, Workers, share_right
 from parser.benchmarks.message_training import METHOD_TITLES as MESSAGE_TITLES
 from parser.benchmarks.operation_training import (
     METHOD_TITLES,
@@ -98,7 +98,7 @@ class TreeLSTMPlugin:
     def skip(self, setup: Setup) -> str | None:
         settings: TreeLSTMSettings = setup.settings
         if setup.method in ACTIVE and setup.device.type != "cpu":
-            return "messages go between the threads of a CPU"
+            return NEEDS_CPU
         given = filter(None, (settings.data, settings.held_out, settings.embeddings))
         return next(filter(None, (missing(data_path(data)) for data in given)), None)
 

@@ -67,11 +67,11 @@ MULTIPLIED = {"kind": "multiplicative", "bias": True}
         ),
         ([connect("hidden", "hidden")], "a cycle without any delay: hidden -> hidden"),
         ([connect("words", "scores", delay=1)], "can only have full connections without delay"),
-        ([connect("hidden", "hidden", delay=1)], "hidden -> hidden with delay 1 is there 2 times"),
+        ([connect("hidden", "hidden", delay=1)], "hidden -> hidden with delay 1 occurs 2 times"),
         ([layer("gate", **FOUR, **MULTIPLIED)], "layer 'gate': only additive layers have a bias"),
         ([layer("words", size=9, kind="symbols", output=True)], "'words': an input is no output"),
         ([layer("scores", size=6)], "there is no output"),
-        ([layer(" ", size=6)], "a name is not empty"),
+        ([layer(" ", size=6)], "a name must not be empty"),
     ],
 )
 def test_what_can_not_be_run_is_refused_by_name(changes, message):

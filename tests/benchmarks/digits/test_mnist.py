@@ -60,10 +60,10 @@ LABELS = idx([3], b"\1\2\3")
 @pytest.mark.parametrize(
     ("read", "content", "message"),
     [
-        (read_images, b"", "no idx file of images: it begins with nothing, not with 00 00 08 03"),
-        (read_images, LABELS, "no idx file of images: it begins with 00 00 08 01, not with 00 00 08 03"),
-        (read_labels, IMAGES, "no idx file of labels: it begins with 00 00 08 03, not with 00 00 08 01"),
-        (read_labels, b"\0\0\x0d\1", "no idx file of labels: it begins with 00 00 0d 01, not with"),
+        (read_images, b"", "not an idx file of images: it begins with nothing, not with 00 00 08 03"),
+        (read_images, LABELS, "not an idx file of images: it begins with 00 00 08 01, not with 00 00 08 03"),
+        (read_labels, IMAGES, "not an idx file of labels: it begins with 00 00 08 03, not with 00 00 08 01"),
+        (read_labels, b"\0\0\x0d\1", "not an idx file of labels: it begins with 00 00 0d 01, not with"),
         (read_images, IMAGES[:9], "its header must have 16 bytes, and the file ends after 9"),
         (read_labels, LABELS[:4], "its header must have 8 bytes, and the file ends after 4"),
         (read_images, IMAGES[:-1], "2 x 1 x 3 bytes of images must follow its header, 6 in all, and 5 do"),

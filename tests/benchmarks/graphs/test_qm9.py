@@ -123,10 +123,10 @@ def test_what_is_no_molecule(tmp_path, record, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "no JSON: "),
-        (b'[{"graph": ', "no JSON: "),
-        (b'["\xff"]', "no JSON: "),
-        (b"[" * 100_000, "no JSON: "),
+        (b"", "not JSON: "),
+        (b'[{"graph": ', "not JSON: "),
+        (b'["\xff"]', "not JSON: "),
+        (b"[" * 100_000, "not JSON: "),
         (b"{}", "this must be a list, and is {}"),
         (b"[]", "no molecules"),
     ],

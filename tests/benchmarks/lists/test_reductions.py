@@ -65,9 +65,9 @@ def test_results_are_digits(operation, digits):
     [
         (4, [1], "there is no operation 4: the last is 3"),
         (-1, [1], "there is no operation -1"),
-        (LENGTH, [], "a list needs one digit at least"),
-        (LENGTH, [3, 10], "a list is of digits, and 10 is none"),
-        (LENGTH, [-1], "a list is of digits, and -1 is none"),
+        (LENGTH, [], "a list needs at least one digit"),
+        (LENGTH, [3, 10], "10 is not a digit"),
+        (LENGTH, [-1], "-1 is not a digit"),
     ],
 )
 def test_what_can_not_be_reduced(operation, digits, message):
@@ -105,5 +105,5 @@ def test_the_seed_decides():
 
 
 def test_lists_of_no_length():
-    with pytest.raises(ValueError, match="lists must have one digit at least, and not at most 0"):
+    with pytest.raises(ValueError, match="longest must be at least 1, not 0"):
         make_reductions(3, seed=1, longest=0)
