@@ -22,8 +22,8 @@ Mode = Literal["train", "infer"]
 NO_BATCHING = "none"
 """The method that every plugin has: one example after the other. All methods must have its results."""
 
-CELLS, CELLS_BACKWARD = "cells", "cells backward"
-PHASES = ("data", "graph", "scheduling", "forward", CELLS, "backward", CELLS_BACKWARD, "update", "messages")
+CELLS, CELLS_BACKWARD, MESSAGES = "cells", "cells backward", "messages"
+PHASES = ("data", "graph", "scheduling", "forward", CELLS, "backward", CELLS_BACKWARD, "update", MESSAGES)
 """The phases of a step, as in Neubig et al. 2017, Figure 2. The rest is reported as `OTHER`.
 
 `messages` includes forward, backward and update, which run in parallel then. The cells are the modules of a

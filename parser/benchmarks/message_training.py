@@ -21,7 +21,7 @@ from parser.batching.messages.parameterised import BackwardWeights, Updates, mea
 from parser.batching.messages.replicas import average, parameterised, staleness, update_all
 from parser.batching.messages.worker import Span
 from parser.benchmarks.gradient_fingerprints import fingerprints
-from parser.plugins import Setup
+from parser.plugins import MESSAGES, Setup
 from parser.settings import Settings
 
 ACTIVE = {f"active-{number}": number for number in (1, 4, 16)}
@@ -31,8 +31,8 @@ METHOD_TITLES = {
     "none": "batch by batch, without messages",
     **{method: f"asynchronous messages, {number} in flight" for method, number in ACTIVE.items()},
 }
-NEEDS_CPU = "messages go between the threads of a CPU"
-"""Why plugins skip methods with messages on a GPU."""
+NEEDS_CPU = "messages go between threads or processes on a CPU"
+"""Why plugins with messages skip a GPU."""
 NEVER = 1 << 60
 """A number of gradients that is never reached."""
 
@@ -120,7 +120,7 @@ class MessageTraining:
             return Ran([self._train_synchronously(batch, training) for batch in batches], [])
         first, self._begun = self._begun, self._begun + len(batches)
         runner = runner or (self._processes.run if self._processes else threads.run)
-        with self._phase("messages"):
+        with self._phase(MESSAGES):
             return run_graph(
                 self.graph, self._instances(batches, first, training), self._max_active, trace, runner
             )

@@ -81,8 +81,7 @@ def _size(row: Row) -> str:
 
 def _parts(plugin: str, axis: AsynchronyAxis, lines: Lines) -> list[Part]:
     title = f"{plugin}, {axis.name}"
-    name = f"{plugin}-{axis.name.replace(' ', '-')}"
-    return [Heading(2, title), Picture(name, _drawn(axis, lines)), _table(axis, lines)]
+    return [Heading(2, title), Picture(title, _drawn(axis, lines)), _table(axis, lines)]
 
 
 def _drawn(axis: AsynchronyAxis, lines: Lines) -> str:

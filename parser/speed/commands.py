@@ -36,6 +36,8 @@ def speed(
     rows = measure(config, folder, only, math.inf if minutes is None else minutes)
     if not only and minutes is None:
         learn(config, find, folder)
+    elif config.learning and not only:
+        say("`learning` is left; the same command without --minutes continues with it")
     _write(folder, config)
     for text in ratios:
         print("\n".join(ratio_lines(rows, text)))

@@ -87,7 +87,7 @@ def _cells(rows: Sequence[Row], unbatched: Sequence[Row], notes: Sequence[str]) 
     ends = [found for row in rows if (found := reached(row))]
     unbatched_ends = [found for row in unbatched if (found := reached(row))]
     share = ""
-    if ends and unbatched_ends:
+    if unbatched and len(ends) == len(rows) and len(unbatched_ends) == len(unbatched):
         seconds, unbatched_seconds = (mean_of([end.seconds for end in own]) for own in (ends, unbatched_ends))
         share = f"{seconds.value / unbatched_seconds.value:.2f}"
     bests = [max(row["scores"]) for row in rows]

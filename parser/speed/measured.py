@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from parser.machine import MemoryUse, memory_use, reset_peak_memory
-from parser.plugins import OTHER, Learner, Plugin, Setup, Work
+from parser.plugins import MESSAGES, OTHER, Learner, Plugin, Setup, Work
 from parser.speed.cells import Cell, validated
 from parser.speed.discovery import find
 from parser.speed.stopwatch import PhaseClock, synchronise, time_steps
@@ -64,7 +64,7 @@ class Finished(NamedTuple):
     phase_seconds: dict[str, float]
     """Seconds for each sentence by phase; `other` is the rest."""
     calls: float | None
-    """Operator calls in each step; None if all of them are in other threads."""
+    """Operator calls in each step; None if some of them are in other threads or processes."""
     memory: MemoryUse
 
 
@@ -174,8 +174,8 @@ class MeasuredCell:
         with CallCounter() as counter:
             for batch, _ in self._sample(number, COUNTED_STEPS):
                 self._plugin.run(batch)
-        # Calls in other threads are not counted.
-        return Finished(phases, counter.calls / COUNTED_STEPS or None, peak)
+        calls = None if MESSAGES in phases else counter.calls / COUNTED_STEPS
+        return Finished(phases, calls, peak)
 
     def _sample(self, number: int, steps: int) -> Iterator[tuple[Any, Work]]:
         """Batches with their work, evenly spread over the lengths of an epoch; others for each number."""

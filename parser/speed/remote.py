@@ -15,7 +15,10 @@ from typing import Any
 from parser.machine import is_of_memory, tune_process
 
 PRELOADED = ["torch", "torch._dynamo", "parser.plugins"]
-"""Modules that every process needs, also for optimizers. Importing them takes seconds, so it is done once."""
+"""Modules that every process needs, also for optimizers. Importing them takes seconds, so it is done once.
+
+All processes have the environment variables with which the first of them was started.
+"""
 
 
 class RemoteError(Exception):

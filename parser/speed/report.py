@@ -52,12 +52,12 @@ LEGEND = (
     "padding and without the parameter update; the time of the update is left out, and included in `with "
     "update`. Asynchronous messages do not separate updates: their MFU includes them. Padding: share of "
     "the rows of LSTMs whose results are not used; empty where it is not counted, as with continuous "
-    "batching. Calls/step: operator calls in a step; empty where other threads make them. Memory: peak "
-    "memory of the process while it was measured, data and program included. First run: the check of the "
-    "results, which includes compilation and graph capture. Values in brackets (speed-ups, ratios, "
-    "parallel shares) compare cells that were not measured interleaved: the machine may have changed in "
-    "between. A cell ends when its interval is narrow enough, so intervals are slightly narrower than 95 "
-    "%."
+    "batching. Calls/step: operator calls in a step; empty where workers make them. Memory: peak memory "
+    "of the measured process, data and program included, without its worker processes. First run: the "
+    "check of the results, which includes compilation and graph capture. Values in brackets (speed-ups, "
+    "ratios, parallel shares) compare cells that were not measured interleaved: the machine may have "
+    "changed in between. A cell ends when its interval is narrow enough, so intervals are slightly "
+    "narrower than 95 %."
 )
 
 

@@ -38,6 +38,7 @@ def measure(config: SpeedConfig, folder: Path, only: str, minutes: float = math.
     (folder / CONFIG).write_text(yaml.safe_dump(config.model_dump(), sort_keys=False), encoding="utf-8")
     rows = RowFile(folder / ROWS)
     missing = [cell for cell in requested if _is_missing(rows.find(cell))]
+    missing.sort(key=lambda cell: rows.find(cell) is not None)  # those that failed come last
     if len(missing) < len(requested):
         say(f"{len(requested) - len(missing)} of {len(requested)} cells were measured before, in {folder}")
     left = _measure_missing(missing, config, rows, only, end)

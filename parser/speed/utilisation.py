@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -25,10 +24,10 @@ def utilisation_parts(rows: Sequence[Row]) -> list[Part]:
     Each experiment is shown by the method with the most batch sizes; of several the one with the highest MFU.
     """
     parts: list[Part] = []
-    for title, lines in _by_plugin(rows).items():
+    for plugin, lines in _by_plugin(rows).items():
         if len(lines) > 1:
-            name = re.sub(r"[^\w.]+", "-", f"{title} utilisation")
-            parts += [Heading(2, f"{title}, utilisation"), Picture(name, _drawn(lines)), _table(lines)]
+            title = f"{plugin}, utilisation"
+            parts += [Heading(2, title), Picture(title, _drawn(lines)), _table(lines)]
     return parts
 
 

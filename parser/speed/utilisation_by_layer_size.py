@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -40,9 +39,8 @@ def utilisation_by_layer_size_parts(rows: Sequence[Row]) -> list[Part]:
     """A plot and a table for each family. It is named after its first experiment."""
     parts: list[Part] = []
     for family in _families(rows):
-        name = re.sub(r"[^\w.]+", "-", f"{family.title} utilisation by layer size")
-        title = f"{family.title}, utilisation by the size of the layers"
-        parts += [Heading(2, title), Picture(name, _drawn(family)), _table(family)]
+        title = f"{family.title}, utilisation by layer size"
+        parts += [Heading(2, title), Picture(title, _drawn(family)), _table(family)]
     return parts
 
 

@@ -23,9 +23,8 @@ class Record:
 
         Raises ValueError if the file is shorter.
         """
-        from torch.utils.tensorboard import (
-            SummaryWriter,
-        )  # slow to import, and every command imports this file
+        # It is slow to import, and every command imports this file.
+        from torch.utils.tensorboard import SummaryWriter
 
         path = folder / METRICS
         path.touch()

@@ -34,7 +34,7 @@ def test_speeds_over_batches_in_flight():
     heading, picture, table = asynchrony_parts(rows)
     assert heading == Heading(2, "reading, asynchrony")
     assert isinstance(picture, Picture)
-    assert picture.name == "reading-asynchrony"
+    assert picture.file == "reading-asynchrony.svg"
     assert picture.svg.startswith("<svg")
     assert isinstance(table, Table)
     assert table.columns == (
@@ -59,7 +59,7 @@ def test_speeds_over_the_update_frequency():
     ]
     *_, heading, picture, table = asynchrony_parts(rows)
     assert heading == Heading(2, "reading, update frequency")
-    assert picture.name == "reading-update-frequency"
+    assert picture.file == "reading-update-frequency.svg"
     assert table.columns == ("examples/s", "update after 1", "update after 8", "largest over 1")
     assert table.rows == [
         ["lists, active-4 at batch size 8, 2 workers", "40.0", "60.0", "(1.50 [1.50, 1.50])"]

@@ -32,7 +32,7 @@ def test_experiments_are_compared_by_their_best_methods():
     heading, picture, table = utilisation_parts(ROWS)
     assert heading == Heading(2, "reading, train, cpu, utilisation")
     assert isinstance(picture, Picture)
-    assert picture.name == "reading-train-cpu-utilisation"
+    assert picture.file == "reading-train-cpu-utilisation.svg"
     assert table == Table(
         ("MFU, at batch size", "1", "64"),
         [["small: both", "0.100", "0.400"], ["large: both", "0.200", "0.800"]],

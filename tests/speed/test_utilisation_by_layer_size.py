@@ -36,9 +36,9 @@ METHODS = ("stream by stream, all frame by frame, at 1", "all streams, only cycl
 
 def test_methods_are_drawn_over_the_size_of_the_layers():
     heading, picture, table = utilisation_by_layer_size_parts(ROWS)
-    assert heading == Heading(2, "medium, train, cpu, utilisation by the size of the layers")
+    assert heading == Heading(2, "medium, train, cpu, utilisation by layer size")
     assert isinstance(picture, Picture)
-    assert picture.name == "medium-train-cpu-utilisation-by-layer-size"
+    assert picture.file == "medium-train-cpu-utilisation-by-layer-size.svg"
     assert table == Table(
         ("MFU, at units of a layer", "128", "256", "512"),
         [[METHODS[0], "0.050", "0.100", ""], [METHODS[1], "0.200", "0.400", "0.800"]],

@@ -96,7 +96,9 @@ class Processes:
         worker = Worker(self.rank, graph, self._mailbox, self._post, stop, trace)
         if graph.worker[CONTROLLER] == self.rank:
             worker.begin(instances, max_active, report)
+        own_threads = torch.get_num_threads()
         worker.run()
+        torch.set_num_threads(own_threads)
         if self._failures:
             raise LostError(self._failures[0])
         if errors:

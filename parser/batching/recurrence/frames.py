@@ -38,10 +38,6 @@ class Frames:
             for name, own in columns.items():
                 self._blocks[name] = (block, start, own)
 
-    def first(self, layer: str) -> int:
-        """The first frame that is kept."""
-        return self._blocks[layer][1]
-
     def rows(self, layer: str, start: int, count: int = 1) -> Tensor:
         """[count * streams, size] From frame `start` on; a view."""
         return self.together((layer,), start, count)

@@ -12,12 +12,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.recurrence.backward import backward_tape
-from parser.batching.recurrence.components import (
-    all_by_frame,
-    components,
-    first_frames,
-    first_values,
-)
+from parser.batching.recurrence.components import all_by_frame, components, first_frames, first_values
 from parser.batching.recurrence.forward import forward_tape
 from parser.batching.recurrence.frames import Frames
 from parser.batching.recurrence.gradients import Chunk, WeightGradients

@@ -32,10 +32,6 @@ class Bundle(NamedTuple):
     has_bias: bool
     width: int
 
-    def together(self, layers: tuple[str, ...]) -> slice:
-        """The columns of adjacent layers."""
-        return slice(self.columns[layers[0]].start, self.columns[layers[-1]].stop)
-
 
 def bundles_of(graph: LayerGraph) -> list[Bundle]:
     """A partition of all layers but the inputs. Within a bundle, layers of equal activation are adjacent."""
