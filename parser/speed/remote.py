@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import threading
 import traceback as tracebacks
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,6 +12,8 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any
+
+from tqdm import tqdm
 
 from parser.machine import is_of_memory, tune_process
 
@@ -92,6 +95,9 @@ def _interrupts_blocked() -> Iterator[None]:
 
 def _serve(connection: Connection, make: Callable[..., object], arguments: tuple[Any, ...]) -> None:
     tune_process()
+    tqdm.set_lock(
+        threading.RLock()
+    )  # its own is a semaphore of the system, which is left when this is killed
     instance = None
     with suppress(EOFError, BrokenPipeError):  # the parent has died
         while True:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.optim import Optimizer
 
 from parser.batching.messages.local_autograd import Computed, compute, detached, local_gradients
 from parser.batching.messages.message import Message, MessageState, Send, back, onward
+from parser.batching.messages.module_with_weights import ModuleWithWeights
 from parser.batching.messages.node import Node
 
 BackwardWeights: TypeAlias = Literal["forward", "present"]
@@ -78,10 +78,11 @@ class Parameterised(Node):
         Raises ValueError if there are no parameters to train.
         """
         self.module, self._update_after, self._backward_weights = module, update_after, backward_weights
-        trained = {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
+        trained = [weight for weight in module.parameters() if weight.requires_grad]
         if not trained:
             raise ValueError(f"{type(module).__name__} has no parameters to train: make it a Transform")
-        self._names, self._parameters = tuple(trained), tuple(trained.values())
+        self._parameters = tuple(trained)
+        self._used = ModuleWithWeights(module, self._parameters)
         self._optimizer = optimizer(self._parameters)
         self._kept: dict[MessageState, tuple[Computed, tuple[Tensor, ...], int]] = {}
         self._sums = [_GradientSum() for _ in trained]
@@ -98,15 +99,12 @@ class Parameterised(Node):
         else:  # `data` shares memory with the parameter, but autograd does not count updates as changes of it
             used = [weight.data for weight in self._parameters]
         self._weights = tuple(weight.requires_grad_() for weight in used)
+        self._used.set(self._weights)
 
     def forward(self, port: int, message: Message) -> list[Send]:
-        weights = self._weights
-        named = dict(zip(self._names, weights, strict=True))
-        inputs, outputs = compute(
-            lambda *tensors: functional_call(self.module, named, tensors), message.payload, message.training
-        )
+        inputs, outputs = compute(self._used.module, message.payload, message.training)
         if message.training:
-            self._kept[message.state] = Computed(inputs, outputs), weights, self.updates
+            self._kept[message.state] = Computed(inputs, outputs), self._weights, self.updates
         return onward(message._replace(payload=detached(outputs)))
 
     def backward(self, port: int, message: Message) -> list[Send]:

@@ -56,7 +56,9 @@ class Read(NamedTuple):
     width: int
     start: int
     length: int
-    rows: Tensor | None = None
+    rows: Integers | None = None
+    on_device: Tensor | None = None
+    """The same as `rows`."""
 
 
 class Step(NamedTuple):
@@ -112,7 +114,10 @@ class Layout:
             Step(
                 plan.operation,
                 plan.length,
-                [read if kept is None else read._replace(rows=on_device[kept]) for read, kept in plan.inputs],
+                [
+                    read if kept is None else read._replace(on_device=on_device[kept])
+                    for read, kept in plan.inputs
+                ],
                 None if plan.indices is None else on_device[plan.indices],
                 plan.outputs,
             )
@@ -125,7 +130,9 @@ class Layout:
         width = parts[0].applications.template.widths[parts[0].node.arguments[pack[0]]]
         first = int(rows[0])
         in_place = rows[-1] - first == len(rows) - 1 and bool((np.diff(rows) == 1).all())
-        return Read(width, first, len(rows)), None if in_place else self._keep(rows)
+        if in_place:
+            return Read(width, first, len(rows)), None
+        return Read(width, first, len(rows), rows), self._keep(rows)
 
     def _rows_of(self, part: Part, pack: Sequence[int]) -> Integers:
         """[rows * arguments of the pack] The rows of the arguments."""

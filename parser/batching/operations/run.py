@@ -10,6 +10,7 @@ from torch import Tensor
 from parser.batching.levels import Integers
 from parser.batching.operations.layout import Read, Step
 from parser.batching.operations.operation import ALL, Operation, OperationBatch
+from parser.batching.operations.value_gradients import ValueGradients
 from parser.batching.transfer import to_device
 
 
@@ -66,26 +67,24 @@ class StepRunner:
         if not self._gradients:
             raise ValueError("no gradients: created with gradients=False, or backward was called before")
         self._gradients = False
-        gradients = {width: torch.zeros_like(values) for width, values in self._values.items()}
+        last = Read(gradient.shape[1], 0, len(rows), rows, to_device(torch.from_numpy(rows), self._device))
+        reads = [(read, step.operation.columns) for step, _ in self._tape for read in step.inputs]
+        gradients = ValueGradients(self._values, () if self._unbatched else [(last, ALL), *reads])
         if len(rows):
-            d_values = gradients[gradient.shape[1]]
-            d_values.index_add_(
-                0, to_device(torch.from_numpy(rows), self._device), gradient.to(d_values.dtype)
-            )
+            gradients.add(last, ALL, gradient.to(self._dtype))
             self._backward(gradients)
-        return [gradients[width][start : start + count] for width, start, count in self._given]
+        return [gradients.of(*given) for given in self._given]
 
-    def _backward(self, gradients: dict[int, Tensor]) -> None:
-        """gradients: by width, [rows, width]; holds the gradients of the final values."""
+    def _backward(self, gradients: ValueGradients) -> None:
+        """gradients: of the final values."""
         kept: dict[Hashable, tuple[Operation, list[tuple[Tensor, ...]]]] = {}
         while self._tape:
             step, batch = self._tape.pop()
             operation, count = step.operation, step.length
-            d_outputs = [gradients[width][start : start + count] for width, start in step.outputs]
+            d_outputs = [gradients.of(width, start, count) for width, start in step.outputs]
             found = operation.backward(batch, d_outputs)
-            for read, gradient in zip(step.inputs, found.inputs, strict=False):
-                if gradient is not None:
-                    _scatter(gradients[read.width], read, operation.columns, gradient)
+            for read, gradient in zip(step.inputs, found.inputs, strict=True):
+                gradients.add(read, operation.columns, gradient)
             if found.kept and self._unbatched and not operation.only_gathers:
                 operation.accumulate([found.kept])
             elif found.kept:
@@ -109,22 +108,8 @@ def _gather(values: Tensor, read: Read, count: int, columns: slice) -> Tensor:
     """[count, columns], or [count, arguments * columns] for a pack of several arguments."""
     if columns != ALL:
         values = values[:, columns]
-    if read.rows is None:
+    if read.on_device is None:
         gathered = values[read.start : read.start + read.length]
     else:
-        gathered = values.index_select(0, read.rows)
+        gathered = values.index_select(0, read.on_device)
     return gathered if read.length == count else gathered.reshape(count, -1)
-
-
-def _scatter(gradients: Tensor, read: Read, columns: slice, gradient: Tensor) -> None:
-    """Add the gradient with respect to a batch's input to the gradients of the rows that were read."""
-    if columns != ALL:
-        gradients = gradients[:, columns]
-    if len(gradient) != read.length:
-        gradient = gradient.reshape(read.length, -1)
-    if read.rows is None:
-        gradients[read.start : read.start + read.length] += gradient
-    else:
-        if gradient.untyped_storage().data_ptr() == gradients.untyped_storage().data_ptr():
-            gradient = gradient.clone()  # index_add_ refuses overlapping storage, even for different rows
-        gradients.index_add_(0, read.rows, gradient)

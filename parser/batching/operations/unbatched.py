@@ -80,5 +80,6 @@ def _reads(width: int, rows: Integers, device: torch.device) -> list[Read]:
     """One read per application. rows: [arguments of a pack, applications]"""
     if len(rows) == 1:
         return [Read(width, start, 1) for start in rows[0].tolist()]
-    gathered = to_device(torch.from_numpy(rows.T.copy()), device).unbind(0)
-    return [Read(width, 0, len(rows), one) for one in gathered]
+    by_application = rows.T.copy()
+    on_device = to_device(torch.from_numpy(by_application), device).unbind(0)
+    return [Read(width, 0, len(rows), *both) for both in zip(by_application, on_device, strict=True)]

@@ -78,7 +78,8 @@ class ProgramExecutorPlugin:
     def prepare(self, setup: Setup) -> None:
         self.setup = setup
         settings: ProgramExecutorSettings = setup.settings
-        self.questions, self._images = load(settings, setup.seed)
+        questions, self._images = load(settings, setup.seed)
+        self.questions = questions[: settings.examples]
         self.examples = [prepare_question(question) for question in self.questions]
         torch.manual_seed(setup.seed)
         self.executor = ProgramExecutor(sizes_of(settings)).arranged_for(setup.device)

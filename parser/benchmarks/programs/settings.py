@@ -25,6 +25,8 @@ class ProgramExecutorSettings(Settings):
     questions: str | None = None
     """In CLEVR's questions.json format; ${PARSER_DATA} stands for the data folder. null: `made`."""
     made: MadeQuestions = MadeQuestions()
+    examples: int | None = Field(None, gt=0)
+    """Measure this number of questions, the first ones; null: all."""
     features: str | None = None
     """Image features, in HDF5. null: rendered from `scenes`."""
     scenes: str | None = None

@@ -35,6 +35,12 @@ def test_the_plugin_does_all_that_it_must():
     assert faults_of(SmallExecutor) == []
 
 
+def test_only_some_of_the_questions():
+    plugin = SmallExecutor()
+    plugin.prepare(setup_of(plugin, "train", examples=3))
+    assert sum(map(len, plugin.batches())) == 3
+
+
 def test_a_scene_is_the_image_and_no_call():
     things = program("filter_color[red]", program(SCENE))
     whole = program("union", things, program("relate[left]", program("unique", things)))
