@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import datetime, timezone
 from functools import partial
+from statistics import median
 
 from parser.plugins import NO_BATCHING
 from parser.speed.ceiling import Ceiling
@@ -162,7 +163,7 @@ def _one_turn(runner: _Runner, products: Sequence[Sequence[float]], interleaved_
     runner.turns.append(runner.remote.call("turn", len(runner.turns)))
     if not runner.done:
         return None
-    best = max(median_of(speeds).value for speeds in zip(*products, strict=True))
+    best = max(map(median, zip(*products, strict=True)))
     return runner.finish(best, interleaved_group)
 
 

@@ -1,4 +1,4 @@
-"""Serialisation of deliveries."""
+"""Serialisation of deliveries: the length of a head in JSON, the head, and the bytes of each tensor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from parser.batching.messages.graph import Port
@@ -15,51 +17,56 @@ from parser.batching.messages.worker import Delivery
 
 ALIGNMENT = 8
 """In bytes, so that tensors can be read in place."""
+Bytes = NDArray[np.uint8]
 
 
 def packed(delivery: Delivery) -> Tensor:
     """[bytes] uint8"""
     forward, to, (payload, state, training) = delivery
-    present = [tensor for tensor in payload if tensor is not None]
-    head = {
-        "forward": forward,
-        "to": to,
-        "state": state,
-        "training": training,
-        "payload": [None if tensor is None else _description(tensor) for tensor in payload],
-    }
-    text = json.dumps(head).encode()
-    text += b" " * (-(len(text) + ALIGNMENT) % ALIGNMENT)
-    parts = [_bytes(torch.tensor([len(text)])), torch.frombuffer(bytearray(text), dtype=torch.uint8)]
-    for tensor in present:
-        content = _bytes(tensor.detach().contiguous())
-        parts += [content, content.new_zeros(-len(content) % ALIGNMENT)]
-    return torch.cat(parts)
+    descriptions = [None if tensor is None else _description(tensor) for tensor in payload]
+    head = json.dumps([forward, to, state, training, descriptions]).encode()
+    parts = [np.frombuffer(head, np.uint8), *(_bytes(tensor) for tensor in payload if tensor is not None)]
+    content = np.empty(ALIGNMENT + sum(map(_aligned, parts)), np.uint8)
+    content[:ALIGNMENT].view(np.int64)[0] = len(head)
+    start = ALIGNMENT
+    for part in parts:
+        content[start : start + len(part)] = part
+        start += _aligned(part)
+    return torch.from_numpy(content)
 
 
 def unpacked(content: Tensor) -> Delivery:
     """content: [bytes] uint8; the payload shares its memory."""
-    start = ALIGNMENT + int(content[:ALIGNMENT].view(torch.int64))
-    head = json.loads(bytes(content[ALIGNMENT:start].numpy()))
+    buffer = content.numpy()
+    head = buffer[ALIGNMENT : ALIGNMENT + int(buffer[:ALIGNMENT].view(np.int64)[0])]
+    forward, to, (instance, position), training, descriptions = json.loads(head.tobytes())
+    start = ALIGNMENT + _aligned(head)
     payload: list[Tensor | None] = []
-    for description in head["payload"]:
-        payload.append(None if description is None else _tensor(content[start:], *description))
-        size = 0 if payload[-1] is None else payload[-1].nbytes
-        start += size + -size % ALIGNMENT
-    instance, position = head["state"]
-    message = Message(tuple(payload), MessageState(instance, tuple(position)), head["training"])
-    return Delivery(head["forward"], Port(*head["to"]), message)
+    for description in descriptions:
+        tensor = None if description is None else _tensor(buffer, start, *description)
+        payload.append(tensor)
+        start += 0 if tensor is None else -(-tensor.nbytes // ALIGNMENT) * ALIGNMENT
+    message = Message(tuple(payload), MessageState(instance, tuple(position)), training)
+    return Delivery(forward, Port(*to), message)
 
 
 def _description(tensor: Tensor) -> tuple[str, Sequence[int], bool]:
     return str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), tensor.requires_grad
 
 
-def _tensor(content: Tensor, dtype: str, shape: Sequence[int], wanted: bool) -> Tensor:
+def _tensor(buffer: Bytes, start: int, dtype: str, shape: Sequence[int], wanted: bool) -> Tensor:
     kind: Any = getattr(torch, dtype)
     count = torch.Size(shape).numel()
-    return content[: count * kind.itemsize].view(kind).view(tuple(shape)).requires_grad_(wanted)
+    if not count:
+        return torch.empty(tuple(shape), dtype=kind, requires_grad=wanted)
+    flat = torch.frombuffer(buffer, dtype=kind, count=count, offset=start)
+    return flat.view(tuple(shape)).requires_grad_(wanted)
 
 
-def _bytes(tensor: Tensor) -> Tensor:
-    return tensor.reshape(-1).view(torch.uint8)
+def _bytes(tensor: Tensor) -> Bytes:
+    return tensor.detach().reshape(-1).view(torch.uint8).numpy()
+
+
+def _aligned(part: Bytes) -> int:
+    """The number of bytes, rounded up to the alignment."""
+    return -(-len(part) // ALIGNMENT) * ALIGNMENT
