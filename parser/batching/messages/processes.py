@@ -13,10 +13,11 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 import torch.distributed as dist
-from torch import Tensor
 
+from parser.batching.messages.connections import Bytes, Connections
 from parser.batching.messages.controller import Instance, Report
 from parser.batching.messages.graph import CONTROLLER, MessageGraph
 from parser.batching.messages.parameterised import Parameterised
@@ -44,7 +45,8 @@ class Processes:
             )
         self.rank, self._size = dist.get_rank(), dist.get_world_size()
         self._others = [rank for rank in range(self._size) if rank != self.rank]
-        self._messages, self._together = (dist.new_group(timeout=TIMEOUT, backend="gloo") for _ in range(2))
+        self._together = dist.new_group(timeout=TIMEOUT, backend="gloo")
+        self._connections = Connections()
         self._mailbox = Mailbox()
         self._failures: list[str] = []
         self._receivers = [
@@ -65,6 +67,7 @@ class Processes:
             self._tell(LEFT)
         for thread in self._receivers:
             thread.join(FAILURE_TIMEOUT if error else None)
+        self._connections.close()
 
     def run(
         self,
@@ -127,52 +130,37 @@ class Processes:
 
     def _post(self, rank: int, delivery: Delivery) -> None:
         try:
-            self._send(rank, packed(delivery))
-        except RuntimeError as error:
+            self._connections.send(rank, packed(delivery))
+        except OSError as error:
             self._failures.append(_lost(rank))
             raise LostError(_lost(rank)) from error
 
     def _tell_failure(self, error: BaseException) -> None:
         """Processes pass on what they are told, so that all name the first cause."""
         cause = self._failures[0] if self._failures else f"worker {self.rank} has failed: {error}"
-        text = torch.frombuffer(bytearray(cause.encode()), dtype=torch.uint8)
-        self._tell(FAILED, text)
+        self._tell(FAILED, np.frombuffer(cause.encode(), np.uint8))
 
-    def _tell(self, what: int, content: Tensor | None = None) -> None:
+    def _tell(self, what: int, content: Bytes | None = None) -> None:
         for rank in self._others:
-            with suppress(RuntimeError):  # a lost process cannot be told
-                dist.send(torch.tensor([what]), dst=rank, group=self._messages)
+            with suppress(OSError):  # a lost process cannot be told
+                self._connections.send_number(rank, what)
                 if content is not None:
-                    self._send(rank, content)
-
-    def _send(self, rank: int, content: Tensor) -> None:
-        dist.send(torch.tensor([len(content)]), dst=rank, group=self._messages)
-        dist.send(content, dst=rank, group=self._messages)
+                    self._connections.send(rank, content)
 
     def _receive(self, rank: int) -> None:
         """Receive the messages of another process until it leaves."""
         try:
-            while (size := self._number(rank)) not in (FAILED, LEFT):
-                self._mailbox.put(Stop() if size == STOPPED else unpacked(self._content(rank, size)))
+            receive_number, receive = self._connections.receive_number, self._connections.receive
+            while (size := receive_number(rank)) not in (FAILED, LEFT):
+                self._mailbox.put(Stop() if size == STOPPED else unpacked(receive(rank, size)))
             if size == FAILED:
-                failure = bytes(self._content(rank, self._number(rank)).numpy()).decode()
+                failure = receive(rank, receive_number(rank)).tobytes().decode()
             else:
                 failure = f"worker {rank} has left: all processes must call run the same number of times"
         except Exception:
             failure = _lost(rank)
         self._failures.append(failure)
         self._mailbox.put(Stop())
-
-    def _number(self, rank: int) -> int:
-        number = torch.empty(1, dtype=torch.int64)
-        dist.recv(number, src=rank, group=self._messages)
-        return int(number)
-
-    def _content(self, rank: int, size: int) -> Tensor:
-        """[size] uint8"""
-        content = torch.empty(size, dtype=torch.uint8)
-        dist.recv(content, src=rank, group=self._messages)
-        return content
 
 
 def _lost(rank: int) -> str:

@@ -8,20 +8,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from parser.batching.messages.connections import Bytes
 from parser.batching.messages.graph import Port
 from parser.batching.messages.message import Message, MessageState
 from parser.batching.messages.worker import Delivery
 
 ALIGNMENT = 8
 """In bytes, so that tensors can be read in place."""
-Bytes = NDArray[np.uint8]
 
 
-def packed(delivery: Delivery) -> Tensor:
-    """[bytes] uint8"""
+def packed(delivery: Delivery) -> Bytes:
+    """[bytes]"""
     forward, to, (payload, state, training) = delivery
     descriptions = [None if tensor is None else _description(tensor) for tensor in payload]
     head = json.dumps([forward, to, state, training, descriptions]).encode()
@@ -32,18 +31,17 @@ def packed(delivery: Delivery) -> Tensor:
     for part in parts:
         content[start : start + len(part)] = part
         start += _aligned(part)
-    return torch.from_numpy(content)
+    return content
 
 
-def unpacked(content: Tensor) -> Delivery:
-    """content: [bytes] uint8; the payload shares its memory."""
-    buffer = content.numpy()
-    head = buffer[ALIGNMENT : ALIGNMENT + int(buffer[:ALIGNMENT].view(np.int64)[0])]
+def unpacked(content: Bytes) -> Delivery:
+    """content: [bytes]; the payload shares its memory."""
+    head = content[ALIGNMENT : ALIGNMENT + int(content[:ALIGNMENT].view(np.int64)[0])]
     forward, to, (instance, position), training, descriptions = json.loads(head.tobytes())
     start = ALIGNMENT + _aligned(head)
     payload: list[Tensor | None] = []
     for description in descriptions:
-        tensor = None if description is None else _tensor(buffer, start, *description)
+        tensor = None if description is None else _tensor(content, start, *description)
         payload.append(tensor)
         start += 0 if tensor is None else -(-tensor.nbytes // ALIGNMENT) * ALIGNMENT
     message = Message(tuple(payload), MessageState(instance, tuple(position)), training)
@@ -54,12 +52,12 @@ def _description(tensor: Tensor) -> tuple[str, Sequence[int], bool]:
     return str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), tensor.requires_grad
 
 
-def _tensor(buffer: Bytes, start: int, dtype: str, shape: Sequence[int], wanted: bool) -> Tensor:
+def _tensor(content: Bytes, start: int, dtype: str, shape: Sequence[int], wanted: bool) -> Tensor:
     kind: Any = getattr(torch, dtype)
     count = torch.Size(shape).numel()
     if not count:
         return torch.empty(tuple(shape), dtype=kind, requires_grad=wanted)
-    flat = torch.frombuffer(buffer, dtype=kind, count=count, offset=start)
+    flat = torch.frombuffer(content, dtype=kind, count=count, offset=start)
     return flat.view(tuple(shape)).requires_grad_(wanted)
 
 
