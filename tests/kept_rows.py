@@ -139,7 +139,7 @@ def stack_lstm():
 
 
 def on_the_fly():
-    found = rows("on-the-fly-2026-11-21/rows.jsonl")
+    found = rows("on-the-fly-2026-11-23/rows.jsonl")
     tasks = "tagger", "char-tagger", "trees", "parser"
     agenda, none, manual = (
         [in_training(task, method, 64, found) for task in tasks] for method in ("agenda", "none", "manual")

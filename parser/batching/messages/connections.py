@@ -1,6 +1,6 @@
 """TCP connections between all processes of a torch.distributed group.
 
-A message of gloo takes a hundred times as long as one of a plain socket: two threads of its own handle it.
+Sending a small message by gloo takes milliseconds, and by a plain socket tens of microseconds.
 """
 
 from __future__ import annotations
