@@ -95,9 +95,8 @@ def _interrupts_blocked() -> Iterator[None]:
 
 def _serve(connection: Connection, make: Callable[..., object], arguments: tuple[Any, ...]) -> None:
     tune_process()
-    tqdm.set_lock(
-        threading.RLock()
-    )  # its own is a semaphore of the system, which is left when this is killed
+    # Its own lock is a semaphore of the system, which is left when this process is killed.
+    tqdm.set_lock(threading.RLock())
     instance = None
     with suppress(EOFError, BrokenPipeError):  # the parent has died
         while True:

@@ -31,8 +31,7 @@ class Connections:
     def __init__(self) -> None:
         """To be called in all processes. They meet at the address by which they reach MASTER_ADDR."""
         rank, size = dist.get_rank(), dist.get_world_size()
-        server = socket.create_server((_own_address(), 0), backlog=size)
-        with server:
+        with _listening(size) as server:
             server.settimeout(START_TIMEOUT)
             secret = secrets.token_bytes(SECRET_BYTES)
             offers: list[Any] = [None] * size
@@ -62,13 +61,14 @@ class Connections:
             each.close()
 
 
-def _own_address() -> str:
-    """The address by which this machine reaches that of the first process, which torchrun names."""
+def _listening(backlog: int) -> socket.socket:
+    """At the address by which this machine reaches that of the first process, which torchrun names."""
     first = os.environ.get("MASTER_ADDR", "127.0.0.1")
     family = socket.getaddrinfo(first, None)[0][0]
     with socket.socket(family, socket.SOCK_DGRAM) as unsent:
         unsent.connect((first, 1))  # sends nothing
-        return unsent.getsockname()[0]
+        own = unsent.getsockname()[0]
+    return socket.create_server((own, 0), family=family, backlog=backlog)
 
 
 def _connected(offer: tuple[tuple[str, int], bytes], rank: int) -> socket.socket:

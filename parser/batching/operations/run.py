@@ -68,8 +68,7 @@ class StepRunner:
             raise ValueError("no gradients: created with gradients=False, or backward was called before")
         self._gradients = False
         last = Read(gradient.shape[1], 0, len(rows), rows, to_device(torch.from_numpy(rows), self._device))
-        reads = [(read, step.operation.columns) for step, _ in self._tape for read in step.inputs]
-        gradients = ValueGradients(self._values, () if self._unbatched else [(last, ALL), *reads])
+        gradients = ValueGradients(self._values, () if self._unbatched else [(last, ALL), *self._reads()])
         if len(rows):
             gradients.add(last, ALL, gradient.to(self._dtype))
             self._backward(gradients)
@@ -91,6 +90,10 @@ class StepRunner:
                 kept.setdefault(operation.signature(), (operation, []))[1].append(found.kept)
         for operation, batches in kept.values():
             operation.accumulate(batches)
+
+    def _reads(self) -> list[tuple[Read, slice]]:
+        """What the operations on the tape read, and the columns of it."""
+        return [(read, step.operation.columns) for step, _ in self._tape for read in step.inputs]
 
     def _reserve(self, width: int, rows: int) -> None:
         held = self._values.get(width)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -47,9 +47,8 @@ class ValueGradients:
             _add(total if columns == ALL else total[:, columns], read, _in_rows(gradient, read))
 
 
-def _read_once(reads: Iterable[tuple[Read, slice]], rows: int) -> bool:
+def _read_once(reads: Sequence[tuple[Read, slice]], rows: int) -> bool:
     """Whether each row is read exactly once, with all its columns."""
-    reads = list(reads)
     if sum(read.length for read, _ in reads) != rows or any(columns != ALL for _, columns in reads):
         return False
     seen = np.zeros(rows, bool)
