@@ -12,8 +12,8 @@ from torch import Tensor
 from parser.batching.transfer import to_device
 from parser.parsing.greedy import best_transitions, legal_scores, write_arc_probabilities
 from parser.parsing.model import Model
+from parser.stepping.inference.stepper import inference_stepper
 from parser.stepping.positions import Positions
-from parser.stepping.stepper import stepper
 from parser.transitions.state import State
 from parser.transitions.system import TransitionSystem
 from parser.treebank.tokens import Tokens
@@ -37,7 +37,8 @@ def parse_tokens(model: Model, tokens: Tokens, batch_size: int, probabilities: T
     queue = _Queue(
         tokens.lengths, min(batch_size, len(tokens), max_batch_size), inventory.system, model.device
     )
-    parsers = stepper(model.network, inventory, tokens.to(model.device), queue.positions().front)
+    parsers = inference_stepper(model.network, inventory, tokens, len(queue.state.depth))
+    parsers.restart(torch.ones_like(queue.state.depth, dtype=torch.bool), queue.positions())
     while True:
         deepest, done = queue.synchronise()
         if done:
@@ -45,16 +46,16 @@ def parse_tokens(model: Model, tokens: Tokens, batch_size: int, probabilities: T
         parsers.reserve(deepest + STEPS_BETWEEN_SYNCHRONISATIONS)
         for _ in range(STEPS_BETWEEN_SYNCHRONISATIONS // STEPS_BETWEEN_REFILLS):
             refilled = queue.refill()
-            inputs = parsers.inputs_at(queue.positions())
-            parsers.restart(refilled, inputs)
+            positions = queue.positions()
+            parsers.restart(refilled, positions)
             for _ in range(STEPS_BETWEEN_REFILLS):
-                scores = legal_scores(inventory, queue.state, parsers.scores(inputs))
+                scores = legal_scores(inventory, queue.state, parsers.scores(positions))
                 best = best_transitions(inventory, queue.state, scores)
                 if probabilities is not None:
                     write_arc_probabilities(inventory, queue.state, scores, best, probabilities)
                 inventory.apply(queue.state, best)
-                inputs = parsers.inputs_at(queue.positions())
-                parsers.advance(best, parsers.transition_inputs(best), inputs)
+                positions = queue.positions()
+                parsers.advance(best, positions)
 
 
 class _Queue:

@@ -1,0 +1,1 @@
+"""Stepping without gradients, for parsing: each step computes only what a later step can read."""
