@@ -58,8 +58,8 @@ class PaperDecoder:
 
     def advance(self, transitions: Tensor, words: Tensor) -> None:
         """Take the transitions [batch]. words: [batch], table rows of the words on top afterwards."""
-        network, kind = self._network, self._inventory.kind[transitions]
-        read, move = self._inventory.stack_read[kind], self._inventory.stack_move[kind]
+        network, effects = self._network, self._inventory.effects(transitions)
+        read, move = effects.stack_read, effects.stack_move
         below = self._pointer - read
         previous = self._hidden[below, self._column], self._cell[below, self._column]
         hidden, cell = _frame(network.stack, self._table[words], previous)

@@ -16,8 +16,8 @@ class UnbatchedParser:
 
     def __init__(self, network: StackParser, inventory: Inventory):
         self._network = network
-        reads, moves = inventory.stack_read[inventory.kind], inventory.stack_move[inventory.kind]
-        self._operations = list(zip(reads.tolist(), moves.tolist(), strict=True))
+        effects = inventory.effects(torch.arange(len(inventory) + 1, device=inventory.kind.device))
+        self._operations = list(zip(effects.stack_read.tolist(), effects.stack_move.tolist(), strict=True))
         self._stack = [stack_lstm.first_state(network.stack, network.tokens.root)]
         self._history = stack_lstm.first_state(
             network.history, network.transition_embeddings.weight[inventory.no_op]

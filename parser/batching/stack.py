@@ -75,10 +75,6 @@ class Stack:
         self._token = _WriteFunction.apply(self._token, vectors, self._rows, index)
         self.pointer = self.pointer + move
 
-    def empty(self, which: Tensor) -> None:
-        """Empty the stacks where `which` [batch] is True."""
-        self.pointer = self.pointer.masked_fill(which, 0)
-
     def _read(self, depth: Tensor) -> Tensor:
         # Rows of equal depth are adjacent, so that indices stay valid when the capacity grows.
         vectors, self._token = _ReadFunction.apply(

@@ -88,8 +88,8 @@ class _Queue:
         state.depth.masked_fill_(refilled, 1)
         state.front.masked_fill_(refilled, 1)
         state.headless.masked_fill_(refilled, 0)
-        state.length = self._lengths[self._sentences]
-        state.base = self._first_words[self._sentences] - 1
+        state.length = self._lengths.index_select(0, self._sentences)
+        state.base = self._first_words.index_select(0, self._sentences) - 1
         return refilled
 
     def positions(self) -> Positions:

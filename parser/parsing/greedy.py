@@ -32,5 +32,5 @@ def write_arc_probabilities(
     """
     is_no_op = taken == inventory.no_op
     own = scores.softmax(1).gather(1, taken.masked_fill(is_no_op, 0)[:, None]).squeeze(1)
-    dependent = state.words().gather(0, inventory.dependent[inventory.kind[taken]][None]).squeeze(0)
+    dependent = state.words().gather(0, inventory.effects(taken).dependent[None]).squeeze(0)
     probabilities[state.flat_index(dependent)] = own.to(probabilities.dtype)

@@ -192,7 +192,7 @@ def _composed(
         edges.append(torch.stack([(first + vector)[is_composed], own_number[is_composed]]))
     used, users = torch.cat(edges, dim=1).numpy()
     level = torch.from_numpy(heights(len(own_number), used, users))
-    into_buffer = inventory.composes[inventory.kind[trajectory.transitions[which]]] == Place.B0
+    into_buffer = inventory.effects(trajectory.transitions[which]).composes == Place.B0
     replaced = torch.where(into_buffer, trajectory.front[which], 0)
     columns = [vectors.head[which], vectors.dependent[which], trajectory.transitions[which], level, replaced]
     return Ragged(torch.stack(columns, dim=1), counts)

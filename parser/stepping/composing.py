@@ -61,13 +61,6 @@ class ComposingStepper:
     def transition_inputs(self, transitions: Tensor) -> Tensor:
         return gather_rows(self._transition_inputs, transitions)
 
-    def restart(self, which: Tensor, inputs: Inputs) -> None:
-        vectors, states, _ = inputs
-        self._memory.restart(which)
-        self._vectors = torch.where(which[:, None], vectors, self._vectors)
-        self._states = torch.where(which[:, None], states, self._states)
-        self._read_stack()
-
     def _read_stack(self) -> None:
         """Read the two top rows once after each change, for the scores and for the next transition."""
         self._top_state, self._top = self._split(self._memory.stack.top())
@@ -86,17 +79,15 @@ class ComposingStepper:
 
     def advance(self, transitions: Tensor, transition_inputs: Tensor, inputs: Inputs) -> None:
         vectors, states, next_states = inputs
-        network, inventory, stack = self._network, self._inventory, self._memory.stack
-        kind = inventory.kind[transitions]
+        network, stack = self._network, self._memory.stack
+        effects = self._inventory.effects(transitions)
         # [places, batch, token], in the order of `Place`
         words = torch.stack([self._top, self._below, self._vectors])
-        composed = self._compose(
-            _at(words, inventory.head[kind]), _at(words, inventory.dependent[kind]), transitions
-        )
-        composes, pops_buffer = inventory.composes[kind], inventory.buffer_move[kind] == 1
+        composed = self._compose(_at(words, effects.head), _at(words, effects.dependent), transitions)
+        composes, pops_buffer = effects.composes, effects.buffer_move == 1
 
-        written = torch.where(_is(composes, Place.S0), composed, _at(words, inventory.top[kind]))
-        read, move = inventory.stack_read[kind], inventory.stack_move[kind]
+        written = torch.where(_is(composes, Place.S0), composed, _at(words, effects.top))
+        read, move = effects.stack_read, effects.stack_move
         before, _ = self._split(stack.previous(read))
         state = stack_lstm.advance(network.stack, stack_lstm.project(network.stack, written), before)
         stack.write(read, move, torch.cat([state, written], dim=1))

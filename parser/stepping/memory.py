@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from parser.batching.stack import Stack
+from parser.batching.stack import PUSH, Stack
 from parser.networks import stack_lstm
 from parser.networks.stack_parser import StackParser
 from parser.transitions.inventory import Inventory
@@ -16,20 +15,11 @@ class Memory:
 
     def __init__(self, network: StackParser, inventory: Inventory, batch: int, root_row: Tensor):
         """root_row: [1, size] The first row of each stack."""
-        self._network, self._root_row = network, root_row
-        self._history_start = stack_lstm.first_state(
-            network.history, network.transition_embeddings.weight[inventory.no_op]
-        )
+        self._network = network
         self.stack = Stack(batch, root_row.shape[1], like=root_row[0])
-        self.history = self._history_start.expand(batch, -1)
-        self.restart(torch.ones(batch, dtype=torch.bool, device=root_row.device))
-
-    def restart(self, which: Tensor) -> None:
-        """Reset the parsers where `which` [batch] is True to their initial state."""
-        self.stack.empty(which)
-        # The other stacks hold: their row is written above the top, where nothing reads it.
-        self.stack.write(0, which.long(), self._root_row.expand(len(which), -1))
-        self.history = torch.where(which[:, None], self._history_start, self.history)
+        self.stack.write(*PUSH, root_row.expand(batch, -1))
+        no_transition = network.transition_embeddings.weight[inventory.no_op]
+        self.history = stack_lstm.first_state(network.history, no_transition).expand(batch, -1)
 
     def add_to_history(self, transition_inputs: Tensor) -> None:
         """Advance the history LSTM. transition_inputs: [batch, 4 * hidden], see `stack_lstm.project`."""

@@ -59,17 +59,14 @@ class PlainStepper:
     def transition_inputs(self, transitions: Tensor) -> Tensor:
         return gather_rows(self._transition_inputs, transitions)
 
-    def restart(self, which: Tensor, inputs: Inputs) -> None:
-        self._memory.restart(which)
-
     def scores(self, inputs: Inputs) -> Tensor:
         features, _ = inputs
         return self._network.score_states(self._memory.stack.top(), features, self._memory.history)
 
     def advance(self, transitions: Tensor, transition_inputs: Tensor, inputs: Inputs) -> None:
         _, words = inputs
-        stack, kind = self._memory.stack, self._inventory.kind[transitions]
-        read, move = self._inventory.stack_read[kind], self._inventory.stack_move[kind]
+        stack, effects = self._memory.stack, self._inventory.effects(transitions)
+        read, move = effects.stack_read, effects.stack_move
         row = stack_lstm.advance(self._network.stack, words, stack.previous(read))
         stack.write(read, move, row)
         self._memory.add_to_history(transition_inputs)

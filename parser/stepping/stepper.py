@@ -28,9 +28,6 @@ class Stepper(Protocol):
     def transition_inputs(self, transitions: Tensor) -> Tensor:
         """[..., 4 * hidden] Projected embeddings of transitions [...], see `stack_lstm.project`."""
 
-    def restart(self, which: Tensor, inputs: Inputs) -> None:
-        """Reset the parsers where `which` [batch] is True. inputs: at their initial positions."""
-
     def scores(self, inputs: Inputs) -> Tensor:
         """[batch, transitions] Scores in the present states. inputs: at the present positions."""
 

@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from parser.transitions.state import State
-from parser.transitions.system import NO_OP, Place, TransitionSystem
+from parser.transitions.system import NO_OP, Place, Transition, TransitionSystem
 from parser.treebank.vocabulary import Vocabulary
 
 UNKNOWN_LABEL = 0
 NOT_OPTIMAL = -1
 """Stands in place of a label where a kind of transition is not optimal with any label."""
+
+
+class Effects(NamedTuple):
+    """What transitions do. Tensors of the shape of the transitions."""
+
+    top: Tensor
+    """`Place` of the word that is on top of the stack afterwards."""
+    head: Tensor
+    """`Place` of the head."""
+    dependent: Tensor
+    """`Place` of the dependent."""
+    composes: Tensor
+    """`Place` of the word whose vector becomes the composed one."""
+    stack_read: Tensor
+    """`StackOperation.read` of the stack."""
+    stack_move: Tensor
+    """`StackOperation.move` of the stack."""
+    buffer_move: Tensor
+    """1 if B0 leaves the buffer, else 0."""
+    headless_change: Tensor
+    """Change of `State.headless`."""
 
 
 @dataclass(frozen=True)
@@ -34,22 +56,11 @@ class Inventory:
     """[transitions] bool: False for arcs with the unknown label."""
     number: Tensor
     """[kinds, labels] The labelled transition of each kind and label."""
-    stack_read: Tensor
-    """[kinds + 1] `StackOperation.read` of the stack."""
-    stack_move: Tensor
-    """[kinds + 1] `StackOperation.move` of the stack."""
-    buffer_move: Tensor
-    """[kinds + 1] 1 if B0 leaves the buffer, else 0."""
-    top: Tensor
-    """[kinds + 1] `Place` of the word that is on top of the stack afterwards."""
-    head: Tensor
-    """[kinds + 1] `Place` of the head."""
-    dependent: Tensor
-    """[kinds + 1] `Place` of the dependent."""
-    composes: Tensor
-    """[kinds + 1] `Place` of the word whose vector becomes the composed one."""
-    headless_change: Tensor
-    """[kinds + 1] Change of `State.headless`."""
+    effect_table: Tensor
+    """[effects, transitions + 1] The `Effects` of each labelled transition."""
+    labelled: Tensor
+    """[2 ** kinds, transitions] bool: the legal labelled transitions for each set of legal kinds, whose bit k
+    stands for kind k."""
 
     @classmethod
     def of(cls, system: TransitionSystem, vocabulary: Vocabulary) -> Inventory:
@@ -70,22 +81,18 @@ class Inventory:
                 number[kind, label] = len(pairs)
                 pairs.append((kind, label))
         kinds = (*system.transitions, NO_OP)
+        kind_of = torch.tensor([kind for kind, _ in pairs] + [len(system.transitions)])
+        known = torch.tensor([label != UNKNOWN_LABEL or not kinds[kind].makes_arc for kind, label in pairs])
+        by_kind = torch.tensor([_effects(each, system.composes) for each in kinds])  # [kinds + 1, effects]
+        kind_sets = torch.arange(2 ** len(system.transitions))[:, None]
         return cls(
             system=system,
-            kind=torch.tensor([kind for kind, _ in pairs] + [len(system.transitions)]),
+            kind=kind_of,
             label=torch.tensor([label for _, label in pairs] + [UNKNOWN_LABEL]),
-            known=torch.tensor(
-                [label != UNKNOWN_LABEL or not kinds[kind].makes_arc for kind, label in pairs]
-            ),
+            known=known,
             number=number,
-            stack_read=torch.tensor([kind.stack.read for kind in kinds]),
-            stack_move=torch.tensor([kind.stack.move for kind in kinds]),
-            buffer_move=torch.tensor([int(kind.pops_buffer) for kind in kinds]),
-            top=torch.tensor([kind.top for kind in kinds]),
-            head=torch.tensor([kind.head for kind in kinds]),
-            dependent=torch.tensor([kind.dependent for kind in kinds]),
-            composes=torch.tensor([kind.composes if system.composes else Place.NOWHERE for kind in kinds]),
-            headless_change=torch.tensor([int(kind.pops_buffer) - int(kind.makes_arc) for kind in kinds]),
+            effect_table=by_kind[kind_of].T.contiguous(),
+            labelled=((kind_sets >> kind_of[:-1]) % 2 == 1) & known,
         )
 
     def __len__(self) -> int:
@@ -101,9 +108,15 @@ class Inventory:
         moved = {f.name: getattr(self, f.name).to(device) for f in fields(self) if f.name != "system"}
         return replace(self, **moved)
 
+    def effects(self, transitions: Tensor) -> Effects:
+        """transitions: of any shape."""
+        found = self.effect_table.index_select(1, transitions.flatten())
+        return Effects(*found.view(len(found), *transitions.shape))
+
     def with_labels(self, legal_kinds: Tensor) -> Tensor:
         """[batch, transitions] bool: the legal labelled transitions. legal_kinds: [batch, kinds] bool."""
-        return legal_kinds[:, self.kind[:-1]] & self.known
+        bits = 1 << torch.arange(legal_kinds.shape[1], device=legal_kinds.device)
+        return self.labelled.index_select(0, (legal_kinds * bits).sum(1))
 
     def with_label(self, labels: Tensor) -> Tensor:
         """[batch, kinds] The labelled transitions of all kinds with the given labels [batch, kinds]."""
@@ -114,16 +127,28 @@ class Inventory:
 
         Returns the words [batch] on top of the stacks afterwards.
         """
-        kind = self.kind[transitions]
-        words = state.words()  # [places, batch]
-        head, dependent, top = (
-            words.gather(0, place[kind][None]).squeeze(0) for place in (self.head, self.dependent, self.top)
-        )
+        effects = self.effects(transitions)
+        places = torch.stack([effects.top, effects.head, effects.dependent])
+        top, head, dependent = state.words().gather(0, places)  # [batch] each
         arc = state.flat_index(dependent)
         state.heads[arc] = head
-        state.labels[arc] = self.label[transitions]
-        state.depth += self.stack_move[kind]
-        state.front += self.buffer_move[kind]
-        state.headless += self.headless_change[kind]
+        state.labels[arc] = self.label.index_select(0, transitions)
+        state.depth += effects.stack_move
+        state.front += effects.buffer_move
+        state.headless += effects.headless_change
         state.stack.scatter_(1, state.depth[:, None] - 1, top[:, None])
         return top
+
+
+def _effects(transition: Transition, composes: bool) -> list[int]:
+    """The values of `Effects`, in its order."""
+    return [
+        transition.top,
+        transition.head,
+        transition.dependent,
+        transition.composes if composes else Place.NOWHERE,
+        transition.stack.read,
+        transition.stack.move,
+        int(transition.pops_buffer),
+        int(transition.pops_buffer) - int(transition.makes_arc),
+    ]

@@ -43,7 +43,8 @@ def oracle_trajectory(inventory: Inventory, heads: Ragged, labels: Ragged) -> Tr
         wanted = inventory.system.oracle(state, gold) & legal
         # The first transition of the oracle or, if there is none (non-projective trees), the first legal one.
         kind = (2 * wanted.int() + legal.int()).argmax(1)  # [batch]
-        dependent = state.words().gather(0, inventory.dependent[kind][None]).squeeze(0)
+        place = inventory.effects(inventory.number[kind, UNKNOWN_LABEL]).dependent
+        dependent = state.words().gather(0, place[None]).squeeze(0)
         label = gold_labels[state.flat_index(dependent)]
         right = torch.full_like(legal, NOT_OPTIMAL, dtype=torch.long).scatter_(
             1, kind[:, None], label[:, None]
@@ -83,7 +84,8 @@ class DynamicOracle:
         costs = self._inventory.system.costs(state, self._gold).masked_fill(~legal, ILLEGAL_COST)
         least = costs.min(1, keepdim=True).values
         words = state.words()  # [places, batch]
-        dependents = state.flat_index(words[self._inventory.dependent[:-1]])  # [kinds, batch]
-        is_gold = self._gold.heads[dependents] == words[self._inventory.head[:-1]]  # [kinds, batch]
+        of_kinds = self._inventory.effects(self._inventory.number[:, UNKNOWN_LABEL])  # [kinds] each
+        dependents = state.flat_index(words[of_kinds.dependent])  # [kinds, batch]
+        is_gold = self._gold.heads[dependents] == words[of_kinds.head]  # [kinds, batch]
         labels = torch.where(is_gold, self._labels[dependents], UNKNOWN_LABEL).T  # [batch, kinds]
         return torch.where((costs == least) & legal, labels, NOT_OPTIMAL)

@@ -64,13 +64,13 @@ def record(
         steps.append((transitions, legal, optimal, top, front))
     columns = (torch.stack(values, dim=1) for values in zip(*steps, strict=True))
     transitions, legal, optimal, top, front = _trimmed(inventory, list(columns))
-    kind = inventory.kind[transitions]  # [batch, steps]
+    effects = inventory.effects(transitions)  # [batch, steps] each
     return Trajectory(
         transitions=transitions,
         legal=legal,
         optimal_labels=optimal,
-        stack_read=inventory.stack_read[kind],
-        stack_move=inventory.stack_move[kind],
+        stack_read=effects.stack_read,
+        stack_move=effects.stack_move,
         top=top,
         front=front,
     )

@@ -37,16 +37,16 @@ def number_vectors(
     inventory: Inventory, trajectory: Trajectory, forest: StackForest, lengths: Tensor
 ) -> VectorNumbers:
     """Number the vectors of a trajectory. forest: its stack forest. lengths: [batch] in words."""
-    kind = inventory.kind[trajectory.transitions]  # [batch, steps]
+    effects = inventory.effects(trajectory.transitions)  # [batch, steps] each
     if not inventory.system.composes:
         return _own_vectors(trajectory)
-    place = inventory.composes[kind]
+    place = effects.composes
     composes = place != Place.NOWHERE
     composed = lengths[:, None] + 1 + composes.cumsum(1)
     of_node = torch.zeros_like(forest.top)
     front = torch.ones_like(lengths)
     fronts, heads, dependents = [], [], []
-    for step in range(kind.shape[1]):
+    for step in range(place.shape[1]):
         top = forest.top[:, step, None]
         below = forest.parent.gather(1, top).clamp(min=0)
         # [places, batch] in the order of `Place`. Before its arc, the composed vector is at no place.
@@ -57,15 +57,14 @@ def number_vectors(
         def at(places: Tensor, found: Tensor = found) -> Tensor:
             return found.gather(0, places[None])[0]
 
-        own = kind[:, step]
         fronts.append(front)
-        heads.append(at(inventory.head[own]))
-        dependents.append(at(inventory.dependent[own]))
+        heads.append(at(effects.head[:, step]))
+        dependents.append(at(effects.dependent[:, step]))
         on_stack, in_buffer = place[:, step] == Place.S0, place[:, step] == Place.B0
-        of_node[:, step + 1] = torch.where(on_stack, composed[:, step], at(inventory.top[own]))
+        of_node[:, step + 1] = torch.where(on_stack, composed[:, step], at(effects.top[:, step]))
         next_word = trajectory.front[:, step] + 1
         front = torch.where(in_buffer, composed[:, step], front)
-        front = torch.where(inventory.buffer_move[own] == 1, next_word, front)
+        front = torch.where(effects.buffer_move[:, step] == 1, next_word, front)
     return VectorNumbers(
         of_node=of_node,
         front=torch.stack(fronts, dim=1),

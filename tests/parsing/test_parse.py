@@ -9,12 +9,11 @@ from plain_transitions import is_tree, sentence
 
 from parser.baselines.parsing import parse_batch, parse_one
 from parser.config import NetworkSettings, ParserSettings
-from parser.networks.stack_parser import StackParser
 from parser.parsing import continuous_batching
 from parser.parsing.continuous_batching import parse_tokens
 from parser.parsing.model import Model
 from parser.parsing.parse import parse, parse_stream
-from parser.stepping.encoding import MAX_GROUP_WORDS
+from parser.stepping.inference import subsets
 from parser.transitions import SYSTEMS
 from parser.treebank.projectivity import is_projective
 from parser.treebank.vocabulary import Vocabulary
@@ -92,6 +91,16 @@ def test_the_device_gives_the_trees_of_the_cpu(system, device):
     assert parse(moved, sentences, batch_size=4) == on_cpu
 
 
+@pytest.mark.parametrize("composition", [False, True])
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_what_a_gpu_computes_in_vain_changes_nothing(monkeypatch, system, composition):
+    parser = model(system, dtype=torch.double, composition=composition, word_features=True)
+    sentences = [words(length) for length in LENGTHS]
+    expected = parse(parser, sentences, batch_size=3)
+    monkeypatch.setattr(subsets, "_can_wait_for_count", lambda device: False)
+    assert parse(parser, sentences, batch_size=3) == expected
+
+
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_static_batches_and_single_sentences_give_the_same_trees(system, device):
     parser = model(system, dtype=torch.double, device=device)
@@ -151,14 +160,16 @@ def test_a_sentence_of_ten_thousand_words():
     ("room", "message"), [(10, None), (4, "sentence made up: .* too little memory for a sentence of 9 words")]
 )
 def test_too_little_memory(monkeypatch, capsys, room, message):
-    def stepper_or_fail(network, inventory, tokens, fronts, stepper=continuous_batching.stepper):
+    make = continuous_batching.inference_stepper
+
+    def make_or_fail(network, inventory, tokens, batch):
         if tokens.words > room:
             raise torch.OutOfMemoryError("too much")
-        return stepper(network, inventory, tokens, fronts)
+        return make(network, inventory, tokens, batch)
 
     parser, sentences = model(dtype=torch.double), [words(length) for length in (5, 9, 2, 4)]
     whole = parse(parser, sentences)
-    monkeypatch.setattr(continuous_batching, "stepper", stepper_or_fail)
+    monkeypatch.setattr(continuous_batching, "inference_stepper", make_or_fail)
     if message:
         with pytest.raises(ValueError, match=message):
             parse(parser, sentences)
@@ -174,20 +185,6 @@ def test_outputs_are_trees_for_scores_that_are_not_finite(system, number):
     torch.nn.init.constant_(broken.network.scores.bias, number)
     for tree in parse(broken, [words(length) for length in LENGTHS], batch_size=4):
         assert is_tree(tree.heads)
-
-
-def test_short_sentences_are_not_padded_to_a_long_one(monkeypatch):
-    sizes = []
-    project_buffer = StackParser.project_buffer
-
-    def watched(network, table, buffers):
-        sizes.append(buffers[0].numel())
-        return project_buffer(network, table, buffers)
-
-    monkeypatch.setattr(StackParser, "project_buffer", watched)
-    parse(model(), [words(1000)] + [words(2)] * 5000)
-    assert max(sizes) <= 1.5 * MAX_GROUP_WORDS["cpu"]  # buffers have a frame for their end
-    assert len(sizes) < 10
 
 
 def test_nothing_to_parse():

@@ -137,7 +137,7 @@ def test_the_operations_of_a_trajectory_reproduce_stack_and_buffer(system):
     inventory = make_inventory(system)
     trees = projective_trees(5)
     trajectory = oracle_trajectory(inventory, *gold(trees))
-    buffer_move = inventory.buffer_move[inventory.kind[trajectory.transitions]]  # [batch, steps]
+    buffer_move = inventory.effects(trajectory.transitions).buffer_move  # [batch, steps]
     for row, tree in enumerate(trees):
         plain, stack, front = Configuration(system, len(tree)), [0], 1
         for step, name in enumerate(names(inventory, trajectory.transitions[row])):

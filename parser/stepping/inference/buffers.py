@@ -49,7 +49,7 @@ class Buffers:
 
     def states_at(self, fronts: Tensor) -> States:
         """A copy of the states at fronts [n]."""
-        rows = self.row_of_front[fronts]
+        rows = self.row_of_front.index_select(0, fronts)
         return States(self.states.hidden.index_select(0, rows), self.states.cell.index_select(0, rows))
 
 

@@ -22,7 +22,7 @@ from parser.stepping.inference.stack_rows import NO_ROW, StackRow, StackRows
 from parser.stepping.inference.subsets import replace_rows, rows_where
 from parser.stepping.inference.words import WordVectors
 from parser.stepping.positions import Positions
-from parser.transitions.inventory import Inventory
+from parser.transitions.inventory import Effects, Inventory
 from parser.transitions.system import Place
 from parser.treebank.tokens import Tokens
 
@@ -69,36 +69,34 @@ class ComposingInference:
         return features.scores(self._network, self._stack, self._fronts, self._history.output)
 
     def advance(self, transitions: Tensor, positions: Positions) -> None:
-        stack, kind = self._stack, self._inventory.kind[transitions]
-        read, move = self._inventory.stack_read[kind], self._inventory.stack_move[kind]
+        stack, effects = self._stack, self._inventory.effects(transitions)
+        read, move = effects.stack_read, effects.stack_move
         before = stack.top - read
-        self._compose(transitions, kind, before + 1)
-        self._replace_fronts(self._inventory.composes[kind] == Place.B0, positions)
-        self._write(kind, before, rows_where(move == 1 - read))
-        self._take_fronts(self._inventory.buffer_move[kind] == 1, positions)
+        self._compose(transitions, effects, before + 1)
+        self._replace_fronts(effects.composes == Place.B0, positions)
+        self._write(effects, before, rows_where(move == 1 - read))
+        self._take_fronts(effects.buffer_move == 1, positions)
         stack.top = stack.top + move
         self._history.advance(transitions)
 
-    def _compose(self, transitions: Tensor, kind: Tensor, target: Tensor) -> None:
-        """Put the composed vectors where the transitions say.
+    def _compose(self, transitions: Tensor, effects: Effects, target: Tensor) -> None:
+        """Put composed vectors where the transitions say.
 
-        kind: [batch]; target: [batch] the heights that the transitions write.
+        target: [batch] the heights of the rows that the transitions write.
         """
-        place, composition = self._inventory.composes[kind], self._network.composition
+        place, composition = effects.composes, self._network.composition
         assert composition is not None
         composing = rows_where(place != Place.NOWHERE)
-        head, dependent = (
-            self._vectors(part[kind], composing) for part in (self._inventory.head, self._inventory.dependent)
-        )
+        head, dependent = (self._vectors(part, composing) for part in (effects.head, effects.dependent))
         composed = times_transposed(torch.cat([head, dependent], dim=1), composition.join.weight)
-        composed += composition.transitions.weight.index_select(0, transitions[composing])
+        composed += composition.transitions.weight.index_select(0, transitions.index_select(0, composing))
         write_tanh(composed, out=composed)
-        height = torch.where(place == Place.B0, NO_ROW, target)[composing]
-        self._stack.rows.vector.index_copy_(0, self._stack.index(height, composing), composed)
+        index = self._stack.index(target.masked_fill(place == Place.B0, NO_ROW))
+        self._stack.rows.vector.index_copy_(0, index.index_select(0, composing), composed)
 
     def _vectors(self, place: Tensor, which: Tensor) -> Tensor:
         """[n, token] The vectors at places [batch] of the parsers `which` [n]; any vectors for NOWHERE."""
-        index = self._stack.index(self._height(place)[which], which)
+        index = self._stack.index(self._height(place)).index_select(0, which)
         return self._stack.rows.vector.index_select(0, index)
 
     def _height(self, place: Tensor) -> Tensor:
@@ -111,30 +109,32 @@ class ComposingInference:
         which = rows_where(replaced)
         vectors = self._stack.rows.vector.index_select(0, which)  # those of B0
         # An empty buffer has no next front, and its end is never replaced.
-        following = (positions.front[which] + 1).clamp(max=len(self._buffers.row_of_front) - 1)
+        following = (positions.front.index_select(0, which) + 1).clamp(
+            max=len(self._buffers.row_of_front) - 1
+        )
         previous = self._buffers.states_at(following)
         self._buffer_lstm.advance(self._buffer_lstm.project(vectors), previous, previous)
         _, _, of_word = features.of_words(self._network, vectors)
         added = features.of_buffer(self._network, self._buffer_lstm.output(previous), of_word)
         replace_rows(self._fronts, which, replaced, added)
 
-    def _write(self, kind: Tensor, before: Tensor, written: Tensor) -> None:
+    def _write(self, effects: Effects, before: Tensor, written: Tensor) -> None:
         """Write rows above the heights `before` [batch] of the stacks `written` [n]."""
         stack, target = self._stack, before + 1
-        is_composed = self._inventory.composes[kind] == Place.S0
-        source = torch.where(is_composed, target, self._height(self._inventory.top[kind]))[written]
-        vectors = stack.rows.vector.index_select(0, stack.index(source, written))
-        index = stack.index(target[written], written)
+        is_composed = effects.composes == Place.S0
+        source = torch.where(is_composed, target, self._height(effects.top))
+        vectors = stack.rows.vector.index_select(0, stack.index(source).index_select(0, written))
+        index = stack.index(target).index_select(0, written)
         stack.rows.vector.index_copy_(0, index, vectors)
-        states = stack.states(stack.index(before[written], written))
+        states = stack.states(stack.index(before).index_select(0, written))
         self._stack_lstm.advance(self._stack_lstm.project(vectors), states, states)
         stack.write(index, states, *self._features(states, vectors))
 
     def _take_fronts(self, taken: Tensor, positions: Positions) -> None:
         """Go on to the fronts at the positions where `taken` [batch] is True."""
         which = rows_where(taken)
-        fronts = positions.front[which]
-        vectors = self._table.index_select(0, self._word_of_front[fronts])
+        fronts = positions.front.index_select(0, which)
+        vectors = self._table.index_select(0, self._word_of_front.index_select(0, fronts))
         replace_rows(self._stack.rows.vector, which, taken, vectors)
-        added = self._all_fronts.index_select(0, self._buffers.row_of_front[fronts])
-        replace_rows(self._fronts, which, taken, added)
+        rows = self._buffers.row_of_front.index_select(0, fronts)
+        replace_rows(self._fronts, which, taken, self._all_fronts.index_select(0, rows))

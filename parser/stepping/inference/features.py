@@ -38,7 +38,7 @@ def _with(of_state: Tensor, of_word: Tensor) -> Tensor:
 
 def scores(network: StackParser, stack: StackRows, of_fronts: Tensor, history: Tensor) -> Tensor:
     """[batch, transitions] of_fronts, history: [batch, hidden], the latter the output of its LSTM."""
-    joined = stack.rows.as_top.index_select(0, stack.index(stack.top))
+    joined = stack.rows.as_top.index_select(0, stack.index(stack.top))  # [batch, hidden]
     joined += of_fronts
     if stack.rows.as_below.shape[1]:
         below = (stack.top - 1).clamp(min=ROOT)  # ROOT if it is alone

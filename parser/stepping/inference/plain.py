@@ -53,23 +53,22 @@ class PlainInference:
         self._history.restart(which)
 
     def scores(self, positions: Positions) -> Tensor:
-        fronts = self._fronts.index_select(0, self._front_row[positions.front])
+        fronts = self._fronts.index_select(0, self._front_row.index_select(0, positions.front))
         return features.scores(self._network, self._stack, fronts, self._history.output)
 
     def advance(self, transitions: Tensor, positions: Positions) -> None:
-        stack, inventory = self._stack, self._inventory
-        kind = inventory.kind[transitions]
-        read, move = inventory.stack_read[kind], inventory.stack_move[kind]
+        stack, effects = self._stack, self._inventory.effects(transitions)
+        read, move = effects.stack_read, effects.stack_move
         written = rows_where(move == 1 - read)
-        before = (stack.top - read)[written]
-        word = self._word_row[positions.top[written]]
+        word = self._word_row.index_select(0, positions.top.index_select(0, written))
         gates = self._inputs.index_select(0, word)  # [n, 4 * hidden]
-        states = stack.states(stack.index(before, written))
+        before = stack.top - read  # [batch]
+        states = stack.states(stack.index(before).index_select(0, written))
         self._lstm.advance(gates, states, states)
         as_top = features.of_stack(
             self._network, self._lstm.output(states), self._as_top.index_select(0, word)
         )
         as_below = self._as_below.index_select(0, word)
-        stack.write(stack.index(before + 1, written), states, as_top, as_below)
+        stack.write(stack.index(before + 1).index_select(0, written), states, as_top, as_below)
         stack.top = stack.top + move
         self._history.advance(transitions)

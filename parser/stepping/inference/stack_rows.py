@@ -50,9 +50,9 @@ class StackRows:
         """Leave only ROOT on the stacks where `which` [batch] is True."""
         self.top = self.top.masked_fill(which, ROOT)
 
-    def index(self, height: Tensor, stacks: Tensor | None = None) -> Tensor:
-        """[n] Indices of rows. height: [n]; stacks: [n] their stacks, all unless given."""
-        return height * len(self._column) + (self._column if stacks is None else stacks)
+    def index(self, height: Tensor) -> Tensor:
+        """[batch] The indices of the rows at heights [batch]."""
+        return height * len(self._column) + self._column
 
     def states(self, index: Tensor) -> States:
         """A copy of the states of rows [n]."""

@@ -7,11 +7,8 @@ from torch import Tensor
 
 
 def rows_where(needed: Tensor) -> Tensor:
-    """[n] The rows for which something is computed: on a CPU those where `needed` [batch] is True.
-
-    On a GPU all rows, because the host would have to wait for their number.
-    """
-    if needed.device.type == "cpu":
+    """[n] The rows for which something is computed: those where `needed` [batch] is True, or all."""
+    if _can_wait_for_count(needed.device):
         return needed.nonzero().squeeze(1)
     return torch.arange(len(needed), device=needed.device)
 
@@ -21,8 +18,13 @@ def replace_rows(table: Tensor, which: Tensor, needed: Tensor, values: Tensor) -
 
     which: [n] as from `rows_where`; values: [n, size].
     """
-    if needed.device.type == "cpu":
+    if _can_wait_for_count(needed.device):
         table.index_copy_(0, which, values)
     else:
         own = table[: len(needed)]
         own.copy_(torch.where(needed[:, None], values, own))
+
+
+def _can_wait_for_count(device: torch.device) -> bool:
+    """Whether the host may ask how many rows are needed, which would stop a GPU at each step."""
+    return device.type == "cpu"
