@@ -1,4 +1,4 @@
-"""Objects in separate processes, so that measurements do not share caches, memory or failures."""
+"""Objects in separate processes: they share no memory, no caches, no failures and no interpreter lock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from parser.machine import is_of_memory, tune_process
 
-PRELOADED = ["torch", "torch._dynamo", "parser.plugins"]
+PRELOADED = ["torch", "torch._dynamo", "parser.parsing.parse", "parser.plugins"]
 """Modules that every process needs, also for optimizers. Importing them takes seconds, so it is done once.
 
 All processes have the environment variables with which the first of them was started.
@@ -25,7 +25,7 @@ All processes have the environment variables with which the first of them was st
 
 
 class RemoteError(Exception):
-    """A failure in the other process: the status for its row, and the traceback if there is one."""
+    """A failure in the other process, and the traceback if there is one."""
 
     def __init__(self, status: str, traceback: str = ""):
         super().__init__(status)
@@ -35,13 +35,19 @@ class RemoteError(Exception):
 class Remote:
     """An object in another process. Its methods are called one at a time."""
 
-    def __init__(self, make: Callable[..., object], *arguments: Any, timeout: float):
-        """make: called with the arguments in the new process. timeout: seconds to wait for each answer."""
+    def __init__(
+        self, make: Callable[..., object], *arguments: Any, timeout: float | None = None, advice: str = ""
+    ):
+        """make: called with the arguments in the new process, at the first call of a method.
+
+        timeout: seconds to wait for each answer; None to wait until it comes. advice: what may help if the
+        process is killed, for the message.
+        """
         # Forks of a server that has only imported modules. Forks of this one would share CUDA and threads.
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(PRELOADED)
         self._connection, theirs = context.Pipe()
-        self._timeout = timeout
+        self._timeout, self._advice = timeout, advice
         self._process = context.Process(target=_serve, args=(theirs, make, arguments), daemon=True)
         with _interrupts_blocked():  # the parent handles Ctrl-C and ends this process
             self._process.start()
@@ -49,18 +55,43 @@ class Remote:
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Raises RemoteError if the method fails, does not answer, or its process dies."""
-        try:
+        self.begin(method, *arguments)
+        return self.answer()
+
+    def begin(self, method: str, *arguments: Any) -> None:
+        """Call a method without waiting for its answer. Raises RemoteError if the process is dead."""
+        with self._alive():
             self._connection.send((method, arguments))
+
+    def answer(self) -> Any:
+        """The answer of the method that has begun. Raises RemoteError as `call` does."""
+        with self._alive():
             if not self._connection.poll(self._timeout):
                 self.close()
-                raise RemoteError("timeout", f"{method} did not answer within {self._timeout:g} s")
+                raise RemoteError("timeout", f"no answer within {self._timeout:g} s")
             failure, answer = self._connection.recv()
-        except (EOFError, ConnectionError):
-            self._process.join()
-            raise RemoteError(_death(self._process.exitcode)) from None
         if failure:
             raise RemoteError(*failure)
         return answer
+
+    @property
+    def connection(self) -> Connection:
+        """Can be read when there is an answer, or the process is dead."""
+        return self._connection
+
+    @contextmanager
+    def _alive(self) -> Iterator[None]:
+        try:
+            yield
+        except (EOFError, ConnectionError):
+            self._process.join()
+            raise RemoteError(self._death()) from None
+
+    def _death(self) -> str:
+        exit_code = self._process.exitcode
+        if exit_code == -signal.SIGKILL:
+            return f"error: killed, perhaps because memory ran out{self._advice and f': {self._advice}'}"
+        return f"error: its process ended with exit code {exit_code}"
 
     def close(self) -> None:
         """Kill the process."""
@@ -115,9 +146,3 @@ def _status(error: Exception) -> str:
         return "out of memory"
     first_line = str(error).partition("\n")[0]
     return f"error: {type(error).__name__}: {first_line}"
-
-
-def _death(exit_code: int | None) -> str:
-    if exit_code == -signal.SIGKILL:
-        return "error: killed, perhaps because memory ran out: lower `together` in the config"
-    return f"error: its process ended with exit code {exit_code}"

@@ -10,7 +10,7 @@ from pathlib import Path
 PACKAGE = Path("parser")
 ORDER = [
     {"parser", "parser.quoting", "parser.console", "parser.files", "parser.proc"},
-    {"parser.machine", "parser.stamp"},
+    {"parser.machine", "parser.stamp", "parser.remote"},
     {"parser.settings", "parser.former_names", "parser.validation_errors", "parser.bounded_yaml"},
     {"parser.batching"},
     {"parser.treebank"},

@@ -6,7 +6,7 @@ from multiprocessing.context import ForkServerProcess
 import pytest
 import torch
 
-from parser.speed.remote import Remote, RemoteError
+from parser.remote import Remote, RemoteError
 
 
 class Thing:

@@ -7,17 +7,31 @@ import json
 
 import torch
 
-from parser.commands.options import Commands, add_model, add_punctuation, add_roots, watched
+from parser.commands.options import (
+    Commands,
+    add_model,
+    add_processes,
+    add_punctuation,
+    add_roots,
+    loaded,
+    warning_of,
+    watched,
+)
 from parser.evaluation.evaluate import evaluate
+from parser.evaluation.part_evaluator import PartEvaluator
 from parser.evaluation.report import report
-from parser.machine import choose_device
+from parser.evaluation.scores import Scores
 from parser.parsing.model import Model
-from parser.treebank.conllu import read_treebank
+from parser.parsing.worker_processes import in_processes, parts
+from parser.training.interruption import interruptible
+from parser.treebank.conllu import NO_SENTENCE, read_treebank, stream_blocks
+from parser.treebank.faults import Faults, TreebankError
 
 
 def add_evaluate(commands: Commands) -> None:
     command = commands.add_parser("evaluate", help="score a trained parser on a treebank")
     add_model(command)
+    add_processes(command)
     command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, optionally .gz")
     add_roots(command)
     command.add_argument("--json", action="store_true", help="print one JSON object instead of a report")
@@ -27,7 +41,25 @@ def add_evaluate(commands: Commands) -> None:
 
 def evaluate_model(options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads)
-    model = Model.load(options.model, choose_device(options.device))
-    gold = list(watched(model, read_treebank(options.treebank, options.roots), options.treebank))
-    scores = evaluate(model, gold, options.batch_size, punctuation=not options.no_punct)
+    scores = (_by_one_process if options.processes == 1 else _by_processes)(options, loaded(options))
     print(json.dumps(scores.as_dict()) if options.json else report(scores))
+
+
+def _by_one_process(options: argparse.Namespace, model: Model) -> Scores:
+    gold = list(watched(model, read_treebank(options.treebank, options.roots), options.treebank))
+    return evaluate(model, gold, options.batch_size, punctuation=not options.no_punct)
+
+
+def _by_processes(options: argparse.Namespace, model: Model) -> Scores:
+    scores, faults, check = Scores(), Faults(), model.watch()
+    arguments = (options.model, options.threads, options.batch_size, options.roots, not options.no_punct)
+    with interruptible():
+        work = parts(stream_blocks(options.treebank, faults))
+        for part in in_processes(PartEvaluator, arguments, options.processes, work):
+            scores += part.scores
+            faults.merge(part.faults)
+            check.add(part.columns, warning_of(options.treebank))
+    faults.check(options.treebank)
+    if not scores.sentences:
+        raise TreebankError(options.treebank, [NO_SENTENCE])
+    return scores

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from parser.console import warn
+from parser.machine import choose_device
 from parser.parsing.model import Model
 from parser.parsing.parse import BATCH_SIZE
 from parser.treebank.conllu import Roots
@@ -55,7 +56,9 @@ def add_model(command: argparse.ArgumentParser, name: str = "MODEL") -> None:
     command.add_argument(
         "--device", default="auto", help="cpu, cuda, cuda:1, ... (default: CUDA where available)"
     )
-    command.add_argument("--threads", type=positive, default=1, help="CPU threads (default: %(default)s)")
+    command.add_argument(
+        "--threads", type=positive, default=1, help="CPU threads of a process (default: %(default)s)"
+    )
     command.add_argument(
         "--batch-size",
         type=positive,
@@ -63,6 +66,24 @@ def add_model(command: argparse.ArgumentParser, name: str = "MODEL") -> None:
         help="sentences parsed at the same time (default: %(default)s)",
     )
     command.add_argument("--slots", type=_renamed("--batch-size"), help=argparse.SUPPRESS)
+
+
+def add_processes(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--processes",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="parse parts of the input on a CPU in N processes at the same time (default: %(default)s)",
+    )
+
+
+def loaded(options: argparse.Namespace) -> Model:
+    """The model of a command with `--processes`. Raises ValueError for several processes on a GPU."""
+    device = choose_device(options.device)
+    if options.processes > 1 and device.type != "cpu":
+        raise ValueError(f"--processes is for CPUs, not for {device}: use --device cpu, or one process")
+    return Model.load(options.model, device)
 
 
 def positive(text: str) -> int:
@@ -83,4 +104,9 @@ def _renamed(now: str) -> Callable[[str], None]:
 
 def watched(model: Model, sentences: Iterable[Sentence], source: str) -> Iterator[Sentence]:
     """The sentences; warns if they lack what the model reads. source: where they come from."""
-    return model.watch().check(sentences, lambda text: warn(f"warning: {source}: {text}"))
+    return model.watch().check(sentences, warning_of(source))
+
+
+def warning_of(source: str) -> Callable[[str], None]:
+    """Writes a warning about a source of sentences."""
+    return lambda text: warn(f"warning: {source}: {text}")

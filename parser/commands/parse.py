@@ -8,24 +8,27 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 import torch
 from tqdm import tqdm
 
-from parser.commands.options import Commands, add_model, watched
+from parser.commands.options import Commands, add_model, add_processes, loaded, warning_of, watched
 from parser.console import PROGRESS_BAR
 from parser.files import atomic_text_file
-from parser.machine import choose_device
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
+from parser.parsing.part_parser import PartParser, written
+from parser.parsing.worker_processes import in_processes, parts
 from parser.training.interruption import interruptible
-from parser.treebank.conllu import stream_sentences, with_probabilities, with_tree
+from parser.treebank.conllu import stream_blocks, stream_sentences
+from parser.treebank.faults import Faults
 
 
 def add_parse(commands: Commands) -> None:
     command = commands.add_parser("parse", help="write trees into a CoNLL file")
     add_model(command)
+    add_processes(command)
     command.add_argument("input", metavar="IN", help="CoNLL file, optionally .gz; - for standard input")
     command.add_argument(
         "-o", "--output", default="-", metavar="OUT", help="output file (default: standard output)"
@@ -36,27 +39,60 @@ def add_parse(commands: Commands) -> None:
     command.set_defaults(command=parse_file)
 
 
+class _Parsed(NamedTuple):
+    """One or more sentences."""
+
+    text: str
+    sentences: int
+    words: int
+
+
 def parse_file(options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads)
-    model = Model.load(options.model, choose_device(options.device))
+    model = loaded(options)
     sentences = words = 0
     began = time.monotonic()
-    with interruptible(), _open_output(options.output, options.input) as output:
-        sentences_read = watched(model, stream_sentences(options.input, tree=False), options.input)
-        parsed = parse_stream(model, sentences_read, options.batch_size, probabilities=options.scores)
-        hidden = {"disable": True} if options.output == "-" else {}
-        for sentence, tree in tqdm(parsed, desc="parsing", unit=" sentences", **{**PROGRESS_BAR, **hidden}):
-            if tree.probabilities:
-                sentence = with_probabilities(sentence, tree.probabilities)
-            output.write(with_tree(sentence, tree.heads, tree.labels))
-            sentences += 1
-            words += len(sentence)
+    parse = _by_one_process if options.processes == 1 else _by_processes
+    with interruptible(), _open_output(options.output, options.input) as output, _bar(options) as bar:
+        for parsed in parse(options, model):
+            output.write(parsed.text)
+            sentences += parsed.sentences
+            words += parsed.words
+            bar.update(len(parsed.text.encode("utf-8", "surrogateescape")))
     seconds = time.monotonic() - began
     speed = sentences / seconds
     print(
         f"{sentences:,} sentences, {words:,} words in {seconds:.1f} s: {speed:,.0f} sentences/s",
         file=sys.stderr,
     )
+
+
+def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Parsed]:
+    read = watched(model, stream_sentences(options.input, tree=False), options.input)
+    parsed = parse_stream(model, read, options.batch_size, probabilities=options.scores)
+    for sentence, tree in parsed:
+        yield _Parsed(written(sentence, tree), 1, len(sentence))
+
+
+def _by_processes(options: argparse.Namespace, model: Model) -> Iterator[_Parsed]:
+    """As `_by_one_process`; all the same, what follows a fault is read, but not written."""
+    faults, check = Faults(), model.watch()
+    arguments = (options.model, options.threads, options.batch_size, options.scores)
+    work = parts(stream_blocks(options.input, faults))
+    for part in in_processes(PartParser, arguments, options.processes, work):
+        if not faults.total:
+            yield _Parsed(part.text, part.sentences, part.words)
+            check.add(part.columns, warning_of(options.input))
+        faults.merge(part.faults)
+    faults.check(options.input)
+
+
+def _bar(options: argparse.Namespace) -> tqdm:
+    """Of the bytes of the output, which are about those of the input; with an estimate if these are known."""
+    path, hidden = options.input, {"disable": True} if options.output == "-" else {}
+    is_plain = os.path.isfile(path) and not path.endswith(".gz")
+    total = os.path.getsize(path) if is_plain else None
+    return tqdm(desc="parsing", total=total, unit="B", unit_scale=True, **{**PROGRESS_BAR, **hidden})
 
 
 @contextmanager

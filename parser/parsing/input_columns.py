@@ -66,6 +66,11 @@ class Counts:
             elif UNKNOWN in (lexicon.number(part) for part in PARTS.get(name, _whole)(string)):
                 self.unknown += count
 
+    def merge(self, other: Counts) -> None:
+        self.values += other.values
+        self.blank += other.blank
+        self.unknown += other.unknown
+
     @property
     def shares(self) -> ColumnShares:
         return ColumnShares(
@@ -81,9 +86,18 @@ def column_shares(
     vocabulary: Vocabulary, columns: Iterable[str], sentences: Sequence[Sentence]
 ) -> dict[str, ColumnShares]:
     """The shares in all given sentences. columns: the columns that a network reads."""
-    counts = _counts(columns)
-    _update(counts, vocabulary, sentences)
-    return {name: own.shares for name, own in counts.items()}
+    return {name: own.shares for name, own in column_counts(vocabulary, columns, sentences).items()}
+
+
+def column_counts(
+    vocabulary: Vocabulary, columns: Iterable[str], sentences: Sequence[Sentence]
+) -> dict[str, Counts]:
+    """The values in all given sentences, by column. columns: the columns that a network reads."""
+    counts = {name: Counts() for name in columns if name in NAMES}
+    for name, own in counts.items():
+        strings = (string for sentence in sentences for string in COLUMNS[name](sentence))
+        own.add(strings, name, vocabulary.columns[name])
+    return counts
 
 
 class InputColumnCheck:
@@ -92,7 +106,7 @@ class InputColumnCheck:
     def __init__(self, vocabulary: Vocabulary, columns: Iterable[str], dev: Mapping[str, ColumnShares]):
         """columns: the columns that the network reads. dev: shares in the dev treebank; may be empty."""
         self._vocabulary, self._dev = vocabulary, dev
-        self._counts = _counts(columns)
+        self._counts = {name: Counts() for name in columns if name in NAMES}
         self._warned: set[str] = set()
 
     def check(self, sentences: Iterable[Sentence], warn: Callable[[str], None]) -> Iterator[Sentence]:
@@ -109,9 +123,12 @@ class InputColumnCheck:
         self._add(passed, warn)
 
     def _add(self, sentences: Sequence[Sentence], warn: Callable[[str], None]) -> None:
-        """Add sentences to the counts and check the shares."""
-        _update(self._counts, self._vocabulary, sentences)
+        self.add(column_counts(self._vocabulary, self._counts, sentences), warn)
+
+    def add(self, found: Mapping[str, Counts], warn: Callable[[str], None]) -> None:
+        """Add the counts of some sentences, see `column_counts`, and check the shares."""
         for name, counts in self._counts.items():
+            counts.merge(found[name])
             message = _message(NAMES[name], counts, self._dev.get(name))
             if message and name not in self._warned:
                 self._warned.add(name)
@@ -139,13 +156,3 @@ def _message(name: str, counts: Counts, dev: ColumnShares | None) -> str | None:
 def _max_excess(values: int) -> float:
     """The excess over dev that is accepted, with 1 / sqrt(n) for the variation of shares among n values."""
     return MAX_EXCESS + max(1, values) ** -0.5
-
-
-def _counts(columns: Iterable[str]) -> dict[str, Counts]:
-    return {name: Counts() for name in columns if name in NAMES}
-
-
-def _update(counts: Mapping[str, Counts], vocabulary: Vocabulary, sentences: Sequence[Sentence]) -> None:
-    for name, own in counts.items():
-        strings = (string for sentence in sentences for string in COLUMNS[name](sentence))
-        own.add(strings, name, vocabulary.columns[name])

@@ -14,9 +14,9 @@ from tqdm import tqdm
 from parser.console import say
 from parser.machine import choose_device
 from parser.plugins import Plugin
+from parser.remote import Remote, RemoteError
 from parser.speed.cells import Cell, methods_of, settings_as_json
 from parser.speed.measured import MeasuredCell
-from parser.speed.remote import Remote, RemoteError
 from parser.speed.row_file import RowFile
 from parser.speed.rows import OK, SKIPPED, Row
 from parser.speed.settings import Learning, SpeedConfig

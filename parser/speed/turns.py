@@ -9,16 +9,17 @@ from functools import partial
 from statistics import median
 
 from parser.plugins import NO_BATCHING
+from parser.remote import Remote, RemoteError
 from parser.speed.ceiling import Ceiling
 from parser.speed.cells import Cell
 from parser.speed.machine_load import MachineLoad
 from parser.speed.measured import Finished, MeasuredCell, Started, Turn
 from parser.speed.progress import CellProgress
-from parser.speed.remote import Remote, RemoteError
 from parser.speed.rows import SKIPPED, WRONG, Row, measured_row
 from parser.speed.settings import SpeedConfig
 from parser.speed.statistics import median_of
 
+IF_KILLED = "lower `together` in the config"
 MIN_TURNS = 3
 MIN_TURNS_FOR_INTERVAL = 5
 """An interval of fewer turns is not used to end a cell early."""
@@ -46,7 +47,7 @@ class References:
 
     def _compute(self, cell: Cell) -> list[float] | RemoteError:
         try:
-            with Remote(MeasuredCell, cell, timeout=self._timeout) as remote:
+            with Remote(MeasuredCell, cell, timeout=self._timeout, advice=IF_KILLED) as remote:
                 results = remote.call("results")
         except RemoteError as error:
             status = f"error: {NO_BATCHING}, whose results it must have: {error.status}"
@@ -59,7 +60,7 @@ class _Runner:
 
     def __init__(self, cell: Cell, config: SpeedConfig):
         self.cell, self._config = cell, config
-        self.remote = Remote(MeasuredCell, cell, timeout=config.timeout)
+        self.remote = Remote(MeasuredCell, cell, timeout=config.timeout, advice=IF_KILLED)
         self.turns: list[Turn] = []
         self.started = Started()
 

@@ -27,11 +27,11 @@ from parser.treebank.faults import (
     LABEL,
     LEMMA,
     MISC,
-    SHOWN_FAULTS,
     UPOS,
     WORD_ID,
     XPOS,
     Fault,
+    Faults,
     Row,
     TreebankError,
     sentence_faults,
@@ -49,6 +49,7 @@ ARC_PROBABILITY = "ArcProbability"
 ENHANCED_ARC = re.compile(r"[0-9.]+:")
 PROJECTIVE_HEAD = re.compile(r"[0-9]+")
 """In CoNLL-X, PHEAD and PDEPREL are in the columns of DEPS and MISC."""
+NO_SENTENCE = Fault(1, "-", "the file holds no sentence")
 MAX_COLUMNS = len(COLUMNS) + 1
 UNSPECIFIED = "dep"
 """The label of an unspecified dependency in Universal and Stanford Dependencies."""
@@ -197,22 +198,23 @@ def stream_sentences(path: str, tree: bool = True, roots: Roots = "refuse") -> I
     fault no further sentence is yielded; the rest of the file is validated, and TreebankError lists all
     faults.
     """
-    faults: list[Fault] = []
-    total = 0
+    faults = Faults()
+    for block in stream_blocks(path, faults):
+        parsed = parse_block(block, tree, roots)
+        if not isinstance(parsed, Sentence):
+            faults.add(parsed)
+        elif not faults.total:
+            yield parsed
+    faults.check(path)
+
+
+def stream_blocks(path: str, faults: Faults) -> Iterator[Block]:
+    """Read a file block by block. At a block that is too large it ends, and a fault is added to `faults`."""
     with open_text(path) as file:
         try:
-            for block in blocks(bounded_lines(file)):
-                parsed = parse_block(block, tree, roots)
-                if not isinstance(parsed, Sentence):
-                    total += len(parsed)
-                    faults += parsed[: SHOWN_FAULTS - len(faults)]
-                elif not faults:
-                    yield parsed
+            yield from blocks(bounded_lines(file))
         except UnboundedError as error:
-            total += 1
-            faults.append(Fault(error.line, "-", f"{error}; nothing is read after it"))
-    if faults:
-        raise TreebankError(path, faults, total)
+            faults.add([Fault(error.line, "-", f"{error}; nothing is read after it")])
 
 
 def read_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:
@@ -226,7 +228,7 @@ def read_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:
     )
     sentences = list(reading)
     if not sentences:
-        raise TreebankError(path, [Fault(1, "-", "the file holds no sentence")])
+        raise TreebankError(path, [NO_SENTENCE])
     return sentences
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from parser.quoting import quoted, shortened
 from parser.treebank.labels import label_fault
@@ -47,6 +47,28 @@ class TreebankError(ValueError):
         if more:
             shown.append(f"{path}: and {more:,} more faults")
         super().__init__("\n".join(shown))
+
+
+@dataclass
+class Faults:
+    """The first faults of a file, and the number of all."""
+
+    first: list[Fault] = field(default_factory=list)
+    total: int = 0
+
+    def add(self, faults: Sequence[Fault]) -> None:
+        self.total += len(faults)
+        self.first += faults[: SHOWN_FAULTS - len(self.first)]
+
+    def merge(self, other: Faults) -> None:
+        """Add those of a later part of the file."""
+        self.total += other.total
+        self.first += other.first[: SHOWN_FAULTS - len(self.first)]
+
+    def check(self, path: str) -> None:
+        """Raises TreebankError if there are any."""
+        if self.total:
+            raise TreebankError(path, self.first, self.total)
 
 
 def _printable(identifier: str) -> str:

@@ -1,0 +1,39 @@
+"""Parsing and scoring parts of a treebank, for `stack-parser evaluate --processes`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from parser.evaluation.evaluate import evaluate
+from parser.evaluation.scores import Scores
+from parser.parsing.input_columns import Counts, column_counts
+from parser.parsing.model import Model
+from parser.parsing.part_parser import read_part
+from parser.treebank.conllu import Block, Roots
+from parser.treebank.faults import Faults
+
+
+class EvaluatedPart(NamedTuple):
+    scores: Scores
+    """Of the sentences before the first fault."""
+    faults: Faults
+    columns: dict[str, Counts]
+    """The values of the columns that the model reads."""
+
+
+class PartEvaluator:
+    def __init__(self, folder: Path, threads: int, batch_size: int, roots: Roots, punctuation: bool):
+        """folder: of the model; roots: see `read_treebank`; punctuation: whether it is scored."""
+        torch.set_num_threads(threads)
+        self._model = Model.load(folder, torch.device("cpu"))
+        self._batch_size, self._roots, self._punctuation = batch_size, roots, punctuation
+
+    def run(self, blocks: Sequence[Block]) -> EvaluatedPart:
+        gold, faults = read_part(blocks, tree=True, roots=self._roots)
+        scores = evaluate(self._model, gold, self._batch_size, self._punctuation)
+        columns = column_counts(self._model.vocabulary, self._model.settings.network.read_columns, gold)
+        return EvaluatedPart(scores, faults, columns)

@@ -1,0 +1,129 @@
+"""Parsing and scoring in several processes: as in one, and what happens when one of them dies."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from programs import is_running, running, wait_until
+
+from parser.cli import main
+from parser.parsing.worker_processes import AHEAD, PART_LINES, in_processes, parts
+from parser.treebank.conllu import blocks
+
+
+class Worker:
+    """What a process of its own runs."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def run(self, number):
+        if number == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.001 * (number % 3))
+        return self.factor * (10 // (number - 13) + number)
+
+
+def test_answers_come_in_order_and_nothing_runs_far_ahead():
+    taken = []
+
+    def work():
+        for number in range(13):
+            taken.append(number)
+            yield number
+
+    for place, answer in enumerate(in_processes(Worker, (2,), 3, work())):
+        assert answer == 2 * (10 // (place - 13) + place)
+        assert len(taken) <= place + 1 + AHEAD * 3
+    assert len(taken) == 13
+
+
+def test_no_work():
+    assert list(in_processes(Worker, (2,), 2, [])) == []
+
+
+@pytest.mark.parametrize(
+    ("last", "message"),
+    [
+        ("die", "process [12] of 2: killed, .*: use fewer --processes"),
+        (13, "process [12] of 2: ZeroDivision"),
+    ],
+)
+def test_a_process_that_fails_is_named(last, message):
+    with pytest.raises(ValueError, match=message):
+        list(in_processes(Worker, (2,), 2, [1, 2, 3, last]))
+
+
+def test_parts_have_all_blocks_in_their_order():
+    lines = ["1\ta\n", "\n"] * 50
+    found = list(parts(blocks(lines), lines=7))
+    assert [block.ordinal for part in found for block in part] == list(range(1, 51))
+    assert {len(part) for part in found[:-1]} == {4}
+
+
+@pytest.fixture
+def run(config_file, tmp_path):
+    """The folder of a finished run."""
+    assert main(["train", str(config_file), "--run", str(tmp_path / "run")]) == 0
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def many(tmp_path, run):
+    """A file of several parts."""
+    once = (tmp_path / "tiny.conllu").read_text()
+    path = tmp_path / "many.conllu"
+    path.write_text(once * (3 * PART_LINES // once.count("\n")))
+    return path
+
+
+def test_trees_and_scores_are_those_of_one_process(run, many, tmp_path, capsys):
+    model, outputs = str(run / "model"), []
+    for processes in "12":
+        out = tmp_path / f"{processes}.conllu"
+        assert main(["parse", model, str(many), "-o", str(out), "--processes", processes, "--scores"]) == 0
+        outputs.append(out.read_text())
+        capsys.readouterr()
+        assert main(["evaluate", model, str(many), "--processes", processes]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[:2] == outputs[2:]
+
+
+def test_faults_are_those_of_one_process(run, many, tmp_path, capsys):
+    content = many.read_text().splitlines(keepends=True)
+    for place in (20, 2 * PART_LINES):  # in the first part and in the last
+        place = next(n for n in range(place, len(content)) if content[n][0].isdigit())
+        content[place] = "1\tfaulty\n"
+    many.write_text("".join(content))
+    for command in (["parse", str(run / "model"), str(many)], ["evaluate", str(run / "model"), str(many)]):
+        found = []
+        for processes in "12":
+            assert main([*command, "--processes", processes]) == 2
+            found.append(capsys.readouterr().err)
+        assert found[0] == found[1]
+        assert found[0].count("instead of 10") == 2
+
+
+def test_columns_that_differ_from_training_are_told_once(run, many, capsys):
+    many.write_text(many.read_text().replace("\tNOUN\t", "\t_\t").replace("\tVERB\t", "\t_\t"))
+    assert main(["evaluate", str(run / "model"), str(many), "--processes", "2"]) == 0
+    assert capsys.readouterr().err.count("UPOS is blank for 67% of the words") == 1
+
+
+def test_an_interrupt_ends_all_processes(run, many, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    command = [sys.executable, "-m", "parser", "parse", str(run / "model"), "-", "-o", str(out / "parsed")]
+    with running([*command, "--processes", "2"], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdin.write(many.read_bytes())
+        process.stdin.flush()
+        wait_until(lambda: any(out.iterdir()), process)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait() == 128 + signal.SIGINT
+        assert process.stderr.read() == b"interrupted\n"
+        while is_running(process.pid):
+            time.sleep(0.05)
+    assert list(out.iterdir()) == []
