@@ -79,10 +79,3 @@ def test_grows_without_losing_what_it_holds(device):
         assert torch.equal(stack.top(), row)
         stack.write(*POP, torch.zeros(2, 4, device=device))
     assert not stack.top().any()
-
-
-def test_emptied_stacks_begin_anew(device):
-    stack = Stack(2, 1, like=torch.zeros((), device=device))
-    stack.write(*PUSH, torch.tensor([[1.0], [2.0]], device=device))
-    stack.empty(torch.tensor([True, False], device=device))
-    assert stack.top().flatten().tolist() == [0.0, 2.0]

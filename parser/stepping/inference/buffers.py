@@ -16,7 +16,7 @@ from parser.batching.levels import in_order
 from parser.batching.transfer import to_device
 from parser.networks.stack_parser import StackParser
 from parser.replay.vector_rows import front_positions
-from parser.stepping.inference.lstm import InferenceLSTM, States
+from parser.stepping.inference.lstm import InferenceLSTM, LSTMStates
 from parser.stepping.inference.words import WordVectors
 
 GROUP_ON_CPU = 256
@@ -27,7 +27,7 @@ GROUP_ON_CPU = 256
 class Buffers:
     """The states after the end, in row 0, and after each word."""
 
-    states: States
+    states: LSTMStates
     """[words + 1, layers * hidden]"""
     output: Tensor
     """[words + 1, hidden] The hidden states of the top layer."""
@@ -47,10 +47,10 @@ class Buffers:
         states = _run(lstm, lstm.project(words.table), word, layout.groups)
         return cls(states, lstm.output(states), word, to_device(layout.row_of_front, device))
 
-    def states_at(self, fronts: Tensor) -> States:
+    def states_at(self, fronts: Tensor) -> LSTMStates:
         """A copy of the states at fronts [n]."""
         rows = self.row_of_front.index_select(0, fronts)
-        return States(self.states.hidden.index_select(0, rows), self.states.cell.index_select(0, rows))
+        return LSTMStates(self.states.hidden.index_select(0, rows), self.states.cell.index_select(0, rows))
 
 
 class _Layout(NamedTuple):
@@ -85,14 +85,14 @@ def _sizes(group: Tensor, frame: Tensor) -> list[list[int]]:
     return [[size for size in row if size] for row in table.tolist()]
 
 
-def _run(lstm: InferenceLSTM, inputs: Tensor, word: Tensor, groups: list[list[int]]) -> States:
+def _run(lstm: InferenceLSTM, inputs: Tensor, word: Tensor, groups: list[list[int]]) -> LSTMStates:
     """inputs: [rows of the table, 4 * hidden], see `InferenceLSTM.project`; word: as in `Buffers`."""
     states = lstm.zeros(len(word))
     end = states.between(0, 1)
     lstm.advance(inputs.index_select(0, word[:1]), end, end)
     start = 1
     for frames in groups:
-        previous = States(*(part.expand(frames[0], -1) for part in end))
+        previous = LSTMStates(*(part.expand(frames[0], -1) for part in end))
         for size in frames:
             here = states.between(start, start + size)
             gates = inputs.index_select(0, word[start : start + size])

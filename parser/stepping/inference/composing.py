@@ -17,7 +17,7 @@ from parser.replay.vector_rows import front_rows
 from parser.stepping.inference import features
 from parser.stepping.inference.buffers import Buffers
 from parser.stepping.inference.history import History
-from parser.stepping.inference.lstm import InferenceLSTM, States
+from parser.stepping.inference.lstm import InferenceLSTM, LSTMStates
 from parser.stepping.inference.stack_rows import NO_ROW, StackRow, StackRows
 from parser.stepping.inference.subsets import replace_rows, rows_where
 from parser.stepping.inference.words import WordVectors
@@ -52,7 +52,7 @@ class ComposingInference:
         self._stack_lstm.advance(self._stack_lstm.project(vector), states, states)
         return StackRow(*states, *self._features(states, vector), vector)
 
-    def _features(self, states: States, vectors: Tensor) -> tuple[Tensor, Tensor]:
+    def _features(self, states: LSTMStates, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """[n, hidden] What rows of the stack add as S0 and as S1."""
         as_top, as_below, _ = features.of_words(self._network, vectors)
         return features.of_stack(self._network, self._stack_lstm.output(states), as_top), as_below

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from parser.networks.stack_parser import StackParser
-from parser.stepping.inference.lstm import InferenceLSTM, States
+from parser.stepping.inference.lstm import InferenceLSTM, LSTMStates
 from parser.transitions.inventory import Inventory
 
 
@@ -17,7 +17,7 @@ class History:
         self._inputs = self._lstm.project(network.transition_embeddings.weight)
         self._first = self._lstm.zeros(1)
         self._lstm.advance(self._inputs[inventory.no_op][None].clone(), self._first, self._first)
-        self._states = States(*(part.repeat(batch, 1) for part in self._first))
+        self._states = LSTMStates(*(part.repeat(batch, 1) for part in self._first))
 
     @property
     def output(self) -> Tensor:
@@ -26,7 +26,7 @@ class History:
 
     def restart(self, which: Tensor) -> None:
         """Return to the state before the first transition where `which` [batch] is True."""
-        self._states = States(
+        self._states = LSTMStates(
             *(
                 torch.where(which[:, None], first, own)
                 for first, own in zip(self._first, self._states, strict=True)

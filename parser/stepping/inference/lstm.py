@@ -12,15 +12,15 @@ from parser.batching.lstm_cell import activate_
 from parser.batching.product import add_product, times_transposed
 
 
-class States(NamedTuple):
+class LSTMStates(NamedTuple):
     """Of all layers, side by side. Both are [rows, layers * hidden]."""
 
     hidden: Tensor
     cell: Tensor
 
-    def between(self, start: int, stop: int) -> States:
+    def between(self, start: int, stop: int) -> LSTMStates:
         """A view of some rows."""
-        return States(self.hidden[start:stop], self.cell[start:stop])
+        return LSTMStates(self.hidden[start:stop], self.cell[start:stop])
 
 
 class InferenceLSTM:
@@ -37,16 +37,16 @@ class InferenceLSTM:
         """[rows, 4 * hidden] The part of the lowest layer's gates that depends on inputs [rows, input]."""
         return times_transposed(inputs, *self._inputs[0])
 
-    def output(self, states: States) -> Tensor:
+    def output(self, states: LSTMStates) -> Tensor:
         """[rows, hidden] The hidden states of the top layer."""
         return states.hidden[:, -self._size :]
 
-    def zeros(self, rows: int) -> States:
+    def zeros(self, rows: int) -> LSTMStates:
         """The states before the first input."""
         weight = self._recurrent[0]
-        return States(*weight.new_zeros(2, rows, len(self._recurrent) * self._size))
+        return LSTMStates(*weight.new_zeros(2, rows, len(self._recurrent) * self._size))
 
-    def advance(self, gates: Tensor, previous: States, states: States) -> None:
+    def advance(self, gates: Tensor, previous: LSTMStates, states: LSTMStates) -> None:
         """Write the next states. gates: [rows, 4 * hidden], see `project`; they are overwritten.
 
         states: may be `previous`.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from parser.stepping.inference.lstm import States
+from parser.stepping.inference.lstm import LSTMStates
 
 NO_ROW, ROOT = 0, 1
 """Heights: below ROOT, where stacks have no row; and that of ROOT, which no transition replaces."""
@@ -54,11 +54,11 @@ class StackRows:
         """[batch] The indices of the rows at heights [batch]."""
         return height * len(self._column) + self._column
 
-    def states(self, index: Tensor) -> States:
+    def states(self, index: Tensor) -> LSTMStates:
         """A copy of the states of rows [n]."""
-        return States(self.rows.hidden.index_select(0, index), self.rows.cell.index_select(0, index))
+        return LSTMStates(self.rows.hidden.index_select(0, index), self.rows.cell.index_select(0, index))
 
-    def write(self, index: Tensor, states: States, as_top: Tensor, as_below: Tensor) -> None:
+    def write(self, index: Tensor, states: LSTMStates, as_top: Tensor, as_below: Tensor) -> None:
         """Replace rows [n], but their word vectors."""
         for part, values in zip(self.rows, (*states, as_top, as_below), strict=False):
             part.index_copy_(0, index, values)
