@@ -1,6 +1,6 @@
 """Reading and writing CoNLL-U and CoNLL-X.
 
-The lines of a sentence are validated first and then parsed by the `conllu` library. A sentence keeps its
+The lines of a sentence are validated first; then the `conllu` library parses its tree. A sentence keeps its
 lines. Output is written from them, so that columns and comments which the parser does not use are preserved.
 """
 
@@ -28,12 +28,12 @@ from parser.treebank.faults import (
     LEMMA,
     MISC,
     UPOS,
-    WORD_ID,
     XPOS,
     Fault,
     Faults,
     Row,
     TreebankError,
+    is_word,
     sentence_faults,
     undecoded,
 )
@@ -121,28 +121,25 @@ def parse_block(block: Block, tree: bool, roots: Roots = "refuse") -> Sentence |
     faults += sentence_faults(rows, block.identifier, tree, several_roots=roots != "refuse")
     if faults:
         return [_with_cause(fault, block) for fault in faults]
-    tokens = parse_rows(rows, tree)
-    words = [
-        (place, row.columns, token)
-        for (place, row), token in zip(placed_rows, tokens, strict=True)
-        if is_word(token)
-    ]
-    heads = [token["head"] if tree else NO_HEAD for *_, token in words]
-    labels = [columns[LABEL] if tree else "_" for _, columns, _ in words]
+    words = [(place, row) for place, row in placed_rows if is_word(row)]
+    columns = list(zip(*(row.columns for _, row in words), strict=True))
+    heads, labels = [NO_HEAD] * len(words), ["_"] * len(words)
+    if tree:
+        heads, labels = parse_heads([row for _, row in words]), list(columns[LABEL])
     if heads.count(0) > 1:
         heads, labels = _attached_to_first(heads, labels)
     return Sentence(
-        forms=tuple(columns[FORM] for _, columns, _ in words),
-        upos=tuple(columns[UPOS] for _, columns, _ in words),
-        xpos=tuple(columns[XPOS] for _, columns, _ in words),
-        lemmas=tuple(columns[LEMMA] for _, columns, _ in words),
-        feats=tuple(columns[FEATS] for _, columns, _ in words),
+        forms=columns[FORM],
+        upos=columns[UPOS],
+        xpos=columns[XPOS],
+        lemmas=columns[LEMMA],
+        feats=columns[FEATS],
         heads=tuple(heads),
         labels=tuple(labels),
         identifier=block.identifier,
         line=block.line,
         lines=block.lines,
-        word_lines=tuple(place for place, *_ in words),
+        word_lines=tuple(place for place, _ in words),
     )
 
 
@@ -173,22 +170,14 @@ def _attached_to_first(heads: Sequence[int], labels: Sequence[str]) -> tuple[lis
     return [head for head, _ in found], [label for _, label in found]
 
 
-def parse_rows(rows: Sequence[Row], tree: bool) -> conllu.TokenList:
-    """Parse the ids of validated rows and, if `tree`, the heads of words.
+def parse_heads(words: Sequence[Row]) -> list[int]:
+    """Parse the heads of validated words.
 
     The other columns are not given to the library. It would split them at characters that it takes for line
     ends or column separators.
     """
-    lines = []
-    for row in rows:
-        has_head = tree and WORD_ID.fullmatch(row.columns[ID])
-        lines.append(f"{row.columns[ID]}\t{row.columns[HEAD] if has_head else '_'}")
-    return conllu.parse("\n".join(lines), fields=["id", "head"])[0]
-
-
-def is_word(token: conllu.Token) -> bool:
-    """Whether a token is a syntactic word, not a multiword token or an empty node."""
-    return isinstance(token["id"], int)
+    lines = "\n".join(f"{row.columns[ID]}\t{row.columns[HEAD]}" for row in words)
+    return [token["head"] for token in conllu.parse(lines, fields=["id", "head"])[0]]
 
 
 def stream_sentences(path: str, tree: bool = True, roots: Roots = "refuse") -> Iterator[Sentence]:
