@@ -50,6 +50,8 @@ def prepared(config: SpeedConfig, experiment: str, method: str, batch_size: int,
     if method not in kind.methods["train"]:
         raise ValueError(f"{asked.plugin} cannot be trained by {method!r}")
     settings = validated(kind, asked.settings)
+    if dist.is_torchelastic_launched() and settings.workers == "processes":
+        raise ValueError(f"{experiment} starts processes itself: do not start it with torchrun")
     plugin = kind()
     device = torch.device("cpu")
     setup = Setup(

@@ -12,7 +12,7 @@ from parser.console import say
 from parser.speed.conformance import faults_of
 from parser.speed.discovery import find, installed, unknown
 from parser.speed.findings import ratio_lines, read_ratio
-from parser.speed.learning import learn, learned_rows, learning_cells
+from parser.speed.learning import learn, learned_rows, learning_cells, learning_is_left
 from parser.speed.run import measure, read_run_config, rows_of
 from parser.speed.settings import SpeedConfig
 
@@ -36,8 +36,8 @@ def speed(
     rows = measure(config, folder, only, math.inf if minutes is None else minutes)
     if not only and minutes is None:
         learn(config, find, folder)
-    elif config.learning and not only:
-        say("`learning` is left; the same command without --minutes continues with it")
+    elif not only and learning_is_left(config, find, folder):
+        say("`learning` is left: when no cells are left, give the command without --minutes")
     _write(folder, config)
     for text in ratios:
         print("\n".join(ratio_lines(rows, text)))

@@ -48,6 +48,12 @@ def learning_cells(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> 
     return cells
 
 
+def learning_is_left(config: SpeedConfig, find: Callable[[str], type[Plugin]], folder: Path) -> bool:
+    rows = RowFile(folder / ROWS)
+    cells = learning_cells(config, find)
+    return not all(_is_there(rows.find(cell), config.learning[cell.experiment]) for cell in cells)
+
+
 def learn(config: SpeedConfig, find: Callable[[str], type[Plugin]], folder: Path) -> list[Row]:
     """Train the cells that have no row in the folder yet. Returns all rows."""
     cells = learning_cells(config, find)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from parser.batching.messages.message import Message, MessageState, Send, back, onward
 from parser.batching.messages.node import Node
@@ -114,22 +115,30 @@ class Group(Node):
         return len(self._waiting) + len(self._members)
 
 
+class _Split(NamedTuple):
+    """A message that was split, and the gradients of its parts so far."""
+
+    origin: MessageState
+    parts: Sequence[tuple[MessageState, int]]
+    found: dict[MessageState, Payload]
+
+
 class Ungroup(Node):
     """Splits the rows of a message into several messages."""
 
     def __init__(self, parts: Callable[[MessageState], Sequence[tuple[MessageState, int]]]):
         """parts: maps a state to the states and numbers of rows of the parts, in the order of the rows."""
         self._parts = parts
-        self._origin: dict[MessageState, MessageState] = {}
-        self._waiting: dict[MessageState, dict[MessageState, Payload]] = {}
+        self._splits: dict[MessageState, _Split] = {}
+        """By the state of each part whose gradient is missing."""
 
     def forward(self, port: int, message: Message) -> list[Send]:
         parts = self._parts(message.state)
         if not parts:
             raise ValueError(f"{message.state}: ungrouped into no parts")
         if message.training:
-            self._origin.update((state, message.state) for state, _ in parts)
-            self._waiting[message.state] = {}
+            split = _Split(message.state, parts, {})
+            self._splits.update((state, split) for state, _ in parts)
         payloads = split_rows(message.payload, [rows for _, rows in parts])
         return [
             Send(True, 0, Message(payload, state, message.training))
@@ -137,18 +146,15 @@ class Ungroup(Node):
         ]
 
     def backward(self, port: int, message: Message) -> list[Send]:
-        origin = self._origin.pop(message.state)
-        found = self._waiting[origin]
+        origin, parts, found = self._splits.pop(message.state)
         found[message.state] = message.payload
-        parts = self._parts(origin)
         if len(found) < len(parts):
             return []
-        del self._waiting[origin]
         sizes = [rows for _, rows in parts]
         return back(Message(concatenate_rows([found[state] for state, _ in parts], sizes), origin))
 
     def held(self) -> int:
-        return len(self._origin) + len(self._waiting)
+        return len(self._splits)
 
 
 def _rows(payload: Payload) -> int:

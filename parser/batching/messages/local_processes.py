@@ -26,6 +26,7 @@ from parser.batching.messages.replicas import staleness, update_all
 from parser.batching.messages.worker import LostError, Span
 from parser.machine import tune_process
 
+HOST = "127.0.0.1"
 START_TIMEOUT = timedelta(seconds=120)
 """For all processes to begin."""
 END_TIMEOUT = 10.0
@@ -47,14 +48,18 @@ class LocalProcesses:
         if dist.is_initialized():
             raise ValueError("this process is in a process group of torch.distributed already")
         self.graph, size = graph, graph.workers
-        store = dist.TCPStore("127.0.0.1", 0, size, is_master=True, wait_for_workers=False)
-        self._others = [_started(rank, size, store.port) for rank in range(1, size)]
+        store = dist.TCPStore(HOST, 0, size, is_master=True, wait_for_workers=False)
+        self._others: list[subprocess.Popen[bytes]] = []
         try:
+            for rank in range(1, size):
+                self._others.append(_started(rank, size, store.port))
             self._write(make_graph)
             _join(store, 0, size)
-            self._processes = Processes().__enter__()
+            self._processes = Processes(HOST).__enter__()
         except BaseException:
             self._kill()
+            if dist.is_initialized():
+                dist.destroy_process_group()
             raise
 
     def run(
@@ -87,12 +92,13 @@ class LocalProcesses:
 
     def close(self) -> None:
         """End the other processes."""
-        with suppress(OSError):
-            for process in self._others:
+        self._processes.leave()
+        for process in self._others:
+            with suppress(OSError):
                 _input(process).close()
-        self._processes.__exit__(None, None, None)
-        dist.destroy_process_group()
         self._kill(END_TIMEOUT)
+        self._processes.close()
+        dist.destroy_process_group()
 
     def _tell(self, command: str, argument: int | None = None) -> None:
         self._write((command, argument))
@@ -137,8 +143,8 @@ def main(rank: int, size: int, port: int) -> None:
     torch.set_num_threads(1)
     with suppress(EOFError, LostError):
         graph: MessageGraph = pickle.load(sys.stdin.buffer)()
-        _join(dist.TCPStore("127.0.0.1", port, size, is_master=False), rank, size)
-        with Processes() as processes:
+        _join(dist.TCPStore(HOST, port, size, is_master=False), rank, size)
+        with Processes(HOST) as processes:
             _follow(graph, processes)
 
 

@@ -102,7 +102,7 @@ class Parameterised(Node):
         self._used.set(self._weights)
 
     def forward(self, port: int, message: Message) -> list[Send]:
-        inputs, outputs = compute(self._used.module, message.payload, message.training)
+        inputs, outputs = compute(self._used, message.payload, message.training)
         if message.training:
             self._kept[message.state] = Computed(inputs, outputs), self._weights, self.updates
         return onward(message._replace(payload=detached(outputs)))

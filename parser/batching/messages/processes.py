@@ -6,10 +6,12 @@ worker with its rank. The functions of a node can therefore depend on an instanc
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -25,20 +27,25 @@ from parser.batching.messages.wire import packed, unpacked
 from parser.batching.messages.worker import Delivery, LostError, Mailbox, Span, Stop, Worker
 
 T = TypeVar("T")
-STOPPED, FAILED, LEFT = -1, -2, -3
-"""Sent instead of a size: the run is complete; the process has failed; the process leaves."""
+STOPPED, FINISHED, FAILED, LEFT = -1, -2, -3, -4
+"""Sent instead of a size: the run is complete; the process has finished it; it has failed; it leaves."""
 TIMEOUT = timedelta(days=365)
-"""A timeout, since some processes rarely exchange messages. A lost process is detected immediately anyway."""
+"""Of `share` and `gather`, in which a process may have to wait long for others; gloo detects dead ones."""
 
 FAILURE_TIMEOUT = 10.0
-"""Seconds to wait for the messages of others after this process has failed."""
+"""Seconds to wait for the messages of each other process after this one has failed."""
 
 
 class Processes:
     """A context manager for this process. Messages are exchanged while it is entered."""
 
-    def __init__(self) -> None:
-        """To be called in all processes. Raises ValueError if torch.distributed is not initialised."""
+    def __init__(self, first: str | None = None):
+        """To be called in all processes.
+
+        first: name or address of the machine with the first process; by default MASTER_ADDR, which torchrun
+        sets. Raises ValueError if torch.distributed is not initialised, and OSError if another process is
+        not reached.
+        """
         if not dist.is_initialized():
             raise ValueError(
                 "call torch.distributed.init_process_group('gloo') first; torchrun starts all processes"
@@ -46,7 +53,9 @@ class Processes:
         self.rank, self._size = dist.get_rank(), dist.get_world_size()
         self._others = [rank for rank in range(self._size) if rank != self.rank]
         self._together = dist.new_group(timeout=TIMEOUT, backend="gloo")
-        self._connections = Connections()
+        self._connections = Connections(first or os.environ.get("MASTER_ADDR", "127.0.0.1"))
+        self._finished: dict[int, SimpleQueue[str | None]] = {rank: SimpleQueue() for rank in self._others}
+        """From each other process: None for each run that it has finished; or why it will finish no more."""
         self._mailbox = Mailbox()
         self._failures: list[str] = []
         self._receivers = [
@@ -64,9 +73,18 @@ class Processes:
         if error:
             self._tell_failure(error)
         else:
-            self._tell(LEFT)
+            self.leave()
+        self.close(FAILURE_TIMEOUT if error else None)
+
+    def leave(self) -> None:
+        """Tell the others that this process runs no more."""
+        self._tell(LEFT)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Close the connections when the others have left. timeout: seconds to wait for each of them."""
         for thread in self._receivers:
-            thread.join(FAILURE_TIMEOUT if error else None)
+            if thread.ident is not None:
+                thread.join(timeout)
         self._connections.close()
 
     def run(
@@ -106,26 +124,34 @@ class Processes:
             raise LostError(self._failures[0])
         if errors:
             raise errors[0]
-        # No message of the next run must arrive before all processes have finished this one.
-        dist.barrier(group=self._together)
+        self._wait_for_others()
         return [worker.busy]
+
+    def _wait_for_others(self) -> None:
+        """No message of the next run must arrive before all processes have finished this one."""
+        self._tell(FINISHED)
+        for finished in self._finished.values():
+            if failure := finished.get():
+                raise LostError(failure)
 
     def share(self, graph: MessageGraph, source: int | None = None) -> None:
         """Broadcast all parameters from the processes that own their nodes, or from one process.
 
-        To be called in all processes.
+        To be called in all processes. Raises LostError.
         """
         for name, node in graph.nodes.items():
             if isinstance(node, Parameterised):
                 for weight in node.module.parameters():
                     owner = graph.worker[name] if source is None else source
-                    dist.broadcast(weight.data, src=owner, group=self._together)
+                    with _losses():
+                        dist.broadcast(weight.data, src=owner, group=self._together)
                 node.refresh()
 
     def gather(self, own: T) -> list[T]:
-        """An object of each process, in all of them. To be called in all processes."""
+        """An object of each process, in all of them. To be called in all processes. Raises LostError."""
         found: list[Any] = [None] * self._size
-        dist.all_gather_object(found, own, group=self._together)
+        with _losses():
+            dist.all_gather_object(found, own, group=self._together)
         return found
 
     def _post(self, rank: int, delivery: Delivery) -> None:
@@ -152,15 +178,30 @@ class Processes:
         try:
             receive_number, receive = self._connections.receive_number, self._connections.receive
             while (size := receive_number(rank)) not in (FAILED, LEFT):
-                self._mailbox.put(Stop() if size == STOPPED else unpacked(receive(rank, size)))
+                if size == FINISHED:
+                    self._finished[rank].put(None)
+                else:
+                    self._mailbox.put(Stop() if size == STOPPED else unpacked(receive(rank, size)))
             if size == FAILED:
                 failure = receive(rank, receive_number(rank)).tobytes().decode()
             else:
                 failure = f"worker {rank} has left: all processes must call run the same number of times"
-        except Exception:
+        except OSError:
             failure = _lost(rank)
+        except Exception as error:  # such as a lack of memory
+            failure = f"a message of worker {rank} can not be read: {type(error).__name__}: {error}"
         self._failures.append(failure)
+        self._finished[rank].put(failure)
         self._mailbox.put(Stop())
+
+
+@contextmanager
+def _losses() -> Iterator[None]:
+    """Gloo tells that another process is lost by a RuntimeError."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise LostError(f"another process is lost: {error}") from error
 
 
 def _lost(rank: int) -> str:

@@ -51,14 +51,14 @@ class Part(NamedTuple):
 
 
 class Read(NamedTuple):
-    """Rows of the block of a width: `length` rows from `start` on, or those in `rows` unless it is None."""
+    """Rows of the block of a width: `length` rows from `start` on, or those in `on_device` if it is given."""
 
     width: int
     start: int
     length: int
-    rows: Integers | None = None
     on_device: Tensor | None = None
-    """The same as `rows`."""
+    rows: Integers | None = None
+    """The same on the host, to find out which rows are read once; not with the method `none`."""
 
 
 class Step(NamedTuple):
@@ -132,7 +132,7 @@ class Layout:
         in_place = rows[-1] - first == len(rows) - 1 and bool((np.diff(rows) == 1).all())
         if in_place:
             return Read(width, first, len(rows)), None
-        return Read(width, first, len(rows), rows), self._keep(rows)
+        return Read(width, first, len(rows), rows=rows), self._keep(rows)
 
     def _rows_of(self, part: Part, pack: Sequence[int]) -> Integers:
         """[rows * arguments of the pack] The rows of the arguments."""

@@ -67,8 +67,9 @@ class StepRunner:
         if not self._gradients:
             raise ValueError("no gradients: created with gradients=False, or backward was called before")
         self._gradients = False
-        last = Read(gradient.shape[1], 0, len(rows), rows, to_device(torch.from_numpy(rows), self._device))
-        gradients = ValueGradients(self._values, () if self._unbatched else [(last, ALL), *self._reads()])
+        last = Read(gradient.shape[1], 0, len(rows), to_device(torch.from_numpy(rows), self._device), rows)
+        counts_reads = len(rows) and not self._unbatched
+        gradients = ValueGradients(self._values, [(last, ALL), *self._reads()] if counts_reads else ())
         if len(rows):
             gradients.add(last, ALL, gradient.to(self._dtype))
             self._backward(gradients)

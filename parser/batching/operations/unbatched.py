@@ -82,4 +82,4 @@ def _reads(width: int, rows: Integers, device: torch.device) -> list[Read]:
         return [Read(width, start, 1) for start in rows[0].tolist()]
     by_application = rows.T.copy()
     on_device = to_device(torch.from_numpy(by_application), device).unbind(0)
-    return [Read(width, 0, len(rows), *both) for both in zip(by_application, on_device, strict=True)]
+    return [Read(width, 0, len(rows), own) for own in on_device]

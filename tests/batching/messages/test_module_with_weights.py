@@ -16,7 +16,7 @@ def test_computes_what_functional_call_does():
     used.set(list(others.values()))
 
     inputs = torch.randn(4, 3)
-    outputs, _ = used.module(inputs)
+    outputs, _ = used(inputs)
     gradients = torch.autograd.grad(outputs.sum(), list(others.values()))
     expected, _ = functional_call(module, others, inputs)
     torch.testing.assert_close(outputs, expected)
@@ -25,3 +25,15 @@ def test_computes_what_functional_call_does():
     assert {name: weight.tolist() for name, weight in module.named_parameters()} == {
         name: weight.tolist() for name, weight in before.items()
     }
+
+
+def test_the_mode_is_that_of_the_module():
+    module = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5))
+    used = ModuleWithWeights(module, list(module.parameters()))
+    used.set([weight.detach() for weight in module.parameters()])
+    inputs = torch.ones(20, 3)
+    assert (used(inputs) == 0).any()
+    module.eval()
+    torch.testing.assert_close(used(inputs), module(inputs))
+    module.train()
+    assert (used(inputs) == 0).any()

@@ -1,4 +1,4 @@
-"""The same graphs over gloo, a process for each worker."""
+"""The same graphs with a process for each worker."""
 
 from __future__ import annotations
 
@@ -163,6 +163,20 @@ def test_silence_is_no_death_and_runs_follow_each_other(tmp_path):
     assert len(list(tmp_path.glob("*.done"))) == 3
 
 
-def test_processes_must_be_there_and_be_entered(tmp_path):
+def test_processes_must_be_there():
     with pytest.raises(ValueError, match="init_process_group"):
         Processes()
+
+
+def enter_late(rank: int, folder: Path) -> None:
+    begin(rank, folder)
+    processes = Processes()
+    with pytest.raises(ValueError, match="enter the processes first"):
+        processes.run(layers_in_a_row(*two_layers()), [], 1, lambda _: None)
+    with processes:
+        pass
+    dist.destroy_process_group()
+
+
+def test_processes_must_be_entered(tmp_path):
+    assert exit_codes(enter_late, tmp_path) == [0, 0]

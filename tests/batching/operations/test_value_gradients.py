@@ -18,7 +18,7 @@ def read_of(rows):
     first = rows[0]
     if rows == list(range(first, first + len(rows))):
         return Read(WIDTH, first, len(rows))
-    return Read(WIDTH, first, len(rows), np.array(rows), torch.tensor(rows))
+    return Read(WIDTH, first, len(rows), torch.tensor(rows), np.array(rows))
 
 
 @st.composite
