@@ -16,6 +16,7 @@ from parser.networks.stack_parser import StackParser
 from parser.replay.vector_rows import front_rows
 from parser.stepping.inference import features
 from parser.stepping.inference.buffers import Buffers
+from parser.stepping.inference.features import AS_BELOW, AS_FRONT, AS_TOP
 from parser.stepping.inference.history import History
 from parser.stepping.inference.lstm import InferenceLSTM, LSTMStates
 from parser.stepping.inference.stack_rows import NO_ROW, StackRow, StackRows
@@ -39,7 +40,7 @@ class ComposingInference:
         self._table = words.table
         self._word_of_front = to_device(words.row[front_rows(tokens)], words.table.device)  # [W + sentences]
         self._buffers = Buffers.of(network, words, tokens.lengths)
-        _, _, as_front = features.of_words(network, words.table)
+        as_front = features.of_words(network, words.table, AS_FRONT)
         of_word = as_front.index_select(0, self._buffers.word)  # [W + 1, hidden]
         self._all_fronts = features.of_buffer(network, self._buffers.output, of_word)  # [W + 1, hidden]
         self._fronts = self._all_fronts.new_zeros(batch, self._all_fronts.shape[1])
@@ -54,8 +55,9 @@ class ComposingInference:
 
     def _features(self, states: LSTMStates, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """[n, hidden] What rows of the stack add as S0 and as S1."""
-        as_top, as_below, _ = features.of_words(self._network, vectors)
-        return features.of_stack(self._network, self._stack_lstm.output(states), as_top), as_below
+        of_word = features.of_words(self._network, vectors, AS_TOP)
+        as_top = features.of_stack(self._network, self._stack_lstm.output(states), of_word)
+        return as_top, features.of_words(self._network, vectors, AS_BELOW)
 
     def reserve(self, depth: int) -> None:
         self._stack.reserve(depth)
@@ -109,12 +111,10 @@ class ComposingInference:
         which = rows_where(replaced)
         vectors = self._stack.rows.vector.index_select(0, which)  # those of B0
         # An empty buffer has no next front, and its end is never replaced.
-        following = (positions.front.index_select(0, which) + 1).clamp(
-            max=len(self._buffers.row_of_front) - 1
-        )
-        previous = self._buffers.states_at(following)
+        last = len(self._buffers.row_of_front) - 1
+        previous = self._buffers.states_at((positions.front.index_select(0, which) + 1).clamp(max=last))
         self._buffer_lstm.advance(self._buffer_lstm.project(vectors), previous, previous)
-        _, _, of_word = features.of_words(self._network, vectors)
+        of_word = features.of_words(self._network, vectors, AS_FRONT)
         added = features.of_buffer(self._network, self._buffer_lstm.output(previous), of_word)
         replace_rows(self._fronts, which, replaced, added)
 

@@ -12,14 +12,15 @@ from parser.networks.stack_parser import FEATURE_WORDS, StackParser
 from parser.stepping.inference.stack_rows import ROOT, StackRows
 
 
-def of_words(network: StackParser, vectors: Tensor) -> tuple[Tensor, ...]:
-    """What words add as S0, as S1 and as B0: [rows, hidden] each, or [rows, 0] without word features.
+AS_TOP, AS_BELOW, AS_FRONT = range(FEATURE_WORDS)
+"""The places of words whose vectors are features: S0, S1 and B0."""
 
-    vectors: [rows, token]
-    """
+
+def of_words(network: StackParser, vectors: Tensor, place: int) -> Tensor:
+    """[rows, hidden] What words at a place add; [rows, 0] without word features. vectors: [rows, token]"""
     if network.from_words is None:
-        return (vectors.new_empty(len(vectors), 0),) * FEATURE_WORDS
-    return times_transposed(vectors, network.from_words.weight).chunk(FEATURE_WORDS, dim=1)
+        return vectors.new_empty(len(vectors), 0)
+    return times_transposed(vectors, network.from_words.weight.chunk(FEATURE_WORDS)[place])
 
 
 def of_stack(network: StackParser, hidden: Tensor, of_word: Tensor) -> Tensor:

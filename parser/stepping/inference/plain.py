@@ -8,6 +8,7 @@ from parser.batching.transfer import to_device
 from parser.networks.stack_parser import StackParser
 from parser.stepping.inference import features
 from parser.stepping.inference.buffers import Buffers
+from parser.stepping.inference.features import AS_BELOW, AS_FRONT, AS_TOP
 from parser.stepping.inference.history import History
 from parser.stepping.inference.lstm import InferenceLSTM
 from parser.stepping.inference.stack_rows import StackRow, StackRows
@@ -27,7 +28,9 @@ class PlainInference:
         self._word_row = to_device(words.row, words.table.device)  # [W + 2]
         self._inputs = self._lstm.project(words.table)  # [rows, 4 * hidden]
         # [rows, hidden] each
-        self._as_top, self._as_below, as_front = features.of_words(network, words.table)
+        self._as_top = features.of_words(network, words.table, AS_TOP)
+        self._as_below = features.of_words(network, words.table, AS_BELOW)
+        as_front = features.of_words(network, words.table, AS_FRONT)
         buffers = Buffers.of(network, words, tokens.lengths)
         self._front_row = buffers.row_of_front  # [W + sentences]
         of_word = as_front.index_select(0, buffers.word)  # [W + 1, hidden]
