@@ -11,7 +11,6 @@ from parser.batching.product import add_product, times_transposed
 from parser.networks.stack_parser import FEATURE_WORDS, StackParser
 from parser.stepping.inference.stack_rows import ROOT, StackRows
 
-
 AS_TOP, AS_BELOW, AS_FRONT = range(FEATURE_WORDS)
 """The places of words whose vectors are features: S0, S1 and B0."""
 
