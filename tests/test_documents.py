@@ -134,7 +134,7 @@ def test_batch_sizes_are_told_in_prose_as_in_the_rows():
 
 
 def test_messages_are_told_in_prose_as_in_the_rows():
-    found = rows("messages-2026-11-21/rows.jsonl")
+    found = rows("messages-2026-11-23/rows.jsonl")
 
     def times(experiment, first, second, digits):
         one, other = (in_training(experiment, method, 100, found) for method in (first, second))
