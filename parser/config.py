@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from parser.batching.precision import Precision
 from parser.settings import Settings, contradiction_error
 from parser.transitions import SYSTEMS
 
@@ -182,6 +183,10 @@ class TrainingSettings(Settings):
     """A batch with more words, padding included, is split, so that memory is bounded. A longer sentence is a
     batch of its own."""
     learning_rate: LearningRateSettings = LearningRateSettings()
+    precision: Precision = "float32"
+    """Of matrix products in training. float32: exact. tf32: factors of 10 bits, on NVIDIA GPUs since Ampere.
+    bfloat16: factors of 7 bits, on these GPUs and on CPUs with amx_bf16 or avx512_bf16. Weights, sums and all
+    other operations are float32, and so is parsing, on the dev set too."""
     optimizer: OptimizerSettings = OptimizerSettings()
     max_grad_norm: float = Field(5.0, gt=0, allow_inf_nan=True)
     """Gradient clipping: the largest norm of all gradients together; .inf for none."""

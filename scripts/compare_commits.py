@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from parser.speed.cells import KEYS
 from parser.speed.rows import OK
@@ -97,20 +97,27 @@ def measured(side: Side, seconds: float) -> Speeds:
     run = side.tree.parent / f"run-{side.tree.name}"
     shutil.rmtree(run, ignore_errors=True)
     command = [sys.executable, "-m", "parser", "speed", side.config, "--run", str(run), "--only", side.only]
-    command += ["--set", f"seconds={seconds}", "--set", "precision=1e-9"]
+    command += ["--set", f"seconds={seconds}", "--set", f"{_key_of_error(side.tree)}=1e-9"]
     done = subprocess.run(command, cwd=side.tree, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{side.tree.name}: {' '.join(command)}\n{done.stdout}{done.stderr}")
     return speeds(run / "rows.jsonl")
 
 
+def _key_of_error(tree: Path) -> str:
+    """The setting that ends cells early; it was called precision at first."""
+    settings = (tree / "parser" / "speed" / "settings.py").read_text(encoding="utf-8")
+    return "relative_error" if "relative_error:" in settings else "precision"
+
+
 def speeds(rows: Path) -> Speeds:
     found = [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines()]
-    return {
-        ", ".join(str(row[key]) for key in KEYS if key != "plugin"): row["sentences_per_second"]
-        for row in found
-        if row["status"] == OK
-    }
+    return {_name(row): row["sentences_per_second"] for row in found if row["status"] == OK}
+
+
+def _name(row: dict[str, Any]) -> str:
+    """Of the row's cell. Older rows have no precision."""
+    return ", ".join(str(row.get(key, "float32")) for key in KEYS if key != "plugin")
 
 
 def paired(old: Speeds, new: Speeds) -> dict[str, float]:

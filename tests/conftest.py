@@ -34,6 +34,7 @@ def _alone(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     torch.manual_seed(1)
     yield
     torch.set_flush_denormal(False)
+    torch.set_float32_matmul_precision("highest")
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ since Zen 5. oneDNN, which torch also ships, is about twice as fast there, and n
 and exists, the operator that torch's compiler uses is called, and torch's own product elsewhere. oneDNN
 generates a kernel for each new shape, which costs as much as many products, so the number of rows is rounded
 up.
+
+In the precision bfloat16 (`precision`), the float32 factors of large products are converted.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from parser.batching.precision import present_precision
 from parser.batching.processor import AMD, Processor, processor
 
 ZEN_5 = 26
@@ -26,6 +29,8 @@ MIN_ROWS = 24
 """With fewer rows, finding the kernel and rounding up cost more than oneDNN saves."""
 MIN_ROWS_TO_ACCUMULATE = 256
 """With fewer rows, oneDNN saves less than the extra addition to the large result costs."""
+MIN_MULTIPLICATIONS_IN_BFLOAT16 = 1 << 23
+"""With fewer on a CPU, conversions cost more than bfloat16 saves."""
 SHAPES_PER_OCTAVE = 8
 """Numbers of rows per power of two that get their own kernel; the padding is 1/16 of the rows on average."""
 
@@ -33,8 +38,12 @@ SHAPES_PER_OCTAVE = 8
 def times_transposed(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     """[rows, n] left @ right.T + bias, without gradients.
 
-    left: [rows, k], for any number of rows; right: [n, k], of few different shapes; bias: [n].
+    left: [rows, k], for any number of rows; right: [n, k], of few different shapes;
+    bias: [n].
     """
+    if _suits_bfloat16(left, len(right)):
+        product = _in_bfloat16(left, right)
+        return product.float() if bias is None else product + bias
     return by_onednn(left, right, bias) if _suits_onednn(left) else F.linear(left, right, bias)
 
 
@@ -45,7 +54,11 @@ def by_onednn(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor
 
 def write_product(outputs: Tensor, left: Tensor, right: Tensor, bias: Tensor | None = None) -> None:
     """As `times_transposed`, written to `outputs` [rows, n], which may be a view with strided rows."""
-    if _suits_onednn(left):
+    if _suits_bfloat16(left, len(right)):
+        outputs.copy_(_in_bfloat16(left, right))
+        if bias is not None:
+            outputs += bias
+    elif _suits_onednn(left):
         outputs.copy_(by_onednn(left, right, bias))
     elif bias is None:
         torch.mm(left, right.T, out=outputs)
@@ -55,7 +68,9 @@ def write_product(outputs: Tensor, left: Tensor, right: Tensor, bias: Tensor | N
 
 def add_product(outputs: Tensor, left: Tensor, right: Tensor) -> None:
     """As `write_product`, but added to `outputs`."""
-    if _suits_onednn(left):
+    if _suits_bfloat16(left, len(right)):
+        outputs += _in_bfloat16(left, right)
+    elif _suits_onednn(left):
         outputs += by_onednn(left, right)
     else:
         outputs.addmm_(left, right.T)
@@ -63,6 +78,8 @@ def add_product(outputs: Tensor, left: Tensor, right: Tensor) -> None:
 
 def transposed_times(left: Tensor, right: Tensor) -> Tensor:
     """[m, n] left.T @ right, without gradients: a sum over rows. left: [rows, m], right: [rows, n]."""
+    if _suits_bfloat16(left, right.shape[1]):
+        return _sum_in_bfloat16(left, right).float()
     if not _suits_onednn(left):
         return left.T @ right
     return _sum_over_rows(_round_up(left), _round_up(right))
@@ -70,7 +87,7 @@ def transposed_times(left: Tensor, right: Tensor) -> Tensor:
 
 def write_transposed_product(outputs: Tensor, left: Tensor, right: Tensor) -> None:
     """As `transposed_times`, written to `outputs` [m, n]."""
-    if _suits_onednn(left):
+    if _suits_bfloat16(left, right.shape[1]) or _suits_onednn(left):
         outputs.copy_(transposed_times(left, right))
     else:
         torch.mm(left.T, right, out=outputs)
@@ -78,7 +95,7 @@ def write_transposed_product(outputs: Tensor, left: Tensor, right: Tensor) -> No
 
 def add_transposed_product(outputs: Tensor, left: Tensor, right: Tensor) -> None:
     """As `write_transposed_product`, but added to `outputs`."""
-    if _suits_onednn(left) and len(left) >= MIN_ROWS_TO_ACCUMULATE:
+    if _suits_bfloat16(left, right.shape[1]) or _accumulates_by_onednn(left):
         outputs += transposed_times(left, right)
     else:
         outputs.addmm_(left.T, right)
@@ -86,6 +103,8 @@ def add_transposed_product(outputs: Tensor, left: Tensor, right: Tensor) -> None
 
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """[rows, out] inputs @ weight.T + bias; inputs: [rows, in], weight: [out, in], bias: [out]."""
+    if _suits_bfloat16(inputs, len(weight)):
+        return _Bfloat16LinearFunction.apply(inputs, weight, bias)
     if _suits_onednn(inputs):
         return _LinearFunction.apply(inputs, weight, bias)
     return F.linear(inputs, weight, bias)
@@ -111,6 +130,53 @@ class _LinearFunction(Function):
         )
 
 
+class _Bfloat16LinearFunction(Function):
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        converted, right = _round_up(inputs, torch.bfloat16), weight.to(torch.bfloat16)
+        ctx.save_for_backward(converted, right)
+        product = _float32_sums(converted, right)[: len(inputs)]
+        return product.float() if bias is None else product + bias
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        inputs, weight = ctx.saved_tensors
+        needs_input, needs_weight, needs_bias = ctx.needs_input_grad
+        converted = _round_up(gradient, torch.bfloat16)
+        return (
+            _float32_sums(converted, weight.T)[: len(gradient)].float() if needs_input else None,
+            _float32_sums(converted.T, inputs.T).float() if needs_weight else None,
+            gradient.sum(0) if needs_bias else None,
+        )
+
+
+def _suits_bfloat16(left: Tensor, columns: int) -> bool:
+    return (
+        left.dtype == torch.float32
+        and (left.is_cuda or left.numel() * columns >= MIN_MULTIPLICATIONS_IN_BFLOAT16)
+        and present_precision() == "bfloat16"
+    )
+
+
+def _in_bfloat16(left: Tensor, right: Tensor) -> Tensor:
+    """[rows, n] left @ right.T, see `_float32_sums`."""
+    return _float32_sums(_round_up(left, torch.bfloat16), right.to(torch.bfloat16))[: len(left)]
+
+
+def _sum_in_bfloat16(left: Tensor, right: Tensor) -> Tensor:
+    """[m, n] left.T @ right, see `_float32_sums`."""
+    left, right = (_round_up(side, torch.bfloat16) for side in (left, right))
+    return _float32_sums(left.T, right.T)
+
+
+def _float32_sums(left: Tensor, right: Tensor) -> Tensor:
+    """[rows, n] left @ right.T of bfloat16 factors: float32 on CUDA, rounded to bfloat16 on a CPU."""
+    if left.device.type == "cuda":
+        return torch.mm(left, right.T, out_dtype=torch.float32)
+    return torch.mm(left, right.T)
+
+
 def _suits_onednn(tensor: Tensor) -> bool:
     return (
         tensor.device.type == "cpu"
@@ -120,6 +186,10 @@ def _suits_onednn(tensor: Tensor) -> bool:
         and mkl_leaves_units_idle(processor())
         and has_onednn()
     )
+
+
+def _accumulates_by_onednn(left: Tensor) -> bool:
+    return _suits_onednn(left) and len(left) >= MIN_ROWS_TO_ACCUMULATE
 
 
 def has_onednn() -> bool:
@@ -148,14 +218,14 @@ def _dense(matrix: Tensor) -> Tensor:
     return matrix if matrix.is_contiguous() or matrix.T.is_contiguous() else matrix.contiguous()
 
 
-def _round_up(matrix: Tensor) -> Tensor:
+def _round_up(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """The matrix with rows of zeros appended, up to the next number of rows that gets a kernel."""
     rows = len(matrix)
     unit = max(8, 1 << max(0, rows.bit_length() - SHAPES_PER_OCTAVE.bit_length()))
     missing = -rows % unit
     if not missing:
-        return _dense(matrix)
-    rounded = matrix.new_empty(rows + missing, matrix.shape[1])
+        return _dense(matrix).to(dtype)
+    rounded = matrix.new_empty(rows + missing, matrix.shape[1], dtype=dtype)
     rounded[:rows] = matrix
     rounded[rows:] = 0
     return rounded

@@ -5,12 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import torch
-
-from parser.commands.options import Commands, add_model, add_punctuation, add_roots, watched
+from parser.commands.options import Commands, add_model, add_punctuation, add_roots, prepared_device, watched
 from parser.evaluation.report import comparison_report
 from parser.evaluation.significance import compare
-from parser.machine import choose_device
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.treebank.conllu import read_treebank
@@ -27,9 +24,8 @@ def add_compare(commands: Commands) -> None:
 
 
 def compare_models(options: argparse.Namespace) -> None:
-    torch.set_num_threads(options.threads)
+    device = prepared_device(options)
     gold = read_treebank(options.treebank, options.roots)
-    device = choose_device(options.device)
     folders = options.first, options.model
     models = [Model.load(folder, device) for folder in folders]
     for folder, model in zip(folders, models, strict=True):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 
-import torch
-
 from parser.commands.options import (
     Commands,
     add_model,
@@ -40,7 +38,6 @@ def add_evaluate(commands: Commands) -> None:
 
 
 def evaluate_model(options: argparse.Namespace) -> None:
-    torch.set_num_threads(options.threads)
     scores = (_by_one_process if options.processes == 1 else _by_processes)(options, loaded(options))
     print(json.dumps(scores.as_dict()) if options.json else report(scores))
 
@@ -52,7 +49,14 @@ def _by_one_process(options: argparse.Namespace, model: Model) -> Scores:
 
 def _by_processes(options: argparse.Namespace, model: Model) -> Scores:
     scores, faults, check = Scores(), Faults(), model.watch()
-    arguments = (options.model, options.threads, options.batch_size, options.roots, not options.no_punct)
+    arguments = (
+        options.model,
+        options.threads,
+        options.precision,
+        options.batch_size,
+        options.roots,
+        not options.no_punct,
+    )
     with interruptible():
         work = parts(stream_blocks(options.treebank, faults))
         for part in in_processes(PartEvaluator, arguments, options.processes, work):

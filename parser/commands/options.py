@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
+import torch
+
+from parser.batching.precision import Precision, set_precision
 from parser.console import warn
 from parser.machine import choose_device
 from parser.parsing.model import Model
@@ -65,6 +68,12 @@ def add_model(command: argparse.ArgumentParser, name: str = "MODEL") -> None:
         default=BATCH_SIZE,
         help="sentences parsed at the same time (default: %(default)s)",
     )
+    command.add_argument(
+        "--precision",
+        choices=get_args(Precision),
+        default="float32",
+        help="of matrix products (default: %(default)s); tf32 is for GPUs",
+    )
     command.add_argument("--slots", type=_renamed("--batch-size"), help=argparse.SUPPRESS)
 
 
@@ -78,9 +87,17 @@ def add_processes(command: argparse.ArgumentParser) -> None:
     )
 
 
+def prepared_device(options: argparse.Namespace) -> torch.device:
+    """The device of a command with a model, after setting threads and precision. Raises ValueError."""
+    device = choose_device(options.device)
+    torch.set_num_threads(options.threads)
+    set_precision(options.precision, device)
+    return device
+
+
 def loaded(options: argparse.Namespace) -> Model:
     """The model of a command with `--processes`. Raises ValueError for several processes on a GPU."""
-    device = choose_device(options.device)
+    device = prepared_device(options)
     if options.processes > 1 and device.type != "cpu":
         raise ValueError(f"--processes is for CPUs, not for {device}: use --device cpu, or one process")
     return Model.load(options.model, device)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, TextIO
 
-import torch
 from tqdm import tqdm
 
 from parser.commands.options import Commands, add_model, add_processes, loaded, warning_of, watched
@@ -48,7 +47,6 @@ class _Parsed(NamedTuple):
 
 
 def parse_file(options: argparse.Namespace) -> None:
-    torch.set_num_threads(options.threads)
     model = loaded(options)
     sentences = words = 0
     began = time.monotonic()
@@ -77,7 +75,7 @@ def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Pars
 def _by_processes(options: argparse.Namespace, model: Model) -> Iterator[_Parsed]:
     """As `_by_one_process`; all the same, what follows a fault is read, but not written."""
     faults, check = Faults(), model.watch()
-    arguments = (options.model, options.threads, options.batch_size, options.scores)
+    arguments = (options.model, options.threads, options.precision, options.batch_size, options.scores)
     work = parts(stream_blocks(options.input, faults))
     for part in in_processes(PartParser, arguments, options.processes, work):
         if not faults.total:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from parser.batching.precision import Precision, set_precision
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import Scores
 from parser.parsing.input_columns import Counts, column_counts
@@ -26,10 +27,20 @@ class EvaluatedPart(NamedTuple):
 
 
 class PartEvaluator:
-    def __init__(self, folder: Path, threads: int, batch_size: int, roots: Roots, punctuation: bool):
+    def __init__(
+        self,
+        folder: Path,
+        threads: int,
+        precision: Precision,
+        batch_size: int,
+        roots: Roots,
+        punctuation: bool,
+    ):
         """folder: of the model; roots: see `read_treebank`; punctuation: whether it is scored."""
+        device = torch.device("cpu")
         torch.set_num_threads(threads)
-        self._model = Model.load(folder, torch.device("cpu"))
+        set_precision(precision, device)
+        self._model = Model.load(folder, device)
         self._batch_size, self._roots, self._punctuation = batch_size, roots, punctuation
 
     def run(self, blocks: Sequence[Block]) -> EvaluatedPart:

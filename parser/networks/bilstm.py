@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from parser.batching.forest import Forest
 from parser.batching.forest_lstm import forest_lstm
+from parser.batching.library_lstm import outputs_of
 from parser.batching.product import linear
 from parser.batching.transfer import to_device
 from parser.networks.dropout import dropout
@@ -82,7 +83,7 @@ def bilstm_packed(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tens
         order, batch_sizes = _packing(all_lengths[rows])
         packing, unpacking = (to_device(indices, inputs.device) for indices in (order, order.argsort()))
         packed = nn.utils.rnn.PackedSequence(own.index_select(0, packing), batch_sizes)
-        found.append(lstm(packed)[0].data.index_select(0, unpacking))
+        found.append(outputs_of(lstm, packed).index_select(0, unpacking))
     return torch.cat(found)
 
 

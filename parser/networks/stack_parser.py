@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from parser.batching.library_lstm import outputs_of
 from parser.batching.padding import flatten
 from parser.batching.product import linear
 from parser.config import NetworkSettings
@@ -89,8 +90,8 @@ class StackParser(nn.Module):
             table = self.composition.replay(table, batch.compositions)  # [W + 2 + A, token]
         node_inputs = table.index_select(0, batch.node_vectors)  # [N, token]
         nodes = stack_lstm.over_forest(self.stack, node_inputs, batch.forest)  # [N, hidden]
-        # [rows, hidden]
-        history = flatten([self.history(self.transition_embeddings(group))[0] for group in batch.history])
+        transitions = map(self.transition_embeddings, batch.history)
+        history = flatten([outputs_of(self.history, group) for group in transitions])  # [rows, hidden]
         joined = (
             self.linear_with_dropout(self.from_stack, nodes).index_select(0, batch.top_node)
             + self._buffer_features(table, batch).index_select(0, batch.buffer_row)
@@ -129,7 +130,7 @@ class StackParser(nn.Module):
 
         table: [W + 2, token]. buffer_tokens: see `Batch.buffer_tokens`.
         """
-        buffer = flatten([self.buffer(table[group])[0] for group in buffer_tokens])  # [rows, hidden]
+        buffer = flatten([outputs_of(self.buffer, table[group]) for group in buffer_tokens])  # [rows, hidden]
         return self.linear_with_dropout(self.from_buffer, buffer)
 
     def score_states(self, stack: Tensor, features: Tensor, history: Tensor) -> Tensor:

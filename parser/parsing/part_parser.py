@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from parser.batching.precision import Precision, set_precision
 from parser.parsing.input_columns import Counts, column_counts
 from parser.parsing.model import Model
 from parser.parsing.parse import ParsedTree, parse_stream
@@ -27,10 +28,14 @@ class ParsedPart(NamedTuple):
 
 
 class PartParser:
-    def __init__(self, folder: Path, threads: int, batch_size: int, probabilities: bool):
+    def __init__(
+        self, folder: Path, threads: int, precision: Precision, batch_size: int, probabilities: bool
+    ):
         """folder: of the model."""
+        device = torch.device("cpu")
         torch.set_num_threads(threads)
-        self._model = Model.load(folder, torch.device("cpu"))
+        set_precision(precision, device)
+        self._model = Model.load(folder, device)
         self._batch_size, self._probabilities = batch_size, probabilities
 
     def run(self, blocks: Sequence[Block]) -> ParsedPart:

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from parser.batching.precision import Precision, set_precision
 from parser.batching.product import by_onednn, has_onednn
 from parser.speed.stopwatch import synchronise
 
@@ -20,17 +21,21 @@ PRODUCTS_BETWEEN_SYNCHRONISATIONS = {"cpu": 1, "cuda": 4}
 
 
 class Ceiling:
-    """Large float32 products, measured for a short time in each turn."""
+    """Large products in a precision, measured for a short time in each turn."""
 
-    def __init__(self, device: str, threads: int):
+    def __init__(self, device: str, threads: int, precision: Precision):
+        """Raises ValueError if the device does not have the precision."""
         torch.set_num_threads(threads)
         self._device = torch.device(device)
+        set_precision(precision, self._device)
         self._products: list[tuple[Callable[[], Tensor], int]] = []
         for rows, inner, columns in SHAPES[self._device.type]:
             left = torch.randn(rows, inner, device=self._device)
             right = torch.randn(columns, inner, device=self._device)
-            products = (F.linear, by_onednn) if device == "cpu" and has_onednn() else (F.linear,)
-            for product in products:
+            if precision == "bfloat16":
+                left, right = left.bfloat16(), right.bfloat16()
+            both = device == "cpu" and has_onednn() and precision == "float32"
+            for product in (F.linear, by_onednn) if both else (F.linear,):
                 self._products.append((partial(product, left, right), 2 * rows * inner * columns))
 
     def turn(self) -> list[float]:

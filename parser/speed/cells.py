@@ -11,12 +11,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from parser.batching.precision import Precision
 from parser.machine import choose_device
 from parser.plugins import NO_BATCHING, Mode, Plugin, former_methods
 from parser.speed.settings import SpeedConfig
 from parser.validation_errors import fault_lines
 
-COMPARED = ("experiment", "plugin", "mode", "device", "threads")
+INTERLEAVED = ("experiment", "plugin", "mode", "device", "threads")
+"""Cells with equal values of these are measured interleaved."""
+COMPARED = (*INTERLEAVED, "precision")
 """Cells with equal values of these are compared with each other."""
 KEYS = (*COMPARED, "method", "batch_size")
 """These identify a cell within a run."""
@@ -31,6 +34,7 @@ class Cell:
     mode: Mode
     device: str
     threads: int
+    precision: Precision
     method: str
     batch_size: int
     seed: int
@@ -45,12 +49,22 @@ class Cell:
     @property
     def name(self) -> str:
         """For messages."""
-        device = self.device if self.threads == 1 else f"{self.device}, {self.threads} threads"
-        return f"{self.experiment}: {self.method} at {self.batch_size}, {self.mode}, {device}"
+        where = place(self.device, self.threads, self.precision)
+        return f"{self.experiment}: {self.method} at {self.batch_size}, {self.mode}, {where}"
 
     def without_batching(self) -> Cell:
         """The cell whose results this one must reproduce."""
         return replace(self, method=NO_BATCHING, batch_size=1)
+
+
+def place(device: str, threads: int, precision: str) -> str:
+    """What a cell runs on, for titles. A single thread and float32 are not mentioned."""
+    parts = [device]
+    if threads > 1:
+        parts.append(f"{threads} threads")
+    if precision != "float32":
+        parts.append(precision)
+    return ", ".join(parts)
 
 
 def cells_of(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> list[Cell]:
@@ -66,7 +80,8 @@ def cells_of(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> list[C
         modes = list(dict.fromkeys(experiment.modes))
         chosen = methods_of(f"experiments.{name}", plugin, experiment.methods, modes)
         _check_sizes(f"experiments.{name}.batch_sizes", experiment.batch_sizes, plugin, chosen)
-        for mode, device, threads in product(modes, devices, dict.fromkeys(config.threads)):
+        threads, precisions = dict.fromkeys(config.threads), dict.fromkeys(config.precisions)
+        for mode, device, count in product(modes, devices, threads):
             by_size = [
                 (size, method)
                 for method in chosen
@@ -74,8 +89,20 @@ def cells_of(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> list[C
                 for size in _sizes(experiment.batch_sizes, method)
             ]
             cells += [
-                Cell(name, experiment.plugin, mode, device, threads, method, size, config.seed, settings)
+                Cell(
+                    name,
+                    experiment.plugin,
+                    mode,
+                    device,
+                    count,
+                    precision,
+                    method,
+                    size,
+                    config.seed,
+                    settings,
+                )
                 for size, method in sorted(set(by_size), key=lambda pair: (pair[0], chosen.index(pair[1])))
+                for precision in precisions
             ]
     return cells
 
@@ -127,9 +154,9 @@ def _sizes(sizes: BatchSizes, method: str) -> Sequence[int]:
 
 
 def interleaved_groups(cells: Iterable[Cell], together: int) -> list[list[Cell]]:
-    """Groups of cells that take turns: `together` cells that are compared, or all those of one batch size."""
+    """Groups of cells that take turns: `together` of an experiment, or all those of one batch size."""
     groups: list[list[Cell]] = []
-    for _, compared in groupby(cells, key=attrgetter(*COMPARED)):
+    for _, compared in groupby(cells, key=attrgetter(*INTERLEAVED)):
         groups.append([])
         for _, of_one_size in groupby(compared, key=attrgetter("batch_size")):
             added = list(of_one_size)

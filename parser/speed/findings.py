@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from parser.plugins import CELLS, CELLS_BACKWARD, NO_BATCHING
-from parser.speed.cells import COMPARED, KEYS, Filter, passes, read_filter
+from parser.speed.cells import COMPARED, KEYS, Filter, passes, place, read_filter
 from parser.speed.rows import OK, Row, turn_speeds
 from parser.speed.statistics import Estimate, parallel_share, parallel_share_at, ratio_of
 
@@ -26,24 +26,25 @@ Gains = dict[str, dict[str, dict[int, float]]]
 
 
 class MethodComparison(NamedTuple):
-    """The rows of one experiment in one mode on one device, which differ in method and batch size."""
+    """The rows of one experiment in one mode, device and precision, which differ in method and batch size."""
 
     experiment: str
     plugin: str
     mode: str
     device: str
     threads: int
+    precision: str
     rows: list[Row]
 
     @property
     def title(self) -> str:
-        threads = f", {self.threads} threads" if self.threads > 1 else ""
-        return f"{self.experiment}, {self.mode}, {self.device}{threads}"
+        return f"{self.experiment}, {self.mode}, {place(self.device, self.threads, self.precision)}"
 
     @property
     def name(self) -> str:
         """For names of pictures."""
-        return "-".join(map(str, (self.experiment, self.mode, self.device, self.threads)))
+        parts = [self.experiment, self.mode, self.device, str(self.threads)]
+        return "-".join(parts if self.precision == "float32" else [*parts, self.precision])
 
     def by_method(self) -> dict[str, list[Row]]:
         """The rows with measurements of each method, in the order of their batch sizes."""
@@ -160,4 +161,6 @@ def _ratio_line(first: Row, second: Row) -> str:
         str(first[key]) for key in ("experiment", "mode", "device") if first[key] == second[key]
     )
     names = [f"{row['method']} at {row['batch_size']}" for row in (first, second)]
+    if first["precision"] != second["precision"]:
+        names = [f"{name} in {row['precision']}" for name, row in zip(names, (first, second), strict=True)]
     return f"{shared}: {names[0]} / {names[1]} = {ratio(first, second)} ({how})"

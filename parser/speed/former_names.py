@@ -12,6 +12,8 @@ from parser.speed.discovery import find_or_none
 
 FIELDS = {"sitting": "interleaved_group", "split": "phase_seconds", "where": "traceback"}
 """New names of a row's fields by their old ones."""
+KEYS = {"precision": "relative_error"}
+"""New names of a config's keys."""
 CONDITION, BETWEEN, EITHER = "method=", ",", "|"
 """Of a filter of cells, as "method=none|replay,batch_size=64"."""
 
@@ -21,7 +23,7 @@ def row_with_new_names(row: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises KeyError or TypeError for what is not a row.
     """
-    renamed = {FIELDS.get(name, name): value for name, value in row.items()}
+    renamed = {"precision": "float32"} | {FIELDS.get(name, name): value for name, value in row.items()}
     plugin = find_or_none(row["plugin"])
     if plugin is not None:
         methods = former_methods(plugin)
@@ -37,7 +39,9 @@ def config_with_new_names(config: Mapping[str, Any]) -> dict[str, Any]:
     """The content of a run's config.yaml, as this version writes it."""
     sections = ("experiments", "learning")
     return {
-        key: {name: _section_with_new_names(own) for name, own in value.items()} if key in sections else value
+        KEYS.get(key, key): (
+            {name: _section_with_new_names(own) for name, own in value.items()} if key in sections else value
+        )
         for key, value in config.items()
     }
 

@@ -42,7 +42,18 @@ def learning_cells(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> 
         for method in methods_of(f"learning.{name}", plugin, learning.methods, ["train"]):
             size, threads = learning.batch_size, max(config.threads)
             cells += [
-                Cell(name, learning.plugin, "train", device, threads, method, size, seed, settings)
+                Cell(
+                    name,
+                    learning.plugin,
+                    "train",
+                    device,
+                    threads,
+                    config.precisions[0],
+                    method,
+                    size,
+                    seed,
+                    settings,
+                )
                 for seed in range(config.seed, config.seed + learning.seeds)
             ]
     return cells

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from parser.batching.precision import missing, set_precision
+from parser.batching.processor import processor
 from parser.machine import MemoryUse, memory_use, reset_peak_memory
 from parser.plugins import MESSAGES, OTHER, Learner, Plugin, Setup, Work
 from parser.speed.cells import Cell, validated
@@ -73,10 +75,9 @@ class MeasuredCell:
 
     def __init__(self, cell: Cell):
         torch.set_num_threads(cell.threads)
-        # TF32 has a mantissa of ten bits: methods that agree would seem to differ.
-        torch.backends.cudnn.allow_tf32 = False
         torch.manual_seed(cell.seed)
         self._device = torch.device(cell.device)
+        self._precision = cell.precision
         if self._device.type == "cuda":
             torch.cuda.set_device(self._device)
         self._clock = PhaseClock(self._device)
@@ -94,14 +95,14 @@ class MeasuredCell:
 
     def results(self) -> list[float] | None:
         """The results that all methods must agree on, or None if the cell is skipped."""
-        if self._plugin.skip(self._setup):
+        if self._skip():
             return None
         self._plugin.prepare(self._setup)
         return numbers(self._plugin.check())
 
     def start(self, warmup: float, turn: float) -> Started:
         """Prepare and warm up. warmup: seconds. turn: seconds that each turn shall take, roughly."""
-        reason = self._plugin.skip(self._setup)
+        reason = self._skip()
         if reason:
             return Started(skipped=reason)
         began = time.perf_counter()
@@ -125,6 +126,14 @@ class MeasuredCell:
         reset_peak_memory(self._device)
         return Started(None, check, prepare_seconds, first_seconds)
 
+    def _skip(self) -> str | None:
+        """Why the cell cannot be measured. Sets the precision if it can."""
+        reason = missing(self._precision, self._device, processor())
+        if reason:
+            return f"{self._precision}: {reason}"
+        set_precision(self._precision, self._device)
+        return self._plugin.skip(self._setup)
+
     def _steps_of_a_turn(self, wanted: int) -> int:
         """An epoch of few batches is measured whole, because each batch is a large part of it."""
         epoch = len(self._by_length)
@@ -144,7 +153,7 @@ class MeasuredCell:
         """Prepare; returns why if the cell is skipped. Raises ValueError for a plugin that has no scores."""
         if not isinstance(self._plugin, Learner):
             raise ValueError(f"{self._plugin.name} lacks some of `learn`, `score` and `notes`")
-        reason = self._plugin.skip(self._setup)
+        reason = self._skip()
         if not reason:
             self._plugin.prepare(self._setup)
         return reason

@@ -61,7 +61,7 @@ def _refuse_other_measuring(config: SpeedConfig, folder: Path) -> None:
     if not has_rows(folder / ROWS) or not (folder / CONFIG).is_file():
         return
     before = read_run_config(folder)
-    for key in ("seconds", "precision", "turn", "warmup"):
+    for key in ("seconds", "relative_error", "turn", "warmup"):
         old, new = getattr(before, key), getattr(config, key)
         if old != new:
             raise ValueError(

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
+from parser.batching.precision import Precision
 from parser.config import Count, Settings, Threads
 from parser.plugins import Mode
 
@@ -56,10 +57,12 @@ class SpeedConfig(Settings):
     """cpu, cuda, cuda:1, ...; auto is CUDA if available."""
     threads: list[Threads] = Field([1], min_length=1)
     """CPU threads of PyTorch, or workers of asynchronous messages. `learning` uses the largest number."""
+    precisions: list[Precision] = Field(["float32"], min_length=1)
+    """Of matrix products, see `training.precision`. `learning` uses the first."""
     seed: int = Field(1, ge=-(2**63), lt=2**63)
     seconds: Seconds = 20.0
-    """Measuring time of each cell, without warm-up. It ends earlier when `precision` is reached."""
-    precision: float = Field(0.02, gt=0)
+    """Measuring time of each cell, without warm-up. It ends earlier when `relative_error` is reached."""
+    relative_error: float = Field(0.02, gt=0)
     """A cell ends when half the width of its 95 % interval, divided by the median, is at most this."""
     turn: Seconds = 1.0
     """Measuring time of a cell before the next one's turn, approximately."""

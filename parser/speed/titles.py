@@ -34,6 +34,8 @@ def plot_title(subject: str, rows: Sequence[Row]) -> str:
     row = rows[0]
     threads = "1 thread" if row["threads"] == 1 else f"{row['threads']} threads"
     device = f"{row['device'].upper()}, {threads}" if row["device"] == "cpu" else f"GPU ({row['device']})"
+    if row["precision"] != "float32":
+        device += f", {row['precision']}"
     data = " and ".join(dict.fromkeys(data_title(each["settings"]) for each in rows))
     first = f"{row['plugin'].replace('_', ' ')}: {subject}"
     return "\n".join([first, *wrap(f"{data}; {MODES[row['mode']]}; {device}", MAX_TITLE)])

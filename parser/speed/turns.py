@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime, timezone
 from functools import partial
 from statistics import median
 
+from parser.batching.precision import Precision
 from parser.plugins import NO_BATCHING
 from parser.remote import Remote, RemoteError
 from parser.speed.ceiling import Ceiling
@@ -23,7 +24,7 @@ IF_KILLED = "lower `together` in the config"
 MIN_TURNS = 3
 MIN_TURNS_FOR_INTERVAL = 5
 """An interval of fewer turns is not used to end a cell early."""
-ROUNDING = 2e-4
+ROUNDING: dict[Precision, float] = {"float32": 2e-4, "tf32": 1e-2, "bfloat16": 5e-2}
 """Relative difference of results that is taken for rounding."""
 
 
@@ -33,11 +34,11 @@ class References:
     def __init__(self, timeout: float):
         """timeout: seconds to wait for them."""
         self._timeout = timeout
-        self._results: dict[tuple[str, str, str], list[float] | RemoteError] = {}
+        self._results: dict[tuple[str, ...], list[float] | RemoteError] = {}
 
     def of(self, cell: Cell) -> list[float]:
         """Raises RemoteError if `none` has no results."""
-        key = (cell.experiment, cell.mode, cell.device)
+        key = (cell.experiment, cell.mode, cell.device, cell.precision)
         if key not in self._results:
             self._results[key] = self._compute(cell.without_batching())
         results = self._results[key]
@@ -69,7 +70,8 @@ class _Runner:
         self.started = self.remote.call("start", self._config.warmup, self._config.turn)
         if self.started.skipped:
             return {"status": f"{SKIPPED}: {self.started.skipped}"}
-        difference = disagreement(self.started.check, references.of(self.cell))
+        expected = references.of(self.cell)
+        difference = disagreement(self.started.check, expected, ROUNDING[self.cell.precision])
         return {"status": f"{WRONG}: {difference}"} if difference else None
 
     @property
@@ -83,9 +85,10 @@ class _Runner:
             return False
         if self.progress >= 1:
             return True
-        return len(self.turns) >= MIN_TURNS_FOR_INTERVAL and self._precision() <= self._config.precision
+        has_interval = len(self.turns) >= MIN_TURNS_FOR_INTERVAL
+        return has_interval and self._relative_error() <= self._config.relative_error
 
-    def _precision(self) -> float:
+    def _relative_error(self) -> float:
         """Half the width of the interval over the median."""
         speed = median_of([turn.sentences_per_second for turn in self.turns])
         return (speed.high - speed.low) / 2 / speed.value
@@ -95,13 +98,15 @@ class _Runner:
         return measured_row(self.turns, self.started, finished, ceiling, interleaved_group)
 
 
-def disagreement(results: Sequence[float] | None, expected: Sequence[float] | None) -> str | None:
+def disagreement(
+    results: Sequence[float] | None, expected: Sequence[float] | None, rounding: float = ROUNDING["float32"]
+) -> str | None:
     """Where a method's results differ by more than rounding from those without batching, or None."""
     if results is None or expected is None or len(results) != len(expected):
         return f"{len(results or ())} results, but {len(expected or ())} without batching"
-    smallest = ROUNDING**2 * max(map(abs, expected), default=0.0)  # differences below are rounding, too
+    smallest = rounding**2 * max(map(abs, expected), default=0.0)  # differences below are rounding, too
     for number, (one, other) in enumerate(zip(results, expected, strict=True)):
-        if not abs(one - other) <= ROUNDING * abs(other) + smallest:  # written so that NaN differs
+        if not abs(one - other) <= rounding * abs(other) + smallest:  # written so that NaN differs
             return f"result {number} is {one:.9g}, but {other:.9g} without batching"
     return None
 
@@ -127,24 +132,33 @@ def measure_interleaved(
                 yield cell, row
             else:
                 runners.append(runner)
-        ceiling = stack.enter_context(
-            Remote(Ceiling, cells[0].device, cells[0].threads, timeout=config.timeout)
-        )
-        yield from _take_turns(runners, ceiling, progress, load)
+        device, threads = cells[0].device, cells[0].threads
+        ceilings = {
+            precision: stack.enter_context(
+                Remote(Ceiling, device, threads, precision, timeout=config.timeout)
+            )
+            for precision in dict.fromkeys(runner.cell.precision for runner in runners)
+        }
+        yield from _take_turns(runners, ceilings, progress, load)
 
 
 def _take_turns(
-    runners: Sequence[_Runner], ceiling: Remote, progress: CellProgress, load: MachineLoad
+    runners: Sequence[_Runner],
+    ceilings: Mapping[Precision, Remote],
+    progress: CellProgress,
+    load: MachineLoad,
 ) -> Iterator[tuple[Cell, Row]]:
     interleaved_group = datetime.now(timezone.utc).isoformat(timespec="microseconds")
-    products: list[list[float]] = []
+    products: dict[Precision, list[list[float]]] = {precision: [] for precision in ceilings}
     unfinished = list(runners)
     while unfinished:
         load.check()
-        products.append(_ceiling_now(ceiling))
+        for precision, ceiling in ceilings.items():
+            products[precision].append(_ceiling_now(ceiling))
         for runner in list(unfinished):
             before = runner.progress
-            row = _or_failure(partial(_one_turn, runner, products, interleaved_group))
+            own_products = products[runner.cell.precision]
+            row = _or_failure(partial(_one_turn, runner, own_products, interleaved_group))
             if row:
                 unfinished.remove(runner)
                 runner.remote.close()

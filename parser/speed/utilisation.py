@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
+from parser.speed.cells import place
 from parser.speed.document import Heading, Part, Picture, Table
 from parser.speed.drawing import Line, draw_panels, scale_by_size, svg
 from parser.speed.findings import comparisons
@@ -36,9 +37,9 @@ def _by_plugin(rows: Sequence[Row]) -> dict[str, Lines]:
     for comparison in comparisons([row for row in rows if row["status"] == OK]):
         methods = comparison.by_method()
         method = max(methods, key=lambda name: (len(methods[name]), sum(row["mfu"] for row in methods[name])))
-        threads = f", {comparison.threads} threads" if comparison.threads > 1 else ""
         if len(methods[method]) > 1:
-            title = f"{comparison.plugin}, {comparison.mode}, {comparison.device}{threads}"
+            where = place(comparison.device, comparison.threads, comparison.precision)
+            title = f"{comparison.plugin}, {comparison.mode}, {where}"
             label = f"{comparison.experiment}: {method_title(comparison.plugin, method)}"
             found[title][label] = methods[method]
     return found

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from parser.batching.precision import computing_in, refuse_missing
 from parser.config import Config, data_path
 from parser.console import say
 from parser.evaluation.evaluate import evaluate
@@ -47,6 +48,7 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
     An earlier run in that folder is moved aside, or resumed if `resume`. Returns the dev scores of the best
     model. Raises StoppedError after a signal, ValueError, and what `data.load` and `claimed` raise.
     """
+    refuse_missing(config.training.precision, device)
     if resume:
         refuse_other_format(run / CHECKPOINT)
         refuse_other_config(run, config)
@@ -108,7 +110,8 @@ class _Run:
         progress = self.training.progress
         self._keep_best()  # a kill may have come after the checkpoint
         while not progress.finished:
-            self._finish_epoch(request)
+            with computing_in(self.config.training.precision, self.model.device):
+                self._finish_epoch(request)
             self._end_epoch()
             self._save(request)
 
@@ -201,7 +204,11 @@ class _Run:
         """Save the present model if the epoch that has just ended is the best."""
         progress = self.training.progress
         if progress.best_epoch and progress.best_epoch == progress.epoch - 1 and not progress.batches:
-            about = {"epoch": progress.best_epoch, "dev": progress.best.as_dict()}
+            about = {
+                "epoch": progress.best_epoch,
+                "precision": self.config.training.precision,
+                "dev": progress.best.as_dict(),
+            }
             self._result().save(self.folder / BEST_MODEL, about)
 
     def _result(self) -> Model:

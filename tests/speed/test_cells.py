@@ -126,3 +126,23 @@ def test_the_config_that_a_run_keeps_has_the_same_cells(path, tmp_path, monkeypa
     kept = run.read_run_config(tmp_path)
     assert cells_of(kept, find) == cells_of(config, find)
     assert learning_cells(kept, find) == learning_cells(config, find)
+
+
+def test_precisions_take_turns_with_each_other():
+    config = SpeedConfig(
+        experiments={"first": Experiment(plugin="some", methods=["step", "replay"], batch_sizes=[8, 64])},
+        devices=["cpu"],
+        precisions=["float32", "bfloat16", "float32"],
+    )
+    found = cells_of(config, lambda name: Plugin)
+    assert [(cell.batch_size, cell.method, cell.precision) for cell in found] == [
+        (size, method, precision)
+        for size in (8, 64)
+        for method in ("step", "replay")
+        for precision in ("float32", "bfloat16")
+    ]
+    assert [len(group) for group in interleaved_groups(found, together=4)] == [4, 4]
+    assert [cell.name for cell in found[:2]] == [
+        "first: step at 8, train, cpu",
+        "first: step at 8, train, cpu, bfloat16",
+    ]

@@ -9,7 +9,7 @@ from parser.speed.measured import Finished, Started, Turn
 from parser.speed.row_file import RowFile
 from parser.speed.rows import measured_row, turn_speeds
 
-CELL = Cell("quick", "toy", "train", "cpu", 1, "good", 8, 1, '{"words": 3}')
+CELL = Cell("quick", "toy", "train", "cpu", 1, "float32", "good", 8, 1, '{"words": 3}')
 
 
 def turn(*seconds):

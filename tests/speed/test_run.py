@@ -9,8 +9,11 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+import torch
 from programs import is_running, running, wait_until
 
+from parser.batching.precision import missing
+from parser.batching.processor import processor
 from parser.cli import main
 from parser.speed.commands import read_config
 from parser.speed.run import measure
@@ -25,7 +28,7 @@ experiments:
     settings: {{count_runs_in: {counts}}}
 devices: [cpu]
 seconds: 0.1
-precision: 10
+relative_error: 10
 turn: 0.02
 warmup: 0.01
 """
@@ -261,3 +264,44 @@ def test_plugins_are_listed(toys, capsys):
     assert "packed_gru                an example" in printed
     assert "'unimportable' (toys_that_are_not_there:Toy) cannot be imported" in printed
     assert "'leaving' (leaves_when_imported:Toy) cannot be imported: SystemExit: not today" in printed
+
+
+@pytest.mark.parametrize("supported", [True, False])
+def test_cells_of_two_precisions(supported, toys, tmp_path, capsys):
+    """Measured where the CPU has bfloat16, and otherwise skipped with the reason."""
+    has_bfloat16 = missing("bfloat16", torch.device("cpu"), processor()) is None
+    if supported != has_bfloat16:
+        pytest.skip(f"this CPU {'has' if has_bfloat16 else 'lacks'} bfloat16")
+    path, run = tmp_path / "small.yaml", tmp_path / "run"
+    path.write_text(CONFIG.format(counts=tmp_path / "counts") + "precisions: [float32, bfloat16]\n")
+    ratio = "precision=bfloat16/precision=float32"
+    only = "method=good,batch_size=4"
+    status = main(["speed", str(path), "--run", str(run), "--only", only, "--ratio", ratio])
+    printed = capsys.readouterr().out
+    found = {(row["mode"], row["precision"]): row for row in rows(run)}
+    assert found.keys() == {(mode, name) for mode in ("train", "infer") for name in ("float32", "bfloat16")}
+    own = found["train", "bfloat16"]
+    if supported:
+        assert status == 0
+        assert own["status"] == "ok"
+        assert own["interleaved_group"] == found["train", "float32"]["interleaved_group"]
+        assert own["ceiling"] != found["train", "float32"]["ceiling"]
+        assert "good at 4 in bfloat16 / good at 4 in float32" in printed
+    else:
+        assert own["status"].startswith("skipped: bfloat16: this CPU has neither")
+
+
+def test_a_run_before_precisions_is_gone_on_with(config, tmp_path):
+    """Its config called the relative error precision, and its rows are of float32."""
+    run = tmp_path / "run"
+    assert main(["speed", str(config), "--run", str(run), "--only", "method=none,mode=train"]) == 0
+    before = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(
+        before.replace("relative_error:", "precision:").replace("precisions:\n- float32\n", "")
+    )
+    former = [{key: value for key, value in row.items() if key != "precision"} for row in rows(run)]
+    (run / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in former))
+    prepared(tmp_path)
+    assert main(["speed", str(config), "--run", str(run), "--only", "method=none,mode=train"]) == 0
+    assert prepared(tmp_path) == []
+    assert len(rows(run)) == 1

@@ -13,9 +13,9 @@ CONFIG = SpeedConfig(
     turn=0.02,
     warmup=0.01,
     timeout=60,
-    precision=1e-9,
+    relative_error=1e-9,
 )
-CELL = Cell("toy", "toy", "train", "cpu", 1, "good", 8, 1, "{}")
+CELL = Cell("toy", "toy", "train", "cpu", 1, "float32", "good", 8, 1, "{}")
 
 
 class RecordedProgress:
@@ -84,7 +84,7 @@ def test_cells_take_turns_and_each_is_checked(toys, monkeypatch):
 
 
 def test_a_cell_with_a_tight_interval_ends_early(toys):
-    generous = CONFIG.model_copy(update={"seconds": 1000.0, "precision": 10.0})
+    generous = CONFIG.model_copy(update={"seconds": 1000.0, "relative_error": 10.0})
     [(_, row)] = measured([CELL], generous)
     assert len(row["turns"]) == 5
 

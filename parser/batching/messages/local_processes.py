@@ -24,6 +24,7 @@ from parser.batching.messages.graph import CONTROLLER, MessageGraph
 from parser.batching.messages.processes import Processes
 from parser.batching.messages.replicas import staleness, update_all
 from parser.batching.messages.worker import LostError, Span
+from parser.batching.precision import Precision, present_precision, set_precision
 from parser.machine import tune_process
 
 HOST = "127.0.0.1"
@@ -119,7 +120,7 @@ class LocalProcesses:
 
 
 def _started(rank: int, size: int, port: int) -> subprocess.Popen[bytes]:
-    code = f"from {__name__} import main; main({rank}, {size}, {port})"
+    code = f"from {__name__} import main; main({rank}, {size}, {port}, {present_precision()!r})"
     path = os.pathsep.join(filter(None, sys.path))
     environment = {**os.environ, "PYTHONPATH": path}
     return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, env=environment)
@@ -136,11 +137,12 @@ def _join(store: dist.Store, rank: int, size: int) -> None:
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=START_TIMEOUT)
 
 
-def main(rank: int, size: int, port: int) -> None:
+def main(rank: int, size: int, port: int, precision: Precision) -> None:
     """Another process: follow the commands."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process gets the Ctrl-C, and ends this one
     tune_process()
     torch.set_num_threads(1)
+    set_precision(precision, torch.device("cpu"))
     with suppress(EOFError, LostError):
         graph: MessageGraph = pickle.load(sys.stdin.buffer)()
         _join(dist.TCPStore(HOST, port, size, is_master=False), rank, size)

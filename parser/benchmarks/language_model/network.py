@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from parser.batching import library_lstm
+from parser.batching.product import linear
 from parser.batching.recurrence.gradients import WeightGradients
 from parser.batching.recurrence.graph import Connection, Layer, LayerGraph
 from parser.batching.recurrence.unrolled import Unrolled
@@ -143,11 +145,13 @@ class LibraryModel(nn.Module):
 
     def forward(self, inputs: Tensor) -> None:
         state = self._state and (self._state[0].detach(), self._state[1].detach())
-        outputs, self._state = self.lstm(self.embedding(inputs), state)  # [frames, streams, hidden]
-        self._outputs = self.scores(outputs)  # [frames, streams, scores]
+        # [frames, streams, hidden]
+        outputs, self._state = library_lstm.run(self.lstm, self.embedding(inputs), state)
+        # [frames * streams, scores]
+        self._outputs = linear(outputs.flatten(0, 1), self.scores.weight, self.scores.bias)
 
     def loss(self, targets: Tensor) -> Tensor:
-        self._loss = F.cross_entropy(self._outputs.flatten(0, 1), targets.flatten(), reduction="sum")
+        self._loss = F.cross_entropy(self._outputs, targets.flatten(), reduction="sum")
         return self._loss.detach()
 
     def backward(self) -> None:

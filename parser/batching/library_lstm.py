@@ -1,0 +1,35 @@
+"""PyTorch's LSTMs in the precision of the process. In bfloat16 all states inside are bfloat16, too."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from parser.batching.precision import present_precision
+
+States: TypeAlias = tuple[Tensor, Tensor]
+"""Hidden and cell states, [layers, batch, hidden] each."""
+
+
+def outputs_of(lstm: nn.LSTM, inputs: Tensor | PackedSequence) -> Tensor:
+    """The hidden states of the top layer, from zero states.
+
+    inputs: [frames, batch, input], which gives [frames, batch, hidden]; or packed, which gives
+    [rows, hidden].
+    """
+    return run(lstm, inputs)[0]
+
+
+def run(
+    lstm: nn.LSTM, inputs: Tensor | PackedSequence, states: States | None = None
+) -> tuple[Tensor, States]:
+    """As `outputs_of`, from any states; returns the last states as well."""
+    data = inputs.data if isinstance(inputs, PackedSequence) else inputs
+    in_bfloat16 = data.dtype == torch.float32 and present_precision() == "bfloat16"
+    with torch.autocast(data.device.type, torch.bfloat16, enabled=in_bfloat16):
+        outputs, (hidden, cell) = lstm(inputs, states)
+    top = outputs.data if isinstance(outputs, PackedSequence) else outputs
+    return top.to(data.dtype), (hidden.to(data.dtype), cell.to(data.dtype))

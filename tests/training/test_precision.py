@@ -1,0 +1,78 @@
+"""Training and parsing in bfloat16, with the commands of a user."""
+
+import json
+
+import pytest
+import torch
+
+from parser.batching import precision
+from parser.batching.processor import Processor
+from parser.cli import main
+
+NONE = Processor("AuthenticAMD", 23, frozenset({"avx2"}))
+AVX512 = Processor("AuthenticAMD", 25, frozenset({"avx512f", "avx512_bf16"}))
+
+
+@pytest.fixture
+def products(monkeypatch):
+    """The precision at each step of training and of parsing."""
+    from parser.networks.stack_parser import StackParser
+    from parser.parsing import continuous_batching
+
+    found = {"training": set(), "parsing": set()}
+    forward, stepper = StackParser.forward, continuous_batching.inference_stepper
+
+    def in_training(*arguments):
+        if torch.is_grad_enabled():
+            found["training"].add(precision.present_precision())
+        return forward(*arguments)
+
+    def in_parsing(*arguments):
+        found["parsing"].add(precision.present_precision())
+        return stepper(*arguments)
+
+    monkeypatch.setattr(StackParser, "forward", in_training)
+    monkeypatch.setattr(continuous_batching, "inference_stepper", in_parsing)
+    return found
+
+
+def train(config_file, run, *arguments):
+    return main(["train", str(config_file), "--run", str(run), *arguments])
+
+
+def test_a_parser_is_trained_in_bfloat16_and_parses_in_float32(config_file, tmp_path, products, monkeypatch):
+    monkeypatch.setattr(precision, "processor", lambda: AVX512)
+    run = tmp_path / "run"
+    assert train(config_file, run, "--set", "training.precision=bfloat16") == 0
+    assert products == {"training": {"bfloat16"}, "parsing": {"float32"}}
+    scores = json.loads((run / "model" / "scores.json").read_text())
+    assert scores["precision"] == "bfloat16"
+    assert scores["dev"]["las"] == 100
+    weights = precision.present_precision(), torch.get_float32_matmul_precision()
+    assert weights == ("float32", "highest")
+
+
+@pytest.mark.parametrize("command", ["parse", "evaluate", "compare"])
+def test_commands_parse_in_bfloat16_if_asked(command, config_file, tmp_path, products, monkeypatch):
+    monkeypatch.setattr(precision, "processor", lambda: AVX512)
+    assert train(config_file, tmp_path / "run") == 0
+    assert products == {"training": {"float32"}, "parsing": {"float32"}}
+    products["parsing"].clear()
+    model, treebank = str(tmp_path / "run" / "model"), str(tmp_path / "tiny.conllu")
+    given = [model, model, treebank] if command == "compare" else [model, treebank]
+    assert main([command, *given, "--precision", "bfloat16"]) == 0
+    assert products["parsing"] == {"bfloat16"}
+
+
+def test_a_cpu_without_bfloat16_says_so(config_file, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(precision, "processor", lambda: NONE)
+    assert train(config_file, tmp_path / "run", "--set", "training.precision=bfloat16") == 2
+    message = "precision bfloat16: this CPU has neither of amx_bf16 and avx512_bf16; write float32"
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+    assert train(config_file, tmp_path / "run") == 0
+    model, treebank = str(tmp_path / "run" / "model"), str(tmp_path / "tiny.conllu")
+    assert main(["parse", model, treebank, "--precision", "bfloat16"]) == 2
+    assert message in capsys.readouterr().err
+    assert main(["parse", model, treebank, "--precision", "tf32"]) == 2
+    assert "precision tf32: only GPUs have it" in capsys.readouterr().err
