@@ -11,6 +11,7 @@ from parser.config_file import ConfigFile
 from parser.console import say
 from parser.speed.conformance import faults_of
 from parser.speed.discovery import find, installed, unknown
+from parser.speed.external import external_rows, measure_external
 from parser.speed.findings import ratio_lines, read_ratio
 from parser.speed.learning import learn, learned_rows, learning_cells, learning_is_left
 from parser.speed.run import measure, read_run_config, rows_of
@@ -35,6 +36,7 @@ def speed(
     learning_cells(config, find)
     rows = measure(config, folder, only, math.inf if minutes is None else minutes)
     if not only and minutes is None:
+        measure_external(config, folder)
         learn(config, find, folder)
     elif not only and learning_is_left(config, find, folder):
         say("`learning` is left: when no cells are left, give the command without --minutes")
@@ -74,7 +76,7 @@ def _without_missing(config: SpeedConfig) -> SpeedConfig:
         found[section] = {name: own for name, own in requested.items() if own.plugin in plugins}
         for name in requested.keys() - found[section].keys():
             say(f"{section}.{name} is skipped: {unknown(requested[name].plugin)}")
-    if not found["experiments"]:
+    if config.experiments and not found["experiments"]:
         raise ValueError("; ".join(unknown(own.plugin) for own in config.experiments.values()))
     return config.model_copy(update=found)
 
@@ -83,9 +85,10 @@ def _write(folder: Path, config: SpeedConfig) -> None:
     from parser.speed.board import write_board  # TensorBoard, Matplotlib: slow to import
     from parser.speed.report import write_report
 
-    rows = rows_of(folder, config)
+    rows = rows_of(folder, config) if config.experiments else []
     write_board(rows, folder)
-    print(f"report: {write_report(rows, learned_rows(config, find, folder), folder)}")
+    learned, external = learned_rows(config, find, folder), external_rows(config, folder)
+    print(f"report: {write_report(rows, learned, external, folder)}")
 
 
 def list_plugins() -> None:

@@ -11,6 +11,7 @@ from parser.plugins import OTHER, PHASES
 from parser.speed.asynchrony import asynchrony_parts
 from parser.speed.convergence import convergence_parts
 from parser.speed.document import HTML, Heading, Part, Picture, Table, write_document
+from parser.speed.external_report import external_parts
 from parser.speed.figures import figures
 from parser.speed.findings import (
     PAPER_SIZE,
@@ -61,10 +62,10 @@ LEGEND = (
 )
 
 
-def write_report(rows: Sequence[Row], learned: Sequence[Row], folder: Path) -> Path:
+def write_report(rows: Sequence[Row], learned: Sequence[Row], external: Sequence[Row], folder: Path) -> Path:
     """Write report.md, plots/ and report.html into a run's folder. Returns the path of report.html.
 
-    learned: the rows of learning curves.
+    learned: the rows of learning curves; external: those of other programs.
     """
     compared = [
         *utilisation_parts(rows),
@@ -72,12 +73,15 @@ def write_report(rows: Sequence[Row], learned: Sequence[Row], folder: Path) -> P
         *asynchrony_parts(rows),
     ]
     training = [*learning_parts(learned), *convergence_parts(learned)]
-    write_document(folder.name, [*_parts(rows, folder), *compared, *training], folder)
+    programs = external_parts(external)
+    write_document(folder.name, [*_parts(rows, external, folder), *compared, *training, *programs], folder)
     return folder / HTML
 
 
-def _parts(rows: Sequence[Row], folder: Path) -> list[Part]:
-    parts: list[Part] = [Heading(1, f"Speed: {folder.name}"), *_conditions(rows), LEGEND]
+def _parts(rows: Sequence[Row], external: Sequence[Row], folder: Path) -> list[Part]:
+    parts: list[Part] = [Heading(1, f"Speed: {folder.name}"), *_conditions(rows or external)]
+    if rows:
+        parts.append(LEGEND)
     for comparison in comparisons(rows):
         parts.append(Heading(2, comparison.title))
         parts += [Picture(f"{comparison.name}-{kind}", svg) for kind, svg in figures(comparison).items()]
@@ -100,18 +104,19 @@ def _conditions(rows: Sequence[Row]) -> list[Part]:
     dates = sorted(row["date"][:10] for row in rows)
     versions = {f"torch {row['versions']['torch']}, Python {row['versions']['python']}" for row in rows}
     commits = sorted({row["commit"] or "unknown" for row in rows})
-    ceilings = [row["ceiling"] for row in rows if row["status"] == OK]
+    ceilings = [row["ceiling"] for row in rows if row["status"] == OK and "ceiling" in row]
+    seeds = sorted({str(row["seed"]) for row in rows if "seed" in row})
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     facts = [
         ["machine", "; ".join(sorted(machines))],
         ["date", when],
         ["versions", "; ".join(sorted(versions))],
         ["commit", ", ".join(commits)],
-        ["seed", ", ".join(sorted({str(row["seed"]) for row in rows}))],
+        ["seed", ", ".join(seeds)],
         ["matrix products", _ceilings(ceilings)],
         ["to repeat", "; ".join(_commands(rows))],
     ]
-    return [Table(("", ""), facts)]
+    return [Table(("", ""), [fact for fact in facts if fact[1]])]
 
 
 def _commands(rows: Sequence[Row]) -> list[str]:
@@ -132,7 +137,7 @@ def _machine(row: Row) -> str:
 
 def _ceilings(speeds: Sequence[float]) -> str:
     if not speeds:
-        return "not measured"
+        return ""
     low, high = min(speeds) / 1e9, max(speeds) / 1e9
     return f"{low:,.0f} GFLOP/s" if round(low) == round(high) else f"{low:,.0f} to {high:,.0f} GFLOP/s"
 

@@ -32,7 +32,7 @@ def measure(config: SpeedConfig, folder: Path, only: str, minutes: float = math.
     failed are measured again. Raises ValueError for a config that cannot be measured, or not in this folder.
     """
     end = time.monotonic() + 60 * minutes
-    requested = passing(cells_of(config, find), read_filter(only))
+    requested = passing(cells_of(config, find), read_filter(only)) if config.experiments else []
     _refuse_other_measuring(config, folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG).write_text(yaml.safe_dump(config.model_dump(), sort_keys=False), encoding="utf-8")

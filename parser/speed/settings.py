@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from parser.batching.precision import Precision
 from parser.config import Count, Settings, Threads
@@ -48,9 +49,33 @@ class Learning(Settings):
     """The number of runs of each method, with the config's seed and those after it."""
 
 
+class External(Settings):
+    """Another program, measured in turns with others of its kind."""
+
+    command: str
+    """For the shell. ${PARSER_DATA} stands for the data folder."""
+    pattern: str
+    """A regular expression for its output. The first group is the speed in sentences per second."""
+
+    @field_validator("pattern")
+    @classmethod
+    def _must_have_a_group(cls, pattern: str) -> str:
+        try:
+            groups = re.compile(pattern).groups
+        except re.error as error:
+            raise ValueError(f"no regular expression: {error}") from None
+        if not groups:
+            raise ValueError("needs a group, in brackets, around the speed")
+        return pattern
+
+
 class SpeedConfig(Settings):
-    experiments: dict[str, Experiment] = Field(min_length=1)
+    experiments: dict[str, Experiment] = Field({})
     """By their names in reports and plots."""
+    external: dict[str, External] = Field({})
+    """Other programs, by their names in the report."""
+    external_turns: Count = 5
+    """How often each of them is started and counted; before that it is started once more."""
     learning: dict[str, Learning] = Field({})
     """Learning curves, measured one after the other."""
     devices: list[str] = Field(["auto"], min_length=1)
@@ -73,3 +98,9 @@ class SpeedConfig(Settings):
     process, so memory limits it."""
     timeout: Seconds = 900.0
     """A cell that does not answer within this time is given up."""
+
+    @model_validator(mode="after")
+    def _must_measure_something(self) -> SpeedConfig:
+        if not self.experiments and not self.external:
+            raise ValueError("nothing to measure: needs `experiments` or `external`")
+        return self
