@@ -17,7 +17,8 @@ def left_behind(run):
     """All that a run is for; its speed is not."""
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     model = {path.name: path.read_bytes() for path in (run / "model").iterdir()}
-    return [{**row, "sentences_per_second": None, "seconds": None} for row in rows], model
+    times = dict.fromkeys(("sentences_per_second", "seconds", "preparation_seconds"))
+    return [{**row, **times} for row in rows], model
 
 
 def command(config_file, run, *more):

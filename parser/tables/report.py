@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
@@ -44,13 +45,15 @@ def write_table(table: TableConfig, done: dict[Job, Row], folder: Path) -> Path:
 def _introduction(table: TableConfig, rows: Rows) -> list[Part]:
     runs = [run for own in rows.values() for run in own]
     machines = sorted({run["machine"]["cpu"] if run["device"] == "cpu" else run["device"] for run in runs})
+    bases = " or ".join(dict.fromkeys(f"`{row.base or table.base}`" for row in table.rows.values()))
     common = "".join(f"`{key}: {value}` and " for key, value in table.set.items())
     text = (
-        f"Every row is `{table.base}` with {common}some settings changed; {len(runs)} runs{_together(runs)} "
+        f"Every row is {bases} with {common}some settings changed; {len(runs)} runs{_together(runs)} "
         f"on {', '.join(machines) or 'no machine yet'}. Scores are those of the epoch with the best dev LAS. "
         "For several seeds the mean is given, with the lowest and the highest in brackets. Differences are "
         "between runs with equal seeds: their mean, its 95 % interval and the number of seeds. One seed does "
-        "not show whether a difference is due to chance. Minutes include the evaluation on dev."
+        "not show whether a difference is due to chance. Minutes include the evaluation on dev. Seconds to a "
+        "dev LAS also include the preparation of the treebanks, and are medians."
     )
     missing = [
         name for name in table.rows if len(rows.get(name, [])) < (table.rows[name].seeds or table.seeds)
@@ -83,9 +86,8 @@ def _table(table: TableConfig, rows: Rows) -> Table:
         "epochs": lambda own: _range([run["epochs"] for run in own], "{:.0f}"),
         "minutes": lambda own: _range([run["seconds"] / MINUTE for run in own], "{:.1f}"),
     }
-    if table.target is not None:
-        target = table.target
-        columns[f"to dev LAS {target:g}"] = lambda own: _time_to(own, target)
+    for target in table.targets:
+        columns[f"seconds to dev LAS {target:g}"] = partial(_time_to, target=target)
     columns["commit"] = lambda own: ", ".join(dict.fromkeys(_commit(run) for run in own))
     lines = [[name, *(cell(own) for cell in columns.values())] for name, own in rows.items()]
     return Table(["", *columns], lines)
@@ -95,11 +97,11 @@ def _score(runs: Sequence[Row], split: str, measure: str, form: str = "{:.2f}") 
     return _range([run[split][measure] for run in runs if run[split]], form)
 
 
-def _range(values: Sequence[float], form: str) -> str:
-    """The mean; if the values differ, also the lowest and the highest."""
+def _range(values: Sequence[float], form: str, middle_of: Callable[[Sequence[float]], float] = mean) -> str:
+    """The mean, or another middle; if the values differ, also the lowest and the highest."""
     if not values:
         return ""
-    middle, low, high = (form.format(statistic(values)) for statistic in (mean, min, max))
+    middle, low, high = (form.format(statistic(values)) for statistic in (middle_of, min, max))
     return middle if low == high else f"{middle} ({low}, {high})"
 
 
@@ -120,19 +122,20 @@ def _difference(runs: Sequence[Row], base: Sequence[Row]) -> str:
 
 
 def _time_to(runs: Sequence[Row], target: float) -> str:
-    """Minutes until a dev LAS; `never` if a run did not reach it."""
+    """Seconds until a dev LAS, the median of the seeds; `never` if a run did not reach it."""
     times = []
     for run in runs:
-        reached = [time for time, las in _progress(run) if las >= target]
+        reached = [MINUTE * time for time, las in _progress(run) if las >= target]
         if not reached:
             return "never"
         times.append(reached[0])
-    return _range(times, "{:.1f}")
+    return _range(times, "{:.0f}", median)
 
 
 def _progress(run: Row) -> list[tuple[float, float]]:
-    """Minutes and dev LAS at the end of each epoch."""
-    minutes = accumulate(epoch["seconds"] / MINUTE for epoch in run["curve"])
+    """Minutes and dev LAS at the end of each epoch. Older rows have no time of preparation."""
+    seconds = (epoch["seconds"] + epoch.get("preparation_seconds", 0.0) for epoch in run["curve"])
+    minutes = accumulate(second / MINUTE for second in seconds)
     return [(time, epoch["dev_las"]) for time, epoch in zip(minutes, run["curve"], strict=True)]
 
 
@@ -179,8 +182,9 @@ def _over_time(table: TableConfig, rows: Rows) -> str:
     best = [max(las for _, las in curve) for curve in curves.values()]
 
     def finish(axes: Axes) -> None:
-        if table.target is not None:
-            axes.axhline(table.target, label=f"target: {table.target:g}", **REFERENCE)
+        for number, target in enumerate(table.targets):
+            label = f"target: {', '.join(f'{each:g}' for each in table.targets)}"
+            axes.axhline(target, label=None if number else label, **REFERENCE)
         axes.set_ylim(min(best) - LAS_SHOWN_BELOW, max(best) + 0.5)
         axes.set_xlabel("minutes of training")
         axes.set_ylabel("dev LAS")

@@ -30,6 +30,8 @@ from parser.training.result import read_result
 ROWS, RUNS = "rows.jsonl", "runs"
 POLL_SECONDS = 0.5
 SEED = "training.seed"
+CURVE = ("seconds", "preparation_seconds", "dev_las", "loss")
+"""What a row keeps of each epoch. Older runs have no seconds of preparation."""
 Row = dict[str, Any]
 
 
@@ -59,7 +61,7 @@ def jobs_of(table: TableConfig) -> list[Job]:
         for seed in range(1, (row.seeds or table.seeds) + 1):
             changes = [f"{key}={json.dumps(value)}" for key, value in {**changed, SEED: seed}.items()]
             try:
-                config = read_config(Path(table.base), changes)
+                config = read_config(Path(row.base or table.base), changes)
             except ConfigError as error:
                 raise ConfigError(f"row {name!r}: {error}") from None
             found.append(Job(name, seed, config))
@@ -173,7 +175,7 @@ def _keep(job: Job, folder: Path, together: int) -> None:
         "together": together,
         "config": job.config.model_dump(mode="json"),
         **read_result(run),
-        "curve": [{key: epoch[key] for key in ("seconds", "dev_las", "loss")} for epoch in curve],
+        "curve": [{key: epoch[key] for key in CURVE if key in epoch} for epoch in curve],
     }
     path = folder / ROWS
     before = path.read_bytes() if path.exists() else b""

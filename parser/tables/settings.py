@@ -14,6 +14,8 @@ Seeds = Annotated[int, Field(gt=0, le=1000)]
 class RowSettings(Settings):
     """A row: the config of the table with some settings changed."""
 
+    base: str | None = None
+    """The training config that the row changes. Default: that of the table."""
     set: dict[str, Any] = Field({})
     """Changed settings by their full names, as in `--set` of `train`: `training.batch_size: 8`."""
     seeds: Seeds | None = None
@@ -41,6 +43,13 @@ class TableConfig(Settings):
     """Number of parallel runs, each with the threads of its config."""
     baseline: str | None = None
     """The row that the others' test LAS is compared with."""
-    target: float | None = None
-    """A dev LAS: the table gives the time until each row reached it."""
+    target: float | list[float] | None = None
+    """One dev LAS or several: the table gives the seconds until each row reached them."""
     plot: PlotSettings | None = None
+
+    @property
+    def targets(self) -> list[float]:
+        """All of `target`."""
+        if self.target is None:
+            return []
+        return self.target if isinstance(self.target, list) else [self.target]

@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -55,7 +56,8 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
     torch.manual_seed(config.training.seed)
     began = time.monotonic()
     model, loaded = data.load(config, device, cache_folder())
-    _say_data(loaded, config, time.monotonic() - began)
+    preparation = time.monotonic() - began
+    _say_data(loaded, config, preparation)
     training = _fresh(model, loaded, config)
     with claimed(run, resume) as moved, stop_request() as request:
         if moved:
@@ -69,7 +71,8 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
             save_checkpoint(run / CHECKPOINT, training)
         text = write_config(run, config)
         with Record(run, text, training.progress.metrics_size) as record:
-            _Run(config, run, model, loaded, training, record).go_on(request)
+            start = _Start(training.progress.epoch, preparation)
+            _Run(config, run, model, loaded, training, record, start).go_on(request)
     return training.progress.best
 
 
@@ -93,6 +96,14 @@ def _fresh(model: Model, loaded: data.TrainingData, config: Config) -> Training:
     return Training(step, schedule, totals, progress)
 
 
+class _Start(NamedTuple):
+    """A start of a run, or a resumption."""
+
+    epoch: int
+    """The first one of it."""
+    preparation_seconds: float
+
+
 @dataclass(frozen=True)
 class _Run:
     """A run whose folder belongs to this process."""
@@ -104,6 +115,7 @@ class _Run:
     loaded: data.TrainingData
     training: Training
     record: Record
+    start: _Start
 
     def go_on(self, request: StopRequest) -> None:
         """Train to the end. Raises StoppedError, ValueError."""
@@ -174,7 +186,9 @@ class _Run:
         scores = evaluate(model, self.loaded.dev_sentences)
         seconds = progress.seconds + time.monotonic() - began
         of_dev = {"dev_loss": dev_loss, "dev_las": scores.las, "dev_uas": scores.uas, "seconds": seconds}
-        return {**metrics, **of_dev}, scores
+        is_first = progress.epoch == self.start.epoch
+        preparation = {"preparation_seconds": self.start.preparation_seconds if is_first else 0.0}
+        return {**metrics, **of_dev, **preparation}, scores
 
     def _is_last(self) -> bool:
         """Whether the epoch that has just ended is the last one, by the config or by early stopping."""

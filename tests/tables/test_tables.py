@@ -66,7 +66,7 @@ def test_a_table_is_run_once_and_what_is_added_later_alone(table, tmp_path, caps
         "| small |",
         "| large, no warm-up |",
         "test LAS minus small",
-        "to dev LAS 50",
+        "seconds to dev LAS 50",
         "3 runs, up to 2 at the same time",
     ):
         assert expected in report
@@ -200,7 +200,7 @@ def test_what_the_table_says(tmp_path, table, lines):
     assert "3 runs on a cpu" in report  # how many at a time they do not say
     line = "| large, no warm-up | 65.00 (60.00, 70.00) | 65.00 (60.00, 70.00) |"
     assert line in report
-    assert "| +20.00, one seed | 32 (30, 35) % of 8 | 2 | 2 | 1.0 | 1.0 | c |" in report
+    assert "| +20.00, one seed | 32 (30, 35) % of 8 | 2 | 2 | 1.0 | 60 | c |" in report
 
 
 def test_the_tables_that_come_with_the_project_are_valid():
@@ -214,3 +214,29 @@ def test_a_file_of_other_rows_is_refused(tmp_path):
     (tmp_path / "rows.jsonl").write_text("{}\n")
     with pytest.raises(ValueError, match=r"rows.jsonl:1: not a row of a table"):
         rows_of([], tmp_path)
+
+
+def test_rows_of_other_configs_and_several_targets(table, config_file, tmp_path):
+    other = tmp_path / "other.yaml"
+    other.write_text(config_file.read_text().replace("hidden_size: 16", "hidden_size: 8"))
+    text = table.read_text().replace("target: 50.0", "target: [30, 50]")
+    table.write_text(text + f"  other: {{base: {other}, set: {{training.batch_size: 4}}}}\n")
+    settings = read_settings(table, TableConfig)
+    jobs = jobs_of(settings)
+    sizes = {job.name: job.config.parser.network.hidden_size for job in jobs}
+    assert sizes == {"small": 16, "large, no warm-up": 16, "other": 8}
+    done = {}
+    for number, job in enumerate(jobs):
+        scores = {"uas": 60.0, "las": 60.0, "crossing_arcs": 0, "crossing_recall": 0.0}
+        curve = [{"seconds": 20.0, "dev_las": value, "loss": 1.0} for value in (40.0, 60.0)]
+        curve[0]["preparation_seconds"] = 5.0 + number  # older rows have none
+        done[job] = {
+            **{"dev": scores, "test": scores, "curve": curve, "config": job.config.model_dump(mode="json")},
+            **{"seconds": 60.0, "epochs": 2, "best_epoch": 2, "commit": "c", "device": "cpu"},
+            "machine": {"cpu": "a cpu"},
+        }
+    report = write_table(settings, done, tmp_path).read_text()
+    assert "seconds to dev LAS 30 | seconds to dev LAS 50" in report
+    assert "| 25 | 45 | c |" in report
+    assert "| 26 (26, 27) | 46 (46, 47) | c |" in report
+    assert f"`{config_file}` or `{other}`" in report
