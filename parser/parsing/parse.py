@@ -17,7 +17,7 @@ from parser.treebank.sentence import Sentence
 
 BATCH_SIZE = 256
 """Number of sentences that are parsed at the same time."""
-READ_AHEAD = 25_000
+READ_AHEAD = 32_768
 """Words that are read and sorted by sentence length at a time."""
 
 

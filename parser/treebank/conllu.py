@@ -18,7 +18,6 @@ from tqdm import tqdm
 
 from parser.console import PROGRESS_BAR
 from parser.treebank.faults import (
-    COLUMNS,
     DEPS,
     FEATS,
     FORM,
@@ -33,7 +32,6 @@ from parser.treebank.faults import (
     Faults,
     Row,
     TreebankError,
-    is_word,
     sentence_faults,
     undecoded,
 )
@@ -50,7 +48,6 @@ ENHANCED_ARC = re.compile(r"[0-9.]+:")
 PROJECTIVE_HEAD = re.compile(r"[0-9]+")
 """In CoNLL-X, PHEAD and PDEPREL are in the columns of DEPS and MISC."""
 NO_SENTENCE = Fault(1, "-", "the file holds no sentence")
-MAX_COLUMNS = len(COLUMNS) + 1
 UNSPECIFIED = "dep"
 """The label of an unspecified dependency in Universal and Stanford Dependencies."""
 
@@ -84,7 +81,7 @@ def blocks(lines: Iterable[str]) -> Iterator[Block]:
     block: list[str] = []
     first_line, ordinal, size, has_content, ended = 1, 1, 0, False, False
     for number, line in enumerate(lines, 1):
-        blank = not line.lstrip(BYTE_ORDER_MARK).strip()
+        blank = line.isspace() or (line[0] == BYTE_ORDER_MARK and not line.lstrip(BYTE_ORDER_MARK).strip())
         if ended and not blank:
             yield Block(first_line, tuple(block), ordinal)
             block, first_line, ordinal, size, ended = [], number, ordinal + 1, 0, False
@@ -104,10 +101,8 @@ def block_rows(block: Block) -> list[tuple[int, Row]]:
     rows = []
     for place, line in enumerate(block.lines):
         content = line.lstrip(BYTE_ORDER_MARK).rstrip("\r\n")
-        if content.strip() and not content.startswith("#"):
-            # A line with too many columns is reported as a fault, so it need not be split completely.
-            columns = content.split("\t", MAX_COLUMNS)
-            rows.append((place, Row(block.line + place, tuple(columns), content.count("\t") + 1)))
+        if content and not content.isspace() and not content.startswith("#"):
+            rows.append((place, Row.of(block.line + place, content)))
     return rows
 
 
@@ -121,7 +116,7 @@ def parse_block(block: Block, tree: bool, roots: Roots = "refuse") -> Sentence |
     faults += sentence_faults(rows, block.identifier, tree, several_roots=roots != "refuse")
     if faults:
         return [_with_cause(fault, block) for fault in faults]
-    words = [(place, row) for place, row in placed_rows if is_word(row)]
+    words = [(place, row) for place, row in placed_rows if row.is_word]
     columns = list(zip(*(row.columns for _, row in words), strict=True))
     heads, labels = [NO_HEAD] * len(words), ["_"] * len(words)
     if tree:
@@ -249,12 +244,12 @@ def with_tree(sentence: Sentence, heads: Sequence[int], labels: Sequence[str]) -
     """
     lines = list(sentence.lines)
     for place, head, label in zip(sentence.word_lines, heads, labels, strict=True):
-        columns, line_end = _columns(lines[place])
+        columns = lines[place].split("\t")  # the last one with the line end
         arc = [str(head), label]
         if columns[HEAD : LABEL + 1] != arc and ENHANCED_ARC.match(columns[DEPS]):
             columns[DEPS] = "_"
         columns[HEAD : LABEL + 1] = arc
-        lines[place] = "\t".join(columns) + line_end
+        lines[place] = "\t".join(columns)
     return "".join(lines)
 
 

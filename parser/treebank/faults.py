@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from parser.quoting import quoted, shortened
 from parser.treebank.labels import label_fault
 
 COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, LABEL, DEPS, MISC = range(10)
+MAX_COLUMNS = len(COLUMNS) + 1
+"""Into more columns a line is not divided."""
 SHOWN_FAULTS = 50
 SHOWN_WORDS = 10
 """Word numbers that one message lists at most."""
@@ -81,16 +84,26 @@ def _listed(words: Sequence[int]) -> str:
     return shown if len(words) <= SHOWN_WORDS else f"{shown}, … ({len(words):,} words)"
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A line that is divided into columns."""
 
     line: int
     """Line number in the file, from 1."""
     columns: tuple[str, ...]
-    """The columns. If there are more than eleven, the eleventh holds the rest of the line."""
-    count: int = len(COLUMNS)
+    """The columns. If there are more than MAX_COLUMNS, one more holds the rest of the line."""
+    width: int
     """The number of columns in the file."""
+    is_word: bool
+    """Whether it is the line of a syntactic word, not of a multiword token or an empty node."""
+    is_ascii: bool
+
+    @classmethod
+    def of(cls, line: int, content: str) -> Row:
+        """content: the line without its end."""
+        # A line with too many columns is reported as a fault, so it need not be split completely.
+        columns = content.split("\t", MAX_COLUMNS)
+        width = len(columns) if len(columns) <= MAX_COLUMNS else content.count("\t") + 1
+        return cls(line, tuple(columns), width, bool(WORD_ID.fullmatch(columns[ID])), content.isascii())
 
 
 def undecoded(text: str) -> str | None:
@@ -115,7 +128,7 @@ def row_faults(row: Row, sentence: str) -> Iterator[Fault]:
         if len(row.columns) == 1:
             yield fault("no tabs: a line needs ten columns, separated by tabs, not spaces")
         else:
-            yield fault(f"{row.count:,} columns instead of {len(COLUMNS)}")
+            yield fault(f"{row.width:,} columns instead of {len(COLUMNS)}")
         return
     for name, column in zip(COLUMNS, row.columns, strict=True):
         if not column:
@@ -129,22 +142,17 @@ def is_usual(row: Row) -> bool:
     """Whether it is the line of a word, and `row_faults` is empty: a quick check that most lines pass."""
     columns = row.columns
     return (
-        len(columns) == len(COLUMNS)
-        and all(columns)
-        and is_word(row)
-        and (all(map(str.isascii, columns)) or not undecoded("\t".join(columns)))
+        row.is_word
+        and row.width == len(COLUMNS)
+        and "" not in columns
+        and (row.is_ascii or not undecoded("\t".join(columns)))
     )
-
-
-def is_word(row: Row) -> bool:
-    """Whether it is the line of a syntactic word, not of a multiword token or an empty node."""
-    return WORD_ID.fullmatch(row.columns[ID]) is not None
 
 
 def order_faults(rows: Sequence[Row], sentence: str) -> Iterator[Fault]:
     """Check that the ids are 1, 2, 3, ..., with ranges and empty nodes in the right places."""
     last_word, last_empty, range_end = 0, 0, 0
-    word_total = sum(map(is_word, rows))
+    word_total = sum(row.is_word for row in rows)
     for row in rows:
         identifier = row.columns[ID]
         if identifier == str(last_word + 1):
@@ -220,7 +228,7 @@ def sentence_faults(
     if faults:
         return faults
     faults.extend(order_faults(rows, sentence))
-    words = list(filter(is_word, rows))
+    words = [row for row in rows if row.is_word]
     if not faults and not words:
         faults.append(Fault(rows[0].line, sentence, "empty nodes without words"))
     if not faults and tree:
