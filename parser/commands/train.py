@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from parser.batching.precision import set_precision
 from parser.commands.options import Commands, add_config, add_overrides
 from parser.config import data_path
 from parser.config_file import read_config
@@ -33,6 +34,7 @@ def train_parser(options: argparse.Namespace) -> None:
     run = options.run or Path("runs") / options.config.stem
     device = choose_device(config.device)
     torch.set_num_threads(config.threads)
+    set_precision("float32", device)  # PyTorch's default for cuDNN is tf32
     test = None
     if config.treebank.test:
         test = read_treebank(data_path(config.treebank.test), config.treebank.roots)

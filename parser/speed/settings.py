@@ -10,6 +10,7 @@ from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 from parser.batching.precision import Precision
 from parser.config import Count, Settings, Threads
 from parser.plugins import Mode
+from parser.settings import contradiction_error
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=True)]
 # The tags select one of the two forms, so that errors are about that form. "<...>" is not a key.
@@ -98,6 +99,14 @@ class SpeedConfig(Settings):
     process, so memory limits it."""
     timeout: Seconds = 900.0
     """A cell that does not answer within this time is given up."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_a_former_name(cls, content: Any) -> Any:
+        if isinstance(content, dict) and "precision" in content:
+            now = "this setting is now called relative_error; `precisions` are those of products"
+            raise contradiction_error([("precision", now)])
+        return content
 
     @model_validator(mode="after")
     def _must_measure_something(self) -> SpeedConfig:

@@ -305,3 +305,9 @@ def test_a_run_before_precisions_is_gone_on_with(config, tmp_path):
     assert main(["speed", str(config), "--run", str(run), "--only", "method=none,mode=train"]) == 0
     assert prepared(tmp_path) == []
     assert len(rows(run)) == 1
+
+
+def test_the_former_name_of_the_relative_error_is_refused(config, tmp_path, capsys):
+    config.write_text(config.read_text().replace("relative_error:", "precision:"))
+    assert main(["speed", str(config), "--run", str(tmp_path / "run")]) == 2
+    assert "precision: this setting is now called relative_error" in capsys.readouterr().err
