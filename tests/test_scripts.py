@@ -111,5 +111,8 @@ def test_speeds_of_a_run(tmp_path):
     row = {"experiment": "e", "plugin": "p", "mode": "train", "device": "cpu", "threads": 1, "method": "m"}
     row |= {"batch_size": 4, "status": "ok", "sentences_per_second": 2.5}
     path = tmp_path / "rows.jsonl"
-    path.write_text(f"{json.dumps(row)}\n{json.dumps({**row, 'status': 'skipped: why'})}\n")
-    assert script("compare_commits").speeds(path) == {"e, train, cpu, 1, m, 4": 2.5}
+    rows = [row, {**row, "status": "skipped: why"}, {**row, "precision": "bfloat16", "batch_size": 8}]
+    path.write_text("".join(f"{json.dumps(each)}\n" for each in rows))
+    # The first is of a version without precisions.
+    expected = {"e, train, cpu, 1, float32, m, 4": 2.5, "e, train, cpu, 1, bfloat16, m, 8": 2.5}
+    assert script("compare_commits").speeds(path) == expected

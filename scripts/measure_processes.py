@@ -1,0 +1,105 @@
+"""What several processes gain in parsing, beside what they gain in plain matrix products, in turns.
+
+A core is slower when the others are busy, too, so N processes seldom do N times the work. Each turn measures
+one process and N processes of both kinds. The gains are medians over the turns, with 95 % intervals.
+
+python scripts/measure_processes.py MODEL FILE.conllu [--sentences 50000] [--processes 2] [--turns 5]
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import cycle, islice
+from pathlib import Path
+
+import torch
+
+from parser.batching.product import times_transposed
+from parser.speed.statistics import median_of, ratio_of
+from parser.treebank.conllu import stream_sentences
+
+SECONDS = 5.0
+"""Of a measurement of products."""
+ROWS, INNER, COLUMNS = 256, 200, 800
+"""The sizes of a recurrent product of the parser."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("model", type=Path)
+    parser.add_argument("treebank", help="its sentences are repeated")
+    parser.add_argument("--sentences", type=int, default=50_000)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--turns", type=int, default=5)
+    given = parser.parse_args()
+    counts = (1, given.processes)
+    speeds: dict[tuple[str, int], list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        text = Path(folder) / "input.conllu"
+        write_sentences(given.treebank, given.sentences, text)
+        for turn in range(1, given.turns + 1):
+            for count in counts:
+                for name, speed in (
+                    ("products", products_per_second(count)),
+                    ("parsing", sentences_per_second(given.model, text, count)),
+                ):
+                    speeds.setdefault((name, count), []).append(speed)
+                    print(f"turn {turn}: {name}, {count} processes: {speed:,.0f}/s", flush=True)
+    gains: dict[str, list[float]] = {}
+    for name in ("products", "parsing"):
+        one, several = speeds[name, 1], speeds[name, given.processes]
+        gains[name] = [more / less for more, less in zip(several, one, strict=True)]
+        print(f"{name}: {given.processes} processes over one: {median_of(gains[name])}")
+    print(f"the gain of parsing over that of products: {ratio_of(gains['parsing'], gains['products'], True)}")
+
+
+def write_sentences(treebank: str, count: int, path: Path) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        texts = ("".join(sentence.lines) for sentence in stream_sentences(treebank, tree=False))
+        for text in islice(cycle(texts), count):
+            file.write(text.rstrip("\n") + "\n\n")
+
+
+def sentences_per_second(model: Path, text: Path, processes: int) -> float:
+    """What `stack-parser parse` prints: reading and writing included, loading the model not."""
+    command = [sys.executable, "-m", "parser", "parse", str(model), str(text), "-o", "/dev/null"]
+    done = subprocess.run(
+        [*command, "--processes", str(processes)], capture_output=True, text=True, check=True
+    )
+    found = re.search(r"([\d,]+) sentences/s", done.stderr)
+    assert found, done.stderr
+    return float(found[1].replace(",", ""))
+
+
+def products_per_second(processes: int) -> float:
+    """Of all processes together."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(processes) as pool:
+        pool.map(_wait, range(processes), chunksize=1)  # until all have imported torch
+        return sum(pool.map(_products_per_second, range(processes), chunksize=1))
+
+
+def _wait(number: int) -> None:
+    time.sleep(1.0)
+
+
+def _products_per_second(number: int) -> float:
+    torch.set_num_threads(1)
+    left, right = torch.randn(ROWS, INNER), torch.randn(COLUMNS, INNER)
+    done, began = 0, time.perf_counter()
+    while (seconds := time.perf_counter() - began) < SECONDS:
+        times_transposed(left, right)
+        done += 1
+    return done / seconds
+
+
+if __name__ == "__main__":
+    main()
