@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from parser.batching import library_lstm
 from parser.networks.stack_parser import StackParser
 from parser.replay.batch import Batch
 from parser.transitions.inventory import Inventory
@@ -80,8 +81,8 @@ def _frame(lstm: nn.LSTM, inputs: Tensor, before: States) -> States:
     for layer in range(lstm.num_layers):
         if layer:
             inputs = F.dropout(inputs, lstm.dropout, lstm.training)
-        weights = (getattr(lstm, f"{name}_l{layer}") for name in CELL_WEIGHTS)
-        states = torch.lstm_cell(inputs, (before[0][:, layer], before[1][:, layer]), *weights)
+        weights = [getattr(lstm, f"{name}_l{layer}") for name in CELL_WEIGHTS]
+        states = library_lstm.run_cell(inputs, (before[0][:, layer], before[1][:, layer]), weights)
         inputs = states[0]
         hidden.append(states[0])
         cell.append(states[1])

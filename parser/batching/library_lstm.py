@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import torch
@@ -11,7 +12,7 @@ from torch.nn.utils.rnn import PackedSequence
 from parser.batching.precision import present_precision
 
 States: TypeAlias = tuple[Tensor, Tensor]
-"""Hidden and cell states, [layers, batch, hidden] each."""
+"""Hidden and cell states; in `run` [layers, batch, hidden] each."""
 
 
 def outputs_of(lstm: nn.LSTM, inputs: Tensor | PackedSequence) -> Tensor:
@@ -28,8 +29,19 @@ def run(
 ) -> tuple[Tensor, States]:
     """As `outputs_of`, from any states; returns the last states as well."""
     data = inputs.data if isinstance(inputs, PackedSequence) else inputs
-    in_bfloat16 = data.dtype == torch.float32 and present_precision() == "bfloat16"
-    with torch.autocast(data.device.type, torch.bfloat16, enabled=in_bfloat16):
+    with _precision_of(data):
         outputs, (hidden, cell) = lstm(inputs, states)
     top = outputs.data if isinstance(outputs, PackedSequence) else outputs
     return top.to(data.dtype), (hidden.to(data.dtype), cell.to(data.dtype))
+
+
+def run_cell(inputs: Tensor, states: States, weights: Sequence[Tensor]) -> States:
+    """`torch.lstm_cell`: the states after a frame. inputs: [batch, input]; states: [batch, hidden] each."""
+    with _precision_of(inputs):
+        hidden, cell = torch.lstm_cell(inputs, states, *weights)
+    return hidden.to(inputs.dtype), cell.to(inputs.dtype)
+
+
+def _precision_of(inputs: Tensor) -> torch.autocast:
+    in_bfloat16 = inputs.dtype == torch.float32 and present_precision() == "bfloat16"
+    return torch.autocast(inputs.device.type, torch.bfloat16, enabled=in_bfloat16)

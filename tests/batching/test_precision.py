@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from parser.batching import precision
-from parser.batching.library_lstm import outputs_of
+from parser.batching.library_lstm import outputs_of, run_cell
 from parser.batching.precision import computing_in, missing, present_precision, set_precision
 from parser.batching.processor import Processor
 from parser.batching.product import (
@@ -167,3 +167,14 @@ def test_the_librarys_lstm_in_bfloat16(layers, packed, device, in_bfloat16):
 def relative_error(found, expected):
     """Of the norm of the difference."""
     return float((found.detach().double() - expected.detach()).norm() / expected.detach().norm())
+
+
+def test_a_cell_in_bfloat16(device, in_bfloat16):
+    torch.manual_seed(0)
+    cell = nn.LSTMCell(6, 8).to(device)
+    weights = [cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh]
+    inputs, states = torch.randn(5, 6, device=device), torch.randn(2, 5, 8, device=device)
+    found = run_cell(inputs, tuple(states), weights)
+    for ours, exact in zip(found, cell(inputs, tuple(states)), strict=True):
+        assert ours.dtype == torch.float32
+        assert 1e-5 < relative_error(ours, exact.double()) < 4 * RELATIVE_ERROR
