@@ -185,8 +185,8 @@ class TrainingSettings(Settings):
     learning_rate: LearningRateSettings = LearningRateSettings()
     precision: Precision = "float32"
     """Of matrix products in training. float32: exact. tf32: factors of 10 bits, on NVIDIA GPUs since Ampere.
-    bfloat16: factors of 7 bits, on these GPUs and on CPUs with amx_bf16 or avx512_bf16. Weights, sums and all
-    other operations are float32, and so is parsing, on the dev set too."""
+    bfloat16: factors of 7 bits, on these GPUs and on CPUs with amx_bf16 or avx512_bf16. Weights and
+    elementwise operations are float32. Parsing is float32, on the dev set too."""
     optimizer: OptimizerSettings = OptimizerSettings()
     max_grad_norm: float = Field(5.0, gt=0, allow_inf_nan=True)
     """Gradient clipping: the largest norm of all gradients together; .inf for none."""

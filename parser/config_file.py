@@ -17,8 +17,8 @@ from parser.validation_errors import KeyPath, config_fault_lines
 AnyConfig = TypeVar("AnyConfig", bound=BaseModel)
 
 
-COMMANDS = {"treebank": "train", "rows": "table", "experiments": "speed"}
-"""The command of a config, by a key that all of its configs have and no others."""
+COMMANDS = {"treebank": "train", "rows": "table", "experiments": "speed", "external": "speed"}
+"""The command of a config, by a key that only its configs have. They have at least one of the keys."""
 
 
 class ConfigError(ValueError):
@@ -51,8 +51,10 @@ class ConfigFile:
     def _refuse_other_commands(self, kind: type[BaseModel]) -> None:
         """Raises ConfigError, which names the right command, if this is a config of another command."""
         own = [key for key in COMMANDS if key in kind.model_fields]
+        if not own or any(key in self._content for key in own):
+            return
         for key, command in COMMANDS.items():
-            if own and own[0] not in self._content and key in self._content:
+            if key in self._content:
                 raise ConfigError(
                     f"{self._path}: this is a config of `stack-parser {command}`: it has {key!r}"
                 )

@@ -16,6 +16,8 @@ import torch
 from pydantic import BaseModel
 from torch import Tensor
 
+from parser.batching.precision import Precision
+
 Mode = Literal["train", "infer"]
 """A training step, from the examples to the parameter update; or inference, from inputs to outputs."""
 
@@ -77,8 +79,8 @@ class Work:
 class Plugin(Protocol):
     """A model to measure. It is created without arguments, and `prepare` prepares it for one cell.
 
-    Optional class attributes: `method_titles`, `example_name`, `layer_sizes`, `former_methods` and
-    `former_defaults`, see the functions below.
+    Optional class attributes: `method_titles`, `example_name`, `layer_sizes`, `precisions`, `former_methods`
+    and `former_defaults`, see the functions below.
     """
 
     name: ClassVar[str]
@@ -132,6 +134,14 @@ class Learner(Protocol):
 def method_titles(plugin: type[Plugin]) -> Mapping[str, str]:
     """Methods in words, for plots: the plugin's optional attribute `method_titles`, and "one by one"."""
     return {NO_BATCHING: "one by one", **getattr(plugin, "method_titles", {})}
+
+
+def precisions_of(plugin: type[Plugin]) -> Sequence[Precision]:
+    """In which its products can be computed: the optional attribute `precisions`, else float32 alone.
+
+    A plugin with others must compute them by `batching.product` and `batching.library_lstm`.
+    """
+    return getattr(plugin, "precisions", ("float32",))
 
 
 def examples_counted(plugin: type[Plugin]) -> str:

@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from itertools import cycle, islice
 from pathlib import Path
@@ -82,17 +83,14 @@ def sentences_per_second(model: Path, text: Path, processes: int) -> float:
 def products_per_second(processes: int) -> float:
     """Of all processes together."""
     context = multiprocessing.get_context("spawn")
+    barrier = context.Manager().Barrier(processes)
     with context.Pool(processes) as pool:
-        pool.map(_wait, range(processes), chunksize=1)  # until all have imported torch
-        return sum(pool.map(_products_per_second, range(processes), chunksize=1))
+        return sum(pool.map(_products_per_second, [barrier] * processes, chunksize=1))
 
 
-def _wait(number: int) -> None:
-    time.sleep(1.0)
-
-
-def _products_per_second(number: int) -> float:
+def _products_per_second(barrier: threading.Barrier) -> float:
     torch.set_num_threads(1)
+    barrier.wait()  # until all processes have started
     left, right = torch.randn(ROWS, INNER), torch.randn(COLUMNS, INNER)
     done, began = 0, time.perf_counter()
     while (seconds := time.perf_counter() - began) < SECONDS:

@@ -35,6 +35,7 @@ def _alone(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     yield
     torch.set_flush_denormal(False)
     torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = True
 
 
 @pytest.fixture

@@ -239,3 +239,10 @@ def test_a_config_of_another_command_is_told(command, config, its_own, tmp_path,
     assert main([command, config, "--run", str(tmp_path / "run")]) == 2
     assert f"{config}: this is a config of `stack-parser {its_own}`" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_the_speedrun_is_the_fast_parser_with_fewer_epochs():
+    fast, speedrun = (read_config(Path(f"configs/{name}.yaml")) for name in ("ud-fast", "speedrun"))
+    assert speedrun.training.epochs < fast.training.epochs
+    same_epochs = fast.training.model_copy(update={"epochs": speedrun.training.epochs})
+    assert speedrun == fast.model_copy(update={"training": same_epochs})

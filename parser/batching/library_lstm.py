@@ -1,8 +1,13 @@
-"""PyTorch's LSTMs in the precision of the process. In bfloat16 all states inside are bfloat16, too."""
+"""PyTorch's LSTMs in the precision of the process.
+
+In bfloat16 on a CPU, the states inside are bfloat16, too. On a GPU, PyTorch would run cuDNN's LSTM in
+float16, whose range is too small for gradients; there it has factors of TF32 instead.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeAlias
 
 import torch
@@ -42,6 +47,8 @@ def run_cell(inputs: Tensor, states: States, weights: Sequence[Tensor]) -> State
     return hidden.to(inputs.dtype), cell.to(inputs.dtype)
 
 
-def _precision_of(inputs: Tensor) -> torch.autocast:
-    in_bfloat16 = inputs.dtype == torch.float32 and present_precision() == "bfloat16"
-    return torch.autocast(inputs.device.type, torch.bfloat16, enabled=in_bfloat16)
+def _precision_of(inputs: Tensor) -> AbstractContextManager[object]:
+    on_cpu = inputs.device.type == "cpu" and inputs.dtype == torch.float32
+    if on_cpu and present_precision() == "bfloat16":
+        return torch.autocast("cpu", torch.bfloat16)
+    return nullcontext()

@@ -1,15 +1,15 @@
 """The precision of float32 matrix products: in full, with fewer bits of the factors, or in bfloat16.
 
 The setting is PyTorch's own, of a whole process (`torch.set_float32_matmul_precision`). By itself PyTorch
-computes most products of "medium" in a higher precision; `product` computes them in bfloat16. Everything but
-products stays float32, the weights included.
+computes most products of "medium" in a higher precision; `product` and `library_lstm` use bfloat16. Weights
+and elementwise operations stay float32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import torch
 
@@ -18,8 +18,11 @@ from parser.batching.processor import Processor, processor
 Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]
 """float32: exact products. tf32: factors of 10 bits, on CUDA. bfloat16: factors of 7 bits, sums in float32;
 on a CPU the sums are rounded to bfloat16."""
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 _NAMES: dict[Precision, str] = {"float32": "highest", "tf32": "high", "bfloat16": "medium"}
 """PyTorch's names."""
+WITH_FLOAT32_SUMS = "2.8"
+"""The first version of PyTorch whose products of bfloat16 factors can be float32."""
 AMPERE = (8, 0)
 """The compute capability of the first GPUs with tf32 and bfloat16."""
 CPU_EXTENSIONS = "amx_bf16", "avx512_bf16"
@@ -36,12 +39,13 @@ def set_precision(precision: Precision, device: torch.device) -> None:
 @contextmanager
 def computing_in(precision: Precision, device: torch.device) -> Iterator[None]:
     """As `set_precision`, until the block ends."""
-    before = present_precision()
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     set_precision(precision, device)
     try:
         yield
     finally:
-        set_precision(before, device)
+        torch.set_float32_matmul_precision(before[0])
+        torch.backends.cudnn.allow_tf32 = before[1]
 
 
 def present_precision() -> Precision:
@@ -61,8 +65,11 @@ def missing(precision: Precision, device: torch.device, processor: Processor) ->
     if precision == "float32":
         return None
     if device.type == "cuda":
-        is_new_enough = torch.cuda.get_device_capability(device) >= AMPERE
-        return None if is_new_enough else "needs an NVIDIA GPU of the Ampere generation or later"
+        if torch.cuda.get_device_capability(device) < AMPERE:
+            return "needs an NVIDIA GPU of the Ampere generation or later"
+        if precision == "bfloat16" and torch.__version__ < WITH_FLOAT32_SUMS:
+            return f"needs PyTorch {WITH_FLOAT32_SUMS} or later on a GPU"
+        return None
     if precision == "tf32":
         return "only GPUs have it; write float32 or bfloat16"
     if processor.flags.isdisjoint(CPU_EXTENSIONS):

@@ -135,7 +135,7 @@ class _Bfloat16LinearFunction(Function):
     def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         converted, right = _round_up(inputs, torch.bfloat16), weight.to(torch.bfloat16)
         ctx.save_for_backward(converted, right)
-        product = _float32_sums(converted, right)[: len(inputs)]
+        product = _product_of_bfloat16(converted, right)[: len(inputs)]
         return product.float() if bias is None else product + bias
 
     @staticmethod
@@ -145,8 +145,8 @@ class _Bfloat16LinearFunction(Function):
         needs_input, needs_weight, needs_bias = ctx.needs_input_grad
         converted = _round_up(gradient, torch.bfloat16)
         return (
-            _float32_sums(converted, weight.T)[: len(gradient)].float() if needs_input else None,
-            _float32_sums(converted.T, inputs.T).float() if needs_weight else None,
+            _product_of_bfloat16(converted, weight.T)[: len(gradient)].float() if needs_input else None,
+            _product_of_bfloat16(converted.T, inputs.T).float() if needs_weight else None,
             gradient.sum(0) if needs_bias else None,
         )
 
@@ -160,17 +160,17 @@ def _suits_bfloat16(left: Tensor, columns: int) -> bool:
 
 
 def _in_bfloat16(left: Tensor, right: Tensor) -> Tensor:
-    """[rows, n] left @ right.T, see `_float32_sums`."""
-    return _float32_sums(_round_up(left, torch.bfloat16), right.to(torch.bfloat16))[: len(left)]
+    """[rows, n] left @ right.T, see `_product_of_bfloat16`."""
+    return _product_of_bfloat16(_round_up(left, torch.bfloat16), right.to(torch.bfloat16))[: len(left)]
 
 
 def _sum_in_bfloat16(left: Tensor, right: Tensor) -> Tensor:
-    """[m, n] left.T @ right, see `_float32_sums`."""
+    """[m, n] left.T @ right, see `_product_of_bfloat16`."""
     left, right = (_round_up(side, torch.bfloat16) for side in (left, right))
-    return _float32_sums(left.T, right.T)
+    return _product_of_bfloat16(left.T, right.T)
 
 
-def _float32_sums(left: Tensor, right: Tensor) -> Tensor:
+def _product_of_bfloat16(left: Tensor, right: Tensor) -> Tensor:
     """[rows, n] left @ right.T of bfloat16 factors: float32 on CUDA, rounded to bfloat16 on a CPU."""
     if left.device.type == "cuda":
         return torch.mm(left, right.T, out_dtype=torch.float32)

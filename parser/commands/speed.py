@@ -29,7 +29,8 @@ def add_speed(commands: Commands) -> None:
         "--minutes",
         type=positive,
         metavar="N",
-        help="begin no further cells after N minutes, and omit learning; the same command continues",
+        help="begin no further cells after N minutes, and omit external and learning; the same command "
+        "continues",
     )
     command.set_defaults(command=measure)
 

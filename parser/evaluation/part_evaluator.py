@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-
-from parser.batching.precision import Precision, set_precision
+from parser.batching.precision import Precision
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import Scores
 from parser.parsing.input_columns import Counts, column_counts
-from parser.parsing.model import Model
-from parser.parsing.part_parser import read_part
+from parser.parsing.part_parser import model_of_worker, read_part
 from parser.treebank.conllu import Block, Roots
 from parser.treebank.faults import Faults
 
@@ -37,10 +34,7 @@ class PartEvaluator:
         punctuation: bool,
     ):
         """folder: of the model; roots: see `read_treebank`; punctuation: whether it is scored."""
-        device = torch.device("cpu")
-        torch.set_num_threads(threads)
-        set_precision(precision, device)
-        self._model = Model.load(folder, device)
+        self._model = model_of_worker(folder, threads, precision)
         self._batch_size, self._roots, self._punctuation = batch_size, roots, punctuation
 
     def run(self, blocks: Sequence[Block]) -> EvaluatedPart:

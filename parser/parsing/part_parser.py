@@ -32,10 +32,7 @@ class PartParser:
         self, folder: Path, threads: int, precision: Precision, batch_size: int, probabilities: bool
     ):
         """folder: of the model."""
-        device = torch.device("cpu")
-        torch.set_num_threads(threads)
-        set_precision(precision, device)
-        self._model = Model.load(folder, device)
+        self._model = model_of_worker(folder, threads, precision)
         self._batch_size, self._probabilities = batch_size, probabilities
 
     def run(self, blocks: Sequence[Block]) -> ParsedPart:
@@ -44,6 +41,14 @@ class PartParser:
         text = "".join(written(sentence, tree) for sentence, tree in parsed)
         columns = column_counts(self._model.vocabulary, self._model.settings.network.read_columns, sentences)
         return ParsedPart(text, len(sentences), sum(map(len, sentences)), faults, columns)
+
+
+def model_of_worker(folder: Path, threads: int, precision: Precision) -> Model:
+    """The model, on the CPU, in a process with that number of threads."""
+    device = torch.device("cpu")
+    torch.set_num_threads(threads)
+    set_precision(precision, device)
+    return Model.load(folder, device)
 
 
 def read_part(blocks: Sequence[Block], tree: bool, roots: Roots = "refuse") -> tuple[list[Sentence], Faults]:

@@ -11,7 +11,7 @@ from parser.config_file import ConfigFile
 from parser.console import say
 from parser.speed.conformance import faults_of
 from parser.speed.discovery import find, installed, unknown
-from parser.speed.external import external_rows, measure_external
+from parser.speed.external import external_is_left, external_rows, measure_external
 from parser.speed.findings import ratio_lines, read_ratio
 from parser.speed.learning import learn, learned_rows, learning_cells, learning_is_left
 from parser.speed.run import measure, read_run_config, rows_of
@@ -28,7 +28,7 @@ def speed(
 ) -> None:
     """Measure the cells of a config, write the report and print the requested ratios.
 
-    minutes: after these, no further group of cells is begun, and nothing of `learning`.
+    minutes: after these, no further group of cells is begun, and nothing of `external` and `learning`.
     """
     config = read_config(path, overrides)
     for text in ratios:  # find mistakes before hours of measuring
@@ -38,11 +38,17 @@ def speed(
     if not only and minutes is None:
         measure_external(config, folder)
         learn(config, find, folder)
-    elif not only and learning_is_left(config, find, folder):
-        say("`learning` is left: when no cells are left, give the command without --minutes")
+    elif not only:
+        _say_what_is_left(config, folder)
     _write(folder, config)
     for text in ratios:
         print("\n".join(ratio_lines(rows, text)))
+
+
+def _say_what_is_left(config: SpeedConfig, folder: Path) -> None:
+    left = {"external": external_is_left(config, folder), "learning": learning_is_left(config, find, folder)}
+    for section in (section for section, is_left in left.items() if is_left):
+        say(f"`{section}` is left: when no cells are left, give the command without --minutes")
 
 
 def plots(folder: Path) -> None:
@@ -76,7 +82,7 @@ def _without_missing(config: SpeedConfig) -> SpeedConfig:
         found[section] = {name: own for name, own in requested.items() if own.plugin in plugins}
         for name in requested.keys() - found[section].keys():
             say(f"{section}.{name} is skipped: {unknown(requested[name].plugin)}")
-    if config.experiments and not found["experiments"]:
+    if config.experiments and not found["experiments"] and not config.external:
         raise ValueError("; ".join(unknown(own.plugin) for own in config.experiments.values()))
     return config.model_copy(update=found)
 
@@ -88,6 +94,8 @@ def _write(folder: Path, config: SpeedConfig) -> None:
     rows = rows_of(folder, config) if config.experiments else []
     write_board(rows, folder)
     learned, external = learned_rows(config, find, folder), external_rows(config, folder)
+    if not rows and not external:
+        raise ValueError(f"{folder}: nothing has been measured yet")
     print(f"report: {write_report(rows, learned, external, folder)}")
 
 

@@ -6,18 +6,23 @@ What counts as its time is the program's own business: a parser should leave out
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from tqdm import tqdm
 
 from parser.config import data_path
 from parser.console import PROGRESS_BAR, say
+from parser.files import write_atomically
+from parser.speed.row_file import read_content
 from parser.speed.rows import OK, Row
 from parser.speed.settings import External, SpeedConfig
 from parser.speed.statistics import median_of
-from parser.stamp import append_stamped
+from parser.stamp import stamp
 
 ROWS = "external.jsonl"
 SHOWN = 500
@@ -31,25 +36,38 @@ class ExternalError(Exception):
 def measure_external(config: SpeedConfig, folder: Path) -> list[Row]:
     """Measure all programs in turns, unless the folder has all of them already. Returns their rows.
 
-    The first run of each is not counted; it reads files into memory. A program that fails is left out.
+    The first run of each is not counted; it reads files into memory. Rows are written at the end, when all
+    have had the same turns. A program that fails has a row, too, and is measured again by the next call.
     """
-    rows = external_rows(config, folder)
-    if len(rows) == len(config.external):
-        return rows
+    if not external_is_left(config, folder):
+        return external_rows(config, folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for row in _measured(config):
-        append_stamped(folder / ROWS, row)
+    rows = [{**row, **stamp()} for row in _measured(config)]
+    lines = [*_whole_lines(folder), *(json.dumps(row, ensure_ascii=False).encode() for row in rows)]
+    write_atomically(folder / ROWS, b"".join(line + b"\n" for line in lines))
+    for row in rows:
         say(summary(row))
     return external_rows(config, folder)
 
 
+def external_is_left(config: SpeedConfig, folder: Path) -> bool:
+    rows = external_rows(config, folder)
+    measured = [row for row in rows if row["status"] == OK and len(row["speeds"]) == config.external_turns]
+    return len(measured) < len(config.external)
+
+
 def external_rows(config: SpeedConfig, folder: Path) -> list[Row]:
     """The last rows of a config's programs in a run's folder."""
-    path = folder / ROWS
-    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines()) if path.is_file() else ()
-    found = {(row["name"], row["command"]): row for row in rows}
-    wanted = [(name, program.command) for name, program in config.external.items()]
+    rows = map(json.loads, _whole_lines(folder))
+    found = {(row["name"], row["command"], row["pattern"]): row for row in rows}
+    wanted = [(name, each.command, each.pattern) for name, each in config.external.items()]
     return [found[key] for key in wanted if key in found]
+
+
+def _whole_lines(folder: Path) -> list[bytes]:
+    """The lines of the file of rows, but a last one without an end."""
+    content = read_content(folder / ROWS)
+    return content[: content.rfind(b"\n") + 1].splitlines()
 
 
 def summary(row: Row) -> str:
@@ -89,24 +107,12 @@ def _measured(config: SpeedConfig) -> list[Row]:
 
 def printed_speed(program: External, timeout: float) -> float:
     """Run a program; returns the sentences per second that it prints. Raises ExternalError."""
-    try:
-        done = subprocess.run(
-            data_path(program.command),
-            shell=True,  # as in a Makefile
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise ExternalError(f"no end after {timeout:g} s") from None
-    output = done.stdout + done.stderr
+    output, status = _run(data_path(program.command), timeout)
     end = output[-SHOWN:].strip()
-    if done.returncode:
-        raise ExternalError(f"it ended with status {done.returncode}: {end}")
+    if status:
+        raise ExternalError(f"it ended with status {status}: {end}")
     found = re.search(program.pattern, output)
-    if not found:
+    if not found or found.group(1) is None:
         raise ExternalError(f"its output has no {program.pattern!r}: {end}")
     try:
         speed = float(found.group(1).replace(",", ""))
@@ -115,3 +121,25 @@ def printed_speed(program: External, timeout: float) -> float:
     if not speed > 0:
         raise ExternalError(f"it printed a speed of {speed:g}")
     return speed
+
+
+def _run(command: str, timeout: float) -> tuple[str, int]:
+    """Output and exit status of a shell command. Nothing of it is left running. Raises ExternalError."""
+    with subprocess.Popen(
+        command,
+        shell=True,  # as in a Makefile
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise ExternalError(f"no end after {timeout:g} s") from None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return output, process.returncode

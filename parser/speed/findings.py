@@ -157,9 +157,9 @@ def _passing(rows: Sequence[Row], conditions: Filter) -> list[Row]:
 def _ratio_line(first: Row, second: Row) -> str:
     interleaved = first["interleaved_group"] == second["interleaved_group"]
     how = "interleaved" if interleaved else "not interleaved: the machine may have changed"
-    shared = ", ".join(
-        str(first[key]) for key in ("experiment", "mode", "device") if first[key] == second[key]
-    )
+    same_place = all(first[key] == second[key] for key in ("device", "threads", "precision"))
+    where = [place(first["device"], first["threads"], first["precision"])] if same_place else []
+    shared = ", ".join([*(first[key] for key in ("experiment", "mode") if first[key] == second[key]), *where])
     names = [f"{row['method']} at {row['batch_size']}" for row in (first, second)]
     if first["precision"] != second["precision"]:
         names = [f"{name} in {row['precision']}" for name, row in zip(names, (first, second), strict=True)]

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from parser.batching.precision import missing, set_precision
 from parser.batching.processor import processor
 from parser.machine import MemoryUse, memory_use, reset_peak_memory
-from parser.plugins import MESSAGES, OTHER, Learner, Plugin, Setup, Work
+from parser.plugins import MESSAGES, OTHER, Learner, Plugin, Setup, Work, precisions_of
 from parser.speed.cells import Cell, validated
 from parser.speed.discovery import find
 from parser.speed.stopwatch import PhaseClock, synchronise, time_steps
@@ -128,6 +128,8 @@ class MeasuredCell:
 
     def _skip(self) -> str | None:
         """Why the cell cannot be measured. Sets the precision if it can."""
+        if self._precision not in precisions_of(type(self._plugin)):
+            return f"{self._plugin.name} computes in {' or '.join(precisions_of(type(self._plugin)))} only"
         reason = missing(self._precision, self._device, processor())
         if reason:
             return f"{self._precision}: {reason}"

@@ -104,7 +104,6 @@ def _conditions(rows: Sequence[Row]) -> list[Part]:
     dates = sorted(row["date"][:10] for row in rows)
     versions = {f"torch {row['versions']['torch']}, Python {row['versions']['python']}" for row in rows}
     commits = sorted({row["commit"] or "unknown" for row in rows})
-    ceilings = [row["ceiling"] for row in rows if row["status"] == OK and "ceiling" in row]
     seeds = sorted({str(row["seed"]) for row in rows if "seed" in row})
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     facts = [
@@ -113,7 +112,7 @@ def _conditions(rows: Sequence[Row]) -> list[Part]:
         ["versions", "; ".join(sorted(versions))],
         ["commit", ", ".join(commits)],
         ["seed", ", ".join(seeds)],
-        ["matrix products", _ceilings(ceilings)],
+        ["matrix products", _ceilings(rows)],
         ["to repeat", "; ".join(_commands(rows))],
     ]
     return [Table(("", ""), [fact for fact in facts if fact[1]])]
@@ -135,11 +134,18 @@ def _machine(row: Row) -> str:
     return ", ".join(parts)
 
 
-def _ceilings(speeds: Sequence[float]) -> str:
-    if not speeds:
-        return ""
-    low, high = min(speeds) / 1e9, max(speeds) / 1e9
-    return f"{low:,.0f} GFLOP/s" if round(low) == round(high) else f"{low:,.0f} to {high:,.0f} GFLOP/s"
+def _ceilings(rows: Sequence[Row]) -> str:
+    """Of each precision."""
+    speeds: dict[str, list[float]] = {}
+    for row in rows:
+        if row["status"] == OK and "ceiling" in row:
+            speeds.setdefault(row["precision"], []).append(row["ceiling"] / 1e9)
+    texts = []
+    for precision, own in speeds.items():
+        low, high = f"{min(own):,.0f}", f"{max(own):,.0f}"
+        text = f"{low} GFLOP/s" if low == high else f"{low} to {high} GFLOP/s"
+        texts.append(text if precision == "float32" else f"{text} in {precision}")
+    return "; ".join(texts)
 
 
 def _name(row: Row) -> str:

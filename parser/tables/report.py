@@ -53,7 +53,7 @@ def _introduction(table: TableConfig, rows: Rows) -> list[Part]:
         "For several seeds the mean is given, with the lowest and the highest in brackets. Differences are "
         "between runs with equal seeds: their mean, its 95 % interval and the number of seeds. One seed does "
         "not show whether a difference is due to chance. Minutes include the evaluation on dev. Seconds to a "
-        "dev LAS also include the preparation of the treebanks, and are medians."
+        "dev LAS are medians; they include the preparation of the treebanks, from the cache if it has them."
     )
     missing = [
         name for name in table.rows if len(rows.get(name, [])) < (table.rows[name].seeds or table.seeds)
@@ -76,6 +76,9 @@ def _table(table: TableConfig, rows: Rows) -> Table:
         "test UAS": lambda own: _score(own, "test", "uas"),
         "test LAS": lambda own: _score(own, "test", "las"),
     }
+    if len({table.rows[name].base for name in rows}) > 1:
+        bases = {id(own): table.rows[name].base or table.base for name, own in rows.items()}
+        columns = {"config": lambda own: bases[id(own)], **columns}
     if table.baseline in rows:
         base = rows[table.baseline]
         columns[f"test LAS minus {table.baseline}"] = lambda own: _difference(own, base)

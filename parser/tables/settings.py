@@ -15,7 +15,7 @@ class RowSettings(Settings):
     """A row: the config of the table with some settings changed."""
 
     base: str | None = None
-    """The training config that the row changes. Default: that of the table."""
+    """The training config that the row changes. Default: that of the table, whose `set` counts here, too."""
     set: dict[str, Any] = Field({})
     """Changed settings by their full names, as in `--set` of `train`: `training.batch_size: 8`."""
     seeds: Seeds | None = None

@@ -81,7 +81,8 @@ def blocks(lines: Iterable[str]) -> Iterator[Block]:
     block: list[str] = []
     first_line, ordinal, size, has_content, ended = 1, 1, 0, False, False
     for number, line in enumerate(lines, 1):
-        blank = line.isspace() or (line[0] == BYTE_ORDER_MARK and not line.lstrip(BYTE_ORDER_MARK).strip())
+        starts_oddly = line.startswith(BYTE_ORDER_MARK)
+        blank = not line.lstrip(BYTE_ORDER_MARK).strip() if starts_oddly else not line or line.isspace()
         if ended and not blank:
             yield Block(first_line, tuple(block), ordinal)
             block, first_line, ordinal, size, ended = [], number, ordinal + 1, 0, False

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 
 import pytest
 
@@ -36,6 +37,7 @@ def test_the_speed_that_is_printed(code, speed):
         ("print('0 sentences/s')", "printed a speed of 0"),
         ("print('.. sentences/s')", "'..' is no number of sentences per second"),
         ("import time; time.sleep(60)", "no end after 0.5 s"),
+        ("print('at 7 words/s')", "its output has no"),
     ],
 )
 def test_what_goes_wrong(code, message):
@@ -83,11 +85,36 @@ def test_programs_take_turns(config, tmp_path, capsys):
     assert "| fast | 200 | 200 to 200 | 2.00 [2.00, 2.00] | 3 |" in report
     assert "broken: error: it ended with status 1: no model." in report
     assert (run / "plots" / "programs.svg").is_file()
-    # What is there is not measured again, and can be drawn again.
+    # As one has failed, the same command measures them again, in the same turns.
+    config.write_text(config.read_text().replace("raise SystemExit('no model')", "print('50 sentences/s')"))
+    (run / "external.jsonl").write_text((run / "external.jsonl").read_text() + '{"half a line')
+    assert main(["speed", str(config), "--run", str(run)]) == 0
+    assert "| broken | 50 |" in (run / "report.md").read_text()
     before = (tmp_path / "runs.txt").read_text()
+    assert before.split()[-9:] == ["slow", "broken", "fast"] * 3
+    # What is there is not measured again, and can be drawn again.
     assert main(["speed", str(config), "--run", str(run)]) == 0
     assert main(["plots", str(run)]) == 0
     assert (tmp_path / "runs.txt").read_text() == before
+
+
+def test_what_is_left_and_what_is_missing(config, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["speed", str(config), "--run", str(run), "--minutes", "1"]) == 2
+    printed = capsys.readouterr()
+    assert "`external` is left" in printed.out + printed.err
+    assert "nothing has been measured yet" in printed.err
+    assert main(["train", str(config)]) == 2
+    assert "this is a config of `stack-parser speed`: it has 'external'" in capsys.readouterr().err
+
+
+def test_nothing_of_a_program_is_left_running(tmp_path):
+    late = tmp_path / "late"
+    command = f"(sleep 2; touch {late}) & sleep 60"
+    with pytest.raises(ExternalError, match="no end"):
+        printed_speed(External(command=command, pattern=PATTERN), timeout=0.3)
+    time.sleep(2.5)
+    assert not late.exists()
 
 
 def test_a_config_that_measures_nothing(tmp_path, capsys):

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import torch
 
+from parser.batching.precision import PRECISIONS
 from parser.plugins import Work
 from parser.settings import Settings
 
@@ -19,6 +20,7 @@ class ToySettings(Settings):
 
 class Toy:
     name = "toy"
+    precisions = PRECISIONS
     paper = "no paper"
     methods: ClassVar = {
         "train": ("none", "good", "wrong", "nan", "broken", "hungry", "deadly", "sleepy", "absent"),

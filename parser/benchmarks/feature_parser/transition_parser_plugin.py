@@ -18,6 +18,7 @@ from torch import Tensor
 from parser.batching.operations.graph import METHODS, Graph
 from parser.batching.operations.lstm import Grain
 from parser.batching.operations.patterns import Patterns
+from parser.batching.precision import PRECISIONS
 from parser.benchmarks.feature_parser.decisions import RELATIONS, FeatureSentence
 from parser.benchmarks.feature_parser.network import (
     FEATURES,
@@ -70,6 +71,7 @@ class TransitionParser:
     paper = "Neubig et al. 2017, Table 1 (Transition-Parsing)"
     methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*METHODS, "manual", "library")}
     method_titles: ClassVar[dict[str, str]] = METHOD_TITLES
+    precisions = PRECISIONS
     Settings = TransitionParserSettings
 
     def skip(self, setup: Setup) -> str | None:

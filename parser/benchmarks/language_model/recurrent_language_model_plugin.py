@@ -19,6 +19,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from parser.batching.precision import PRECISIONS
 from parser.batching.recurrence.examples import EXAMPLES, with_scores
 from parser.batching.recurrence.graph import Layer, LayerGraph
 from parser.batching.recurrence.operations import operations
@@ -120,6 +121,7 @@ class RecurrentLanguageModel:
     }
     example_name: ClassVar[str] = "words"
     layer_sizes: ClassVar[tuple[str, ...]] = ("hidden_size", "inputs", "outputs", "embedding_size")
+    precisions = PRECISIONS
     Settings = RecurrentLanguageModelSettings
 
     def skip(self, setup: Setup) -> str | None:

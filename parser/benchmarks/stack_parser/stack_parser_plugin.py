@@ -22,6 +22,7 @@ from parser.baselines.paper_decoder import score_with_paper_decoder
 from parser.baselines.parsing import parse_batch, parse_one
 from parser.baselines.unbatched import score_sentence
 from parser.batching.padding import Padding, group_size
+from parser.batching.precision import PRECISIONS
 from parser.benchmarks.gradient_fingerprints import fingerprints
 from parser.config import OptimizerSettings, ParserSettings, data_path
 from parser.networks.loss import BatchLoss, transition_loss
@@ -73,6 +74,7 @@ class StackParserPlugin:
         "replay": "replay, level by level",
     }
     former_defaults: ClassVar[dict[str, Any]] = {"optimizer": {"weight_decay": 0.0}, "trained_batches": 0}
+    precisions = PRECISIONS
     Settings = StackParserSettings
 
     def skip(self, setup: Setup) -> str | None:

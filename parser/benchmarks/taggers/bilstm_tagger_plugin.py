@@ -19,6 +19,7 @@ from torch import Tensor
 
 from parser.batching.operations.graph import METHODS
 from parser.batching.operations.lstm import Grain
+from parser.batching.precision import PRECISIONS
 from parser.benchmarks.operation_training import (
     METHOD_TITLES,
     AutogradForward,
@@ -79,6 +80,7 @@ class BiLSTMTagger:
         **METHOD_TITLES,
         **{method: f"batched by hand, then by {further}" for method, further in MANUAL_THEN.items()},
     }
+    precisions = PRECISIONS
     Settings: ClassVar[type[BiLSTMTaggerSettings]] = BiLSTMTaggerSettings
 
     def skip(self, setup: Setup) -> str | None:

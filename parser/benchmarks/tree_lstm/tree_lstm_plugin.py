@@ -23,6 +23,7 @@ from parser.batching.levels import heights
 from parser.batching.messages.parameterised import BackwardWeights, Updates
 from parser.batching.operations.graph import METHODS
 from parser.batching.operations.lstm import Grain
+from parser.batching.precision import PRECISIONS
 from parser.benchmarks.embedding_tables import copy_vectors, table_optimizer
 from parser.benchmarks.message_training import ACTIVE, NEEDS_CPU, MessageTraining, Workers, share_right
 from parser.benchmarks.message_training import METHOD_TITLES as MESSAGE_TITLES
@@ -93,6 +94,7 @@ class TreeLSTMPlugin:
         "levels": "level by level",
     }
     example_name: ClassVar[str] = "trees"
+    precisions = PRECISIONS
     Settings = TreeLSTMSettings
 
     def skip(self, setup: Setup) -> str | None:
