@@ -5,7 +5,7 @@ import re
 import runpy
 from functools import cache
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 
 from parser.speed.findings import ratio
 from parser.speed.former_names import row_with_new_names
@@ -70,6 +70,36 @@ def english_ewt():
         ("all", *scores(everything, *which), minutes(everything)),
         ("forms and characters", *scores(untagged, *which), minutes(untagged)),
     )
+
+
+def time_to_accuracy():
+    """Means of three seeds, and medians of the seconds to each dev LAS."""
+    found = {}
+    for run in rows("accuracy-2026-11-23/time-to-accuracy/rows.jsonl"):
+        found.setdefault(run["name"], []).append(run)
+    return table(
+        *(
+            (
+                f"`{name}`" if "," not in name else name,
+                *(f"{mean(run[split]['las'] for run in runs):.2f}" for split in SPLITS),
+                f"{mean(run['seconds'] for run in runs) / 60:.1f}",
+                *(seconds_to(runs, target) for target in (82, 84, 85, 86, 88)),
+            )
+            for name, runs in found.items()
+        )
+    )
+
+
+def seconds_to(runs, target):
+    times = []
+    for run in runs:
+        passed = 0.0
+        for epoch in run["curve"]:
+            passed += epoch["seconds"] + epoch["preparation_seconds"]
+            if epoch["dev_las"] >= target:
+                times.append(passed)
+                break
+    return f"{median(times):.0f}" if len(times) == len(runs) else ""
 
 
 def gain(name, split, base="plain"):
@@ -217,7 +247,7 @@ def expected(page):
     """The lines of a page's tables that tell what was measured."""
     lines = {
         "README.md": lambda: [*treebanks(with_published=True), *headline()],
-        "docs/accuracy.md": lambda: [*treebanks(with_published=False), *english_ewt()],
+        "docs/accuracy.md": lambda: [*treebanks(with_published=False), *time_to_accuracy(), *english_ewt()],
         "docs/batching.md": on_the_fly,
         "docs/recurrence.md": recurrence,
         "docs/speed.md": lambda: [*stack_lstm(), *single_figures()],
