@@ -10,8 +10,8 @@ from typing import Any
 from parser.remote import Remote, RemoteError
 from parser.treebank.conllu import Block
 
-PART_LINES = 12_500
-"""Of a part: some hundred sentences. Larger parts fill batches better, smaller ones end together."""
+PART_LINES = 40_000
+"""Of a part: two thousand sentences. Larger parts fill batches better, smaller ones end together."""
 AHEAD = 2
 """Parts for each process that are computed or wait for an earlier one, which limits the memory."""
 

@@ -49,7 +49,7 @@ LEGEND = (
     "Sentences/s and tokens/s: medians over the turns, with a bootstrapped 95 % interval. With fewer than "
     "six turns the interval is hardly narrower than their range. Speed-up: over the method's own batches "
     "of 1. MFU: useful floating-point operations per second, divided by those of the machine's large "
-    "float32 matrix products in the same run. Useful operations are those of matrix products, without "
+    "matrix products in the same precision and run. Useful operations are those of matrix products, without "
     "padding and without the parameter update; the time of the update is left out, and included in `with "
     "update`. Asynchronous messages do not separate updates: their MFU includes them. Padding: share of "
     "the rows of LSTMs whose results are not used; empty where it is not counted, as with continuous "
