@@ -22,6 +22,7 @@ from parser.config import Config
 from parser.config_file import read_config
 from parser.former_names import with_new_names
 from parser.speed.findings import ratio
+from parser.speed.statistics import median_of
 
 PAGES = ["README.md", *(f"docs/{page.name}" for page in sorted(ROOT.glob("docs/*.md")))]
 HEADER = re.compile(r"^\|.*\n(?=\|---)", re.MULTILINE)
@@ -203,3 +204,21 @@ def test_programs_are_told_as_they_are_kept():
     for kind, guessed in kept[0]["majority"].items():
         cells = [guessed, *(row["accuracy"][kind] for row in kept)]
         assert f"| {kind.replace('_', ' ')} | {' | '.join(f'{cell:.1f}' for cell in cells)} |" in text
+
+
+def test_the_speeds_of_whole_parsers_are_those_of_the_rows():
+    speeds = {
+        run["name"]: f"{median_of(run['speeds']).value:,.0f}"
+        for run in rows("peers-2026-11-23/external.jsonl")
+    }
+    in_prose(
+        "README.md",
+        f"it parses {speeds['ud-fast']} sentences/s of that test set",
+        f"parses {speeds['spaCy, efficiency']}, UDPipe 1 {speeds['UDPipe 1']}",
+    )
+    las = mean(
+        run["test"]["las"]
+        for run in rows("accuracy-2026-11-23/time-to-accuracy/rows.jsonl")
+        if run["name"] == "ud-fast"
+    )
+    in_prose("README.md", f"has a test LAS of {las:.2f} on English EWT")
