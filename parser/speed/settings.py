@@ -111,5 +111,6 @@ class SpeedConfig(Settings):
     @model_validator(mode="after")
     def _must_measure_something(self) -> SpeedConfig:
         if not self.experiments and not self.external:
-            raise ValueError("nothing to measure: needs `experiments` or `external`")
+            why = "there is nothing to measure: name some here, or in `external`"
+            raise contradiction_error([("experiments", why)])
         return self

@@ -12,6 +12,7 @@ def row(method, speed, experiment="lists", status="ok", threads=1, update_after=
         "method": method,
         "batch_size": 8,
         "threads": threads,
+        "precision": "float32",
         "settings": {"update_after": update_after, "size": 3},
         "sentences_per_second": speed,
         "interval": [speed - 1, speed + 1],

@@ -11,7 +11,14 @@ from parser.speed.settings import SpeedConfig
 
 
 def row(experiment: str, method: str, seed: int, scores: list[float], **changed) -> dict:
-    of_machine = {"device": "cpu", "threads": 2, "mode": "train", "batch_size": 4, "settings": {}}
+    of_machine = {
+        "device": "cpu",
+        "threads": 2,
+        "precision": "float32",
+        "mode": "train",
+        "batch_size": 4,
+        "settings": {},
+    }
     own = {"experiment": experiment, "plugin": "mnist_mlp", "method": method, "seed": seed, "target": 0.9}
     return {**of_machine, **own, "status": "ok", "scores": scores, "seconds": [2.0] * len(scores), **changed}
 

@@ -121,4 +121,7 @@ def test_a_config_that_measures_nothing(tmp_path, capsys):
     path = tmp_path / "nothing.yaml"
     path.write_text("seconds: 1\n")
     assert main(["speed", str(path), "--run", str(tmp_path / "run")]) == 2
-    assert "nothing to measure: needs `experiments` or `external`" in capsys.readouterr().err
+    assert (
+        "experiments: there is nothing to measure: name some here, or in `external`"
+        in capsys.readouterr().err
+    )

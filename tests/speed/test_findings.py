@@ -5,7 +5,14 @@ from parser.speed.findings import comparisons, gains_of_parts
 
 
 def row(method, size, speed, phase_seconds):
-    keys = {"experiment": "x", "plugin": "toy", "mode": "train", "device": "cpu", "threads": 1}
+    keys = {
+        "experiment": "x",
+        "plugin": "toy",
+        "mode": "train",
+        "device": "cpu",
+        "threads": 1,
+        "precision": "float32",
+    }
     return {
         **keys,
         "method": method,

@@ -47,7 +47,11 @@ def test_settings_that_came_later_have_their_defaults(old_run):
 
 
 def test_a_config_with_an_old_name_is_refused_with_the_new_one(old_run, tmp_path, capsys):
-    config = ["speed", str(old_run / "config.yaml"), "--run", str(tmp_path / "new")]
+    path = old_run / "config.yaml"
+    config = ["speed", str(path), "--run", str(tmp_path / "new")]
+    assert main(config) == 2
+    assert "precision: this setting is now called relative_error" in capsys.readouterr().err
+    path.write_text(path.read_text().replace("\nprecision:", "\nrelative_error:"))
     assert main(config) == 2
     assert "experiments.experts-1.methods: 'known' is now called 'static'" in capsys.readouterr().err
     assert main([*config, "--set", "experiments.experts-1.methods=[none]"]) == 2

@@ -232,7 +232,7 @@ def test_an_interrupted_run_ends_its_processes(config, tmp_path):
         ("experiments.toy.batch_sizes.good=[0]", "experiments.toy.batch_sizes.good: input should be greater"),
         ("experiments.toy.sizes=[3]", "experiments.toy.sizes: unknown key; did you mean batch_sizes?"),
         ("devices=[toaster]", "device 'toaster'"),
-        ("experiments={}", "experiments: dictionary should have at least 1 item"),
+        ("experiments={}", "experiments: there is nothing to measure: name some here, or in `external`"),
     ],
 )
 def test_wrong_configs(config, tmp_path, capsys, change, message):

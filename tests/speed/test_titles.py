@@ -20,7 +20,7 @@ def test_the_data_are_named_by_their_files(settings, title):
 
 
 def test_a_plot_says_what_was_measured():
-    row = {"plugin": "bilstm_tagger", "mode": "infer", "device": "cpu", "threads": 2}
+    row = {"plugin": "bilstm_tagger", "mode": "infer", "device": "cpu", "threads": 2, "precision": "float32"}
     rows = [{**row, "settings": {"data": "tags/a.txt"}}, {**row, "settings": {"data": "tags/b.txt"}}]
     expected = "bilstm tagger: names\ntags/a.txt and tags/b.txt; inference; CPU, 2 threads"
     assert plot_title("names", rows) == expected

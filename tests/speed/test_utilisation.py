@@ -10,6 +10,7 @@ def row(experiment, method, size, mfu, status="ok"):
         "mode": "train",
         "device": "cpu",
         "threads": 1,
+        "precision": "float32",
         "method": method,
         "batch_size": size,
         "mfu": mfu,

@@ -15,6 +15,7 @@ def row(
         "mode": "train",
         "device": "cpu",
         "threads": 1,
+        "precision": "float32",
         "method": method,
         "batch_size": batch_size,
         "mfu": mfu,
