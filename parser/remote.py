@@ -125,6 +125,8 @@ def _interrupts_blocked() -> Iterator[None]:
 
 
 def _serve(connection: Connection, make: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+    # The server from which it was forked may have been started where the signal was not blocked.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     tune_process()
     # Its own lock is a semaphore of the system, which is left when this process is killed.
     tqdm.set_lock(threading.RLock())
