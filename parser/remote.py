@@ -49,7 +49,7 @@ class Remote:
         self._connection, theirs = context.Pipe()
         self._timeout, self._advice = timeout, advice
         self._process = context.Process(target=_serve, args=(theirs, make, arguments), daemon=True)
-        with _interrupts_blocked():  # the parent handles Ctrl-C and ends this process
+        with interrupts_blocked():  # the parent handles Ctrl-C and ends this process
             self._process.start()
         theirs.close()
 
@@ -109,7 +109,7 @@ class Remote:
 
 
 @contextmanager
-def _interrupts_blocked() -> Iterator[None]:
+def interrupts_blocked() -> Iterator[None]:
     """Processes started in this context never receive a Ctrl-C; this process receives it afterwards."""
     resource_tracker.ensure_running()  # starting it later would unblock the signal
     interrupts: list[int] = []  # received by other threads, in which nothing is blocked

@@ -20,6 +20,7 @@ from parser.batching.messages.controller import Instance
 from parser.batching.messages.processes import Processes
 from parser.batching.messages.threads import run
 from parser.batching.messages.worker import LostError, NodeError
+from parser.remote import PRELOADED, interrupts_blocked
 
 
 def begin(rank: int, folder: Path, size: int = 2, timeout: float = 600) -> None:
@@ -103,12 +104,14 @@ def fail(rank: int, folder: Path) -> None:
 @contextmanager
 def started(target, folder: Path, size: int = 2) -> Iterator[list[ForkServerProcess]]:
     """Nothing of them is left behind."""
+    # The server is the one of `Remote`: it is started as there, and never receives a Ctrl-C.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "torch._dynamo"])
+    context.set_forkserver_preload(PRELOADED)
     processes = [context.Process(target=target, args=(rank, folder)) for rank in range(size)]
     try:
-        for process in processes:
-            process.start()
+        with interrupts_blocked():
+            for process in processes:
+                process.start()
         yield processes
     finally:
         for process in processes:
