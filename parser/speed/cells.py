@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import groupby, product
 from operator import attrgetter
 from typing import Any
@@ -49,7 +50,7 @@ class Cell:
     @property
     def name(self) -> str:
         """For messages."""
-        where = place(self.device, self.threads, self.precision)
+        where = device_title(self.device, self.threads, self.precision)
         return f"{self.experiment}: {self.method} at {self.batch_size}, {self.mode}, {where}"
 
     def without_batching(self) -> Cell:
@@ -57,7 +58,7 @@ class Cell:
         return replace(self, method=NO_BATCHING, batch_size=1)
 
 
-def place(device: str, threads: int, precision: str) -> str:
+def device_title(device: str, threads: int, precision: str) -> str:
     """What a cell runs on, for titles. A single thread and float32 are not mentioned."""
     parts = [device]
     if threads > 1:
@@ -82,26 +83,11 @@ def cells_of(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> list[C
         _check_sizes(f"experiments.{name}.batch_sizes", experiment.batch_sizes, plugin, chosen)
         threads, precisions = dict.fromkeys(config.threads), dict.fromkeys(config.precisions)
         for mode, device, count in product(modes, devices, threads):
-            by_size = [
-                (size, method)
-                for method in chosen
-                if method in plugin.methods[mode]
-                for size in _sizes(experiment.batch_sizes, method)
-            ]
+            cell = partial(Cell, name, experiment.plugin, mode, device, count)
+            available = [method for method in chosen if method in plugin.methods[mode]]
             cells += [
-                Cell(
-                    name,
-                    experiment.plugin,
-                    mode,
-                    device,
-                    count,
-                    precision,
-                    method,
-                    size,
-                    config.seed,
-                    settings,
-                )
-                for size, method in sorted(set(by_size), key=lambda pair: (pair[0], chosen.index(pair[1])))
+                cell(precision, method, size, config.seed, settings)
+                for size, method in _by_size(experiment.batch_sizes, available)
                 for precision in precisions
             ]
     return cells
@@ -149,8 +135,11 @@ def _check_sizes(place: str, sizes: BatchSizes, plugin: type[Plugin], methods: S
         _check_method(place, method, plugin, methods)
 
 
-def _sizes(sizes: BatchSizes, method: str) -> Sequence[int]:
-    return sizes.get(method, []) if isinstance(sizes, Mapping) else sizes
+def _by_size(sizes: BatchSizes, methods: Sequence[str]) -> list[tuple[int, str]]:
+    """Batch sizes with their methods, the smallest size first, methods in the given order."""
+    of = sizes if isinstance(sizes, Mapping) else dict.fromkeys(methods, sizes)
+    pairs = [(size, method) for method in methods for size in dict.fromkeys(of.get(method, []))]
+    return sorted(pairs, key=lambda pair: pair[0])
 
 
 def interleaved_groups(cells: Iterable[Cell], together: int) -> list[list[Cell]]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from parser.plugins import CELLS, CELLS_BACKWARD, NO_BATCHING
-from parser.speed.cells import COMPARED, KEYS, Filter, passes, place, read_filter
+from parser.speed.cells import COMPARED, KEYS, Filter, device_title, passes, read_filter
 from parser.speed.rows import OK, Row, turn_speeds
 from parser.speed.statistics import Estimate, parallel_share, parallel_share_at, ratio_of
 
@@ -38,7 +38,7 @@ class MethodComparison(NamedTuple):
 
     @property
     def title(self) -> str:
-        return f"{self.experiment}, {self.mode}, {place(self.device, self.threads, self.precision)}"
+        return f"{self.experiment}, {self.mode}, {device_title(self.device, self.threads, self.precision)}"
 
     @property
     def name(self) -> str:
@@ -158,7 +158,7 @@ def _ratio_line(first: Row, second: Row) -> str:
     interleaved = first["interleaved_group"] == second["interleaved_group"]
     how = "interleaved" if interleaved else "not interleaved: the machine may have changed"
     same_place = all(first[key] == second[key] for key in ("device", "threads", "precision"))
-    where = [place(first["device"], first["threads"], first["precision"])] if same_place else []
+    where = [device_title(first["device"], first["threads"], first["precision"])] if same_place else []
     shared = ", ".join([*(first[key] for key in ("experiment", "mode") if first[key] == second[key]), *where])
     names = [f"{row['method']} at {row['batch_size']}" for row in (first, second)]
     if first["precision"] != second["precision"]:

@@ -9,11 +9,10 @@ from parser.former_names import with_new_names
 from parser.plugins import Plugin, former_defaults, former_methods
 from parser.speed.cells import validated
 from parser.speed.discovery import find_or_none
+from parser.speed.settings import FORMER_KEYS
 
 FIELDS = {"sitting": "interleaved_group", "split": "phase_seconds", "where": "traceback"}
 """New names of a row's fields by their old ones."""
-KEYS = {"precision": "relative_error"}
-"""New names of a config's keys."""
 CONDITION, BETWEEN, EITHER = "method=", ",", "|"
 """Of a filter of cells, as "method=none|replay,batch_size=64"."""
 
@@ -39,7 +38,7 @@ def config_with_new_names(config: Mapping[str, Any]) -> dict[str, Any]:
     """The content of a run's config.yaml, as this version writes it."""
     sections = ("experiments", "learning")
     return {
-        KEYS.get(key, key): (
+        FORMER_KEYS.get(key, key): (
             {name: _section_with_new_names(own) for name, own in value.items()} if key in sections else value
         )
         for key, value in config.items()

@@ -6,6 +6,7 @@ Training continues after the target score is reached, to find the best score.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,22 +41,10 @@ def learning_cells(config: SpeedConfig, find: Callable[[str], type[Plugin]]) -> 
         plugin = find(learning.plugin)
         settings = settings_as_json(plugin, learning.settings, f"learning.{name}.settings")
         for method in methods_of(f"learning.{name}", plugin, learning.methods, ["train"]):
-            size, threads = learning.batch_size, max(config.threads)
-            cells += [
-                Cell(
-                    name,
-                    learning.plugin,
-                    "train",
-                    device,
-                    threads,
-                    config.precisions[0],
-                    method,
-                    size,
-                    seed,
-                    settings,
-                )
-                for seed in range(config.seed, config.seed + learning.seeds)
-            ]
+            threads, precision = max(config.threads), config.precisions[0]
+            cell = partial(Cell, name, learning.plugin, "train", device, threads, precision, method)
+            seeds = range(config.seed, config.seed + learning.seeds)
+            cells += [cell(learning.batch_size, seed, settings) for seed in seeds]
     return cells
 
 

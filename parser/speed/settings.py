@@ -70,6 +70,10 @@ class External(Settings):
         return pattern
 
 
+FORMER_KEYS = {"precision": "relative_error"}
+"""New names of keys of `SpeedConfig` by their old ones."""
+
+
 class SpeedConfig(Settings):
     experiments: dict[str, Experiment] = Field({})
     """By their names in reports and plots."""
@@ -103,9 +107,8 @@ class SpeedConfig(Settings):
     @model_validator(mode="before")
     @classmethod
     def _refuse_a_former_name(cls, content: Any) -> Any:
-        if isinstance(content, dict) and "precision" in content:
-            now = "this setting is now called relative_error; `precisions` are those of products"
-            raise contradiction_error([("precision", now)])
+        for former in FORMER_KEYS.keys() & content if isinstance(content, dict) else ():
+            raise contradiction_error([(former, f"this setting is now called {FORMER_KEYS[former]}")])
         return content
 
     @model_validator(mode="after")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from parser.speed.cells import place
+from parser.speed.cells import device_title
 from parser.speed.document import Heading, Part, Picture, Table
 from parser.speed.drawing import Line, draw_panels, scale_by_size, svg
 from parser.speed.findings import comparisons
@@ -38,7 +38,7 @@ def _by_plugin(rows: Sequence[Row]) -> dict[str, Lines]:
         methods = comparison.by_method()
         method = max(methods, key=lambda name: (len(methods[name]), sum(row["mfu"] for row in methods[name])))
         if len(methods[method]) > 1:
-            where = place(comparison.device, comparison.threads, comparison.precision)
+            where = device_title(comparison.device, comparison.threads, comparison.precision)
             title = f"{comparison.plugin}, {comparison.mode}, {where}"
             label = f"{comparison.experiment}: {method_title(comparison.plugin, method)}"
             found[title][label] = methods[method]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 
 from parser.plugins import NO_BATCHING, layer_sizes
-from parser.speed.cells import COMPARED, place
+from parser.speed.cells import COMPARED, device_title
 from parser.speed.discovery import find_or_none
 from parser.speed.document import Heading, Part, Picture, Table
 from parser.speed.drawing import Line, draw_panels, scale_by_size, svg
@@ -62,7 +62,7 @@ def _families(rows: Sequence[Row]) -> list[Family]:
             lines[row["batch_size"], row["method"]].setdefault(_size(row), row)
         kept = {key: lines[key] for key in sorted(lines, key=_order) if len(lines[key]) > 1}
         if kept:
-            where = place(own[0]["device"], own[0]["threads"], own[0]["precision"])
+            where = device_title(own[0]["device"], own[0]["threads"], own[0]["precision"])
             title = f"{own[0]['experiment']}, {own[0]['mode']}, {where}"
             families.append(Family(title, kept))
     return families

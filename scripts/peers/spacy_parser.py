@@ -9,46 +9,27 @@ which our `parse` includes in its time, are left out.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import command_line
 import spacy
 from gold import Tree, las, trees
 from spacy.tokens import Doc
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    commands = parser.add_subparsers(required=True)
-    command = commands.add_parser("train")
-    for name in ("train", "dev", "folder"):
-        command.add_argument(name, type=Path)
-    command.add_argument("--steps", type=int, default=0, help="at most so many; 0 for spaCy's early stopping")
-    command.set_defaults(run=train)
-    command = commands.add_parser("parse")
-    for name in ("model", "test"):
-        command.add_argument(name, type=Path)
-    command.set_defaults(run=parse)
-    arguments = parser.parse_args()
-    arguments.run(arguments)
-
-
-def train(arguments: argparse.Namespace) -> None:
-    folder: Path = arguments.folder
+def train(train: Path, dev: Path, folder: Path, steps: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for path in (arguments.train, arguments.dev):
+    for path in (train, dev):
         _run("convert", str(path), str(folder), "--converter", "conllu", "--n-sents", "10")
     config = str(folder / "config.cfg")
     _run("init", "config", config, "--pipeline", "parser", "--optimize", "efficiency", "--force")
     given = {
-        "paths.train": folder / arguments.train.with_suffix(".spacy").name,
-        "paths.dev": folder / arguments.dev.with_suffix(".spacy").name,
-        "training.max_steps": arguments.steps,
+        "paths.train": folder / train.with_suffix(".spacy").name,
+        "paths.dev": folder / dev.with_suffix(".spacy").name,
+        "training.max_steps": steps,
     }
     _run("train", config, "--output", str(folder), *(f"--{name}={value}" for name, value in given.items()))
 
@@ -57,9 +38,9 @@ def _run(*command: str) -> None:
     subprocess.run([sys.executable, "-m", "spacy", *command], check=True)
 
 
-def parse(arguments: argparse.Namespace) -> None:
-    nlp = spacy.load(arguments.model)
-    gold = trees(arguments.test.read_text(encoding="utf-8"))
+def parse(model: Path, test: Path) -> None:
+    nlp = spacy.load(model)
+    gold = trees(test.read_text(encoding="utf-8"))
     docs = [Doc(nlp.vocab, tree.forms, sent_starts=_starts(len(tree.forms))) for tree in gold]
     began = time.perf_counter()
     parsed = list(nlp.pipe(docs, batch_size=256))
@@ -79,4 +60,5 @@ def _tree(doc: Doc) -> Tree:
 
 
 if __name__ == "__main__":
-    main()
+    steps_help = "at most so many; 0 for spaCy's early stopping"
+    command_line.run(__doc__, train, parse, "--steps", 0, steps_help)

@@ -8,48 +8,30 @@ python scripts/peers/udpipe_parser.py parse MODEL TEST.conllu
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import command_line
 from gold import las, trees
 from ufal import udpipe
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    commands = parser.add_subparsers(required=True)
-    command = commands.add_parser("train")
-    for name in ("train", "dev", "model"):
-        command.add_argument(name, type=Path)
-    command.add_argument("--iterations", type=int, default=10, help="UDPipe's default is 10")
-    command.set_defaults(run=train)
-    command = commands.add_parser("parse")
-    for name in ("model", "test"):
-        command.add_argument(name, type=Path)
-    command.set_defaults(run=parse)
-    arguments = parser.parse_args()
-    arguments.run(arguments)
-
-
-def train(arguments: argparse.Namespace) -> None:
+def train(train: Path, dev: Path, place: Path, iterations: int) -> None:
     error = udpipe.ProcessingError()
     model = udpipe.Trainer.train(
         "morphodita_parsito",
-        _sentences(arguments.train),
-        _sentences(arguments.dev),
+        _sentences(train),
+        _sentences(dev),
         udpipe.Trainer.NONE,
         udpipe.Trainer.NONE,
-        f"iterations={arguments.iterations}",
+        f"iterations={iterations}",
         error,
     )
     if error.occurred():
         raise SystemExit(error.message)
-    arguments.model.parent.mkdir(parents=True, exist_ok=True)
-    arguments.model.write_bytes(model)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(model)
 
 
 def _sentences(path: Path) -> udpipe.Sentences:
@@ -65,12 +47,12 @@ def _read(path: Path) -> Iterator[udpipe.Sentence]:
         raise SystemExit(f"{path}: {error.message}")
 
 
-def parse(arguments: argparse.Namespace) -> None:
-    model = udpipe.Model.load(str(arguments.model))
-    if not model:
-        raise SystemExit(f"{arguments.model}: no UDPipe model")
-    pipeline = udpipe.Pipeline(model, "conllu", udpipe.Pipeline.NONE, udpipe.Pipeline.DEFAULT, "conllu")
-    text = arguments.test.read_text(encoding="utf-8")
+def parse(model: Path, test: Path) -> None:
+    loaded = udpipe.Model.load(str(model))
+    if not loaded:
+        raise SystemExit(f"{model}: no UDPipe model")
+    pipeline = udpipe.Pipeline(loaded, "conllu", udpipe.Pipeline.NONE, udpipe.Pipeline.DEFAULT, "conllu")
+    text = test.read_text(encoding="utf-8")
     gold, error = trees(text), udpipe.ProcessingError()
     began = time.perf_counter()
     parsed = pipeline.process(text, error)
@@ -81,4 +63,4 @@ def parse(arguments: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command_line.run(__doc__, train, parse, "--iterations", 10, "UDPipe's default is 10")
