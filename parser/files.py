@@ -10,12 +10,12 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, cast
 
 
 @contextmanager
-def atomic_text_file(path: str) -> Iterator[TextIO]:
-    """Open a text file for writing that appears under its name only when it is complete.
+def atomic_file(path: str) -> Iterator[BinaryIO]:
+    """Open a file for writing that appears under its name only when it is complete.
 
     It is compressed if its name ends in `.gz`. Pipes and devices, which cannot be replaced, are written
     directly.
@@ -85,9 +85,8 @@ def file_lock(path: Path, message: str) -> Iterator[None]:
         yield
 
 
-def _open(path: str, name: str) -> TextIO:
-    how = {"encoding": "utf-8", "errors": "surrogateescape", "newline": ""}
-    return gzip.open(path, "wt", **how) if name.endswith(".gz") else open(path, "w", **how)  # type: ignore
+def _open(path: str, name: str) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(path, "wb")) if name.endswith(".gz") else open(path, "wb")
 
 
 def _mode(path: Path) -> int:

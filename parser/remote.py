@@ -6,9 +6,9 @@ import multiprocessing
 import signal
 import threading
 import traceback as tracebacks
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing import resource_tracker
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any
@@ -17,11 +17,9 @@ from tqdm import tqdm
 
 from parser.machine import is_of_memory, tune_process
 
-PRELOADED = ["torch", "torch._dynamo", "parser.parsing.parse", "parser.plugins"]
-"""Modules that every process needs, also for optimizers. Importing them takes seconds, so it is done once.
-
-All processes have the environment variables with which the first of them was started.
-"""
+PRELOADED = ("torch", "torch._dynamo", "parser.parsing.parse", "parser.plugins")
+"""Modules that processes need which measure or train; torch._dynamo is for optimizers."""
+NO_METHOD = ""
 
 
 class RemoteError(Exception):
@@ -32,24 +30,35 @@ class RemoteError(Exception):
         self.status, self.traceback = status, traceback
 
 
+def start_server(modules: Sequence[str] = PRELOADED) -> None:
+    """Start the server from which processes are forked, unless it runs. It imports the modules.
+
+    Importing takes seconds, which may pass beside other work, and is done once for all processes. These have
+    the environment variables of this moment.
+    """
+    # Forks of a server that has only imported modules. Forks of this one would share CUDA and threads.
+    forkserver.set_forkserver_preload(list(modules))
+    with _interrupts_blocked():
+        forkserver.ensure_running()
+
+
 class Remote:
     """An object in another process. Its methods are called one at a time."""
 
     def __init__(
         self, make: Callable[..., object], *arguments: Any, timeout: float | None = None, advice: str = ""
     ):
-        """make: called with the arguments in the new process, at the first call of a method.
+        """make: called with the arguments in the new process, by `begin_making` or the first call.
 
         timeout: seconds to wait for each answer; None to wait until it comes. advice: what may help if the
         process is killed, for the message.
         """
-        # Forks of a server that has only imported modules. Forks of this one would share CUDA and threads.
+        start_server()
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(PRELOADED)
         self._connection, theirs = context.Pipe()
         self._timeout, self._advice = timeout, advice
         self._process = context.Process(target=_serve, args=(theirs, make, arguments), daemon=True)
-        with interrupts_blocked():  # the parent handles Ctrl-C and ends this process
+        with _interrupts_blocked():  # the parent handles Ctrl-C and ends this process
             self._process.start()
         theirs.close()
 
@@ -62,6 +71,10 @@ class Remote:
         """Call a method without waiting for its answer. Raises RemoteError if the process is dead."""
         with self._alive():
             self._connection.send((method, arguments))
+
+    def begin_making(self) -> None:
+        """Make the object now; `answer` waits for it. Raises RemoteError if the process is dead."""
+        self.begin(NO_METHOD)
 
     def answer(self) -> Any:
         """The answer of the method that has begun. Raises RemoteError as `call` does."""
@@ -109,7 +122,7 @@ class Remote:
 
 
 @contextmanager
-def interrupts_blocked() -> Iterator[None]:
+def _interrupts_blocked() -> Iterator[None]:
     """Processes started in this context never receive a Ctrl-C; this process receives it afterwards."""
     resource_tracker.ensure_running()  # starting it later would unblock the signal
     interrupts: list[int] = []  # received by other threads, in which nothing is blocked
@@ -136,7 +149,8 @@ def _serve(connection: Connection, make: Callable[..., object], arguments: tuple
             method, method_arguments = connection.recv()
             try:
                 instance = instance or make(*arguments)
-                connection.send((None, getattr(instance, method)(*method_arguments)))
+                answer = None if method == NO_METHOD else getattr(instance, method)(*method_arguments)
+                connection.send((None, answer))
             except BrokenPipeError:
                 raise
             except Exception as error:  # whatever a plugin raises

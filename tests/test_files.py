@@ -5,13 +5,13 @@ import threading
 
 import pytest
 
-from parser.files import atomic_text_file, write_atomically
+from parser.files import atomic_file, write_atomically
 
 
 def test_a_file_appears_when_it_is_complete(tmp_path):
     path = tmp_path / "out.txt"
-    with atomic_text_file(str(path)) as file:
-        file.write("content\r\n")
+    with atomic_file(str(path)) as file:
+        file.write(b"content\r\n")
         assert not path.exists()
     assert path.read_bytes() == b"content\r\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~current_mask()
@@ -29,8 +29,8 @@ def test_a_failure_keeps_the_old_content(tmp_path):
     path.write_text("old")
 
     def write_and_fail():
-        with atomic_text_file(str(path)) as file:
-            file.write("new")
+        with atomic_file(str(path)) as file:
+            file.write(b"new")
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -40,8 +40,8 @@ def test_a_failure_keeps_the_old_content(tmp_path):
 
 
 def test_compresses_by_name(tmp_path):
-    with atomic_text_file(str(tmp_path / "out.gz")) as file:
-        file.write("content")
+    with atomic_file(str(tmp_path / "out.gz")) as file:
+        file.write(b"content")
     assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == b"content"
 
 
@@ -49,8 +49,8 @@ def test_follows_links(tmp_path):
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_text("old")
     link.symlink_to(target)
-    with atomic_text_file(str(link)) as file:
-        file.write("new")
+    with atomic_file(str(link)) as file:
+        file.write(b"new")
     assert link.is_symlink()
     assert target.read_text() == "new"
 
@@ -71,8 +71,8 @@ def test_writes_into_pipes(tmp_path):
     read = []
     reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
     reader.start()
-    with atomic_text_file(str(pipe)) as file:
-        file.write("content")
+    with atomic_file(str(pipe)) as file:
+        file.write(b"content")
     reader.join()
     assert read == ["content"]
     assert stat.S_ISFIFO(pipe.stat().st_mode)

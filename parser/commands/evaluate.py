@@ -20,10 +20,11 @@ from parser.evaluation.part_evaluator import PartEvaluator
 from parser.evaluation.report import report
 from parser.evaluation.scores import Scores
 from parser.parsing.model import Model
-from parser.parsing.worker_processes import in_processes, parts
+from parser.parsing.worker_processes import answers, started
 from parser.training.interruption import interruptible
-from parser.treebank.conllu import NO_SENTENCE, read_treebank, stream_blocks
+from parser.treebank.conllu import NO_SENTENCE, read_treebank
 from parser.treebank.faults import Faults, TreebankError
+from parser.treebank.parts import stream_parts
 
 
 def add_evaluate(commands: Commands) -> None:
@@ -57,9 +58,8 @@ def _by_processes(options: argparse.Namespace, model: Model) -> Scores:
         options.roots,
         not options.no_punct,
     )
-    with interruptible():
-        work = parts(stream_blocks(options.treebank, faults))
-        for part in in_processes(PartEvaluator, arguments, options.processes, work):
+    with interruptible(), started(PartEvaluator, arguments, options.processes) as workers:
+        for part in answers(workers, stream_parts(options.treebank)):
             scores += part.scores
             faults.merge(part.faults)
             check.add(part.columns, warning_of(options.treebank))

@@ -14,9 +14,12 @@ from parser.console import warn
 from parser.machine import choose_device
 from parser.parsing.model import Model
 from parser.parsing.parse import BATCH_SIZE
+from parser.remote import start_server
 from parser.treebank.conllu import Roots
 from parser.treebank.sentence import Sentence
 
+WORKER_MODULES = ("parser.parsing.part_parser", "parser.evaluation.part_evaluator")
+"""Of processes that parse."""
 Commands = Any
 """What `argparse.ArgumentParser.add_subparsers` returns, a class that it does not name."""
 
@@ -100,6 +103,8 @@ def loaded(options: argparse.Namespace) -> Model:
     device = prepared_device(options)
     if options.processes > 1 and device.type != "cpu":
         raise ValueError(f"--processes is for CPUs, not for {device}: use --device cpu, or one process")
+    if options.processes > 1:
+        start_server(WORKER_MODULES)  # which imports them while the model is loaded
     return Model.load(options.model, device)
 
 

@@ -6,22 +6,24 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import NamedTuple, TextIO
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import BinaryIO, NamedTuple
 
 from tqdm import tqdm
 
 from parser.commands.options import Commands, add_model, add_processes, loaded, warning_of, watched
 from parser.console import PROGRESS_BAR
-from parser.files import atomic_text_file
+from parser.files import atomic_file
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.part_parser import PartParser, written
-from parser.parsing.worker_processes import in_processes, parts
+from parser.parsing.worker_processes import answers, started
+from parser.remote import Remote
 from parser.training.interruption import interruptible
-from parser.treebank.conllu import stream_blocks, stream_sentences
+from parser.treebank.conllu import stream_sentences
 from parser.treebank.faults import Faults
+from parser.treebank.parts import stream_parts
 
 
 def add_parse(commands: Commands) -> None:
@@ -41,7 +43,7 @@ def add_parse(commands: Commands) -> None:
 class _Parsed(NamedTuple):
     """One or more sentences."""
 
-    text: str
+    content: bytes
     sentences: int
     words: int
 
@@ -49,15 +51,16 @@ class _Parsed(NamedTuple):
 def parse_file(options: argparse.Namespace) -> None:
     model = loaded(options)
     sentences = words = 0
-    began = time.monotonic()
-    parse = _by_one_process if options.processes == 1 else _by_processes
-    with interruptible(), _open_output(options.output, options.input) as output, _bar(options) as bar:
-        for parsed in parse(options, model):
-            output.write(parsed.text)
-            sentences += parsed.sentences
-            words += parsed.words
-            bar.update(len(parsed.text.encode("utf-8", "surrogateescape")))
-    seconds = time.monotonic() - began
+    with interruptible(), _workers(options) as workers:
+        began = time.monotonic()
+        parse = _by_processes(options, model, workers) if workers else _by_one_process(options, model)
+        with _open_output(options.output, options.input) as output, _bar(options) as bar:
+            for parsed in parse:
+                output.write(parsed.content)
+                sentences += parsed.sentences
+                words += parsed.words
+                bar.update(len(parsed.content))
+        seconds = time.monotonic() - began
     speed = sentences / seconds
     print(
         f"{sentences:,} sentences, {words:,} words in {seconds:.1f} s: {speed:,.0f} sentences/s",
@@ -72,14 +75,18 @@ def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Pars
         yield _Parsed(written(sentence, tree), 1, len(sentence))
 
 
-def _by_processes(options: argparse.Namespace, model: Model) -> Iterator[_Parsed]:
+def _workers(options: argparse.Namespace) -> AbstractContextManager[list[Remote]]:
+    """Processes that have loaded the model; none if this process parses itself."""
+    arguments = (options.model, options.threads, options.precision, options.batch_size, options.scores)
+    return started(PartParser, arguments, options.processes if options.processes > 1 else 0)
+
+
+def _by_processes(options: argparse.Namespace, model: Model, workers: Sequence[Remote]) -> Iterator[_Parsed]:
     """As `_by_one_process`; all the same, what follows a fault is read, but not written."""
     faults, check = Faults(), model.watch()
-    arguments = (options.model, options.threads, options.precision, options.batch_size, options.scores)
-    work = parts(stream_blocks(options.input, faults))
-    for part in in_processes(PartParser, arguments, options.processes, work):
+    for part in answers(workers, stream_parts(options.input)):
         if not faults.total:
-            yield _Parsed(part.text, part.sentences, part.words)
+            yield _Parsed(part.content, part.sentences, part.words)
             check.add(part.columns, warning_of(options.input))
         faults.merge(part.faults)
     faults.check(options.input)
@@ -94,15 +101,14 @@ def _bar(options: argparse.Namespace) -> tqdm:
 
 
 @contextmanager
-def _open_output(path: str, source: str) -> Iterator[TextIO]:
+def _open_output(path: str, source: str) -> Iterator[BinaryIO]:
     """A file that takes its name when it is complete, or standard output."""
     if path == "-":
         if sys.stdout is None:
             raise ValueError("standard output is closed")
-        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="")  # type: ignore[union-attr]
-        yield sys.stdout
+        yield sys.stdout.buffer
         return
     if os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
         raise ValueError(f"{path}: output would overwrite the input while it is read; choose another name")
-    with atomic_text_file(path) as file:
+    with atomic_file(path) as file:
         yield file

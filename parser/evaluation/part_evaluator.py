@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,9 +9,10 @@ from parser.batching.precision import Precision
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import Scores
 from parser.parsing.input_columns import Counts, column_counts
-from parser.parsing.part_parser import model_of_worker, read_part
-from parser.treebank.conllu import Block, Roots
+from parser.parsing.part_parser import model_of_worker
+from parser.treebank.conllu import Roots
 from parser.treebank.faults import Faults
+from parser.treebank.parts import TreebankPart, read_part
 
 
 class EvaluatedPart(NamedTuple):
@@ -37,8 +37,8 @@ class PartEvaluator:
         self._model = model_of_worker(folder, threads, precision)
         self._batch_size, self._roots, self._punctuation = batch_size, roots, punctuation
 
-    def run(self, blocks: Sequence[Block]) -> EvaluatedPart:
-        gold, faults = read_part(blocks, tree=True, roots=self._roots)
+    def run(self, part: TreebankPart) -> EvaluatedPart:
+        gold, faults = read_part(part, tree=True, roots=self._roots)
         scores = evaluate(self._model, gold, self._batch_size, self._punctuation)
         columns = column_counts(self._model.vocabulary, self._model.settings.network.read_columns, gold)
         return EvaluatedPart(scores, faults, columns)

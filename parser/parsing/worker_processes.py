@@ -1,4 +1,4 @@
-"""Parts of a file, each computed by one of several processes, with the results in the order of the file."""
+"""Pieces of work, each computed by one of several processes, with the answers in the order of the work."""
 
 from __future__ import annotations
 
@@ -8,47 +8,42 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from parser.remote import Remote, RemoteError
-from parser.treebank.conllu import Block
 
-PART_LINES = 40_000
-"""Of a part: two thousand sentences. Larger parts fill batches better, smaller ones end together."""
 AHEAD = 2
-"""Parts for each process that are computed or wait for an earlier one, which limits the memory."""
+"""Pieces for each process that are computed or wait for an earlier one, which limits the memory."""
 
 
-def parts(blocks: Iterable[Block], lines: int = PART_LINES) -> Iterator[list[Block]]:
-    """Consecutive blocks with at least this number of lines, but for the last part."""
-    part: list[Block] = []
-    size = 0
-    for block in blocks:
-        part.append(block)
-        size += len(block.lines)
-        if size >= lines:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
+@contextmanager
+def started(make: Callable[..., object], arguments: Sequence[Any], processes: int) -> Iterator[list[Remote]]:
+    """Processes in which `make` has been called with the arguments. They end with the block.
 
-
-def in_processes(
-    make: Callable[..., object], arguments: Sequence[Any], processes: int, work: Iterable[object]
-) -> Iterator[Any]:
-    """The answers of the method `run` for each piece of work, in its order.
-
-    make: called with the arguments in each process. Raises ValueError if a process dies or the method fails.
+    Raises ValueError if one of them fails.
     """
     with ExitStack() as stack:
         workers = [
             stack.enter_context(Remote(make, *arguments, advice="use fewer --processes"))
             for _ in range(processes)
         ]
-        answers: dict[int, Any] = {}
-        following = 0
-        for number, answer in _as_they_come(workers, work, lambda: len(answers)):
-            answers[number] = answer
-            while following in answers:
-                yield answers.pop(following)
-                following += 1
+        for worker in workers:
+            worker.begin_making()
+        for worker in workers:
+            with _named(worker, workers):
+                worker.answer()
+        yield workers
+
+
+def answers(workers: Sequence[Remote], work: Iterable[object]) -> Iterator[Any]:
+    """The answers of the method `run` for each piece of work, in its order.
+
+    Raises ValueError if a process dies or the method fails.
+    """
+    found: dict[int, Any] = {}
+    following = 0
+    for number, answer in _as_they_come(workers, work, lambda: len(found)):
+        found[number] = answer
+        while following in found:
+            yield found.pop(following)
+            following += 1
 
 
 def _as_they_come(

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TextIO
 
 import conllu
 from tqdm import tqdm
@@ -73,14 +73,15 @@ class Block:
         return f"#{self.ordinal}"
 
 
-def blocks(lines: Iterable[str]) -> Iterator[Block]:
-    """Split a file into blocks of one sentence each. No line is lost.
+def blocks(lines: Iterable[str], first_line: int = 1, ordinal: int = 1) -> Iterator[Block]:
+    """Split a file, or a part of it, into blocks of one sentence each. No line is lost.
 
-    Raises UnboundedError at a block larger than `MAX_BLOCK_BYTES`.
+    first_line, ordinal: the numbers of the first line and of the first sentence. Raises UnboundedError at a
+    block larger than `MAX_BLOCK_BYTES`.
     """
     block: list[str] = []
-    first_line, ordinal, size, has_content, ended = 1, 1, 0, False, False
-    for number, line in enumerate(lines, 1):
+    size, has_content, ended = 0, False, False
+    for number, line in enumerate(lines, first_line):
         starts_oddly = line.startswith(BYTE_ORDER_MARK)
         blank = not line.lstrip(BYTE_ORDER_MARK).strip() if starts_oddly else not line or line.isspace()
         if ended and not blank:
@@ -194,12 +195,17 @@ def stream_sentences(path: str, tree: bool = True, roots: Roots = "refuse") -> I
 
 
 def stream_blocks(path: str, faults: Faults) -> Iterator[Block]:
-    """Read a file block by block. At a block that is too large it ends, and a fault is added to `faults`."""
+    """Read a file block by block, as `bounded_blocks` does."""
     with open_text(path) as file:
-        try:
-            yield from blocks(bounded_lines(file))
-        except UnboundedError as error:
-            faults.add([Fault(error.line, "-", f"{error}; nothing is read after it")])
+        yield from bounded_blocks(file, faults)
+
+
+def bounded_blocks(file: TextIO, faults: Faults, first_line: int = 1, ordinal: int = 1) -> Iterator[Block]:
+    """As `blocks`. A block or a line that is too large is the last of the faults, and ends the blocks."""
+    try:
+        yield from blocks(bounded_lines(file, first_line), first_line, ordinal)
+    except UnboundedError as error:
+        faults.end(Fault(error.line, "-", f"{error}; nothing is read after it"))
 
 
 def read_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:

@@ -58,14 +58,24 @@ class Faults:
 
     first: list[Fault] = field(default_factory=list)
     total: int = 0
+    ended: bool = False
+    """Whether nothing was read after the last one."""
 
     def add(self, faults: Sequence[Fault]) -> None:
         self.total += len(faults)
         self.first += faults[: SHOWN_FAULTS - len(self.first)]
 
+    def end(self, fault: Fault) -> None:
+        """Add a fault after which nothing is read."""
+        self.add([fault])
+        self.ended = True
+
     def merge(self, other: Faults) -> None:
-        """Add those of a later part of the file."""
+        """Add those of a later part of the file, unless it is not to be read."""
+        if self.ended:
+            return
         self.total += other.total
+        self.ended = other.ended
         self.first += other.first[: SHOWN_FAULTS - len(self.first)]
 
     def check(self, path: str) -> None:

@@ -6,8 +6,9 @@ import gzip
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader, TextIOWrapper
 from itertools import count
-from typing import TextIO
+from typing import TextIO, cast
 
 from parser.files import complete_gzip
 
@@ -29,24 +30,36 @@ def open_text(path: str) -> Iterator[TextIO]:
 
     Raises ValueError for a damaged `.gz` file.
     """
-    # With newline="\n" only \n ends a line, and a \r before it is preserved for the output.
-    how = {"mode": "rt", "encoding": "utf-8", "errors": "surrogateescape", "newline": "\n"}
+    with open_bytes(path) as file:
+        # With newline="\n" only \n ends a line, and a \r before it is preserved for the output.
+        text = TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="\n")
+        try:
+            yield text
+        finally:
+            text.detach()  # standard input stays open
+
+
+@contextmanager
+def open_bytes(path: str) -> Iterator[BufferedReader]:
+    """As `open_text`, without decoding."""
     if path == "-":
         if sys.stdin is None:
             raise ValueError("standard input is closed")
-        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")  # type: ignore[union-attr]
-        yield sys.stdin
+        yield cast(BufferedReader, sys.stdin.buffer)
     elif path.endswith(".gz"):
-        with complete_gzip(path), gzip.open(path, **how) as file:  # type: ignore[call-overload]
-            yield file
+        with complete_gzip(path), gzip.open(path, "rb") as file:
+            yield cast(BufferedReader, file)
     else:
-        with open(path, **how) as file:  # type: ignore[call-overload]
+        with open(path, "rb") as file:
             yield file
 
 
-def bounded_lines(file: TextIO) -> Iterator[str]:
-    """Yield the lines of a file. Raises UnboundedError at the first line of more than `MAX_LINE_LENGTH`."""
-    for number in count(1):
+def bounded_lines(file: TextIO, first: int = 1) -> Iterator[str]:
+    """Yield the lines of a file. Raises UnboundedError at the first one of more than `MAX_LINE_LENGTH`.
+
+    first: the number of the first line.
+    """
+    for number in count(first):
         line = file.readline(MAX_LINE_LENGTH + 1)
         if len(line) > MAX_LINE_LENGTH:
             message = (

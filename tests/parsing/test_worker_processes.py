@@ -10,14 +10,16 @@ import pytest
 from programs import is_running, running, wait_until
 
 from parser.cli import main
-from parser.parsing.worker_processes import AHEAD, PART_LINES, in_processes, parts
-from parser.treebank.conllu import blocks
+from parser.parsing.worker_processes import AHEAD, answers, started
+from parser.treebank.parts import PART_BYTES
 
 
 class Worker:
     """What a process of its own runs."""
 
     def __init__(self, factor):
+        if not factor:
+            raise ValueError("not that one")
         self.factor = factor
 
     def run(self, number):
@@ -35,14 +37,16 @@ def test_answers_come_in_order_and_nothing_runs_far_ahead():
             taken.append(number)
             yield number
 
-    for place, answer in enumerate(in_processes(Worker, (2,), 3, work())):
-        assert answer == 2 * (10 // (place - 13) + place)
-        assert len(taken) <= place + 1 + AHEAD * 3
+    with started(Worker, (2,), 3) as workers:
+        for place, answer in enumerate(answers(workers, work())):
+            assert answer == 2 * (10 // (place - 13) + place)
+            assert len(taken) <= place + 1 + AHEAD * 3
     assert len(taken) == 13
 
 
 def test_no_work():
-    assert list(in_processes(Worker, (2,), 2, [])) == []
+    with started(Worker, (2,), 2) as workers:
+        assert list(answers(workers, [])) == []
 
 
 @pytest.mark.parametrize(
@@ -53,15 +57,16 @@ def test_no_work():
     ],
 )
 def test_a_process_that_fails_is_named(last, message):
-    with pytest.raises(ValueError, match=message):
-        list(in_processes(Worker, (2,), 2, [1, 2, 3, last]))
+    with started(Worker, (2,), 2) as workers, pytest.raises(ValueError, match=message):
+        list(answers(workers, [1, 2, 3, last]))
 
 
-def test_parts_have_all_blocks_in_their_order():
-    lines = ["1\ta\n", "\n"] * 50
-    found = list(parts(blocks(lines), lines=7))
-    assert [block.ordinal for part in found for block in part] == list(range(1, 51))
-    assert {len(part) for part in found[:-1]} == {4}
+def test_an_object_that_can_not_be_made_is_named():
+    with (
+        pytest.raises(ValueError, match="process 1 of 2: ValueError: not that one"),
+        started(Worker, (0,), 2),
+    ):
+        pytest.fail("it has started")
 
 
 @pytest.fixture
@@ -76,7 +81,7 @@ def many(tmp_path, run):
     """A file of several parts."""
     once = (tmp_path / "tiny.conllu").read_text()
     path = tmp_path / "many.conllu"
-    path.write_text(once * (3 * PART_LINES // once.count("\n")))
+    path.write_text(once * (3 * PART_BYTES // len(once)))
     return path
 
 
@@ -94,7 +99,7 @@ def test_trees_and_scores_are_those_of_one_process(run, many, tmp_path, capsys):
 
 def test_faults_are_those_of_one_process(run, many, tmp_path, capsys):
     content = many.read_text().splitlines(keepends=True)
-    for place in (20, 2 * PART_LINES):  # in the first part and in the last
+    for place in (20, len(content) - 20):  # in the first part and in the last
         place = next(n for n in range(place, len(content)) if content[n][0].isdigit())
         content[place] = "1\tfaulty\n"
     many.write_text("".join(content))

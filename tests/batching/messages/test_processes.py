@@ -20,7 +20,7 @@ from parser.batching.messages.controller import Instance
 from parser.batching.messages.processes import Processes
 from parser.batching.messages.threads import run
 from parser.batching.messages.worker import LostError, NodeError
-from parser.remote import PRELOADED, interrupts_blocked
+from parser.remote import start_server
 
 
 def begin(rank: int, folder: Path, size: int = 2, timeout: float = 600) -> None:
@@ -104,14 +104,12 @@ def fail(rank: int, folder: Path) -> None:
 @contextmanager
 def started(target, folder: Path, size: int = 2) -> Iterator[list[ForkServerProcess]]:
     """Nothing of them is left behind."""
-    # The server is the one of `Remote`: it is started as there, and never receives a Ctrl-C.
+    start_server()  # also the one of all later tests: it never receives a Ctrl-C
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
     processes = [context.Process(target=target, args=(rank, folder)) for rank in range(size)]
     try:
-        with interrupts_blocked():
-            for process in processes:
-                process.start()
+        for process in processes:
+            process.start()
         yield processes
     finally:
         for process in processes:
