@@ -19,7 +19,7 @@ CONFIG ?= configs/quickstart.yaml
 IN ?= -
 OUT ?= -
 
-.PHONY: setup train evaluate parse table speed plots headline test test-slow fuzz data test-gpu release-check check
+.PHONY: setup train evaluate parse table speed plots headline test test-slow fuzz data test-simulated test-gpu release-check check
 
 setup: $(READY)
 
@@ -61,6 +61,10 @@ test-slow: $(READY)
 fuzz: N = 10000
 fuzz: $(READY)
 	PARSER_FUZZ=$(N) $(PYTHON) -m pytest tests/treebank/test_fuzzing.py $(ARGUMENTS)
+
+# As make test-slow, with tensors on a simulated GPU: no tensor is forgotten on the host, and no operator lacks a kernel.
+test-simulated: $(READY)
+	PARSER_TEST_DEVICE="simulated CUDA" $(PYTHON) -m pytest $(ARGUMENTS)
 
 # The whole suite with its tensors on the GPU.
 test-gpu: $(READY)

@@ -10,6 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import torch
+from simulated_cuda.device import SimulatedCuda
 
 hypothesis.settings.register_profile("shared machine", deadline=None, max_examples=30)
 hypothesis.settings.load_profile("shared machine")
@@ -21,10 +22,18 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-@pytest.fixture
-def device() -> torch.device:
-    """Where the tensors lie: PARSER_TEST_DEVICE, the CPU unless it is set."""
-    return torch.device(os.environ.get("PARSER_TEST_DEVICE", "cpu"))
+SIMULATED = "simulated CUDA"
+DEVICES = [os.environ["PARSER_TEST_DEVICE"]] if "PARSER_TEST_DEVICE" in os.environ else ["cpu", SIMULATED]
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
+    """Where the tensors lie: PARSER_TEST_DEVICE, or in turn the CPU and a simulated GPU."""
+    if request.param != SIMULATED:
+        yield torch.device(request.param)
+        return
+    with SimulatedCuda() as simulated:
+        yield simulated.name
 
 
 @pytest.fixture(autouse=True)
@@ -32,10 +41,10 @@ def _alone(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     """What a test, or a command in it, changes of the process or caches does not pass to the next."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("caches")))
     torch.manual_seed(1)
+    torch.backends.cudnn.allow_tf32 = False  # as the commands set it
     yield
     torch.set_flush_denormal(False)
     torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = True
 
 
 @pytest.fixture

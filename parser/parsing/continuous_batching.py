@@ -68,7 +68,7 @@ class _Queue:
         self._system, self._lengths = system, lengths
         self._first_words = lengths.cumsum(0) - lengths
         self._sentences = torch.arange(batch_size, device=lengths.device)  # [batch]
-        self._started = torch.tensor(batch_size, device=lengths.device)
+        self._started = torch.full((), batch_size, device=lengths.device)
         self._root_row = lengths.sum()
 
     def synchronise(self) -> tuple[int, bool]:

@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from parser.batching.transfer import to_device
 from parser.networks.stack_parser import StackParser
 from parser.replay.batch import Batch
 from parser.stepping.composing import ComposingStepper
@@ -52,7 +53,7 @@ def score_by_stepping(network: StackParser, inventory: Inventory, table: Tensor,
     With dropout the masks differ: stepping samples new ones at each step, replay one for each word, node and
     step.
     """
-    lengths = batch.tokens.lengths.to(batch.transitions.device)
+    lengths = to_device(batch.tokens.lengths, batch.transitions.device)
     sentence = torch.arange(len(lengths), device=lengths.device)
     first = lengths.cumsum(0) - lengths + sentence  # the first front of each sentence
     root = batch.tokens.words

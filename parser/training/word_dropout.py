@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from parser.batching.transfer import to_device
 from parser.config import TrainingSettings
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
@@ -36,7 +37,7 @@ class WordDropout:
                 self._part_rates[column] = settings.feature_dropout if name == FEATURES else 0.0
             elif name in WORDS:
                 counts = train.values[:, column].bincount(minlength=len(lexicon))
-                self._rates[column] = word_rates(counts, settings).to(device)
+                self._rates[column] = to_device(word_rates(counts, settings), device)
             elif name != PRETRAINED and name not in auxiliary_tags:
                 self._rates[column] = torch.full((len(lexicon),), settings.tag_dropout, device=device)
 

@@ -1,0 +1,55 @@
+"""What was asked of the simulated device."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import parser
+
+ROOT = Path(parser.__file__).parent.parent
+THIS = Path(__file__).parent
+
+
+class Synchronization(NamedTuple):
+    cause: str
+    file: str
+    line: int
+
+
+@dataclass
+class Counts:
+    operators: Counter[str] = field(default_factory=Counter)
+    """Operators that launch kernels, by their names."""
+    synchronizations: Counter[Synchronization] = field(default_factory=Counter)
+    """How often the host waited for the device."""
+    uploads: int = 0
+    """Copies from the host to the device."""
+    library_lstms: int = 0
+    """Calls of cuDNN's LSTM, forward and backward."""
+
+    @property
+    def launches(self) -> int:
+        """Operators that launch kernels; a call of cuDNN counts as one."""
+        return sum(self.operators.values()) + self.library_lstms
+
+    def synchronize(self, cause: str) -> None:
+        self.synchronizations[Synchronization(cause, *_caller())] += 1
+
+    def synchronizations_by_file(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for each, number in self.synchronizations.items():
+            found[each.file] += number
+        return found
+
+
+def _caller() -> tuple[str, int]:
+    """The innermost file of the project, outside of this folder, that is being executed, and its line."""
+    for frame in reversed(traceback.extract_stack()):
+        path = Path(frame.filename)
+        if path.is_relative_to(ROOT) and not path.is_relative_to(THIS) and "site-packages" not in path.parts:
+            return str(path.relative_to(ROOT)), frame.lineno or 0
+    return "elsewhere", 0

@@ -1,0 +1,182 @@
+"""A simulated CUDA device: tensors stay in the host's memory, with real numbers; the program sees cuda:0.
+
+One mode of PyTorch answers what Python asks, another sees every operator below autograd, the backward pass
+and the optimizer included. What runs in other threads and processes is not simulated.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace, TracebackType
+from typing import Any
+from unittest import mock
+
+import torch
+import torch.nn.utils.clip_grad
+import torch.utils._foreach_utils
+from torch import Tensor
+
+from simulated_cuda import library
+from simulated_cuda.counts import Counts
+from simulated_cuda.operators import Operators
+from simulated_cuda.python_calls import PythonCalls
+from simulated_cuda.storages import Storages
+
+MEMORY = 80 << 30
+"""Bytes."""
+
+
+class SimulatedCuda:
+    """In its context the machine has one CUDA device. `counts` says what was asked of it."""
+
+    name = torch.device("cuda", 0)
+
+    def __init__(self) -> None:
+        self.storages, self.pinned, self.counts = Storages(), Storages(), Counts()
+        self.generator = torch.Generator().manual_seed(0)
+        self.is_silent = False
+        self._creating = self._in_backward = self._called_by_python = False
+        self._python_calls = PythonCalls(self)
+        self._entered = ExitStack()
+
+    def counted(self) -> Counts:
+        """What was counted since the last call."""
+        counts, self.counts = self.counts, Counts()
+        return counts
+
+    def __enter__(self) -> SimulatedCuda:
+        for module, replaced in self._replaced().items():
+            self._entered.enter_context(mock.patch.multiple(module, **replaced))
+        self._entered.enter_context(Operators(self))
+        self._entered.enter_context(self._python_calls)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._entered.close()
+
+    def _replaced(self) -> dict[Any, dict[str, Any]]:
+        """What PyTorch asks a driver that is not there, by module."""
+        by_device = {"_group_tensors_by_device_and_dtype": self._grouping()}
+        return {
+            torch.cuda: {
+                "is_available": lambda: True,
+                "is_initialized": lambda: True,
+                "device_count": lambda: 1,
+                "current_device": lambda: 0,
+                "set_device": lambda device: None,
+                "get_device_name": lambda device=None: "simulated",
+                "get_device_capability": lambda device=None: (9, 0),
+                "get_device_properties": lambda device=None: SimpleNamespace(total_memory=MEMORY),
+                "mem_get_info": lambda device=None: (MEMORY, MEMORY),
+                "max_memory_allocated": lambda device=None: 0,
+                "max_memory_reserved": lambda device=None: 0,
+                "reset_peak_memory_stats": lambda device=None: None,
+                "empty_cache": lambda: None,
+                "synchronize": lambda device=None: self.count_synchronization("torch.cuda.synchronize"),
+                "Event": Event,
+                "manual_seed_all": self.generator.manual_seed,
+                "get_rng_state": lambda device=None: self.generator.get_state(),
+                "set_rng_state": lambda state, device=None: self.generator.set_state(state),
+            },
+            torch.backends.cudnn: {"is_acceptable": lambda tensor: False},  # no flat weights are made for it
+            torch.autograd: {"_engine_run_backward": self._running_backward()},
+            torch.nn.utils.clip_grad: by_device,
+            torch.utils._foreach_utils: by_device,
+        }
+
+    def _running_backward(self) -> Callable[..., Any]:
+        run = torch.autograd._engine_run_backward
+
+        def run_backward(roots: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
+            before = self._in_backward, self._called_by_python
+            self._in_backward = any(root in self.storages for root in roots)
+            self._called_by_python = False
+            try:
+                # It is called by an overridden function, in which the mode is off.
+                with self._python_calls:
+                    return run(roots, *args, **kwargs)
+            finally:
+                self._in_backward, self._called_by_python = before
+
+        return run_backward
+
+    def _grouping(self) -> Callable[..., Any]:
+        group = torch.utils._foreach_utils._group_tensors_by_device_and_dtype
+
+        def by_device(tensors: Sequence[Sequence[Tensor]], with_indices: bool = False) -> dict:
+            found = group(tensors, with_indices)
+            return {
+                (self.name if groups[0][0] in self.storages else device, dtype): (groups, indices)
+                for (device, dtype), (groups, indices) in found.items()
+            }
+
+        return by_device
+
+    @property
+    def is_creating(self) -> bool:
+        """Whether an operator without tensors makes one on the device: told to, or in autograd's formulas."""
+        return self._creating or (self._in_backward and not self._called_by_python)
+
+    @contextmanager
+    def creating(self) -> Iterator[None]:
+        """What operators make lies on the device."""
+        before, self._creating = self._creating, True
+        try:
+            yield
+        finally:
+            self._creating = before
+
+    @contextmanager
+    def called_by_python(self, directly: bool) -> Iterator[None]:
+        before, self._called_by_python = self._called_by_python, directly
+        try:
+            yield
+        finally:
+            self._called_by_python = before
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """Nothing is counted or refused."""
+        before, self.is_silent = self.is_silent, True
+        try:
+            yield
+        finally:
+            self.is_silent = before
+
+    def count_synchronization(self, cause: str) -> None:
+        if not self.is_silent:
+            self.counts.synchronize(cause)
+
+    def count_upload(self, source: Tensor, non_blocking: bool) -> None:
+        if self.is_silent:
+            return
+        self.counts.uploads += 1
+        if not (non_blocking and source in self.pinned):
+            self.count_synchronization("copy to the device that waits")
+
+    def lstm(self, function: Callable[..., Any], args: Sequence[Any]) -> tuple[Tensor, ...]:
+        return library.lstm(self, function, args)
+
+    def lstm_cell(self, *args: Any) -> tuple[Tensor, ...]:
+        return library.lstm_cell(self, *args)
+
+
+class Event:
+    """torch.cuda.Event, on the clock of the host."""
+
+    def __init__(self, **how: bool):
+        self._time = 0.0
+
+    def record(self, stream: Any = None) -> None:
+        self._time = time.perf_counter()
+
+    def synchronize(self) -> None:
+        """Nothing is under way."""
+
+    def elapsed_time(self, later: Event) -> float:
+        """Milliseconds."""
+        return 1000 * (later._time - self._time)

@@ -1,0 +1,99 @@
+"""LSTMs of the library as CUDA runs them: one call of cuDNN, or one kernel for a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from simulated_cuda.tensor_float import rounded
+
+if TYPE_CHECKING:
+    from simulated_cuda.device import SimulatedCuda
+
+HOLE = object()
+"""Stands for a tensor in arguments."""
+
+
+def lstm(device: SimulatedCuda, function: Callable[..., Any], args: Sequence[Any]) -> tuple[Tensor, ...]:
+    """As torch.lstm, whose arguments are those of a padded or a packed batch."""
+    is_packed = isinstance(args[1], Tensor)
+    if is_packed and args[1] in device.storages:
+        raise RuntimeError("'batch_sizes' argument should be a 1D CPU int64 tensor")
+    is_training = args[7] if is_packed else args[6]
+    tensors: list[Tensor] = []
+    arguments = _without_tensors(tuple(args), tensors)
+
+    def compute(*given: Tensor) -> tuple[Tensor, ...]:
+        if torch.backends.cudnn.allow_tf32:
+            given = tuple(rounded(tensor) for tensor in given)
+        return function(*_with_tensors(arguments, iter(given)))
+
+    device.counts.library_lstms += 1
+    return _Library.apply(device, compute, "cuDNN" if is_training else None, *tensors)
+
+
+def lstm_cell(
+    device: SimulatedCuda, inputs: Tensor, states: Sequence[Tensor], *weights: Tensor
+) -> tuple[Tensor, ...]:
+    """As torch.lstm_cell: two products, and one kernel for the rest."""
+    of_input, of_hidden, *biases = weights
+    gates = inputs @ of_input.T, states[0] @ of_hidden.T
+    device.counts.operators["_thnn_fused_lstm_cell"] += 1
+    return _Library.apply(device, _fused_cell, "_thnn_fused_lstm_cell_backward", *gates, states[1], *biases)
+
+
+def _fused_cell(of_input: Tensor, of_hidden: Tensor, cell: Tensor, *biases: Tensor) -> tuple[Tensor, Tensor]:
+    """of_input, of_hidden: [batch, 4 * hidden] products; cell: [batch, hidden]."""
+    into, forget, new, out = sum(biases, of_input + of_hidden).chunk(4, 1)
+    cell = forget.sigmoid() * cell + into.sigmoid() * new.tanh()
+    return out.sigmoid() * cell.tanh(), cell
+
+
+class _Library(Function):
+    """A function computed unseen, forward and backward."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, device: SimulatedCuda, compute: Callable[..., Any], backward: str | None, *tensors: Tensor
+    ) -> tuple[Tensor, ...]:
+        with device.silent(), torch.enable_grad():
+            given = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors]
+            results = compute(*given)
+        ctx.device, ctx.backward_name, ctx.given, ctx.results = device, backward, given, results
+        return tuple(device.storages.add(result.detach().clone()) for result in results)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        device = ctx.device
+        if ctx.backward_name is None:
+            raise RuntimeError("cudnn RNN backward can only be called in training mode")
+        if ctx.backward_name == "cuDNN":
+            device.counts.library_lstms += 1
+        else:
+            device.counts.operators[ctx.backward_name] += 1
+        wanted = [tensor for tensor in ctx.given if tensor.requires_grad]
+        with device.silent():
+            found = iter(torch.autograd.grad(ctx.results, wanted, gradients, allow_unused=True))
+        result = [next(found) if tensor.requires_grad else None for tensor in ctx.given]
+        return (None, None, None, *(each if each is None else device.storages.add(each) for each in result))
+
+
+def _without_tensors(value: Any, tensors: list[Tensor]) -> Any:
+    if isinstance(value, Tensor):
+        tensors.append(value)
+        return HOLE
+    if isinstance(value, (list, tuple)):
+        return type(value)(_without_tensors(each, tensors) for each in value)
+    return value
+
+
+def _with_tensors(value: Any, tensors: Iterator[Tensor]) -> Any:
+    if value is HOLE:
+        return next(tensors)
+    if isinstance(value, (list, tuple)):
+        return type(value)(_with_tensors(each, tensors) for each in value)
+    return value

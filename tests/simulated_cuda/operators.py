@@ -1,0 +1,129 @@
+"""Every operator below autograd, as a CUDA device would take it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from simulated_cuda.kernels import (
+    INDEXES,
+    LAUNCHES_NOTHING,
+    MULTIPLIES,
+    SYNCHRONIZES,
+    argument_names,
+    has_kernel,
+    name_of,
+)
+from simulated_cuda.tensor_float import rounded_factors
+
+if TYPE_CHECKING:
+    from simulated_cuda.device import SimulatedCuda
+
+CONVERTS = frozenset({"_to_copy", "copy_"})
+HAS_LENGTHS_ON_HOST = frozenset({"_pack_padded_sequence", "_pad_packed_sequence"})
+"""The second argument and the second result are lengths of sequences."""
+
+
+class Operators(TorchDispatchMode):
+    """Refuses what CUDA refuses, counts the rest, and keeps results on the device."""
+
+    def __init__(self, device: SimulatedCuda):
+        super().__init__()
+        self._device = device
+
+    def __torch_dispatch__(
+        self,
+        operator: OpOverload,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        device, kwargs = self._device, dict(kwargs or {})
+        tensors = tensors_in([args, list(kwargs.values())])
+        on_device = [tensor in device.storages for tensor in tensors]
+        if not any(on_device) and (tensors or not device.is_creating):
+            return operator(*args, **kwargs)
+        name = name_of(operator)
+        if not device.is_silent:
+            if name not in CONVERTS | HAS_LENGTHS_ON_HOST:
+                self._check(operator, args, tensors, on_device)
+            self._count_synchronizations(operator, args, kwargs, tensors)
+        if "generator" in argument_names(operator):
+            _refuse_generator_of_cpu(kwargs, device.generator)
+            kwargs["generator"] = device.generator
+        result = _computed(operator, args, kwargs)
+        results = tensors_in(result)
+        if name != "copy_":
+            for each in results[:1] if name in HAS_LENGTHS_ON_HOST else results:
+                device.storages.add(each)
+        if not (device.is_silent or operator.is_view or name in LAUNCHES_NOTHING):
+            device.counts.operators[name] += 1
+        return result
+
+    def _check(
+        self, operator: OpOverload, args: Sequence[Any], tensors: Sequence[Tensor], on_device: Sequence[bool]
+    ) -> None:
+        """Raises as PyTorch does."""
+        name = name_of(operator)
+        indices = tensors_in(args[1]) if name in INDEXES else []
+        for tensor, is_there in zip(tensors, on_device, strict=True):
+            # Numbers, and indices of any device, are copied.
+            if not (is_there or tensor.dim() == 0 or any(tensor is index for index in indices)):
+                shapes = ", ".join(
+                    f"{tuple(each.shape)} on {'cuda:0' if there else 'cpu'}"
+                    for each, there in zip(tensors, on_device, strict=True)
+                )
+                raise RuntimeError(f"{operator}: expected all tensors to be on the same device: {shapes}")
+        if not has_kernel(operator):
+            raise NotImplementedError(f"{operator} has no CUDA kernel")
+        if name in MULTIPLIES and not tensors[0].is_floating_point():
+            raise NotImplementedError(f"{operator} has no CUDA kernel for {tensors[0].dtype}")
+
+    def _count_synchronizations(
+        self, operator: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], tensors: Sequence[Tensor]
+    ) -> None:
+        device, name = self._device, name_of(operator)
+        if name == "copy_":
+            to_device, from_device = (tensor in device.storages for tensor in tensors[:2])
+            if to_device and not from_device:
+                non_blocking = args[2] if len(args) > 2 else kwargs.get("non_blocking", False)
+                device.count_upload(tensors[1], non_blocking)
+            elif from_device and not to_device:
+                device.count_synchronization("copy_ to the host")
+        elif name in SYNCHRONIZES:
+            device.count_synchronization(name)
+        elif name == "repeat_interleave" and kwargs.get("output_size") is None:
+            device.count_synchronization("repeat_interleave without output_size")
+        elif name in INDEXES:
+            indices = tensors_in(args[1])
+            if any(index.dtype in (torch.bool, torch.uint8) for index in indices):
+                device.count_synchronization("boolean index")
+            if any(index not in device.storages for index in indices):
+                device.count_synchronization("index on the host")
+
+
+def tensors_in(value: Any) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for each in value for tensor in tensors_in(each)]
+    return []
+
+
+def _refuse_generator_of_cpu(kwargs: Mapping[str, Any], of_device: torch.Generator) -> None:
+    if kwargs.get("generator") not in (None, of_device):
+        raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")
+
+
+def _computed(operator: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    if operator is torch.ops.aten.mm.dtype:  # which only CUDA has
+        left, right, dtype = args
+        return left.to(dtype) @ right.to(dtype)
+    if name_of(operator) in MULTIPLIES and torch.get_float32_matmul_precision() != "highest":
+        args = rounded_factors(name_of(operator), args)
+    return operator(*args, **kwargs)
