@@ -222,3 +222,22 @@ def test_the_speeds_of_whole_parsers_are_those_of_the_rows():
         if run["name"] == "ud-fast"
     )
     in_prose("README.md", f"has a test LAS of {las:.2f} on English EWT")
+
+
+def test_the_accuracy_in_bfloat16_is_that_of_the_rows():
+    runs = rows("accuracy-2026-11-23/precision/rows.jsonl")
+    las = {
+        (precision, split): f"{mean(run[split]['las'] for run in runs if precision_of(run) == precision):.2f}"
+        for precision in ("bfloat16", "float32")
+        for split in ("dev", "test")
+    }
+    in_prose(
+        "docs/measurements/README.md",
+        f"dev LAS is {las['bfloat16', 'dev']} in bfloat16 and {las['float32', 'dev']} in float32, "
+        f"test LAS {las['bfloat16', 'test']} and {las['float32', 'test']}",
+    )
+
+
+def precision_of(run):
+    """Of older runs, which have no such setting, float32."""
+    return run["config"]["training"].get("precision", "float32")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -37,19 +37,19 @@ def write_table(table: TableConfig, done: dict[Job, Row], folder: Path) -> Path:
     if rows:
         if table.plot:
             parts.append(Picture("test-las", _over_setting(table, table.plot, rows)))
-        parts.append(Picture("time", _over_time(table, rows)))
+        if len(_machines(own[0] for own in rows.values())) == 1:  # otherwise times do not compare
+            parts.append(Picture("time", _over_time(table, rows)))
     write_document(table.title, parts, folder)
     return folder / MARKDOWN
 
 
 def _introduction(table: TableConfig, rows: Rows) -> list[Part]:
     runs = [run for own in rows.values() for run in own]
-    machines = sorted({run["machine"]["cpu"] if run["device"] == "cpu" else run["device"] for run in runs})
     bases = " or ".join(dict.fromkeys(f"`{row.base or table.base}`" for row in table.rows.values()))
     common = "".join(f"`{key}: {value}` and " for key, value in table.set.items())
     text = (
         f"Every row is {bases} with {common}some settings changed; {len(runs)} runs{_together(runs)} "
-        f"on {', '.join(machines) or 'no machine yet'}. Scores are those of the epoch with the best dev LAS. "
+        f"on {', '.join(_machines(runs)) or 'no machine yet'}. Scores are those of the epoch with the best dev LAS. "
         "For several seeds the mean is given, with the lowest and the highest in brackets. Differences are "
         "between runs with equal seeds: their mean, its 95 % interval and the number of seeds. One seed does "
         "not show whether a difference is due to chance. Minutes include the evaluation on dev. Seconds to a "
@@ -59,6 +59,11 @@ def _introduction(table: TableConfig, rows: Rows) -> list[Part]:
         name for name in table.rows if len(rows.get(name, [])) < (table.rows[name].seeds or table.seeds)
     ]
     return [text, *([f"Incomplete: {', '.join(missing)}."] if missing else [])]
+
+
+def _machines(runs: Iterable[Row]) -> list[str]:
+    """The processors, or GPUs, of the runs."""
+    return sorted({run["machine"]["cpu"] if run["device"] == "cpu" else run["device"] for run in runs})
 
 
 def _together(runs: Sequence[Row]) -> str:

@@ -201,6 +201,12 @@ def test_what_the_table_says(tmp_path, table, lines):
     line = "| large, no warm-up | 65.00 (60.00, 70.00) | 65.00 (60.00, 70.00) |"
     assert line in report
     assert "| +20.00, one seed | 32 (30, 35) % of 8 | 2 | 2 | 1.0 | 60 | c |" in report
+    assert "(plots/time.svg)" in report
+    first = next(iter(done))
+    done[first] = {**done[first], "machine": {"cpu": "another"}}
+    report = write_table(settings, done, tmp_path).read_text()
+    assert "on a cpu, another" in report
+    assert "(plots/time.svg)" not in report  # times do not compare
 
 
 def test_the_tables_that_come_with_the_project_are_valid():
