@@ -64,7 +64,7 @@ fuzz: $(READY)
 
 # As make test-slow, with tensors on a simulated GPU: no tensor is forgotten on the host, and no operator lacks a kernel.
 test-simulated: $(READY)
-	PARSER_TEST_DEVICE="simulated CUDA" $(PYTHON) -m pytest $(ARGUMENTS)
+	PARSER_TEST_DEVICE="simulated CUDA" $(PYTHON) -m pytest --ignore tests/simulated_cuda $(ARGUMENTS)
 
 # The whole suite with its tensors on the GPU.
 test-gpu: $(READY)

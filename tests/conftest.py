@@ -10,6 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import torch
+from simulated_cuda.chosen import ALL_SIMULATED, DEVICE, DEVICES, SIMULATED
 from simulated_cuda.device import SimulatedCuda
 
 hypothesis.settings.register_profile("shared machine", deadline=None, max_examples=30)
@@ -22,15 +23,18 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-SIMULATED = "simulated CUDA"
-DEVICES = [os.environ["PARSER_TEST_DEVICE"]] if "PARSER_TEST_DEVICE" in os.environ else ["cpu", SIMULATED]
+@pytest.fixture(autouse=ALL_SIMULATED)
+def _simulated() -> Iterator[None]:
+    """If all tests are to run on the simulated GPU."""
+    with SimulatedCuda():
+        yield
 
 
 @pytest.fixture(params=DEVICES)
 def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
-    """Where the tensors lie: PARSER_TEST_DEVICE, or in turn the CPU and a simulated GPU."""
-    if request.param != SIMULATED:
-        yield torch.device(request.param)
+    """Where the tensors lie."""
+    if ALL_SIMULATED or request.param != SIMULATED:
+        yield DEVICE
         return
     with SimulatedCuda() as simulated:
         yield simulated.name

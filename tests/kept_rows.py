@@ -205,6 +205,39 @@ def recurrence():
     )
 
 
+NETWORKS = {
+    "ding-koehn-2019": "StackLSTM parser, Ding & Koehn 2019",
+    "dyer-2015": "StackLSTM parser, Dyer et al. 2015",
+    "parsing": "Ding & Koehn 2019, parsing",
+    "tagger": "BiLSTM tagger of 256 units",
+    "trees": "Tree-LSTM of 256 units",
+    "peephole-lstm": "peephole LSTM of 512 units",
+}
+
+
+def precision():
+    """Every cell in float32 and in bfloat16, and the gain."""
+    cells = {}
+    for row in rows("precision-2026-11-23/rows.jsonl"):
+        key = row["experiment"], row["method"], row["batch_size"]
+        cells.setdefault(key, {})[row["precision"]] = row
+    order = list(NETWORKS)
+    return table(
+        *(
+            (
+                NETWORKS[experiment],
+                method,
+                size,
+                *(f"{both[each]['sentences_per_second']:,.0f}" for each in ("float32", "bfloat16")),
+                ratio(both["bfloat16"], both["float32"]),
+            )
+            for (experiment, method, size), both in sorted(
+                cells.items(), key=lambda item: (order.index(item[0][0]), *item[0][1:])
+            )
+        )
+    )
+
+
 def printed(command):
     """What a kept command printed, of all its runs."""
     kept = rows("single-figures-2026-11-22/rows.jsonl")

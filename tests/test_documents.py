@@ -14,6 +14,7 @@ from kept_rows import (
     features,
     gain,
     in_training,
+    precision,
     printed,
     rows,
 )
@@ -222,6 +223,11 @@ def test_the_speeds_of_whole_parsers_are_those_of_the_rows():
         if run["name"] == "ud-fast"
     )
     in_prose("README.md", f"has a test LAS of {las:.2f} on English EWT")
+
+
+def test_what_bfloat16_gains_is_told_as_in_the_rows():
+    lines = (MEASURED / "README.md").read_text(encoding="utf-8").splitlines()
+    assert [line for line in precision() if line not in lines] == []
 
 
 def test_the_accuracy_in_bfloat16_is_that_of_the_rows():

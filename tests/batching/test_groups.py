@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from simulated_cuda.chosen import DEVICE
 
 from parser.batching.groups import Groups, Runs, grouped_product, why_not_grouped
 
-DEVICE = torch.device(os.environ.get("PARSER_TEST_DEVICE", "cpu"))
 MODULES = 6
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -13,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulated_cuda.chosen import DEVICE
 from torch import Tensor, nn
 
 from parser.batching.operations.graph import METHODS, Graph
@@ -26,7 +26,6 @@ from parser.benchmarks.taggers.network import RecordedTagger, Tagger, TaggerSize
 from parser.benchmarks.tree_lstm.network import BinaryTree, RecordedTreeLSTM, TreeLSTM
 
 WORDS, LABELS, CHARACTERS = 20, 5, 9
-DEVICE = torch.device(os.environ.get("PARSER_TEST_DEVICE", "cpu"))
 GRAINS: tuple[Grain, ...] = ("cell", "operation")
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from hypothesis import strategies as st
+from simulated_cuda.chosen import DEVICE
 from torch import Tensor, nn
 
 from parser.batching.operations.graph import Graph
@@ -15,7 +15,6 @@ from parser.batching.operations.parameterised import Module
 from parser.batching.operations.writer import Value, Writer
 
 WIDTH, ENTRIES = 4, 6
-DEVICE = torch.device(os.environ.get("PARSER_TEST_DEVICE", "cpu"))
 
 
 class Parameters(nn.Module):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulated_cuda.chosen import DEVICE
 from torch import Tensor
 
 from parser.batching.levels import depths
@@ -26,9 +25,6 @@ from parser.benchmarks.programs.network import (
 )
 
 SIZES = ExecutorSizes(features=3, side=4, channels=2, projected=3, hidden=5, unary=3, binary=2, answers=4)
-
-
-DEVICE = torch.device(os.environ.get("PARSER_TEST_DEVICE", "cpu"))
 
 
 def small_executor() -> ProgramExecutor:
