@@ -10,7 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import torch
-from simulated_cuda.chosen import ALL_SIMULATED, DEVICE, DEVICES, SIMULATED
+from simulated_cuda.chosen import ALL_SIMULATED, CHOSEN, DEVICE, DEVICES, SIMULATED
 from simulated_cuda.device import SimulatedCuda
 
 hypothesis.settings.register_profile("shared machine", deadline=None, max_examples=30)
@@ -88,7 +88,7 @@ training:
   epochs: 6
   batch_size: 4
   learning_rate: {{start: 1e-2, peak: 1e-2, warmup_epochs: 1}}
-device: cpu
+device: {"auto" if CHOSEN else "cpu"}
 """,
         encoding="utf-8",
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from programs import running, wait_until
+from simulated_cuda.chosen import DEVICE
 
 from parser.cli import argument_parser, main
 
@@ -37,7 +38,7 @@ def test_train_evaluate_and_parse(config_file, tmp_path, capsys):
     assert "test  UAS 100.00  LAS 100.00" in printed
     assert "peak memory" in printed
     result = json.loads((run / "result.json").read_text())
-    took = f"{result['seconds']:.0f} s of training and dev on cpu"
+    took = f"{result['seconds']:.0f} s of training and dev on {DEVICE}"
     assert f"{run / 'model'}, epoch {result['best_epoch']} of {result['epochs']}, {took}" in printed
     model, treebank = str(run / "model"), str(tmp_path / "tiny.conllu")
 

@@ -13,6 +13,8 @@ from parser.cli import main
 from parser.parsing.worker_processes import AHEAD, answers, started
 from parser.treebank.parts import PART_BYTES
 
+PROCESSES = ("--device", "cpu", "--processes")
+
 
 class Worker:
     """What a process of its own runs."""
@@ -89,10 +91,10 @@ def test_trees_and_scores_are_those_of_one_process(run, many, tmp_path, capsys):
     model, outputs = str(run / "model"), []
     for processes in "12":
         out = tmp_path / f"{processes}.conllu"
-        assert main(["parse", model, str(many), "-o", str(out), "--processes", processes, "--scores"]) == 0
+        assert main(["parse", model, str(many), "-o", str(out), *PROCESSES, processes, "--scores"]) == 0
         outputs.append(out.read_text())
         capsys.readouterr()
-        assert main(["evaluate", model, str(many), "--processes", processes]) == 0
+        assert main(["evaluate", model, str(many), *PROCESSES, processes]) == 0
         outputs.append(capsys.readouterr().out)
     assert outputs[:2] == outputs[2:]
 
@@ -106,7 +108,7 @@ def test_faults_are_those_of_one_process(run, many, tmp_path, capsys):
     for command in (["parse", str(run / "model"), str(many)], ["evaluate", str(run / "model"), str(many)]):
         found = []
         for processes in "12":
-            assert main([*command, "--processes", processes]) == 2
+            assert main([*command, *PROCESSES, processes]) == 2
             found.append(capsys.readouterr().err)
         assert found[0] == found[1]
         assert found[0].count("instead of 10") == 2
@@ -114,7 +116,7 @@ def test_faults_are_those_of_one_process(run, many, tmp_path, capsys):
 
 def test_columns_that_differ_from_training_are_told_once(run, many, capsys):
     many.write_text(many.read_text().replace("\tNOUN\t", "\t_\t").replace("\tVERB\t", "\t_\t"))
-    assert main(["evaluate", str(run / "model"), str(many), "--processes", "2"]) == 0
+    assert main(["evaluate", str(run / "model"), str(many), *PROCESSES, "2"]) == 0
     assert capsys.readouterr().err.count("UPOS is blank for 67% of the words") == 1
 
 
@@ -122,7 +124,7 @@ def test_an_interrupt_ends_all_processes(run, many, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     command = [sys.executable, "-m", "parser", "parse", str(run / "model"), "-", "-o", str(out / "parsed")]
-    with running([*command, "--processes", "2"], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with running([*command, *PROCESSES, "2"], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdin.write(many.read_bytes())
         process.stdin.flush()
         wait_until(lambda: any(out.iterdir()), process)

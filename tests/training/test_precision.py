@@ -65,13 +65,15 @@ def test_commands_parse_in_bfloat16_if_asked(command, config_file, tmp_path, pro
 
 def test_a_cpu_without_bfloat16_says_so(config_file, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(precision, "processor", lambda: NONE)
-    assert train(config_file, tmp_path / "run", "--set", "training.precision=bfloat16") == 2
+    on_cpu = "--set", "device=cpu"
+    assert train(config_file, tmp_path / "run", *on_cpu, "--set", "training.precision=bfloat16") == 2
     message = "precision bfloat16: this CPU has neither of amx_bf16 and avx512_bf16; write float32"
     assert message in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
-    assert train(config_file, tmp_path / "run") == 0
+    assert train(config_file, tmp_path / "run", *on_cpu) == 0
     model, treebank = str(tmp_path / "run" / "model"), str(tmp_path / "tiny.conllu")
-    assert main(["parse", model, treebank, "--precision", "bfloat16"]) == 2
+    parse = "parse", model, treebank, "--device", "cpu", "--precision"
+    assert main([*parse, "bfloat16"]) == 2
     assert message in capsys.readouterr().err
-    assert main(["parse", model, treebank, "--precision", "tf32"]) == 2
+    assert main([*parse, "tf32"]) == 2
     assert "precision tf32: only GPUs have it" in capsys.readouterr().err

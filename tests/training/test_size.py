@@ -24,7 +24,8 @@ HUGE = 1 << 60  # bytes, which no machine has
 )
 def test_the_setting_that_makes_it_large_is_named(config_file, tmp_path, capsys, changes, blamed):
     settings = [argument for change in changes for argument in ("--set", f"parser.network.{change}")]
-    assert main(["train", str(config_file), "--run", str(tmp_path / "run"), *settings]) == 2
+    command = ["train", str(config_file), "--run", str(tmp_path / "run"), "--set", "device=cpu"]
+    assert main([*command, *settings]) == 2
     told = capsys.readouterr().err
     assert told.startswith(f"parser.network.{blamed}")
     assert "GiB to train, and there are" in told
