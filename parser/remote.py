@@ -31,10 +31,10 @@ class RemoteError(Exception):
 
 
 def start_server(modules: Sequence[str] = PRELOADED) -> None:
-    """Start the server from which processes are forked, unless it runs. It imports the modules.
+    """Start the server from which processes are forked, which imports the modules. One that runs stays.
 
     Importing takes seconds, which may pass beside other work, and is done once for all processes. These have
-    the environment variables of this moment.
+    the environment variables with which the server started.
     """
     # Forks of a server that has only imported modules. Forks of this one would share CUDA and threads.
     forkserver.set_forkserver_preload(list(modules))

@@ -82,7 +82,7 @@ def _workers(options: argparse.Namespace) -> AbstractContextManager[list[Remote]
 
 
 def _by_processes(options: argparse.Namespace, model: Model, workers: Sequence[Remote]) -> Iterator[_Parsed]:
-    """As `_by_one_process`; all the same, what follows a fault is read, but not written."""
+    """As `_by_one_process`, but all parts are parsed; nothing after a fault is written."""
     faults, check = Faults(), model.watch()
     for part in answers(workers, stream_parts(options.input)):
         if not faults.total:

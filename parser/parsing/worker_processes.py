@@ -9,6 +9,8 @@ from typing import Any
 
 from parser.remote import Remote, RemoteError
 
+OF_INPUT = "error: ValueError: "
+"""How the status of a failure begins that is due to the input."""
 AHEAD = 2
 """Pieces for each process that are computed or wait for an earlier one, which limits the memory."""
 
@@ -25,7 +27,8 @@ def started(make: Callable[..., object], arguments: Sequence[Any], processes: in
             for _ in range(processes)
         ]
         for worker in workers:
-            worker.begin_making()
+            with _named(worker, workers):
+                worker.begin_making()
         for worker in workers:
             with _named(worker, workers):
                 worker.answer()
@@ -35,13 +38,15 @@ def started(make: Callable[..., object], arguments: Sequence[Any], processes: in
 def answers(workers: Sequence[Remote], work: Iterable[object]) -> Iterator[Any]:
     """The answers of the method `run` for each piece of work, in its order.
 
-    Raises ValueError if a process dies or the method fails.
+    Raises ValueError if a process dies or the method fails, after the answers for earlier work.
     """
     found: dict[int, Any] = {}
     following = 0
     for number, answer in _as_they_come(workers, work, lambda: len(found)):
         found[number] = answer
         while following in found:
+            if isinstance(found[following], ValueError):
+                raise found[following]
             yield found.pop(following)
             following += 1
 
@@ -49,16 +54,17 @@ def answers(workers: Sequence[Remote], work: Iterable[object]) -> Iterator[Any]:
 def _as_they_come(
     workers: Sequence[Remote], work: Iterable[object], waiting: Callable[[], int]
 ) -> Iterator[tuple[int, Any]]:
-    """The number of each piece of work, and its answer.
+    """The number of each piece of work, and its answer or the error; after an error no more is begun.
 
     waiting: returns the number of answers that wait for earlier ones.
     """
     pieces = enumerate(work)
     busy: dict[Remote, int] = {}
+    failed = False
     while True:
         for worker in workers:
             has_room = len(busy) + waiting() < AHEAD * len(workers)
-            if worker not in busy and has_room and (found := next(pieces, None)):
+            if worker not in busy and has_room and not failed and (found := next(pieces, None)):
                 busy[worker], piece = found
                 with _named(worker, workers):
                     worker.begin("run", piece)
@@ -66,8 +72,11 @@ def _as_they_come(
             return
         ready = wait([worker.connection for worker in busy])
         for worker in [worker for worker in busy if worker.connection in ready]:
-            with _named(worker, workers):
-                answer = worker.answer()
+            try:
+                with _named(worker, workers):
+                    answer = worker.answer()
+            except ValueError as error:
+                answer, failed = error, True
             yield busy.pop(worker), answer
 
 
@@ -76,5 +85,7 @@ def _named(worker: Remote, workers: Sequence[Remote]) -> Iterator[None]:
     try:
         yield
     except RemoteError as error:
+        if error.status.startswith(OF_INPUT):
+            raise ValueError(error.status.removeprefix(OF_INPUT)) from None
         place = f"process {workers.index(worker) + 1} of {len(workers)}"
         raise ValueError(f"{place}: {error.status.removeprefix('error: ')}") from None

@@ -137,8 +137,8 @@ def _check_sizes(place: str, sizes: BatchSizes, plugin: type[Plugin], methods: S
 
 def _by_size(sizes: BatchSizes, methods: Sequence[str]) -> list[tuple[int, str]]:
     """Batch sizes with their methods, the smallest size first, methods in the given order."""
-    of = sizes if isinstance(sizes, Mapping) else dict.fromkeys(methods, sizes)
-    pairs = [(size, method) for method in methods for size in dict.fromkeys(of.get(method, []))]
+    sizes_of = sizes if isinstance(sizes, Mapping) else dict.fromkeys(methods, sizes)
+    pairs = [(size, method) for method in methods for size in dict.fromkeys(sizes_of.get(method, []))]
     return sorted(pairs, key=lambda pair: pair[0])
 
 

@@ -18,23 +18,24 @@ from parser.treebank.text_files import open_bytes
 PART_BYTES = 1 << 21
 """About two thousand sentences. Larger parts fill batches better, smaller ones end together."""
 MAX_SENTENCE_BYTES = 2 * MAX_BLOCK_BYTES
-"""More bytes than a sentence that is not too large can have: characters of two bytes are the densest ones, at
-one byte in memory."""
+"""A sentence of more bytes is certainly too large: a character takes at most twice as many in UTF-8 as in
+memory."""
 LAST_SPACE = 0x3000
 """The last character of Unicode that is white space."""
 
 
-def _blank_line() -> str:
+def _blank_line() -> bytes:
     """A pattern of a line that `conllu.blocks` takes for blank, in UTF-8."""
-    spaces = [chr(code) for code in range(LAST_SPACE + 1) if chr(code).isspace() and chr(code) != "\n"]
-    space = "|".join(re.escape(character.encode().decode("latin-1")) for character in spaces)
-    mark = BYTE_ORDER_MARK.encode().decode("latin-1")
-    return f"(?:{mark})*(?:{space})*\n"
+    spaces = [
+        chr(code).encode() for code in range(LAST_SPACE + 1) if chr(code).isspace() and code != ord("\n")
+    ]
+    of_one_byte = b"".join(re.escape(space) for space in spaces if len(space) == 1)
+    longer = b"|".join(re.escape(space) for space in spaces if len(space) > 1)
+    return b"(?:%s)*[%s]*(?:(?:%s)[%s]*)*\n" % (BYTE_ORDER_MARK.encode(), of_one_byte, longer, of_one_byte)
 
 
-BLANK_LINES = re.compile(f"(?:{_blank_line()})*".encode("latin-1"))
-SENTENCE_END = re.compile(f"\n(?:{_blank_line()})+".encode("latin-1"))
-"""The end of a sentence's last line, and all blank lines after it."""
+BLANK_LINE = re.compile(b"\n(?=(" + _blank_line() + b"))")
+"""The end of the line before it; the group is the blank line."""
 
 
 class TreebankPart(NamedTuple):
@@ -66,32 +67,34 @@ def _chunks(file: BufferedReader) -> Iterator[bytes]:
 
 
 def parts(chunks: Iterable[bytes]) -> Iterator[TreebankPart]:
-    """Divide a file, of which each chunk is a piece, between sentences. No byte is lost.
+    """Divide a file, of which each chunk is a piece, between sentences.
 
-    A sentence that is too large ends the last part.
+    No byte is lost, up to a sentence that is too large: it is the end of the last part.
     """
-    pending, line, ordinal = b"", 1, 1
+    line, ordinal = 1, 1
+    pending = b"\n"  # begins with the end of the line before
+    searched, blank_end, has_content = 0, 1, False
     for chunk in chunks:
         pending += chunk
-        ends = _sentence_ends(pending)
+        ends = []  # of sentences, each after its blank lines
+        for found in BLANK_LINE.finditer(pending, searched):
+            if found.start(1) > blank_end:  # there are lines between the last blank line and this one
+                if has_content:
+                    ends.append(blank_end)
+                has_content = True
+            blank_end = found.end(1)
         if ends:
-            content, pending = pending[: ends[-1]], pending[ends[-1] :]
+            content = pending[1 : ends[-1]]
             yield TreebankPart(line, ordinal, content)
             line += content.count(b"\n")
             ordinal += len(ends)
-        if len(pending) > MAX_SENTENCE_BYTES:
+            pending = pending[len(content) :]
+            blank_end -= len(content)
+        searched = pending.rfind(b"\n")
+        if max(blank_end, len(pending) - blank_end) > MAX_SENTENCE_BYTES:
             break
-    if pending:
-        yield TreebankPart(line, ordinal, pending)
-
-
-def _sentence_ends(content: bytes) -> list[int]:
-    """Where each sentence ends that a complete line of another one follows."""
-    last_line_end = content.rfind(b"\n")
-    begin = BLANK_LINES.match(content)
-    assert begin  # it matches nothing, too
-    ends = (found.end() for found in SENTENCE_END.finditer(content, begin.end()))
-    return [end for end in ends if end <= last_line_end]
+    if pending[1:]:
+        yield TreebankPart(line, ordinal, pending[1:])
 
 
 def read_part(part: TreebankPart, tree: bool, roots: Roots = "refuse") -> tuple[list[Sentence], Faults]:

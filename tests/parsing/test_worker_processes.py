@@ -27,6 +27,8 @@ class Worker:
     def run(self, number):
         if number == "die":
             os.kill(os.getpid(), signal.SIGKILL)
+        if number == "wrong":
+            raise ValueError("line 3: not that")
         time.sleep(0.001 * (number % 3))
         return self.factor * (10 // (number - 13) + number)
 
@@ -56,6 +58,7 @@ def test_no_work():
     [
         ("die", "process [12] of 2: killed, .*: use fewer --processes"),
         (13, "process [12] of 2: ZeroDivision"),
+        ("wrong", "^line 3: not that$"),
     ],
 )
 def test_a_process_that_fails_is_named(last, message):
@@ -63,9 +66,17 @@ def test_a_process_that_fails_is_named(last, message):
         list(answers(workers, [1, 2, 3, last]))
 
 
-def test_an_object_that_can_not_be_made_is_named():
+def test_answers_before_an_error_come_first():
+    with started(Worker, (2,), 2) as workers:
+        found = answers(workers, [2, "wrong", 1])
+        assert next(found) is not None
+        with pytest.raises(ValueError, match="not that"):
+            next(found)
+
+
+def test_an_object_that_can_not_be_made():
     with (
-        pytest.raises(ValueError, match="process 1 of 2: ValueError: not that one"),
+        pytest.raises(ValueError, match="not that one"),
         started(Worker, (0,), 2),
     ):
         pytest.fail("it has started")

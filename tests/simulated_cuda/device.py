@@ -7,8 +7,9 @@ and the optimizer included. What runs in other threads and processes is not simu
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from types import SimpleNamespace, TracebackType
 from typing import Any
 from unittest import mock
@@ -77,7 +78,7 @@ class SimulatedCuda:
                 "reset_peak_memory_stats": lambda device=None: None,
                 "empty_cache": lambda: None,
                 "synchronize": lambda device=None: self.count_synchronization("torch.cuda.synchronize"),
-                "Event": Event,
+                "Event": partial(Event, self),
                 "manual_seed_all": self.generator.manual_seed,
                 "get_rng_state": lambda device=None: self.generator.get_state(),
                 "set_rng_state": lambda state, device=None: self.generator.set_state(state),
@@ -158,6 +159,11 @@ class SimulatedCuda:
         if not (non_blocking and source in self.pinned):
             self.count_synchronization("copy to the device that waits")
 
+    def require(self, tensors: Iterable[Tensor]) -> None:
+        """Raises RuntimeError, as the library does, unless all tensors are on the device."""
+        if not (self.is_silent or all(tensor in self.storages for tensor in tensors)):
+            raise RuntimeError("Input and parameter tensors are not at the same device")
+
     def lstm(self, function: Callable[..., Any], args: Sequence[Any]) -> tuple[Tensor, ...]:
         return library.lstm(self, function, args)
 
@@ -168,14 +174,14 @@ class SimulatedCuda:
 class Event:
     """torch.cuda.Event, on the clock of the host."""
 
-    def __init__(self, **how: bool):
-        self._time = 0.0
+    def __init__(self, device: SimulatedCuda, **how: bool):
+        self._device, self._time = device, 0.0
 
     def record(self, stream: Any = None) -> None:
         self._time = time.perf_counter()
 
     def synchronize(self) -> None:
-        """Nothing is under way."""
+        self._device.count_synchronization("Event.synchronize")
 
     def elapsed_time(self, later: Event) -> float:
         """Milliseconds."""

@@ -32,6 +32,7 @@ def lstm(device: SimulatedCuda, function: Callable[..., Any], args: Sequence[Any
             given = tuple(rounded(tensor) for tensor in given)
         return function(*_with_tensors(arguments, iter(given)))
 
+    device.require(tensor for place, tensor in enumerate(tensors) if not (is_packed and place == 1))
     device.counts.library_lstms += 1
     return _Library.apply(device, compute, "cuDNN" if is_training else None, *tensors)
 
@@ -41,6 +42,7 @@ def lstm_cell(
 ) -> tuple[Tensor, ...]:
     """As torch.lstm_cell: two products, and one kernel for the rest."""
     of_input, of_hidden, *biases = weights
+    device.require([inputs, *states, *weights])
     gates = inputs @ of_input.T, states[0] @ of_hidden.T
     device.counts.operators["_thnn_fused_lstm_cell"] += 1
     return _Library.apply(device, _fused_cell, "_thnn_fused_lstm_cell_backward", *gates, states[1], *biases)

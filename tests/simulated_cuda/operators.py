@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from simulated_cuda.device import SimulatedCuda
 
 CONVERTS = frozenset({"_to_copy", "copy_"})
+JOINS = frozenset({"cat", "stack"})
 HAS_LENGTHS_ON_HOST = frozenset({"_pack_padded_sequence", "_pad_packed_sequence"})
 """The second argument and the second result are lengths of sequences."""
 
@@ -73,7 +74,8 @@ class Operators(TorchDispatchMode):
         indices = tensors_in(args[1]) if name in INDEXES else []
         for tensor, is_there in zip(tensors, on_device, strict=True):
             # Numbers, and indices of any device, are copied.
-            if not (is_there or tensor.dim() == 0 or any(tensor is index for index in indices)):
+            is_number = tensor.dim() == 0 and name not in JOINS
+            if not (is_there or is_number or any(tensor is index for index in indices)):
                 shapes = ", ".join(
                     f"{tuple(each.shape)} on {'cuda:0' if there else 'cpu'}"
                     for each, there in zip(tensors, on_device, strict=True)

@@ -18,7 +18,8 @@ def rounded(tensor: Tensor) -> Tensor:
         return tensor
     exact = tensor.detach().contiguous()
     bits = exact.view(torch.int32) + (1 << (DROPPED_BITS - 1))
-    return tensor + ((bits >> DROPPED_BITS << DROPPED_BITS).view(torch.float32) - exact)
+    difference = (bits >> DROPPED_BITS << DROPPED_BITS).view(torch.float32) - exact
+    return tensor + difference.where(exact.isfinite(), 0)
 
 
 def rounded_factors(name: str, args: Sequence[Any]) -> list[Any]:

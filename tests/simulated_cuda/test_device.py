@@ -133,6 +133,14 @@ def test_training_gives_the_numbers_of_the_cpu(packed):
         torch.testing.assert_close(ours, of_cpu, rtol=1e-5, atol=1e-6)
 
 
+def test_the_library_wants_all_tensors_on_the_device(cuda):
+    there = torch.ones(2, 1, 3, device="cuda")
+    with pytest.raises(RuntimeError, match="not at the same device"):
+        nn.LSTM(3, 2)(there)
+    with pytest.raises(RuntimeError, match="not at the same device"):
+        nn.LSTMCell(3, 2)(there[0])
+
+
 def test_gradients_lie_on_the_device(cuda):
     weight = torch.ones(3, 3, device="cuda", requires_grad=True)
     (weight.cumsum(0)[:, 1].exp() * weight.max()).sum().backward()
@@ -150,6 +158,7 @@ def test_tf32_has_ten_bits_where_it_is_allowed(cuda):
     left, right = torch.full((1, 1), 1 + 2.0**-11 + 2.0**-20, device="cuda"), torch.ones(1, 1, device="cuda")
     assert (left @ right).item() == left.item()
     torch.set_float32_matmul_precision("high")
+    assert (left / 0 @ right).item() == torch.inf
     assert (left @ right).item() == 1 + 2.0**-10
 
 
