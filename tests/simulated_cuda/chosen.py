@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 import torch
 
 SIMULATED = "simulated CUDA"
@@ -11,3 +12,7 @@ DEVICES = [CHOSEN] if CHOSEN else ["cpu", SIMULATED]
 """Of tests that take the fixture `device`."""
 DEVICE = torch.device("cuda" if ALL_SIMULATED else CHOSEN or "cpu")
 """Of other tests."""
+SLOW_IF_SIMULATED = [
+    pytest.param(name, marks=[pytest.mark.slow] if name == SIMULATED else []) for name in DEVICES
+]
+"""`DEVICES`, of tests that take long on the simulated one."""
