@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from types import SimpleNamespace, TracebackType
 from typing import Any
@@ -19,7 +19,6 @@ import torch.nn.utils.clip_grad
 import torch.utils._foreach_utils
 from torch import Tensor
 
-from simulated_cuda import library
 from simulated_cuda.counts import Counts
 from simulated_cuda.operators import Operators
 from simulated_cuda.python_calls import PythonCalls
@@ -122,31 +121,26 @@ class SimulatedCuda:
         """Whether an operator without tensors makes one on the device: told to, or in autograd's formulas."""
         return self._creating or (self._in_backward and not self._called_by_python)
 
-    @contextmanager
-    def creating(self) -> Iterator[None]:
+    def creating(self) -> AbstractContextManager[None]:
         """What operators make lies on the device."""
-        before, self._creating = self._creating, True
-        try:
-            yield
-        finally:
-            self._creating = before
+        return self._with("_creating", True)
 
-    @contextmanager
-    def called_by_python(self, directly: bool) -> Iterator[None]:
-        before, self._called_by_python = self._called_by_python, directly
-        try:
-            yield
-        finally:
-            self._called_by_python = before
+    def called_by_python(self, directly: bool) -> AbstractContextManager[None]:
+        return self._with("_called_by_python", directly)
 
-    @contextmanager
-    def silent(self) -> Iterator[None]:
+    def silent(self) -> AbstractContextManager[None]:
         """Nothing is counted or refused."""
-        before, self.is_silent = self.is_silent, True
+        return self._with("is_silent", True)
+
+    @contextmanager
+    def _with(self, attribute: str, value: bool) -> Iterator[None]:
+        """Has another value until the block ends."""
+        before = getattr(self, attribute)
+        setattr(self, attribute, value)
         try:
             yield
         finally:
-            self.is_silent = before
+            setattr(self, attribute, before)
 
     def count_synchronization(self, cause: str) -> None:
         if not self.is_silent:
@@ -163,12 +157,6 @@ class SimulatedCuda:
         """Raises RuntimeError, as the library does, unless all tensors are on the device."""
         if not (self.is_silent or all(tensor in self.storages for tensor in tensors)):
             raise RuntimeError("Input and parameter tensors are not at the same device")
-
-    def lstm(self, function: Callable[..., Any], args: Sequence[Any]) -> tuple[Tensor, ...]:
-        return library.lstm(self, function, args)
-
-    def lstm_cell(self, *args: Any) -> tuple[Tensor, ...]:
-        return library.lstm_cell(self, *args)
 
 
 class Event:

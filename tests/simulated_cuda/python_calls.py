@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from simulated_cuda import library
+
 if TYPE_CHECKING:
     from simulated_cuda.device import SimulatedCuda
 
@@ -162,12 +164,12 @@ class PythonCalls(TorchFunctionMode):
     def _lstm(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if isinstance(function, FunctionType) or args[0] not in self._device.storages:
             return function(*args, **kwargs)
-        return self._device.lstm(function, args)
+        return library.lstm(self._device, function, args)
 
     def _lstm_cell(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if args[0] not in self._device.storages:
             return function(*args, **kwargs)
-        return self._device.lstm_cell(*args, **kwargs)
+        return library.lstm_cell(self._device, *args, **kwargs)
 
 
 def _parsed(
