@@ -6,10 +6,10 @@ import torch
 
 from parser.baselines.paper_decoder import PaperDecoder
 from parser.baselines.unbatched import UnbatchedParser
-from parser.networks import stack_lstm
 from parser.parsing.greedy import best_transitions, legal_scores
 from parser.parsing.model import Model
 from parser.replay.vector_rows import buffer_rows
+from parser.stepping.lstm import SteppedLSTM
 from parser.stepping.positions import Positions
 from parser.stepping.stepper import stepper
 from parser.transitions.state import State
@@ -22,7 +22,7 @@ def parse_one(model: Model, tokens: Tokens) -> State:
     if not network.is_plain:
         return _step_unbatched(model, tokens)
     table = network.tokens(tokens)  # [words + 2, token]
-    words = stack_lstm.project(network.stack, table)  # [words + 2, 4 * hidden]
+    words = SteppedLSTM(network.stack).project(table)  # [words + 2, 4 * hidden]
     state, parser = State.initial(tokens.lengths, device=model.device), UnbatchedParser(network, inventory)
     length = state.length
     buffer = network.project_buffer(table, buffer_rows(length))  # [words + 1, hidden]
@@ -43,7 +43,7 @@ def _step_unbatched(model: Model, tokens: Tokens) -> State:
     parsers.reserve(tokens.words + 1)
     inputs = parsers.inputs_at(positions)
     while not inventory.system.finished(state):
-        scores = legal_scores(inventory, state, parsers.scores(inputs))
+        scores = legal_scores(inventory, state, model.network.score_states(*parsers.outputs(inputs)))
         best = best_transitions(inventory, state, scores)
         inventory.apply(state, best)
         inputs = parsers.inputs_at(Positions.of(state, sentence, tokens.words))

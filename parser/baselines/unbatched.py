@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from parser.networks import stack_lstm
 from parser.networks.stack_parser import StackParser
 from parser.replay.batch import Batch
+from parser.stepping.lstm import SteppedLSTM, output
 from parser.transitions.inventory import Inventory
 
 
@@ -18,29 +18,26 @@ class UnbatchedParser:
         self._network = network
         effects = inventory.effects(torch.arange(len(inventory) + 1, device=inventory.kind.device))
         self._operations = list(zip(effects.stack_read.tolist(), effects.stack_move.tolist(), strict=True))
-        self._stack = [stack_lstm.first_state(network.stack, network.tokens.root)]
-        self._history = stack_lstm.first_state(
-            network.history, network.transition_embeddings.weight[inventory.no_op]
-        )
+        self._stack_lstm, self._history_lstm = SteppedLSTM(network.stack), SteppedLSTM(network.history)
+        self._transitions = network.transition_embeddings.weight
+        self._stack = [self._stack_lstm.first(network.tokens.root)]
+        self._history = self._history_lstm.first(self._transitions[inventory.no_op])
 
     def scores(self, buffer: Tensor) -> Tensor:
         """[1, transitions] buffer: [1, hidden], output of `StackParser.project_buffer` for the front."""
-        return self._network.score_states(self._stack[-1], buffer, self._history)
+        return self._network.score_states(output(self._stack[-1]), buffer, output(self._history))
 
     def advance(self, transition: int, word: Tensor) -> None:
         """Take a transition. word: [1, 4 * hidden], the projected vector of the top afterwards."""
-        network, stack = self._network, self._stack
+        stack = self._stack
         read, move = self._operations[transition]
         below = len(stack) - read
         if move == 1 - read:
-            row = stack_lstm.advance(network.stack, word, stack[below - 1])
-            stack[below:] = [row]
+            stack[below:] = [self._stack_lstm.advance(word, stack[below - 1])]
         else:
             del stack[len(stack) + move :]
-        projected = stack_lstm.project(
-            network.history, network.transition_embeddings.weight[transition, None]
-        )
-        self._history = stack_lstm.advance(network.history, projected, self._history)
+        projected = self._history_lstm.project(self._transitions[transition, None])
+        self._history = self._history_lstm.advance(projected, self._history)
 
 
 def score_sentence(network: StackParser, inventory: Inventory, table: Tensor, batch: Batch) -> Tensor:
@@ -50,7 +47,7 @@ def score_sentence(network: StackParser, inventory: Inventory, table: Tensor, ba
     """
     assert network.is_plain
     assert batch.sentences == 1
-    words = stack_lstm.project(network.stack, table)  # [W + 2, 4 * hidden]
+    words = SteppedLSTM(network.stack).project(table)  # [W + 2, 4 * hidden]
     buffer = network.project_buffer(table, batch.buffer_tokens)  # [frames, hidden]
     parser, scores = UnbatchedParser(network, inventory), []
     steps = zip(

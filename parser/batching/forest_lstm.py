@@ -17,6 +17,8 @@ from torch.autograd.function import once_differentiable
 
 from parser.batching.activations import tanh
 from parser.batching.forest import Forest
+from parser.batching.fused_forest_lstm import FusedForestLSTMFunction
+from parser.batching.fused_lstm_cell import has_fused_cell
 from parser.batching.lstm_cell import activate_, activation_backward_
 from parser.batching.product import times_transposed, transposed_times
 
@@ -27,10 +29,11 @@ def forest_lstm(gates: Tensor, weight: Tensor, forest: Forest) -> Tensor:
     gates: [nodes, 4 * hidden], the input contribution to the gates with the bias, in torch's order (input,
     forget, cell, output); weight: [4 * hidden, hidden], the recurrent weights. Roots start from zero states.
     """
-    return _ForestLSTMFunction.apply(gates, weight, forest)
+    function = FusedForestLSTMFunction if has_fused_cell(gates) else _PlainForestLSTMFunction
+    return function.apply(gates, weight, forest)
 
 
-class _ForestLSTMFunction(Function):
+class _PlainForestLSTMFunction(Function):
     @staticmethod
     def forward(ctx: Any, gates: Tensor, weight: Tensor, forest: Forest) -> Tensor:
         nodes, size = len(gates), weight.shape[1]

@@ -14,14 +14,17 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from parser.batching.activations import tanh, tanh_is_slow, twice_less_one_
+from parser.batching.fused_lstm_cell import fused_cell, fused_cell_backward, has_fused_cell
 
 
-def lstm_cell(gates: Tensor, previous_cell: Tensor) -> tuple[Tensor, Tensor]:
+def lstm_cell(of_input: Tensor, of_hidden: Tensor, previous_cell: Tensor) -> tuple[Tensor, Tensor]:
     """Hidden and cell states, each [batch, hidden].
 
-    gates: [batch, 4 * hidden], before their activations; previous_cell: [batch, hidden].
+    of_input, of_hidden: [batch, 4 * hidden], whose sum are the gates before their activations;
+    previous_cell: [batch, hidden].
     """
-    return _LSTMCellFunction.apply(gates, previous_cell)
+    function = _FusedCellFunction if has_fused_cell(of_input) else _PlainCellFunction
+    return function.apply(of_input, of_hidden, previous_cell)
 
 
 def activate_(gates: Tensor, hidden: int, cell_gate: int = 2) -> None:
@@ -68,10 +71,12 @@ def cell_state_gradient(d_hidden: Tensor, output_gate: Tensor, tanh_cell: Tensor
     return torch.ops.aten.tanh_backward.grad_input(found, tanh_cell, grad_input=found).add_(d_cell)
 
 
-class _LSTMCellFunction(Function):
+class _PlainCellFunction(Function):
     @staticmethod
-    def forward(ctx: Any, gates: Tensor, previous_cell: Tensor) -> tuple[Tensor, Tensor]:
-        active = gates.clone()
+    def forward(
+        ctx: Any, of_input: Tensor, of_hidden: Tensor, previous_cell: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        active = of_input + of_hidden
         activate_(active, previous_cell.shape[1])
         input_gate, forget_gate, cell_gate, output_gate = active.chunk(4, dim=1)
         cell = torch.addcmul(forget_gate * previous_cell, input_gate, cell_gate)
@@ -81,7 +86,7 @@ class _LSTMCellFunction(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, d_hidden: Tensor, d_cell: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Any, d_hidden: Tensor, d_cell: Tensor) -> tuple[Tensor, ...]:
         active, previous_cell, tanh_cell = ctx.saved_tensors
         input_gate, forget_gate, cell_gate, output_gate = active.chunk(4, dim=1)
         d_cell = cell_state_gradient(d_hidden, output_gate, tanh_cell, d_cell)
@@ -95,4 +100,21 @@ class _LSTMCellFunction(Function):
             dim=1,
         )
         activation_backward_(d_gates, active, previous_cell.shape[1])
-        return d_gates, d_cell * forget_gate
+        return d_gates, d_gates, d_cell * forget_gate
+
+
+class _FusedCellFunction(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, of_input: Tensor, of_hidden: Tensor, previous_cell: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        ctx.set_materialize_grads(False)
+        hidden, cell, active = fused_cell(of_input, of_hidden, previous_cell)
+        ctx.save_for_backward(previous_cell, cell, active)
+        return hidden, cell
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_hidden: Tensor | None, d_cell: Tensor | None) -> tuple[Tensor, ...]:
+        d_gates, d_previous_cell = fused_cell_backward(d_hidden, d_cell, *ctx.saved_tensors)
+        return d_gates, d_gates, d_previous_cell

@@ -56,4 +56,5 @@ class Padding:
 
 def flatten(blocks: Sequence[Tensor]) -> Tensor:
     """[rows, ...] Blocks [frames, sequences, ...], flattened and concatenated."""
-    return torch.cat([block.flatten(0, 1) for block in blocks])
+    flat = [block.flatten(0, 1) for block in blocks]
+    return flat[0] if len(flat) == 1 else torch.cat(flat)

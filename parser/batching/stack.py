@@ -43,43 +43,50 @@ class Stack:
 
     def __init__(self, batch: int, size: int, like: Tensor, capacity: int = 16):
         """Empty stacks of vectors [batch, size], with the dtype and device of `like`. Row 0 is zeros."""
-        self.pointer = torch.zeros(batch, dtype=torch.long, device=like.device)
+        self._batch = batch
         self._rows = _Rows(like.new_zeros(capacity * batch, size))
-        self._column = torch.arange(batch, device=like.device)
+        # [batch] Rows of equal height are adjacent, so that indices stay valid when the capacity grows.
+        self._top = torch.arange(batch, device=like.device)
         self._token = like.new_zeros((), requires_grad=True)
 
     @property
     def capacity(self) -> int:
         """The number of rows. The lowest represents the empty stack, the highest absorbs unread writes."""
-        return len(self._rows.values) // len(self._column)
+        return len(self._rows.values) // self._batch
+
+    @property
+    def height(self) -> Tensor:
+        """[batch] The number of vectors on each stack."""
+        return self._top // self._batch
 
     def reserve(self, depth: int) -> None:
         """Reserve memory for stacks of `depth` vectors."""
         if depth + 2 > self.capacity:
             old = self._rows.values
-            new = old.new_zeros(max(depth + 2, 2 * self.capacity) * len(self._column), old.shape[1])
+            new = old.new_zeros(max(depth + 2, 2 * self.capacity) * self._batch, old.shape[1])
             new[: len(old)] = old
             self._rows.values = new
 
     def top(self) -> Tensor:
         """[batch, size] The vectors on top; zeros for an empty stack."""
-        return self._read(self.pointer)
+        return self._read(self._top)
 
     def previous(self, read: Tensor | int) -> Tensor:
         """[batch, size] The vectors below the next ones. read: [batch], see `StackOperation`."""
-        return self._read(self.pointer - read)
+        return self._read(self._below(read))
 
     def write(self, read: Tensor | int, move: Tensor | int, vectors: Tensor) -> None:
         """Write vectors [batch, size] above the previous ones, and move the pointers. read, move: [batch]."""
-        index = (self.pointer - read + 1) * len(self._column) + self._column
+        index = self._below(read) + self._batch
         self._token = _WriteFunction.apply(self._token, vectors, self._rows, index)
-        self.pointer = self.pointer + move
+        self._top = torch.add(self._top, move, alpha=self._batch)
 
-    def _read(self, depth: Tensor) -> Tensor:
-        # Rows of equal depth are adjacent, so that indices stay valid when the capacity grows.
-        vectors, self._token = _ReadFunction.apply(
-            self._token, self._rows, depth * len(self._column) + self._column
-        )
+    def _below(self, read: Tensor | int) -> Tensor:
+        """[batch] The indices of the rows `read` below the top."""
+        return torch.sub(self._top, read, alpha=self._batch)
+
+    def _read(self, index: Tensor) -> Tensor:
+        vectors, self._token = _ReadFunction.apply(self._token, self._rows, index)
         return vectors
 
 

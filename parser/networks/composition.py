@@ -15,6 +15,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from parser.batching.product import linear, times_transposed, transposed_times
+from parser.batching.rows import gather_rows
 from parser.replay.batch import Compositions
 
 
@@ -35,7 +36,8 @@ class Composition(nn.Module):
 
     def replay(self, table: Tensor, compositions: Compositions) -> Tensor:
         """[rows + A, size] The table [rows, size], followed by the composed vectors of a batch."""
-        return _Levels.apply(table, self.join.weight, self.transitions(compositions.transition), compositions)
+        of_transition = gather_rows(self.transitions.weight, compositions.transition)
+        return _Levels.apply(table, self.join.weight, of_transition, compositions)
 
 
 class _Levels(Function):
@@ -49,7 +51,7 @@ class _Levels(Function):
         joined[:rows] = table
         below = joined[rows:]
         for level in compositions.levels:
-            parts = _pairs(joined, compositions, level)
+            parts = _pairs(joined, compositions.pairs[level])
             torch.tanh(times_transposed(parts, weight).add_(of_transition[level]), out=below[level])
         ctx.compositions = compositions
         ctx.save_for_backward(weight, joined)
@@ -60,21 +62,18 @@ class _Levels(Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         weight, joined = ctx.saved_tensors
         compositions, size = ctx.compositions, weight.shape[0]
-        rows = len(joined) - len(compositions.head)
+        rows = len(joined) - len(compositions.pairs)
         gradient = gradient.clone()
         slope = 1 - joined[rows:].square()
         d_sum = gradient.new_empty(len(slope), size)
         for level in reversed(compositions.levels):
             torch.mul(gradient[rows:][level], slope[level], out=d_sum[level])
-            d_parts = times_transposed(d_sum[level], weight.T)
-            gradient.index_add_(0, compositions.head[level], d_parts[:, :size])
-            gradient.index_add_(0, compositions.dependent[level], d_parts[:, size:])
-        everything = slice(0, len(slope))
-        d_weight = transposed_times(d_sum, _pairs(joined, compositions, everything))
+            d_pairs = times_transposed(d_sum[level], weight.T).reshape(-1, size)
+            gradient.index_add_(0, compositions.pairs[level].flatten(), d_pairs)
+        d_weight = transposed_times(d_sum, _pairs(joined, compositions.pairs))
         return gradient[:rows], d_weight, d_sum, None
 
 
-def _pairs(joined: Tensor, compositions: Compositions, which: slice) -> Tensor:
-    """[n, 2 * size] Concatenated vectors of heads and dependents."""
-    heads = joined.index_select(0, compositions.head[which])
-    return torch.cat([heads, joined.index_select(0, compositions.dependent[which])], dim=1)
+def _pairs(joined: Tensor, rows: Tensor) -> Tensor:
+    """[n, 2 * size] The vectors of heads and dependents, side by side. rows: [n, 2]."""
+    return joined.index_select(0, rows.flatten()).view(len(rows), -1)

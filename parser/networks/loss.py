@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from parser.replay.batch import Batch
@@ -33,23 +32,23 @@ def transition_loss(scores: Tensor, batch: Batch, inventory: Inventory) -> Tenso
     the head is not the gold one, any label is optimal. scores: [S, transitions].
     """
     legal = inventory.with_labels(batch.legal)  # [S, transitions]
-    is_optimal = batch.optimal_labels != NOT_OPTIMAL  # [S, kinds]
-    optimal = inventory.with_label(batch.optimal_labels.clamp(min=0))  # [S, kinds]
-    optimal_scores = scores.gather(1, optimal)
-    any_label = is_optimal & ~inventory.known[optimal]
-    if scores.is_cuda:
-        # Selecting the steps would need a synchronisation, which takes longer than computing all.
-        optimal_scores = torch.where(any_label, _any_label_scores(scores, inventory), optimal_scores)
-    elif len(steps := any_label.any(1).nonzero().squeeze(1)):
-        any_scores = _any_label_scores(scores[steps], inventory)
-        chosen = torch.where(any_label[steps], any_scores, optimal_scores[steps])
-        optimal_scores = optimal_scores.index_put((steps,), chosen)
     normaliser = scores.masked_fill(~legal, ILLEGAL_SCORE).logsumexp(1)
-    return (normaliser - optimal_scores.masked_fill(~is_optimal, ILLEGAL_SCORE).logsumexp(1)).sum()
+    # Finding the steps of which only few scores are needed would make a GPU wait for the host.
+    optimal = _optimal_scores if scores.is_cuda else _few_optimal_scores
+    return (normaliser - optimal(scores, batch.optimal_labels, inventory)).sum()
 
 
-def _any_label_scores(scores: Tensor, inventory: Inventory) -> Tensor:
-    """[S, kinds] The log-sum-exp of the scores of each kind over all labels."""
-    kinds = torch.arange(len(inventory.number), device=scores.device)
-    of_kind = (inventory.kind[:-1] == kinds[:, None]) & inventory.known  # [kinds, transitions]
-    return torch.stack([scores.masked_fill(~own, ILLEGAL_SCORE).logsumexp(1) for own in of_kind], dim=1)
+def _optimal_scores(scores: Tensor, labels: Tensor, inventory: Inventory) -> Tensor:
+    """[S] The log-sum-exp of the optimal transitions' scores. labels: see `Batch.optimal_labels`."""
+    return scores.masked_fill(~inventory.with_optimal_labels(labels), ILLEGAL_SCORE).logsumexp(1)
+
+
+def _few_optimal_scores(scores: Tensor, labels: Tensor, inventory: Inventory) -> Tensor:
+    """As `_optimal_scores`, reading one score for each kind where the optimal labels are known."""
+    is_optimal = labels != NOT_OPTIMAL  # [S, kinds]
+    transitions = inventory.with_label(labels.clamp(min=0))  # [S, kinds]
+    own = scores.gather(1, transitions).masked_fill(~is_optimal, ILLEGAL_SCORE).logsumexp(1)
+    any_label = (is_optimal & ~inventory.known[transitions]).any(1)
+    if not len(steps := any_label.nonzero().squeeze(1)):
+        return own
+    return own.index_put((steps,), _optimal_scores(scores[steps], labels[steps], inventory))

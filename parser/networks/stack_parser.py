@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from parser.batching.library_lstm import outputs_of
 from parser.batching.padding import flatten
 from parser.batching.product import linear
+from parser.batching.rows import gather_rows
 from parser.config import NetworkSettings
 from parser.networks import stack_lstm
 from parser.networks.composition import Composition
@@ -76,26 +77,24 @@ class StackParser(nn.Module):
 
     def tagging_loss(self, table: Tensor, tokens: Tokens) -> Tensor:
         """Summed cross entropy of the auxiliary tags. table: [W + 2, token]."""
-        losses = [table.new_zeros(())]
+        loss = table.new_zeros(())
         for column, layer in zip(self._tag_columns, self.tags.values(), strict=True):
             assert isinstance(layer, nn.Linear)
             scores = linear(table[: tokens.words], layer.weight, layer.bias)  # [W, tags]
-            losses.append(F.cross_entropy(scores, tokens.values[:, column], reduction="sum"))
-        return torch.stack(losses).sum()
+            loss = loss + F.cross_entropy(scores, tokens.values[:, column], reduction="sum")
+        return loss
 
     def replay_words(self, table: Tensor, batch: Batch) -> Tensor:
         """As `replay`, from word vectors. table: [W + 2, token], the output of `tokens`."""
         if self.composition:
             assert batch.compositions
             table = self.composition.replay(table, batch.compositions)  # [W + 2 + A, token]
-        node_inputs = table.index_select(0, batch.node_vectors)  # [N, token]
+        node_inputs = gather_rows(table, batch.node_vectors)  # [N, token]
         nodes = stack_lstm.over_forest(self.stack, node_inputs, batch.forest)  # [N, hidden]
-        transitions = map(self.transition_embeddings, batch.history)
-        history = flatten([outputs_of(self.history, group) for group in transitions])  # [rows, hidden]
         joined = (
-            self.linear_with_dropout(self.from_stack, nodes).index_select(0, batch.top_node)
-            + self._buffer_features(table, batch).index_select(0, batch.buffer_row)
-            + self.linear_with_dropout(self.from_history, history.index_select(0, batch.step))
+            gather_rows(self.linear_with_dropout(self.from_stack, nodes), batch.top_node)
+            + gather_rows(self._buffer_features(table, batch), batch.buffer_row)
+            + self.linear_with_dropout(self.from_history, gather_rows(self._history(batch), batch.step))
         )
         if self.from_words:
             projected = self.linear_with_dropout(self.from_words, table)  # [rows, FEATURE_WORDS * hidden]
@@ -104,6 +103,11 @@ class StackParser(nn.Module):
             indices = FEATURE_WORDS * batch.word_features + torch.arange(FEATURE_WORDS, device=table.device)
             joined = joined + F.embedding_bag(indices, projected, mode="sum")
         return self.score(joined)
+
+    def _history(self, batch: Batch) -> Tensor:
+        """[rows, hidden] The states of the LSTM over the transitions, indexed by `Batch.step`."""
+        groups = (gather_rows(self.transition_embeddings.weight, group) for group in batch.history)
+        return flatten([outputs_of(self.history, group) for group in groups])
 
     @property
     def is_plain(self) -> bool:
@@ -121,7 +125,7 @@ class StackParser(nn.Module):
         """[rows, hidden] Projected buffer states, indexed by `Batch.buffer_row`."""
         if not batch.compositions:
             return self.project_buffer(table, batch.buffer_tokens)
-        inputs = table.index_select(0, batch.compositions.buffer_vectors)
+        inputs = gather_rows(table, batch.compositions.buffer_vectors)
         nodes = stack_lstm.over_forest(self.buffer, inputs, batch.compositions.buffer)
         return self.linear_with_dropout(self.from_buffer, nodes)
 
@@ -130,20 +134,20 @@ class StackParser(nn.Module):
 
         table: [W + 2, token]. buffer_tokens: see `Batch.buffer_tokens`.
         """
-        buffer = flatten([outputs_of(self.buffer, table[group]) for group in buffer_tokens])  # [rows, hidden]
+        groups = (gather_rows(table, group) for group in buffer_tokens)
+        buffer = flatten([outputs_of(self.buffer, group) for group in groups])  # [rows, hidden]
         return self.linear_with_dropout(self.from_buffer, buffer)
 
     def score_states(self, stack: Tensor, features: Tensor, history: Tensor) -> Tensor:
-        """[batch, transitions] Scores from LSTM states.
+        """[batch, transitions] Scores from the outputs of LSTMs.
 
-        stack, history: [batch, state], see `stack_lstm.advance`. features: [batch, hidden], the sum of the
-        projected buffer states and the projected word features.
+        stack, history: [batch, hidden]. features: [batch, hidden], the sum of the projected buffer states and
+        the projected word features.
         """
-        top, last = stack_lstm.output(self.stack, stack), stack_lstm.output(self.history, history)
         return self.score(
-            self.linear_with_dropout(self.from_stack, top)
+            self.linear_with_dropout(self.from_stack, stack)
             + features
-            + self.linear_with_dropout(self.from_history, last)
+            + self.linear_with_dropout(self.from_history, history)
         )
 
     def score(self, joined: Tensor) -> Tensor:

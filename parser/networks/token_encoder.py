@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from parser.batching.product import linear
+from parser.batching.rows import gather_rows
 from parser.config import NetworkSettings
 from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_packed
 from parser.networks.character_encoder import CharacterEncoder
@@ -58,11 +59,10 @@ class TokenEncoder(nn.Module):
         parts = []
         for name, embedding in self.embeddings.items():
             column = self._index[name]
-            numbers = tokens.values[:, column]
-            if column in tokens.parts:
-                parts.append(embedding(tokens.parts[column]).index_select(0, numbers))
-            else:
-                parts.append(embedding(numbers))
+            strings = tokens.parts.get(column)
+            table = embedding.weight if strings is None else embedding(strings)
+            assert isinstance(table, Tensor)
+            parts.append(gather_rows(table, tokens.values[:, column]))
         words = F.relu(linear(torch.cat(parts, dim=1), self.join.weight, self.join.bias))
         words = dropout(words, self.dropout, self.training)
         if self.sentence_encoder is not None:

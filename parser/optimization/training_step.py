@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -57,7 +58,7 @@ class TrainingStep:
         with self.phase("backward"):
             gradients = [weight.grad for weight in self.network.parameters() if weight.grad is not None]
             torch._foreach_div_(gradients, transitions)
-        return torch.stack(losses).sum(), transitions
+        return reduce(torch.add, losses), transitions
 
     def _accumulate(self, batch: Batch, forward: Callable[[Batch, Inventory], BatchLoss]) -> Tensor:
         """Add the gradients of a microbatch; returns the sum of its transitions' losses."""

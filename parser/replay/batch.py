@@ -22,10 +22,8 @@ class Compositions:
     In the vector table they follow the words, ROOT and the end of the buffer.
     """
 
-    head: Tensor
-    """[A] Table row of the head's vector."""
-    dependent: Tensor
-    """[A] Table row of the dependent's vector."""
+    pairs: Tensor
+    """[A, 2] Table rows of the vectors of the head and of the dependent."""
     transition: Tensor
     """[A] The labelled transition that composes the vector."""
     levels: tuple[slice, ...]

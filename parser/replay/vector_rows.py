@@ -21,7 +21,8 @@ class VectorRows:
     def __init__(self, tokens: Tokens, composed: Ragged):
         """composed: see `Examples.composed`."""
         self._tokens, self._composed = tokens, composed
-        self._head, self._dependent, self._transition, self._level, self._replaced = composed.values.unbind(1)
+        self._pairs = composed.values[:, :2].T  # [2, A] head and dependent of each composed vector
+        self._transition, self._level, self._replaced = composed.values[:, 2:].unbind(1)
         self._order = self._level.argsort(stable=True)
         self._position = self._order.argsort()
 
@@ -44,8 +45,7 @@ class VectorRows:
         ends = torch.bincount(self._level).cumsum(0).tolist() if len(self._level) else []
         forest, vectors = self._buffer()
         return Compositions(
-            head=self.row(self._head, sentence)[self._order],
-            dependent=self.row(self._dependent, sentence)[self._order],
+            pairs=self.row(self._pairs, sentence)[:, self._order].T.contiguous(),
             transition=self._transition[self._order],
             levels=tuple(map(slice, [0, *ends], ends)),
             buffer=forest,

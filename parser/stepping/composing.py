@@ -10,12 +10,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from parser.batching.rows import gather_rows
 from parser.batching.transfer import to_device
-from parser.networks import stack_lstm
 from parser.networks.stack_parser import StackParser
 from parser.replay.vector_rows import front_rows
-from parser.stepping.encoding import buffer_states, frames_by_front, gather_rows, sentence_groups
+from parser.stepping.encoding import buffer_states, frames_by_front, sentence_groups
+from parser.stepping.lstm import SteppedLSTM, join
 from parser.stepping.memory import Memory
+from parser.stepping.outputs import Outputs
 from parser.stepping.plain import Inputs
 from parser.stepping.positions import Positions
 from parser.transitions.inventory import Inventory
@@ -32,17 +34,17 @@ class ComposingStepper:
         """table: [W + 2, token] word vectors. fronts: [batch] initial fronts, see `Positions.front`."""
         assert network.composition is not None
         self._network, self._inventory, self._compose = network, inventory, network.composition
-        self._transition_inputs = stack_lstm.project(network.history, network.transition_embeddings.weight)
+        self._stack_lstm, self._buffer_lstm = SteppedLSTM(network.stack), SteppedLSTM(network.buffer)
         # Vectors and buffer states of all fronts without composition: [W + sentences, token] and [...,
         # state].
         self._all_vectors = table.index_select(0, to_device(front_rows(tokens), table.device))
         states = [
-            frames_by_front(buffer_states(network, own[rows]), lengths)
+            frames_by_front(buffer_states(self._buffer_lstm, gather_rows(own, rows)), lengths)
             for own, rows, lengths in sentence_groups(table, tokens)
         ]
         self._all_states = torch.cat(states)
         root = network.tokens.root
-        root_row = torch.cat([stack_lstm.first_state(network.stack, root), root[None]], dim=1)
+        root_row = join([*self._stack_lstm.first(root), root[None]])
         self._memory = Memory(network, inventory, len(fronts), root_row)
         # Vectors and buffer states of the current fronts: [batch, token] and [batch, state].
         self._vectors, self._states = self._all_vectors[fronts], self._all_states[fronts]
@@ -59,27 +61,26 @@ class ComposingStepper:
         return gather_rows(self._all_vectors, fronts), *states
 
     def transition_inputs(self, transitions: Tensor) -> Tensor:
-        return gather_rows(self._transition_inputs, transitions)
+        return self._memory.history.inputs(transitions)
 
     def _read_stack(self) -> None:
         """Read the two top rows once after each change, for the scores and for the next transition."""
         self._top_state, self._top = self._split(self._memory.stack.top())
         _, self._below = self._split(self._memory.stack.previous(1))
 
-    def scores(self, inputs: Inputs) -> Tensor:
+    def outputs(self, inputs: Inputs) -> Outputs:
         network, memory = self._network, self._memory
-        features = network.linear_with_dropout(
-            network.from_buffer, stack_lstm.output(network.buffer, self._states)
-        )
+        of_front = self._buffer_lstm.output(self._states)
+        features = network.linear_with_dropout(network.from_buffer, of_front)
         if network.from_words:
-            is_root = memory.stack.pointer[:, None] == 1  # ROOT is the only row
+            is_root = memory.stack.height[:, None] == 1  # ROOT is the only row
             below = torch.where(is_root, self._top, self._below)
             features = features + network.project_words(self._top, below, self._vectors)
-        return network.score_states(self._top_state, features, memory.history)
+        return Outputs(self._stack_lstm.output(self._top_state), features, memory.history.output)
 
     def advance(self, transitions: Tensor, transition_inputs: Tensor, inputs: Inputs) -> None:
         vectors, states, next_states = inputs
-        network, stack = self._network, self._memory.stack
+        stack = self._memory.stack
         effects = self._inventory.effects(transitions)
         # [places, batch, token], in the order of `Place`
         words = torch.stack([self._top, self._below, self._vectors])
@@ -89,21 +90,21 @@ class ComposingStepper:
         written = torch.where(_is(composes, Place.S0), composed, _at(words, effects.top))
         read, move = effects.stack_read, effects.stack_move
         before, _ = self._split(stack.previous(read))
-        state = stack_lstm.advance(network.stack, stack_lstm.project(network.stack, written), before)
-        stack.write(read, move, torch.cat([state, written], dim=1))
+        lstm = self._stack_lstm
+        written_states = lstm.advance(lstm.project(written), lstm.split(before))
+        stack.write(read, move, join([*written_states, written]))
 
-        replaced = stack_lstm.advance(
-            network.buffer, stack_lstm.project(network.buffer, composed), next_states
-        )
+        lstm = self._buffer_lstm
+        replaced = join(lstm.advance(lstm.project(composed), lstm.split(next_states)))
         into_buffer, takes = _is(composes, Place.B0), pops_buffer[:, None]
         self._vectors = torch.where(takes, vectors, torch.where(into_buffer, composed, self._vectors))
         self._states = torch.where(takes, states, torch.where(into_buffer, replaced, self._states))
-        self._memory.add_to_history(transition_inputs)
+        self._memory.history.advance(transition_inputs)
         self._read_stack()
 
     def _split(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Split stack rows [batch, state + token] into states and vectors."""
-        size = stack_lstm.state_size(self._network.stack)
+        size = self._stack_lstm.state_size
         return rows[:, :size], rows[:, size:]
 
 

@@ -8,20 +8,14 @@ import torch
 from torch import Tensor
 
 from parser.batching.transfer import to_device
-from parser.networks import stack_lstm
-from parser.networks.stack_parser import StackParser
 from parser.replay.vector_rows import buffer_rows, front_positions
+from parser.stepping.lstm import SteppedLSTM, join
 from parser.treebank.batches import split_by_words
 from parser.treebank.tokens import Tokens
 
 MAX_GROUP_WORDS = {"cpu": 2_000, "cuda": 20_000}
 """Words, including padding, whose buffers are encoded at a time. Larger groups need more memory. On a CPU
 they are not faster; on a GPU they need fewer kernel launches."""
-
-
-def gather_rows(table: Tensor, rows: Tensor) -> Tensor:
-    """[..., size] Gather rows [...] of a table [rows, size]."""
-    return table.index_select(0, rows.flatten()).view(*rows.shape, table.shape[1])
 
 
 def sentence_groups(table: Tensor, tokens: Tokens) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
@@ -52,12 +46,12 @@ def frames_by_front(frames: Tensor, lengths: Tensor) -> Tensor:
     return frames.index_select(0, to_device(frame * len(lengths) + sentence, frames.device))
 
 
-def buffer_states(network: StackParser, inputs: Tensor) -> Tensor:
+def buffer_states(lstm: SteppedLSTM, inputs: Tensor) -> Tensor:
     """[frames * sentences, state] States of the buffer LSTM. inputs: [frames, sentences, token]."""
-    state = inputs.new_zeros(inputs.shape[1], stack_lstm.state_size(network.buffer))
-    projected = stack_lstm.project(network.buffer, inputs.flatten(0, 1)).view(*inputs.shape[:2], -1)
-    states = []
+    states = lstm.split(inputs.new_zeros(inputs.shape[1], lstm.state_size))
+    projected = lstm.project(inputs.flatten(0, 1)).view(*inputs.shape[:2], -1)
+    found = []
     for frame in projected:
-        state = stack_lstm.advance(network.buffer, frame, state)
-        states.append(state)
-    return torch.cat(states)
+        states = lstm.advance(frame, states)
+        found.append(join(states))
+    return torch.cat(found)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from parser.batching.rows import gather_rows
 from parser.batching.transfer import to_device
-from parser.networks import stack_lstm
 from parser.networks.stack_parser import FEATURE_WORDS, StackParser
 from parser.replay.vector_rows import front_rows
-from parser.stepping.encoding import frames_by_front, gather_rows, sentence_groups
+from parser.stepping.encoding import frames_by_front, sentence_groups
+from parser.stepping.lstm import SteppedLSTM, join
 from parser.stepping.memory import Memory
+from parser.stepping.outputs import Outputs
 from parser.stepping.positions import Positions
 from parser.transitions.inventory import Inventory
 from parser.treebank.tokens import Tokens
@@ -26,9 +28,9 @@ class PlainStepper:
         self, network: StackParser, inventory: Inventory, table: Tensor, tokens: Tokens, fronts: Tensor
     ):
         """table: [W + 2, token] word vectors. fronts: [batch] initial fronts, see `Positions.front`."""
-        self._network, self._inventory = network, inventory
-        self._words = stack_lstm.project(network.stack, table)  # [W + 2, 4 * hidden]
-        self._transition_inputs = stack_lstm.project(network.history, network.transition_embeddings.weight)
+        self._inventory = inventory
+        self._lstm = SteppedLSTM(network.stack)
+        self._words = self._lstm.project(table)  # [W + 2, 4 * hidden]
         buffers = [
             frames_by_front(network.project_buffer(own, [rows]), lengths)
             for own, rows, lengths in sentence_groups(table, tokens)
@@ -41,9 +43,8 @@ class PlainStepper:
                 network.from_words, table
             ).chunk(FEATURE_WORDS, dim=1)
             rows = to_device(front_rows(tokens), table.device)
-            self._buffer = self._buffer + of_fronts.index_select(0, rows)
-        root_row = stack_lstm.first_state(network.stack, network.tokens.root)  # [1, state]
-        self._memory = Memory(network, inventory, len(fronts), root_row)
+            self._buffer = self._buffer + gather_rows(of_fronts, rows)
+        self._memory = Memory(network, inventory, len(fronts), join(self._lstm.first(network.tokens.root)))
 
     def reserve(self, depth: int) -> None:
         self._memory.stack.reserve(depth)
@@ -57,16 +58,17 @@ class PlainStepper:
         return features, gather_rows(self._words, positions.top)
 
     def transition_inputs(self, transitions: Tensor) -> Tensor:
-        return gather_rows(self._transition_inputs, transitions)
+        return self._memory.history.inputs(transitions)
 
-    def scores(self, inputs: Inputs) -> Tensor:
+    def outputs(self, inputs: Inputs) -> Outputs:
         features, _ = inputs
-        return self._network.score_states(self._memory.stack.top(), features, self._memory.history)
+        memory = self._memory
+        return Outputs(self._lstm.output(memory.stack.top()), features, memory.history.output)
 
     def advance(self, transitions: Tensor, transition_inputs: Tensor, inputs: Inputs) -> None:
         _, words = inputs
         stack, effects = self._memory.stack, self._inventory.effects(transitions)
         read, move = effects.stack_read, effects.stack_move
-        row = stack_lstm.advance(self._network.stack, words, stack.previous(read))
-        stack.write(read, move, row)
-        self._memory.add_to_history(transition_inputs)
+        states = self._lstm.advance(words, self._lstm.split(stack.previous(read)))
+        stack.write(read, move, join(states))
+        self._memory.history.advance(transition_inputs)

@@ -49,7 +49,7 @@ class _Explorer:
         self, network: StackParser, inventory: Inventory, tokens: Tokens, state: State, sharpness: float
     ):
         """state: the state of the parsers. The caller applies the chosen transitions to it."""
-        self._inventory, self._state, self._sharpness = inventory, state, sharpness
+        self._network, self._inventory, self._state, self._sharpness = network, inventory, state, sharpness
         self._words = tokens.words
         self._sentence = torch.arange(len(state.length), device=state.length.device)
         self._parsers = stepper(network, inventory, tokens, self._positions().front)
@@ -62,7 +62,7 @@ class _Explorer:
         if self._taken is not None:
             self._parsers.advance(self._taken, self._parsers.transition_inputs(self._taken), inputs)
         allowed = self._inventory.with_labels(legal)
-        scores = self._sharpness * self._parsers.scores(inputs)
+        scores = self._sharpness * self._network.score_states(*self._parsers.outputs(inputs))
         sampled = _sample(scores.masked_fill(~allowed, ILLEGAL_SCORE).softmax(1), allowed)
         finished = self._inventory.system.finished(self._state)
         self._taken = sampled.masked_fill(finished, self._inventory.no_op)

@@ -11,6 +11,7 @@ from parser.batching.transfer import to_device
 from parser.networks.stack_parser import StackParser
 from parser.replay.batch import Batch
 from parser.stepping.composing import ComposingStepper
+from parser.stepping.outputs import Outputs
 from parser.stepping.plain import Inputs, PlainStepper
 from parser.stepping.positions import Positions
 from parser.transitions.inventory import Inventory
@@ -27,10 +28,10 @@ class Stepper(Protocol):
         """Gather what was precomputed for the given positions."""
 
     def transition_inputs(self, transitions: Tensor) -> Tensor:
-        """[..., 4 * hidden] Projected embeddings of transitions [...], see `stack_lstm.project`."""
+        """[..., 4 * hidden] Projected embeddings of transitions [...], see `SteppedLSTM.project`."""
 
-    def scores(self, inputs: Inputs) -> Tensor:
-        """[batch, transitions] Scores in the present states. inputs: at the present positions."""
+    def outputs(self, inputs: Inputs) -> Outputs:
+        """What is seen in the present states. inputs: at the present positions."""
 
     def advance(self, transitions: Tensor, transition_inputs: Tensor, inputs: Inputs) -> None:
         """Take the transitions [batch]. inputs: at the positions afterwards."""
@@ -65,8 +66,10 @@ def score_by_stepping(network: StackParser, inventory: Inventory, table: Tensor,
     # Gathered before the steps: the backward pass of each gather fills a tensor of the size of its source.
     transition_inputs = own.transition_inputs(transitions[:-1]).unbind()
     first_inputs, *inputs_after = zip(*(part.unbind() for part in own.inputs_at(positions)), strict=True)
-    scores = [own.scores(first_inputs)]
+    seen = [own.outputs(first_inputs)]
     for taken, action, inputs in zip(transitions[:-1], transition_inputs, inputs_after, strict=True):
         own.advance(taken, action, inputs)
-        scores.append(own.scores(inputs))
-    return torch.cat(scores)[batch.step]
+        seen.append(own.outputs(inputs))
+    # The next transition is known, so that scores are not needed before the end.
+    scores = network.score_states(*map(torch.cat, zip(*seen, strict=True)))
+    return scores.index_select(0, batch.step)

@@ -61,6 +61,13 @@ class Inventory:
     labelled: Tensor
     """[2 ** kinds, transitions] bool: the legal labelled transitions for each set of legal kinds, whose bit k
     stands for kind k."""
+    bits: Tensor
+    """[kinds] The numbers of the sets of one kind."""
+    optimal: Tensor
+    """[kinds * (labels + 1), transitions] bool: the optimal labelled transitions of each kind, if no label is
+    optimal with it and for each label."""
+    optimal_row: Tensor
+    """[kinds] The row of `optimal` for each kind and label 0."""
 
     @classmethod
     def of(cls, system: TransitionSystem, vocabulary: Vocabulary) -> Inventory:
@@ -85,6 +92,8 @@ class Inventory:
         known = torch.tensor([label != UNKNOWN_LABEL or not kinds[kind].makes_arc for kind, label in pairs])
         by_kind = torch.tensor([_effects(each, system.composes) for each in kinds])  # [kinds + 1, effects]
         kind_sets = torch.arange(2 ** len(system.transitions))[:, None]
+        legal = ((kind_sets >> kind_of[:-1]) % 2 == 1) & known
+        bits = 1 << torch.arange(len(system.transitions))
         return cls(
             system=system,
             kind=kind_of,
@@ -92,7 +101,10 @@ class Inventory:
             known=known,
             number=number,
             effect_table=by_kind[kind_of].T.contiguous(),
-            labelled=((kind_sets >> kind_of[:-1]) % 2 == 1) & known,
+            labelled=legal,
+            bits=bits,
+            optimal=_optimal(number, known, of_kind=legal[bits]),
+            optimal_row=torch.arange(len(bits)) * (labels + 1) - NOT_OPTIMAL,
         )
 
     def __len__(self) -> int:
@@ -115,12 +127,20 @@ class Inventory:
 
     def with_labels(self, legal_kinds: Tensor) -> Tensor:
         """[batch, transitions] bool: the legal labelled transitions. legal_kinds: [batch, kinds] bool."""
-        bits = 1 << torch.arange(legal_kinds.shape[1], device=legal_kinds.device)
-        return self.labelled.index_select(0, (legal_kinds * bits).sum(1))
+        return self.labelled.index_select(0, (legal_kinds * self.bits).sum(1))
 
     def with_label(self, labels: Tensor) -> Tensor:
         """[batch, kinds] The labelled transitions of all kinds with the given labels [batch, kinds]."""
         return self.number.gather(1, labels.T).T
+
+    def with_optimal_labels(self, labels: Tensor) -> Tensor:
+        """[batch, transitions] bool: the optimal labelled transitions.
+
+        labels: [batch, kinds], NOT_OPTIMAL for some. If the label is unknown, any label is optimal.
+        """
+        row = (labels + self.optimal_row).flatten()
+        by_kind = self.optimal.index_select(0, row)  # [batch * kinds, transitions]
+        return by_kind.view(*labels.shape, -1).any(1)
 
     def apply(self, state: State, transitions: Tensor) -> Tensor:
         """Apply labelled transitions [batch] to the states in place.
@@ -138,6 +158,14 @@ class Inventory:
         state.headless += effects.headless_change
         state.stack.scatter_(1, state.depth[:, None] - 1, top[:, None])
         return top
+
+
+def _optimal(number: Tensor, known: Tensor, of_kind: Tensor) -> Tensor:
+    """As `Inventory.optimal`. of_kind: [kinds, transitions] bool: the known transitions of each kind."""
+    is_chosen = number[:, :, None] == torch.arange(len(known))  # [kinds, labels, transitions]
+    with_label = torch.where(known[number][:, :, None], is_chosen, of_kind[:, None])
+    none = torch.zeros_like(with_label[:, :1])
+    return torch.cat([none, with_label], dim=1).flatten(0, 1)
 
 
 def _effects(transition: Transition, composes: bool) -> list[int]:

@@ -10,6 +10,7 @@ from parser.batching.forest import Forest
 from parser.batching.forest_lstm import forest_lstm
 from parser.batching.lstm_cell import lstm_cell
 from parser.networks import stack_lstm
+from parser.stepping.lstm import SteppedLSTM, output
 
 
 @pytest.fixture(autouse=True, params=["slow tanh", "fast tanh"])
@@ -36,11 +37,12 @@ def test_frame_by_frame_and_over_a_forest_as_torch_lstm(layers, dtype, device):
         return lstm(inputs)[0]
 
     def frame_by_frame():
-        state = inputs.new_zeros(4, stack_lstm.state_size(lstm))
+        stepped = SteppedLSTM(lstm)
+        states = stepped.split(inputs.new_zeros(4, stepped.state_size))
         outputs = []
         for frame in inputs:
-            state = stack_lstm.advance(lstm, stack_lstm.project(lstm, frame), state)
-            outputs.append(stack_lstm.output(lstm, state))
+            states = stepped.advance(stepped.project(frame), states)
+            outputs.append(output(states))
         return torch.stack(outputs)
 
     def forest():
@@ -61,9 +63,9 @@ def test_frame_by_frame_and_over_a_forest_as_torch_lstm(layers, dtype, device):
 
 
 def test_gradients_of_the_cell(device):
-    gates = torch.randn(3, 20, dtype=torch.double, device=device, requires_grad=True)
+    gates = torch.randn(2, 3, 20, dtype=torch.double, device=device, requires_grad=True)
     cell = torch.randn(3, 5, dtype=torch.double, device=device, requires_grad=True)
-    assert torch.autograd.gradcheck(lstm_cell, (gates, cell))
+    assert torch.autograd.gradcheck(lambda both, previous: lstm_cell(*both, previous), (gates, cell))
 
 
 def test_gradients_of_a_forest_with_branches(device):

@@ -65,8 +65,9 @@ class _Library(Function):
         with device.silent(), torch.enable_grad():
             given = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors]
             results = compute(*given)
+            copies = [result.detach().clone() for result in results]
         ctx.device, ctx.backward_name, ctx.given, ctx.results = device, backward, given, results
-        return tuple(device.storages.add(result.detach().clone()) for result in results)
+        return tuple(map(device.storages.add, copies))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:

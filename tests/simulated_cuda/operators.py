@@ -10,6 +10,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from simulated_cuda.fused_cell import FUSED_CELLS
 from simulated_cuda.kernels import (
     INDEXES,
     LAUNCHES_NOTHING,
@@ -126,6 +127,8 @@ def _computed(operator: OpOverload, args: Sequence[Any], kwargs: Mapping[str, An
     if operator is torch.ops.aten.mm.dtype:  # which only CUDA has
         left, right, dtype = args
         return left.to(dtype) @ right.to(dtype)
+    if name_of(operator) in FUSED_CELLS:
+        return FUSED_CELLS[name_of(operator)](*args, **kwargs)
     if name_of(operator) in MULTIPLIES and torch.get_float32_matmul_precision() != "highest":
         args = rounded_factors(name_of(operator), args)
     return operator(*args, **kwargs)

@@ -20,7 +20,7 @@ from simulated_cuda.device import SimulatedCuda
 CUDA = torch.device("cuda")
 TREEBANK = Path("data/quickstart/train.conllu")
 SENTENCES, BATCH_SIZE = 240, 4
-BUDGETS = {"replay": (155, 60), "step": (170, 170)}
+BUDGETS = {"replay": (100, 20), "step": (100, 70)}
 """Launches of a training step, and for each of its levels (replay) or steps."""
 MOVED = {"parser/parsing/model.py", "parser/transitions/inventory.py"}
 """A model is moved to the device once."""
