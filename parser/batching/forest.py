@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.levels import in_order
-from parser.batching.transfer import to_device
+from parser.batching.transfer import all_to_device
 
 
 class Level(NamedTuple):
@@ -52,7 +52,11 @@ class Forest:
 
     def to(self, device: torch.device) -> Forest:
         """Move `parent` to the device. Running needs no other tensor there."""
-        return replace(self, parent=to_device(self.parent, device))
+        return all_to_device(self.map, device)
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Forest:
+        """With a function applied to the tensor that a device needs."""
+        return replace(self, parent=function(self.parent))
 
 
 def _levels(sizes: list[int], parent_counts: list[int]) -> Iterator[Level]:

@@ -81,7 +81,8 @@ def bilstm_packed(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tens
     for rows, own in zip(groups, own_inputs, strict=True):
         # Computed on the host, to avoid a synchronisation.
         order, batch_sizes = _packing(all_lengths[rows])
-        packing, unpacking = (to_device(indices, inputs.device) for indices in (order, order.argsort()))
+        indices = torch.stack([order, order.argsort()])
+        packing, unpacking = to_device(indices, inputs.device)
         packed = nn.utils.rnn.PackedSequence(own.index_select(0, packing), batch_sizes)
         found.append(outputs_of(lstm, packed).index_select(0, unpacking))
     return torch.cat(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.forest import Forest
-from parser.batching.transfer import to_device
+from parser.batching.transfer import all_to_device
 from parser.treebank.tokens import Tokens
 
 Part = TypeVar("Part", "Batch", "Compositions")
@@ -33,8 +34,9 @@ class Compositions:
     buffer_vectors: Tensor
     """[nodes] Table row of the input of each node of `buffer`, in execution order."""
 
-    def to(self, device: torch.device) -> Compositions:
-        return _moved(self, device)
+    def map(self, function: Callable[[Tensor], Tensor]) -> Compositions:
+        """With a function applied to all tensors that a device needs."""
+        return _mapped(self, function)
 
 
 @dataclass(frozen=True)
@@ -90,18 +92,22 @@ class Batch:
         return padded
 
     def to(self, device: torch.device) -> Batch:
-        return _moved(self, device)
+        return all_to_device(self.map, device)
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
+        """With a function applied to all tensors that a device needs."""
+        return _mapped(self, function)
 
 
-def _moved(part: Part, device: torch.device) -> Part:
-    """Move all tensors, and nested objects with tensors, to a device."""
+def _mapped(part: Part, function: Callable[[Tensor], Tensor]) -> Part:
+    """Apply a function to all tensors, also those of nested objects."""
     found: dict[str, Any] = {}
     for name in (field.name for field in fields(part)):
         value = getattr(part, name)
         if isinstance(value, Tensor):
-            found[name] = to_device(value, device)
+            found[name] = function(value)
         elif isinstance(value, tuple):
-            found[name] = tuple(to_device(v, device) if isinstance(v, Tensor) else v for v in value)
+            found[name] = tuple(function(v) if isinstance(v, Tensor) else v for v in value)
         else:
-            found[name] = None if value is None else value.to(device)
+            found[name] = None if value is None else value.map(function)
     return replace(part, **found)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from parser.batching.transfer import to_device
+from parser.batching.transfer import all_to_device
 from parser.treebank.ragged import Ragged
 
 
@@ -55,8 +55,12 @@ class Tokens:
         return Tokens(Ragged(values, numbers.lengths), parts)
 
     def to(self, device: torch.device) -> Tokens:
+        return all_to_device(self.map, device)
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Tokens:
+        """With a function applied to all tensors that a device needs."""
         parts = {
-            column: Ragged(to_device(strings.values, device), to_device(strings.lengths, device))
+            column: Ragged(function(strings.values), function(strings.lengths))
             for column, strings in self.parts.items()
         }
-        return Tokens(Ragged(to_device(self.values, device), self.lengths), parts)
+        return Tokens(Ragged(function(self.values), self.lengths), parts)

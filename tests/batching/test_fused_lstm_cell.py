@@ -2,14 +2,14 @@
 
 import pytest
 import torch
+from simulated_cuda import fused_cell as simulated
+from simulated_cuda.device import SimulatedCuda
 
 from parser.batching import fused_lstm_cell
 from parser.batching.forest import Forest
 from parser.batching.forest_lstm import forest_lstm
 from parser.batching.fused_lstm_cell import fused_cell, has_fused_cell
 from parser.batching.lstm_cell import lstm_cell
-from simulated_cuda import fused_cell as simulated
-from simulated_cuda.device import SimulatedCuda
 
 OPERATOR = "_thnn_fused_lstm_cell"
 

@@ -57,6 +57,8 @@ class PythonCalls(TorchFunctionMode):
             return self._answers[name](function, *args, **kwargs)
         if kwargs.get("device") is not None:
             return self._made(function, name, args, kwargs)
+        if kwargs.pop("pin_memory", False):
+            return self._device.pinned.add(function(*args, **kwargs))
         is_python = isinstance(function, FunctionType)
         with self._device.called_by_python(not is_python and not (args and isinstance(args[0], Tensor))):
             return function(*args, **kwargs)

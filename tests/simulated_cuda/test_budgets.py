@@ -58,6 +58,14 @@ def test_a_training_step_waits_for_nothing(method, composition, rich):
     assert not counts.synchronizations
 
 
+@pytest.mark.parametrize("rich", [False, True])
+@pytest.mark.parametrize("composition", [False, True])
+def test_a_batch_needs_one_upload(composition, rich):
+    counts, _ = counts_of_a_training_step("replay", composition, rich)
+    of_sentence_encoder = 1 if rich else 0
+    assert counts.uploads == 1 + of_sentence_encoder
+
+
 @pytest.mark.parametrize("method", ["replay", "step"])
 def test_launches_of_a_training_step(method):
     counts, repetitions = counts_of_a_training_step(method)
