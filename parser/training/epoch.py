@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from itertools import repeat
 
 import torch
 from torch import Tensor
@@ -12,13 +14,16 @@ from tqdm import tqdm
 
 from parser.batching.microbatches import in_microbatches
 from parser.batching.padding import group_size
+from parser.batching.transfer import Packed
 from parser.config import ExplorationSettings, TrainingSettings
 from parser.machine import return_unused_memory
 from parser.optimization.training_step import TrainingStep
 from parser.parsing.model import Model
+from parser.replay.batch import Batch
 from parser.replay.examples import Examples
 from parser.training import data
 from parser.training.checkpoint import Progress, Training
+from parser.training.prepared_ahead import prepared_ahead
 from parser.training.training_batch import training_batch
 from parser.treebank.batches import length_buckets, padding_share, split_by_words
 
@@ -77,11 +82,13 @@ def train_epoch(
     if not progress.batches:
         training.totals.zero_()
     check = FiniteCheck(progress, batches)
-    with _bar(progress.epoch, len(loaded.train), seen) as bar:
-        for rows in batches[progress.batches :]:
+    left = batches[progress.batches :]
+    gold = _gold_batches(model, loaded, left, exploration)
+    with _bar(progress.epoch, len(loaded.train), seen) as bar, closing(gold):
+        for rows in left:
             began = time.monotonic()
             schedule.before_step(progress.epoch - 1 + seen / len(loaded.train))
-            loss, steps = _gradients(model, loaded, training.step, rows, exploration)
+            loss, steps = _gradients(model, loaded, training.step, rows, exploration, next(gold))
             norm = training.step.update()
             training.totals.add_(torch.stack([loss, torch.full_like(loss, steps), norm]))
             progress.batches += 1
@@ -99,19 +106,43 @@ def train_epoch(
             yield check
 
 
+def _gold_batches(
+    model: Model,
+    loaded: data.TrainingData,
+    batches: Sequence[Tensor],
+    exploration: ExplorationSettings | None,
+) -> Generator[Packed[Batch] | None]:
+    """The gold trajectories of batches, prepared ahead for a GPU; None for those to be made when needed."""
+    if exploration or model.device.type != "cuda":
+        yield from repeat(None, len(batches))
+        return
+
+    def prepare(rows: Tensor) -> Packed[Batch]:
+        return Packed(loaded.train.batch(rows, group_size(model.device)).map)
+
+    yield from prepared_ahead(prepare, batches)
+
+
 def _gradients(
     model: Model,
     loaded: data.TrainingData,
     step: TrainingStep,
     rows: Tensor,
     exploration: ExplorationSettings | None,
+    prepared: Packed[Batch] | None,
 ) -> tuple[Tensor, int]:
-    """As `TrainingStep.gradients`, of the sentences `rows`, in microbatches if memory is short."""
+    """As `TrainingStep.gradients`, of the sentences `rows`, in microbatches if memory is short.
+
+    prepared: their gold trajectories, if they were prepared ahead.
+    """
     if exploration and torch.rand(()) >= exploration.probability:
         exploration = None
 
     def compute(microbatches: Sequence[Tensor]) -> tuple[Tensor, int]:
-        return step.gradients(training_batch(model, loaded, part, exploration) for part in microbatches)
+        whole = prepared if len(microbatches) == 1 else None
+        return step.gradients(
+            training_batch(model, loaded, part, exploration, whole) for part in microbatches
+        )
 
     return in_microbatches(compute, rows, loaded.train.tokens.lengths)
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.padding import group_size
+from parser.batching.transfer import Packed
 from parser.config import ExplorationSettings
 from parser.parsing.model import Model
 from parser.replay.batch import Batch
@@ -17,15 +18,20 @@ from parser.training.data import TrainingData
 
 
 def training_batch(
-    model: Model, loaded: TrainingData, rows: Tensor, exploration: ExplorationSettings | None = None
+    model: Model,
+    loaded: TrainingData,
+    rows: Tensor,
+    exploration: ExplorationSettings | None = None,
+    prepared: Packed[Batch] | None = None,
 ) -> Batch:
     """On the model's device.
 
-    rows: [batch] numbers of training sentences; exploration: None for gold trajectories.
+    rows: [batch] numbers of training sentences; exploration: None for gold trajectories; prepared:
+    these trajectories, if they were prepared ahead.
     """
     device, group = model.device, group_size(model.device)
     if not exploration:
-        batch = loaded.train.batch(rows, group).to(device)
+        batch = (prepared or loaded.train.batch(rows, group)).to(device)
         return replace(batch, tokens=loaded.word_dropout(batch.tokens))
     rows = rows[loaded.train.tokens.lengths[rows].argsort(descending=True, stable=True)]
     tokens, gold = loaded.train.tokens.select(rows), loaded.train.gold.select(rows)

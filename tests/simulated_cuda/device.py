@@ -1,11 +1,13 @@
 """A simulated CUDA device: tensors stay in the host's memory, with real numbers; the program sees cuda:0.
 
 One mode of PyTorch answers what Python asks, another sees every operator below autograd, the backward pass
-and the optimizer included. What runs in other threads and processes is not simulated.
+and the optimizer included. Modes are of a thread, so threads that are started in the context enter them, too;
+what runs in other processes is not simulated.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -36,8 +38,7 @@ class SimulatedCuda:
     def __init__(self) -> None:
         self.storages, self.pinned, self.counts = Storages(), Storages(), Counts()
         self.generator = torch.Generator().manual_seed(0)
-        self.is_silent = False
-        self._creating = self._in_backward = self._called_by_python = False
+        self._now = _Moment()
         self._python_calls = PythonCalls(self)
         self._entered = ExitStack()
 
@@ -45,6 +46,16 @@ class SimulatedCuda:
         """What was counted since the last call."""
         counts, self.counts = self.counts, Counts()
         return counts
+
+    def _in_threads(self) -> Callable[[threading.Thread], None]:
+        """`threading.Thread.run` with this device."""
+        run = threading.Thread.run
+
+        def run_with_device(thread: threading.Thread) -> None:
+            with Operators(self), self._python_calls:
+                run(thread)
+
+        return run_with_device
 
     def __enter__(self) -> SimulatedCuda:
         for module, replaced in self._replaced().items():
@@ -82,6 +93,7 @@ class SimulatedCuda:
                 "get_rng_state": lambda device=None: self.generator.get_state(),
                 "set_rng_state": lambda state, device=None: self.generator.set_state(state),
             },
+            threading.Thread: {"run": self._in_threads()},
             torch.backends.cudnn: {"is_acceptable": lambda tensor: False},  # no flat weights are made for it
             torch.autograd: {"_engine_run_backward": self._running_backward()},
             torch.nn.utils.clip_grad: by_device,
@@ -92,15 +104,10 @@ class SimulatedCuda:
         run = torch.autograd._engine_run_backward
 
         def run_backward(roots: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
-            before = self._in_backward, self._called_by_python
-            self._in_backward = any(root in self.storages for root in roots)
-            self._called_by_python = False
-            try:
-                # It is called by an overridden function, in which the mode is off.
-                with self._python_calls:
-                    return run(roots, *args, **kwargs)
-            finally:
-                self._in_backward, self._called_by_python = before
+            is_there = any(root in self.storages for root in roots)
+            # It is called by an overridden function, in which the mode is off.
+            with self._with("in_backward", is_there), self.called_by_python(False), self._python_calls:
+                return run(roots, *args, **kwargs)
 
         return run_backward
 
@@ -119,28 +126,33 @@ class SimulatedCuda:
     @property
     def is_creating(self) -> bool:
         """Whether an operator without tensors makes one on the device: told to, or in autograd's formulas."""
-        return self._creating or (self._in_backward and not self._called_by_python)
+        now = self._now
+        return now.creating or (now.in_backward and not now.called_by_python)
+
+    @property
+    def is_silent(self) -> bool:
+        return self._now.silent
 
     def creating(self) -> AbstractContextManager[None]:
         """What operators make lies on the device."""
-        return self._with("_creating", True)
+        return self._with("creating", True)
 
     def called_by_python(self, directly: bool) -> AbstractContextManager[None]:
-        return self._with("_called_by_python", directly)
+        return self._with("called_by_python", directly)
 
     def silent(self) -> AbstractContextManager[None]:
         """Nothing is counted or refused."""
-        return self._with("is_silent", True)
+        return self._with("silent", True)
 
     @contextmanager
     def _with(self, attribute: str, value: bool) -> Iterator[None]:
         """Has another value until the block ends."""
-        before = getattr(self, attribute)
-        setattr(self, attribute, value)
+        before = getattr(self._now, attribute)
+        setattr(self._now, attribute, value)
         try:
             yield
         finally:
-            setattr(self, attribute, before)
+            setattr(self._now, attribute, before)
 
     def count_synchronization(self, cause: str) -> None:
         if not self.is_silent:
@@ -157,6 +169,12 @@ class SimulatedCuda:
         """Raises RuntimeError, as the library does, unless all tensors are on the device."""
         if not (self.is_silent or all(tensor in self.storages for tensor in tensors)):
             raise RuntimeError("Input and parameter tensors are not at the same device")
+
+
+class _Moment(threading.local):
+    """What is being done, in each thread."""
+
+    creating = in_backward = called_by_python = silent = False
 
 
 class Event:

@@ -124,9 +124,9 @@ def test_training_ends_after_so_many_epochs_in_vain(
 def test_exploring_begins_in_its_epoch_with_its_share(config_file, tmp_path, monkeypatch, probability):
     explores = []
 
-    def batch(model, loaded, rows, exploration, batch=epoch.training_batch):
+    def batch(model, loaded, rows, exploration, prepared, batch=epoch.training_batch):
         explores.append(exploration is not None)
-        return batch(model, loaded, rows, exploration)
+        return batch(model, loaded, rows, exploration, prepared)
 
     monkeypatch.setattr(epoch, "training_batch", batch)
     exploration = f"training.exploration={{from_epoch: 3, probability: {probability}}}"

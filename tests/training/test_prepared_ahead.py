@@ -1,0 +1,52 @@
+"""Batches are prepared in order, before they are asked for, in another thread."""
+
+import threading
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parser.training.prepared_ahead import AHEAD, prepared_ahead
+
+BATCHES = torch.arange(9).split(1)
+
+
+@given(st.lists(st.integers(0, 99), max_size=12))
+def test_batches_come_in_order(numbers):
+    found = prepared_ahead(lambda rows: rows * 2, torch.tensor(numbers).split(1) if numbers else ())
+    assert [int(rows) for rows in found] == [2 * number for number in numbers]
+
+
+def test_they_are_prepared_in_a_thread_before_they_are_asked_for():
+    threads, begun = set(), []
+    is_third_begun = threading.Event()
+
+    def prepare(rows):
+        threads.add(threading.current_thread())
+        begun.append(int(rows))
+        if len(begun) == 1 + AHEAD:
+            is_third_begun.set()
+        return rows
+
+    ahead = prepared_ahead(prepare, BATCHES)
+    assert int(next(ahead)) == 0
+    assert is_third_begun.wait(timeout=60)
+    assert begun == list(range(1 + AHEAD))
+    ahead.close()
+    assert len(begun) == 1 + AHEAD
+    [thread] = threads
+    assert thread is not threading.current_thread()
+    assert not thread.is_alive()
+
+
+def test_what_goes_wrong_is_raised_for_its_batch():
+    def prepare(rows):
+        if rows == 2:
+            raise ValueError("the third batch")
+        return rows
+
+    ahead = prepared_ahead(prepare, BATCHES)
+    assert [int(next(ahead)), int(next(ahead))] == [0, 1]
+    with pytest.raises(ValueError, match="the third batch"):
+        next(ahead)
