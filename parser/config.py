@@ -172,7 +172,9 @@ class ExplorationSettings(Settings):
 class TrainingSettings(Settings):
     seed: int = Field(1, ge=-(2**63), lt=2**63)
     """Random seed of the initial weights, the shuffling and the dropout. The same seed gives the same model
-    on the same machine."""
+    on the same machine; on a GPU only with `deterministic`."""
+    deterministic: bool = False
+    """On a GPU, use kernels whose sums do not depend on chance, which are slower. On a CPU all are such."""
     epochs: Count = 30
     """Largest number of epochs; see `early_stopping_patience`."""
     batch_size: Count = 64

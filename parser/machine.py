@@ -18,6 +18,11 @@ from parser.proc import container_memory_limit, peak_resident_memory, reset_peak
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's mallopt: sizes in bytes from which free memory is returned to the system at once."""
 LARGEST_INT = (1 << 31) - 1
+OUT_OF_MEMORY = (
+    *("allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED"),
+    *("CUDNN_STATUS_ALLOC_FAILED", "DEVICE_ALLOCATION_FAILED", "HOST_ALLOCATION_FAILED"),
+)
+"""Parts of the messages of RuntimeErrors: of a CPU, of CUDA's libraries, which allocate by themselves."""
 
 
 def choose_device(name: str) -> torch.device:
@@ -79,9 +84,10 @@ def one_memory_error() -> Iterator[None]:
 
 
 def is_of_memory(error: Exception) -> bool:
-    """Whether the error means out of memory: on a CPU torch raises a RuntimeError then."""
-    of_cpu = isinstance(error, RuntimeError) and "allocate memory" in str(error)
-    return of_cpu or isinstance(error, (MemoryError, torch.OutOfMemoryError))
+    """Whether the error means out of memory, which torch does not always raise as torch.OutOfMemoryError."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in OUT_OF_MEMORY)
 
 
 def device_memory(device: torch.device) -> int:

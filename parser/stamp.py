@@ -1,4 +1,4 @@
-"""The provenance of measurements: date, commit, versions and machine."""
+"""The provenance of measurements: date, commit, versions, machine, clocks and power of its GPUs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from typing import Any
 import torch
 
 import parser
+from parser.nvidia_smi import gpu_states
 from parser.proc import cpu_info
 
 
 def stamp() -> dict[str, Any]:
     """The provenance of a measurement made now, in JSON types."""
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    return {"date": now, "commit": _commit(), "versions": _versions(), "machine": machine()}
+    own = machine()
+    states = {"gpu_states": gpu_states()} if own["gpus"] else {}
+    return {"date": now, "commit": _commit(), "versions": _versions(), "machine": own, **states}
 
 
 def append_stamped(path: Path, row: Mapping[str, Any]) -> None:
@@ -52,6 +55,7 @@ def _versions() -> dict[str, str | None]:
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "cuda": torch.version.cuda,
+        "cudnn": str(torch.backends.cudnn.version()) if torch.version.cuda else None,
     }
 
 

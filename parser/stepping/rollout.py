@@ -21,6 +21,9 @@ from parser.transitions.trajectory import Trajectory, record
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 
+FIXED_POINT = 1 << 30
+"""Probabilities are rounded to its fractions."""
+
 
 @torch.no_grad()
 def explore(
@@ -78,8 +81,10 @@ def _sample(probabilities: Tensor, legal: Tensor) -> Tensor:
     Inverse transform sampling, with a random number for each row. `torch.multinomial` draws one for each
     element and takes seven times as long.
     """
-    cumulative = probabilities.cumsum(1)
-    threshold = torch.rand(len(cumulative), 1, device=cumulative.device) * cumulative[:, -1:]
+    # Sums of whole numbers are the same each time, on a GPU too.
+    cumulative = (probabilities * FIXED_POINT).long().cumsum(1)
+    random = torch.rand(len(cumulative), 1, device=cumulative.device, dtype=torch.double)
+    threshold = (random * cumulative[:, -1:]).long()
     sampled = (cumulative <= threshold).sum(1, keepdim=True).clamp(max=cumulative.shape[1] - 1)
     # Rounding errors or NaN scores can select an illegal transition; then the first legal one is taken.
     return torch.where(legal.gather(1, sampled), sampled, legal.int().argmax(1, keepdim=True)).squeeze(1)

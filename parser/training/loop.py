@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from parser.batching.deterministic import deterministic_sums
 from parser.batching.precision import computing_in, refuse_missing
 from parser.config import Config, data_path
 from parser.console import say
@@ -119,10 +120,10 @@ class _Run:
 
     def go_on(self, request: StopRequest) -> None:
         """Train to the end. Raises StoppedError, ValueError."""
-        progress = self.training.progress
+        progress, settings, device = self.training.progress, self.config.training, self.model.device
         self._keep_best()  # a kill may have come after the checkpoint
         while not progress.finished:
-            with computing_in(self.config.training.precision, self.model.device):
+            with computing_in(settings.precision, device), deterministic_sums(settings.deterministic, device):
                 self._finish_epoch(request)
             self._end_epoch()
             self._save(request)

@@ -35,6 +35,8 @@ SYNCHRONIZES = frozenset(
 )
 """The host needs their result, or its size."""
 INDEXES = frozenset(("index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"))
+NOT_DETERMINISTIC = frozenset(("cumsum", "cumprod", "put_", "histc", "median", "kthvalue"))
+"""Operators that are refused if they are to be deterministic; see torch.use_deterministic_algorithms."""
 MULTIPLIES = frozenset(("mm", "addmm", "addmm_", "bmm", "baddbmm"))
 
 

@@ -15,6 +15,7 @@ from simulated_cuda.kernels import (
     INDEXES,
     LAUNCHES_NOTHING,
     MULTIPLIES,
+    NOT_DETERMINISTIC,
     SYNCHRONIZES,
     argument_names,
     has_kernel,
@@ -82,6 +83,9 @@ class Operators(TorchDispatchMode):
                     for each, there in zip(tensors, on_device, strict=True)
                 )
                 raise RuntimeError(f"{operator}: expected all tensors to be on the same device: {shapes}")
+        depends_on_chance = name in NOT_DETERMINISTIC and tensors[0].is_floating_point()
+        if depends_on_chance and torch.are_deterministic_algorithms_enabled():
+            raise RuntimeError(f"{operator} does not have a deterministic implementation")
         if not has_kernel(operator):
             raise NotImplementedError(f"{operator} has no CUDA kernel")
         if name in MULTIPLIES and not tensors[0].is_floating_point():

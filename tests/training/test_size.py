@@ -56,6 +56,20 @@ def test_memory_errors_are_one(ask):
         ask()
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "CUDA error: out of memory",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+        "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+    ],
+)
+def test_errors_of_cudas_libraries_are_memory_errors(message):
+    with pytest.raises(torch.OutOfMemoryError, match=message[:20]), one_memory_error():
+        raise RuntimeError(message)
+
+
 def test_other_errors_stay():
     with pytest.raises(RuntimeError, match="size") as error, one_memory_error():
         torch.zeros(2) @ torch.zeros(3)

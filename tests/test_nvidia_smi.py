@@ -1,0 +1,30 @@
+import pytest
+
+from parser.nvidia_smi import FIELDS, gpu_states
+
+VALUES = ["570.86.15", "1980 MHz", "1980 MHz", "2619 MHz", "118.02 W", "700.00 W", "31"]
+
+
+@pytest.fixture
+def program(tmp_path):
+    def write(text, status=0):
+        path = tmp_path / "nvidia-smi"
+        path.write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\nexit {status}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    return write
+
+
+def test_each_gpu_is_a_line(program):
+    line = ", ".join(VALUES)
+    assert gpu_states(program(f"{line}\n{line}")) == 2 * [dict(zip(FIELDS, VALUES, strict=True))]
+
+
+@pytest.mark.parametrize(("text", "status"), [("No devices were found", 0), (", ".join(VALUES), 9), ("", 0)])
+def test_a_program_that_fails_tells_nothing(program, text, status):
+    assert gpu_states(program(text, status)) == []
+
+
+def test_a_missing_program_tells_nothing(tmp_path):
+    assert gpu_states(str(tmp_path / "nvidia-smi")) == []
