@@ -9,7 +9,7 @@ from pathlib import Path
 
 PACKAGE = Path("parser")
 ORDER = [
-    {"parser", "parser.quoting", "parser.console", "parser.files", "parser.proc"},
+    {"parser", "parser.quoting", "parser.console", "parser.files", "parser.proc", "parser.nvidia_smi"},
     {"parser.machine", "parser.stamp", "parser.remote"},
     {"parser.settings", "parser.former_names", "parser.validation_errors", "parser.bounded_yaml"},
     {"parser.batching"},

@@ -18,10 +18,10 @@ class Memory:
         """root_row: [1, size] The first row of each stack."""
         self.stack = Stack(batch, root_row.shape[1], like=root_row[0])
         self.stack.write(*PUSH, root_row.expand(batch, -1))
-        self.history = History(network, inventory, batch)
+        self.history = SteppedHistory(network, inventory, batch)
 
 
-class History:
+class SteppedHistory:
     """The LSTM over the transitions."""
 
     def __init__(self, network: StackParser, inventory: Inventory, batch: int):

@@ -25,6 +25,7 @@ from simulated_cuda.counts import Counts
 from simulated_cuda.operators import Operators
 from simulated_cuda.python_calls import PythonCalls
 from simulated_cuda.storages import Storages
+from simulated_cuda.work import OperatorCall
 
 MEMORY = 80 << 30
 """Bytes."""
@@ -35,7 +36,9 @@ class SimulatedCuda:
 
     name = torch.device("cuda", 0)
 
-    def __init__(self) -> None:
+    def __init__(self, records: bool = False) -> None:
+        """records: whether each call of an operator that launches kernels is kept, in `recorded`."""
+        self.recorded: list[OperatorCall] | None = [] if records else None
         self.storages, self.pinned, self.counts = Storages(), Storages(), Counts()
         self.generator = torch.Generator().manual_seed(0)
         self._now = _Moment()

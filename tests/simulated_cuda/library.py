@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from simulated_cuda.tensor_float import rounded
+from simulated_cuda.work import OperatorCall
 
 if TYPE_CHECKING:
     from simulated_cuda.device import SimulatedCuda
@@ -33,8 +34,31 @@ def lstm(device: SimulatedCuda, function: Callable[..., Any], args: Sequence[Any
         return function(*_with_tensors(arguments, iter(given)))
 
     device.require(tensor for place, tensor in enumerate(tensors) if not (is_packed and place == 1))
+    _count(device, args, backward=False)
+    return _Library.apply(device, compute, args if is_training else None, *tensors)
+
+
+def _count(device: SimulatedCuda, args: Sequence[Any], backward: bool) -> None:
+    """A call of cuDNN's LSTM, whose backward pass has two products for each of the forward pass."""
     device.counts.library_lstms += 1
-    return _Library.apply(device, compute, "cuDNN" if is_training else None, *tensors)
+    if device.recorded is None:
+        return
+    inputs, is_packed = args[0], isinstance(args[1], Tensor)
+    frames, weights = (len(args[1]), args[3]) if is_packed else (inputs.shape[0], args[2])
+    layers = sum(weight.dim() == 2 for weight in weights) // 2
+    rows, size = inputs.numel() // inputs.shape[-1], sum(weight.numel() for weight in weights)
+    moved = 4 * inputs.element_size() * rows * sum(len(weight) for weight in weights if weight.dim() == 2)
+    passes = 2 if backward else 1
+    device.recorded.append(
+        OperatorCall(
+            "cuDNN LSTM",
+            backward,
+            passes * moved,
+            operations=2.0 * passes * rows * size,
+            frames=frames + layers - 1,  # layers run as a wavefront
+            launches=2 * frames * layers,  # a product and the elementwise part
+        )
+    )
 
 
 def lstm_cell(
@@ -56,28 +80,32 @@ def _fused_cell(of_input: Tensor, of_hidden: Tensor, cell: Tensor, *biases: Tens
 
 
 class _Library(Function):
-    """A function computed unseen, forward and backward."""
+    """A function computed unseen; backward an operator or, with the arguments of `lstm`, a call of cuDNN."""
 
     @staticmethod
     def forward(
-        ctx: Any, device: SimulatedCuda, compute: Callable[..., Any], backward: str | None, *tensors: Tensor
+        ctx: Any,
+        device: SimulatedCuda,
+        compute: Callable[..., Any],
+        of_backward: str | Sequence[Any] | None,
+        *tensors: Tensor,
     ) -> tuple[Tensor, ...]:
         with device.silent(), torch.enable_grad():
             given = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors]
             results = compute(*given)
             copies = [result.detach().clone() for result in results]
-        ctx.device, ctx.backward_name, ctx.given, ctx.results = device, backward, given, results
+        ctx.device, ctx.of_backward, ctx.given, ctx.results = device, of_backward, given, results
         return tuple(map(device.storages.add, copies))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         device = ctx.device
-        if ctx.backward_name is None:
+        if ctx.of_backward is None:
             raise RuntimeError("cudnn RNN backward can only be called in training mode")
-        if ctx.backward_name == "cuDNN":
-            device.counts.library_lstms += 1
+        if isinstance(ctx.of_backward, str):
+            device.counts.operators[ctx.of_backward] += 1
         else:
-            device.counts.operators[ctx.backward_name] += 1
+            _count(device, ctx.of_backward, backward=True)
         wanted = [tensor for tensor in ctx.given if tensor.requires_grad]
         with device.silent():
             found = iter(torch.autograd.grad(ctx.results, wanted, gradients, allow_unused=True))

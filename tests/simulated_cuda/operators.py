@@ -22,6 +22,7 @@ from simulated_cuda.kernels import (
     name_of,
 )
 from simulated_cuda.tensor_float import rounded_factors
+from simulated_cuda.work import call_of, tensors_in
 
 if TYPE_CHECKING:
     from simulated_cuda.device import SimulatedCuda
@@ -66,6 +67,8 @@ class Operators(TorchDispatchMode):
                 device.storages.add(each)
         if not (device.is_silent or operator.is_view or name in LAUNCHES_NOTHING):
             device.counts.operators[name] += 1
+            if device.recorded is not None:
+                device.recorded.append(call_of(operator, args, kwargs, result))
         return result
 
     def _check(
@@ -112,14 +115,6 @@ class Operators(TorchDispatchMode):
                 device.count_synchronization("boolean index")
             if any(index not in device.storages for index in indices):
                 device.count_synchronization("index on the host")
-
-
-def tensors_in(value: Any) -> list[Tensor]:
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, (list, tuple)):
-        return [tensor for each in value for tensor in tensors_in(each)]
-    return []
 
 
 def _refuse_generator_of_cpu(kwargs: Mapping[str, Any], of_device: torch.Generator) -> None:

@@ -1,0 +1,203 @@
+"""Predict how fast a GPU trains the StackLSTM parser, from what a simulated GPU counts.
+
+python scripts/predict_gpu.py docs/measurements/predicted-gpu
+PARSER_DATA=../data python scripts/predict_gpu.py runs/prediction --this-cpu
+
+It writes rows.jsonl, prediction.md and prediction.svg into the folder. Nothing of it was measured on a GPU.
+With --this-cpu the same counts predict the speed of this machine's CPU beside what is measured: that checks
+the counts and the work, not the launches of a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+ROOT = Path(__file__).parent.parent
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "scripts")]  # the simulated GPU, and the model
+
+from prediction.counting import (  # noqa: E402
+    Cell,
+    count_on_cpu,
+    count_on_gpu,
+    least_seconds,
+    stack_parser_settings,
+)
+from prediction.devices import GPUS, Device  # noqa: E402
+from prediction.model import Prediction, Step, predicted  # noqa: E402
+from prediction.this_cpu import ThisCpu  # noqa: E402
+from simulated_cuda.device import SimulatedCuda  # noqa: E402
+
+from parser.batching.precision import Precision, set_precision  # noqa: E402
+from parser.benchmarks.stack_parser.stack_parser_plugin import StackParserSettings  # noqa: E402
+from parser.machine import tune_process  # noqa: E402
+from parser.speed.drawing import Line, draw_panels, svg  # noqa: E402
+from parser.speed.statistics import Estimate  # noqa: E402
+from parser.stamp import append_stamped  # noqa: E402
+
+TREEBANK = "${PARSER_DATA}/ud/UD_English-EWT/en_ewt-ud-train.conllu"
+PAPER_NETWORK = {
+    "word_size": 32,
+    "tag_sizes": {"upos": 12},
+    "token_size": 60,
+    "hidden_size": 200,
+    "layers": 2,
+    "transition_size": 48,
+}
+METHODS = "replay", "step", "step-naive"
+SIZES = 1, 8, 64, 256
+INTRODUCTION = """# Predicted, not measured
+
+Training steps of Ding & Koehn's network on UD English EWT. `launching` and `preparing` are what the host does, in
+milliseconds of a step, `on the device` is what the kernels need and what binds most of them. Sentences per
+second: with both parts of the host's work one after the other, and side by side (`prepared ahead`).
+"""
+COLUMNS = (
+    *("GPU, precision", "batch", "method", "operators", "launching", "preparing", "on the device"),
+    *("sentences/s", "prepared ahead", "binds"),
+)
+
+
+class Counted(NamedTuple):
+    method: str
+    size: int
+    steps: list[tuple[int, Step]]
+    """The sentences of each batch that was counted, and what was counted."""
+
+
+def main() -> None:
+    options = _options()
+    tune_process()
+    torch.set_num_threads(1)
+    set_precision("float32", torch.device("cpu"))
+    settings = stack_parser_settings(options.treebank, PAPER_NETWORK)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    if options.this_cpu:
+        _compare_with_this_cpu(options.folder / "this-cpu.jsonl", settings)
+        return
+    rows_file = options.folder / "rows.jsonl"
+    rows_file.unlink(missing_ok=True)
+    rows = []
+    for counted in _counted(settings):
+        for device in GPUS:
+            for precision in device.arithmetic:
+                row = _row(counted, device, precision)
+                append_stamped(rows_file, row)
+                rows.append(row)
+    text = _table(rows)
+    (options.folder / "prediction.md").write_text(text, encoding="utf-8")
+    (options.folder / "prediction.svg").write_text(_plot(rows), encoding="utf-8")
+    print(text)
+
+
+def _options() -> argparse.Namespace:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    options.add_argument("folder", type=Path, help="where the results are written")
+    options.add_argument("--treebank", default=TREEBANK, help=f"CoNLL-U file; default {TREEBANK}")
+    options.add_argument("--this-cpu", action="store_true", help="compare with this machine's CPU")
+    return options.parse_args()
+
+
+def _counted(settings: StackParserSettings) -> Iterator[Counted]:
+    for size in SIZES:
+        for method in METHODS:
+            with SimulatedCuda(records=True) as cuda:
+                cell = Cell(method, "train", size, cuda.name, settings)
+                batches = cell.chosen()
+                steps = [(len(rows), count_on_gpu(cell, cuda, rows)) for rows in batches]
+            yield Counted(method, size, steps)
+
+
+def _row(counted: Counted, device: Device, precision: Precision) -> dict[str, Any]:
+    """Over all batches that were counted."""
+    predictions = [predicted(step, device, precision) for _, step in counted.steps]
+    sentences = sum(number for number, _ in counted.steps)
+    slowest = max(predictions, key=lambda each: each.added)
+    return {
+        "method": counted.method,
+        "batch_size": counted.size,
+        "device": device.name,
+        "precision": precision,
+        "source": device.source,
+        "calls": sum(len(step.calls) for _, step in counted.steps) / len(predictions),
+        "milliseconds": {part: _mean(predictions, part) for part in ("launching", "preparing", "device")},
+        "sentences_per_second": sentences / sum(each.added for each in predictions),
+        "sentences_per_second_side_by_side": sentences / sum(each.side_by_side for each in predictions),
+        "binds": slowest.binds,
+        "device_binds": slowest.device_binds,
+    }
+
+
+def _mean(predictions: list[Prediction], part: str) -> float:
+    return 1000 * sum(getattr(each, part) for each in predictions) / len(predictions)
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    lines = [INTRODUCTION, f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
+    for row in rows:
+        parts = row["milliseconds"]
+        cells = (
+            f"{row['device']}, {row['precision']}",
+            str(row["batch_size"]),
+            row["method"],
+            f"{row['calls']:,.0f}",
+            f"{parts['launching']:.1f}",
+            f"{parts['preparing']:.1f}",
+            f"{parts['device']:.1f}, {row['device_binds']}",
+            f"{row['sentences_per_second']:,.0f}",
+            f"{row['sentences_per_second_side_by_side']:,.0f}",
+            row["binds"],
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _plot(rows: list[dict[str, Any]]) -> str:
+    first = GPUS[0].name
+    lines = []
+    for number, method in enumerate(METHODS):
+        own = [
+            row
+            for row in rows
+            if (row["method"], row["device"], row["precision"]) == (method, first, "float32")
+        ]
+        speeds = [row["sentences_per_second"] for row in own]
+        estimates = [Estimate(speed, speed, speed) for speed in speeds]
+        lines.append(Line(method, number, [row["batch_size"] for row in own], estimates))
+
+    def finish(axes: Any) -> None:
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_xticks(SIZES, [str(size) for size in SIZES])
+        axes.set_xlabel("batch size")
+        axes.set_ylabel("sentences per second")
+
+    return svg(draw_panels(f"Predicted: training on an {first}, float32, UD English EWT", lines, finish))
+
+
+def _compare_with_this_cpu(path: Path, settings: StackParserSettings) -> None:
+    cpu = ThisCpu()
+    path.unlink(missing_ok=True)
+    for method in METHODS:
+        for size in SIZES:
+            cell = Cell(method, "train", size, torch.device("cpu"), settings)
+            rows = cell.chosen()[len(cell.chosen()) // 2]
+            preparing = cell.preparation(rows)
+            found = preparing + cpu.predicted(count_on_cpu(cell, rows))
+            measured = least_seconds(lambda cell=cell, rows=rows: cell.plugin.run(rows))
+            row = {"method": method, "batch_size": size, "predicted": found, "measured": measured}
+            append_stamped(path, {**row, "figures": cpu.figures()})
+            print(
+                f"{method:10} {size:4}  predicted {1000 * found:8.2f} ms, measured {1000 * measured:8.2f} ms,",
+                end=" ",
+            )
+            print(f"ratio {found / measured:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""A model of a GPU, from counts of what a training step or parsing asks of it."""

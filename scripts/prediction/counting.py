@@ -1,0 +1,135 @@
+"""Counts of training steps and of parsing, on the simulated GPU or on this CPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+from unittest import mock
+
+import torch
+from simulated_cuda.device import SimulatedCuda
+from simulated_cuda.kernels import LAUNCHES_NOTHING, name_of
+from simulated_cuda.work import OperatorCall, call_of
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.autograd import Function
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from parser.batching.padding import group_size
+from parser.benchmarks.stack_parser.stack_parser_plugin import StackParserPlugin, StackParserSettings
+from parser.config import ParserSettings
+from parser.plugins import Mode, Setup
+from parser.treebank.batches import length_buckets
+from prediction.model import Step
+
+PERCENTILES = 0.1, 0.3, 0.5, 0.7, 0.9
+"""Of the lengths of batches: those that are counted."""
+REPETITIONS = 5
+"""Of each measurement, of which the fastest counts."""
+
+
+class Cell:
+    """A method of the StackLSTM parser with a batch size, on a device."""
+
+    def __init__(
+        self, method: str, mode: Mode, size: int, device: torch.device, settings: StackParserSettings
+    ):
+        self.setup = Setup(settings, method, mode, size, device, 1, lambda name: nullcontext())
+        self.plugin = StackParserPlugin()
+        self.plugin.prepare(self.setup)
+
+    def chosen(self) -> list[Tensor]:
+        """Batches of different lengths."""
+        if self.setup.mode == "infer":
+            return self.plugin.batches()[:1]
+        lengths = self.plugin._examples.tokens.lengths
+        generator = torch.Generator().manual_seed(1)
+        batches = length_buckets(lengths, self.setup.batch_size, by_words=False, generator=generator)
+        by_length = sorted(batches, key=lambda rows: float(lengths[rows].float().mean()))
+        return [by_length[int(share * len(by_length))] for share in PERCENTILES]
+
+    def preparation(self, rows: Tensor) -> float:
+        """Seconds in which this machine makes a batch and copies it for its upload."""
+        if self.setup.mode == "infer":
+            return 0.0
+        examples, group = self.plugin._examples, group_size(self.setup.device)
+        with _disable_current_modes(), torch._C.DisableTorchFunction():  # the simulated GPU takes time
+            return least_seconds(lambda: examples.batch(rows, group).map(torch.clone))
+
+
+def least_seconds(run: Any) -> float:
+    """The fewest seconds in which it ran."""
+    found = []
+    for _ in range(REPETITIONS):
+        began = time.perf_counter()
+        run()
+        found.append(time.perf_counter() - began)
+    return min(found)
+
+
+def stack_parser_settings(treebank: str, network: Mapping[str, Any]) -> StackParserSettings:
+    parser = ParserSettings.model_validate({"network": dict(network)})
+    return StackParserSettings(treebank=treebank, parser=parser, trained_batches=0)
+
+
+def count_on_gpu(cell: Cell, cuda: SimulatedCuda, rows: Tensor) -> Step:
+    """Counts of the cell's second run: the first makes the optimizer's state."""
+    cell.plugin.run(rows)
+    preparation = cell.preparation(rows)
+    assert cuda.recorded is not None
+    cuda.recorded.clear()
+    with counted_functions() as functions:
+        cell.plugin.run(rows)
+    return Step(list(cuda.recorded), len(functions), preparation)
+
+
+def count_on_cpu(cell: Cell, rows: Tensor) -> Step:
+    cell.plugin.run(rows)
+    recorder = _Recorder()
+    with counted_functions() as functions, recorder:
+        cell.plugin.run(rows)
+    return Step(recorder.calls, len(functions), 0.0)
+
+
+class _Recorder(TorchDispatchMode):
+    """All operators that compute something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[OperatorCall] = []
+
+    def __torch_dispatch__(
+        self,
+        operator: OpOverload,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        result = operator(*args, **kwargs)
+        if not (operator.is_view or name_of(operator) in LAUNCHES_NOTHING):
+            self.calls.append(call_of(operator, args, kwargs, result))
+        return result
+
+
+@contextmanager
+def counted_functions() -> Iterator[list[None]]:
+    """Grows by one element for each pass through an autograd function in Python."""
+    passes: list[None] = []
+    apply = Function.__dict__["apply"].__func__
+
+    def counted(kind: type[Function], *args: Any, **kwargs: Any) -> Any:
+        result = apply(kind, *args, **kwargs)
+        has_backward = any(isinstance(each, Tensor) and each.requires_grad for each in _outputs(result))
+        if not kind.__module__.startswith("simulated_cuda"):
+            passes.extend([None] * (2 if has_backward else 1))
+        return result
+
+    with mock.patch.object(Function, "apply", classmethod(counted)):
+        yield passes
+
+
+def _outputs(result: Any) -> Sequence[Any]:
+    return result if isinstance(result, tuple) else (result,)
