@@ -126,7 +126,7 @@ def test_batch_sizes_are_told_in_prose_as_in_the_rows():
     las = {name: mean(values) for name, values in found.items()}
     large = {run["name"]: run["test"]["las"] for run in rows("accuracy-2026-11-22/large-batches/rows.jsonl")}
     best = large["falling linearly, dropout 0.33"]
-    assert best == pytest.approx(las["8, warm-up"], abs=0.05)
+    assert best > max(las.values())
     in_prose(
         "docs/accuracy.md",
         f"{las['8, warm-up'] - las['256, warm-up']:.1f} points of LAS behind batches of 8",
