@@ -19,7 +19,7 @@ CONFIG ?= configs/quickstart.yaml
 IN ?= -
 OUT ?= -
 
-.PHONY: setup train evaluate parse table speed plots headline test test-slow fuzz data test-simulated test-gpu release-check check
+.PHONY: setup train evaluate parse table speed plots headline test test-slow fuzz data test-simulated test-gpu budgets gpu release-check check
 
 setup: $(READY)
 
@@ -69,6 +69,14 @@ test-simulated: $(READY)
 # The whole suite with its tensors on the GPU.
 test-gpu: $(READY)
 	PARSER_TEST_DEVICE=cuda $(PYTHON) -m pytest $(ARGUMENTS)
+
+# What training and parsing ask of a GPU, and what they may ask.
+budgets: $(READY)
+	$(PYTHON) scripts/print_budgets.py $(ARGUMENTS)
+
+# All that is to be measured on a GPU, the next part of it.
+gpu: $(READY)
+	$(PYTHON) scripts/measure_gpu.py $(OUT)
 
 # A treebank of Universal Dependencies into data/ud/.
 data: $(READY)

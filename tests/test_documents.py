@@ -18,6 +18,7 @@ from kept_rows import (
     printed,
     rows,
 )
+from simulated_cuda.budgets import LAUNCHES
 
 from parser.config import Config
 from parser.config_file import read_config
@@ -247,3 +248,33 @@ def test_the_accuracy_in_bfloat16_is_that_of_the_rows():
 def precision_of(run):
     """Of older runs, which have no such setting, float32."""
     return run["config"]["training"].get("precision", "float32")
+
+
+def test_what_is_predicted_for_a_gpu_is_told_as_in_the_rows():
+    speeds = {}
+    for row in rows("predicted-gpu/rows.jsonl"):
+        if (row["device"], row["precision"]) == ("H100 SXM", "float32"):
+            speeds[row["method"], row["batch_size"]] = row
+            assert row["binds"] == "host"
+
+    def told(method, size, how="sentences_per_second"):
+        return f"{float(f'{speeds[method, size][how]:.3g}'):,.0f}"
+
+    overlapped = [told("replay", size, "sentences_per_second_side_by_side") for size in (64, 256)]
+    in_prose(
+        "docs/speed.md",
+        f"replay {told('replay', 64)} sentences per second at 64 and {told('replay', 256)} at 256",
+        f"and {overlapped[0]} and {overlapped[1]} where the thread",
+        f"is given {told('step-naive', 64)} and {told('step-naive', 256)}",
+        "come within 30 % of what is measured",
+        *(
+            f"| launches of a training step by {name} | {once}, and {repeated} for each"
+            for name, (once, repeated) in LAUNCHES.items()
+        ),
+    )
+
+
+def test_the_counts_give_a_cpus_speed():
+    found = rows("predicted-gpu/this-cpu.jsonl")
+    assert len(found) == 12
+    assert all(0.7 <= row["predicted"] / row["measured"] <= 1.3 for row in found)

@@ -116,3 +116,85 @@ def test_speeds_of_a_run(tmp_path):
     # The first is of a version without precisions.
     expected = {"e, train, cpu, 1, float32, m, 4": 2.5, "e, train, cpu, 1, bfloat16, m, 8": 2.5}
     assert script("compare_commits").speeds(path) == expected
+
+
+def test_parts_on_a_gpu_are_done_one_after_the_other(tmp_path, capsys):
+    measure_gpu, tried = script("measure_gpu"), []
+
+    def makes(name):
+        def part(folder):
+            tried.append(name)
+            if name != "second" or tried.count(name) == 2:  # the second part needs two calls
+                (folder / name).write_text("")
+
+        return part
+
+    parts = {name: makes(name) for name in ("first", "second", "third")}
+    calls = [measure_gpu.do_next_part(tmp_path, parts) for _ in range(5)]
+    assert tried == ["first", "second", "second", "third"]
+    assert [bool(left) for left in calls] == [True, True, True, False, False]
+    assert "second, third" in calls[1]
+
+
+def test_predictions_are_compared_with_what_was_measured():
+    measure_gpu = script("measure_gpu")
+    cell = {"method": "replay", "batch_size": 64, "precision": "float32"}
+    predicted = [
+        {**cell, "device": "H100 SXM", "sentences_per_second": 3000.0},
+        {**cell, "device": "T4", "sentences_per_second": 1.0},
+    ]
+    measured = [
+        {
+            **cell,
+            "experiment": "ding-koehn-2019",
+            "mode": mode,
+            "status": "ok",
+            "sentences_per_second": 2000.0,
+        }
+        for mode in ("train", "infer")
+    ]
+    text = measure_gpu.comparison(predicted, measured, "NVIDIA H100 80GB HBM3")
+    assert text.count("| replay | 64 | 3,000 | 2,000 | 1.50 |") == 1
+    assert "no figures of another" in measure_gpu.comparison(predicted, measured, "another")
+
+
+@pytest.mark.parametrize(
+    ("call", "device_ms", "binds"),
+    [
+        (("add", False, 0, 0.0), 0.003, "launches"),
+        (("add", False, 2_512_500_000, 0.0), 1.0, "memory"),
+        (("mm", False, 0, 44.89e9), 1.0, "arithmetic"),
+        (("cuDNN LSTM", True, 0, 0.0, 100), 1.6, "launches"),
+    ],
+)
+def test_the_seconds_of_a_kernel_are_those_of_what_binds_it(call, device_ms, binds, monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPTS)
+    from prediction.devices import GPUS
+    from prediction.model import Step, predicted
+    from simulated_cuda.work import OperatorCall
+
+    found = predicted(Step([OperatorCall(*call)], functions=1, preparation=0.5), GPUS[0], "float32")
+    assert (found.device * 1000, found.device_binds) == (pytest.approx(device_ms), binds)
+    assert found.launching == pytest.approx(20e-6 + (5e-6 if call[1] else 6e-6))
+    assert (found.side_by_side, found.added, found.binds) == (0.5, 0.5 + found.launching, "host")
+
+
+def test_operators_are_counted_as_they_are_computed(monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPTS)
+    from prediction.counting import Cell, count_on_cpu, count_on_gpu, stack_parser_settings
+    from simulated_cuda.device import SimulatedCuda
+
+    network = {"word_size": 4, "tag_sizes": {}, "token_size": 6, "hidden_size": 5}
+    settings = stack_parser_settings("data/quickstart/train.conllu", network)
+    cell = Cell("replay", "train", 4, torch.device("cpu"), settings)
+    [rows, *_] = cell.chosen()
+    on_cpu = count_on_cpu(cell, rows)
+    with SimulatedCuda(records=True) as cuda:
+        cell = Cell("replay", "train", 4, cuda.name, settings)
+        on_gpu = count_on_gpu(cell, cuda, rows)
+    useful = cell.plugin.work(rows).operations
+    for step in (on_cpu, on_gpu):
+        # Padding is computed as well, and what `work` leaves out is less than a fifth.
+        assert useful < 1.2 * sum(call.operations for call in step.calls) < 2 * useful
+    assert on_gpu.preparation > 0
+    assert len(on_gpu.calls) < len(on_cpu.calls) / 2

@@ -24,6 +24,15 @@ from parser.plugins import Mode, Setup
 from parser.treebank.batches import length_buckets
 from prediction.model import Step
 
+PAPER_NETWORK = {
+    "word_size": 32,
+    "tag_sizes": {"upos": 12},
+    "token_size": 60,
+    "hidden_size": 200,
+    "layers": 2,
+    "transition_size": 48,
+}
+"""Of Ding & Koehn 2019."""
 PERCENTILES = 0.1, 0.3, 0.5, 0.7, 0.9
 """Of the lengths of batches: those that are counted."""
 REPETITIONS = 5
@@ -49,6 +58,11 @@ class Cell:
         batches = length_buckets(lengths, self.setup.batch_size, by_words=False, generator=generator)
         by_length = sorted(batches, key=lambda rows: float(lengths[rows].float().mean()))
         return [by_length[int(share * len(by_length))] for share in PERCENTILES]
+
+    def repetitions(self, rows: Tensor) -> tuple[int, int]:
+        """The levels of the stacks' forest of a batch, and its steps."""
+        batch = self.plugin._examples.batch(rows)
+        return len(batch.forest.levels), int(self.plugin._examples.steps.lengths[rows].max())
 
     def preparation(self, rows: Tensor) -> float:
         """Seconds in which this machine makes a batch and copies it for its upload."""

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from prediction.model import Step
 from simulated_cuda.work import OperatorCall
 from torch import Tensor
 from torch.autograd import Function
 
 from parser.batching.activations import tanh
 from parser.batching.product import times_transposed
+from prediction.model import Step
 
 SECONDS_EACH = 0.2
 INNER, COLUMNS = 200, 800

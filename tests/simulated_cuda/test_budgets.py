@@ -15,13 +15,12 @@ from parser.parsing.continuous_batching import STEPS_BETWEEN_REFILLS
 from parser.parsing.continuous_batching import STEPS_BETWEEN_SYNCHRONISATIONS as PARSING_STEPS
 from parser.training.epoch import STEPS_BETWEEN_SYNCHRONISATIONS as TRAINING_STEPS
 from parser.treebank.conllu import stream_sentences
+from simulated_cuda.budgets import LAUNCHES, UPLOADS, WAITS_OF_A_TRAINING_STEP
 from simulated_cuda.device import SimulatedCuda
 
 CUDA = torch.device("cuda")
 TREEBANK = Path("data/quickstart/train.conllu")
 SENTENCES, BATCH_SIZE = 240, 4
-BUDGETS = {"replay": (100, 20), "step": (100, 70)}
-"""Launches of a training step, and for each of its levels (replay) or steps."""
 MOVED = {"parser/parsing/model.py", "parser/transitions/inventory.py"}
 """A model is moved to the device once."""
 PARSED = {"parser/parsing/continuous_batching.py", "parser/parsing/parse.py"}
@@ -55,7 +54,7 @@ def counts_of_a_training_step(method, composition=False, rich=False):
 @pytest.mark.parametrize("method", ["replay", "step"])
 def test_a_training_step_waits_for_nothing(method, composition, rich):
     counts, _ = counts_of_a_training_step(method, composition, rich)
-    assert not counts.synchronizations
+    assert counts.synchronizations.total() == WAITS_OF_A_TRAINING_STEP
 
 
 @pytest.mark.parametrize("rich", [False, True])
@@ -63,14 +62,13 @@ def test_a_training_step_waits_for_nothing(method, composition, rich):
 def test_a_batch_needs_one_upload(composition, rich):
     counts, _ = counts_of_a_training_step("replay", composition, rich)
     of_sentence_encoder = 1 if rich else 0
-    assert counts.uploads == 1 + of_sentence_encoder
+    assert counts.uploads == UPLOADS + of_sentence_encoder
 
 
 @pytest.mark.parametrize("method", ["replay", "step"])
 def test_launches_of_a_training_step(method):
     counts, repetitions = counts_of_a_training_step(method)
-    once, each = BUDGETS[method]
-    assert counts.launches <= once + each * repetitions
+    assert counts.launches <= LAUNCHES[method].of(repetitions)
 
 
 @pytest.fixture(scope="module")
