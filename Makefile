@@ -76,7 +76,7 @@ budgets: $(READY)
 
 # All that is to be measured on a GPU, the next part of it.
 gpu: $(READY)
-	$(PYTHON) scripts/measure_gpu.py $(OUT)
+	$(PYTHON) scripts/measure_gpu.py $(if $(filter -,$(OUT)),$(error write OUT=docs/measurements/gpu-NAME),$(OUT))
 
 # A treebank of Universal Dependencies into data/ud/.
 data: $(READY)

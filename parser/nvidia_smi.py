@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import subprocess
 
-FIELDS = (
-    *("driver_version", "clocks.sm", "clocks.max.sm", "clocks.mem", "power.draw", "power.limit"),
-    "temperature.gpu",
-)
+FIELDS = "driver_version", "clocks.max.sm", "clocks.max.memory", "power.limit"
 SECONDS = 10
 """After which the program is given up."""
 
 
-def gpu_states(program: str = "nvidia-smi") -> list[dict[str, str]]:
-    """`FIELDS` of each GPU now, with their units; nothing where the program is missing or fails."""
+def gpu_limits(program: str = "nvidia-smi") -> list[dict[str, str]]:
+    """`FIELDS` of each GPU, with their units; nothing where the program is missing or fails."""
     command = [program, f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=SECONDS)

@@ -1,4 +1,4 @@
-"""The provenance of measurements: date, commit, versions, machine, clocks and power of its GPUs."""
+"""The provenance of measurements: date, commit, versions, machine, and the limits of its GPUs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 import parser
-from parser.nvidia_smi import gpu_states
+from parser.nvidia_smi import gpu_limits
 from parser.proc import cpu_info
 
 
@@ -23,8 +23,8 @@ def stamp() -> dict[str, Any]:
     """The provenance of a measurement made now, in JSON types."""
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     own = machine()
-    states = {"gpu_states": gpu_states()} if own["gpus"] else {}
-    return {"date": now, "commit": _commit(), "versions": _versions(), "machine": own, **states}
+    limits = {"gpu_limits": _gpu_limits()} if own["gpus"] else {}
+    return {"date": now, "commit": _commit(), "versions": _versions(), "machine": own, **limits}
 
 
 def append_stamped(path: Path, row: Mapping[str, Any]) -> None:
@@ -39,6 +39,11 @@ def machine() -> dict[str, Any]:
     gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
     capability = torch.backends.cpu.get_cpu_capability()
     return {"cpu": _cpu_name(), "vectors": capability, "cores": os.cpu_count(), "gpus": gpus}
+
+
+@cache
+def _gpu_limits() -> list[dict[str, str]]:
+    return gpu_limits()
 
 
 def _cpu_name() -> str:

@@ -14,13 +14,14 @@ import argparse
 import gzip
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -29,7 +30,9 @@ SPEED_RUN, TRAINING_RUN = Path("runs/speed/gpu"), Path("runs/gpu-ewt")
 TRAINING = Path("configs/ding-koehn-2019-ewt.yaml")
 LEFT = "cells are left"
 """What `stack-parser speed` says if it stopped before its end."""
-ENOUGH_LINES = 30
+SUMMARY = re.compile(r"\d+ (passed|failed)")
+"""What pytest says at its end."""
+LINES_KEPT = 30
 """Of the tests' output, which are kept."""
 
 
@@ -40,14 +43,14 @@ def main() -> None:
     if not torch.cuda.is_available():
         sys.exit("there is no GPU: torch.cuda.is_available() is False")
     folder.mkdir(parents=True, exist_ok=True)
-    sys.exit(do_next_part(folder, PARTS))
+    print(do_next_part(folder, PARTS))
 
 
 Part = Callable[[Path], None]
 
 
-def do_next_part(folder: Path, parts: Mapping[str, Part]) -> str | None:
-    """Do the first part whose result, the file of its name, is not there. Returns what is left, or None."""
+def do_next_part(folder: Path, parts: Mapping[str, Part]) -> str:
+    """Do the first part whose result, the file of its name, is not there. Returns what is left, as text."""
     left = [name for name in parts if not (folder / name).exists()]
     if left:
         print(f"part {len(parts) - len(left) + 1} of {len(parts)}: {left[0]}", flush=True)
@@ -55,49 +58,44 @@ def do_next_part(folder: Path, parts: Mapping[str, Part]) -> str | None:
     left = [name for name in parts if not (folder / name).exists()]
     if left:
         return f"left: {', '.join(left)}; give the same command again"
-    print(f"nothing is left; commit {folder}")
-    return None
+    return f"nothing is left; commit {folder}"
 
 
 def run_tests(folder: Path) -> None:
+    """The quick ones, to their end: they can not be continued."""
     environment = {**os.environ, "PARSER_TEST_DEVICE": "cuda"}
-    output = _output(["pytest", "-q", "-n", "4", "-m", "not slow"], environment)
-    lines = output.splitlines()[-ENOUGH_LINES:]
-    (folder / "tests.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    done = _run(["pytest", "-q", "-n", "4", "-m", "not slow"], environment)
+    if done.status in (0, 1) and SUMMARY.search(done.output):  # 1: some failed
+        lines = done.output.splitlines()[-LINES_KEPT:]
+        (folder / "tests.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def measure_speed(folder: Path) -> None:
-    command = [
-        "parser",
-        "speed",
-        "configs/speed/gpu.yaml",
-        "--run",
-        str(SPEED_RUN),
-        "--minutes",
-        str(MINUTES),
-    ]
-    if LEFT in _output(command):
+    options = ["--run", str(SPEED_RUN), "--minutes", str(MINUTES)]
+    done = _run(["parser", "speed", "configs/speed/gpu.yaml", *options])
+    if done.status or LEFT in done.output:
         return
-    for name in ("report.md", "plots"):
-        copy = shutil.copytree if (SPEED_RUN / name).is_dir() else shutil.copy
-        copy(SPEED_RUN / name, folder / name)
+    shutil.copy(SPEED_RUN / "report.md", folder)
+    shutil.copytree(SPEED_RUN / "plots", folder / "plots", dirs_exist_ok=True)
     with gzip.open(folder / "rows.jsonl.gz", "wb") as file:
         file.write((SPEED_RUN / "rows.jsonl").read_bytes())
 
 
 def train(folder: Path) -> None:
     if not os.environ.get("PARSER_DATA"):
-        print("PARSER_DATA is not set: nothing is trained")
-        (folder / "training.json").write_text("{}\n", encoding="utf-8")
+        _leave_out(folder / "training.json")
         return
     changes = ["--set", "device=cuda", "--resume", "--run", str(TRAINING_RUN)]
-    _output(["parser", "train", str(TRAINING), *changes])
-    if (TRAINING_RUN / "result.json").is_file():
+    done = _run(["parser", "train", str(TRAINING), *changes], stops_after=60 * MINUTES)
+    if not done.status:
         shutil.copy(TRAINING_RUN / "result.json", folder / "training.json")
 
 
 def predict(folder: Path) -> None:
     """The prediction, beside the rows of the speed run."""
+    if not os.environ.get("PARSER_DATA"):
+        _leave_out(folder / "predicted.md")
+        return
     subprocess.run([sys.executable, "scripts/predict_gpu.py", str(folder / "predicted")], check=True)
     predicted = _rows((folder / "predicted/rows.jsonl").read_text(encoding="utf-8"))
     with gzip.open(folder / "rows.jsonl.gz", "rt", encoding="utf-8") as file:
@@ -107,6 +105,11 @@ def predict(folder: Path) -> None:
     print(text)
 
 
+def _leave_out(path: Path) -> None:
+    print("PARSER_DATA is not set: this part is left out")
+    path.touch()
+
+
 def comparison(
     predicted: Sequence[Mapping[str, Any]], measured: Sequence[Mapping[str, Any]], gpu: str
 ) -> str:
@@ -114,7 +117,7 @@ def comparison(
     speeds = {
         (row["method"], row["batch_size"]): row["sentences_per_second"]
         for row in predicted
-        if row["device"].split()[0] in gpu and row["precision"] == "float32"
+        if row["in_cuda"] == gpu and row["precision"] == "float32"
     }
     lines = [
         f"# Predicted and measured, {gpu}, float32",
@@ -141,19 +144,29 @@ def _rows(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def _output(module: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-    """What a module of Python prints, shown as well. It is asked to stop after `MINUTES` and some seconds."""
+class Done(NamedTuple):
+    output: str
+    status: int
+
+
+def _run(
+    module: Sequence[str], environment: Mapping[str, str] | None = None, stops_after: float | None = None
+) -> Done:
+    """Run a module of Python; what it prints is shown as well.
+
+    stops_after: seconds, after which it is asked to stop, as by Ctrl-C.
+    """
     command = [sys.executable, "-m", *module]
     process = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     try:
-        output, _ = process.communicate(timeout=60 * (MINUTES + 0.5))
+        output, _ = process.communicate(timeout=stops_after)
     except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
         output, _ = process.communicate()
     print(output, flush=True)
-    return output
+    return Done(output, process.returncode)
 
 
 PARTS: Mapping[str, Part] = {

@@ -116,6 +116,7 @@ def _row(counted: Counted, device: Device, precision: Precision) -> dict[str, An
         "method": counted.method,
         "batch_size": counted.size,
         "device": device.name,
+        "in_cuda": device.in_cuda,
         "precision": precision,
         "source": device.source,
         "calls": sum(len(step.calls) for _, step in counted.steps) / len(predictions),

@@ -268,7 +268,7 @@ def test_what_is_predicted_for_a_gpu_is_told_as_in_the_rows():
         f"is given {told('step-naive', 64)} and {told('step-naive', 256)}",
         "come within 30 % of what is measured",
         *(
-            f"| launches of a training step by {name} | {once}, and {repeated} for each"
+            f"launches of a training step by {name}: {once}, and {repeated} for each"
             for name, (once, repeated) in LAUNCHES.items()
         ),
     )

@@ -1,8 +1,8 @@
 import pytest
 
-from parser.nvidia_smi import FIELDS, gpu_states
+from parser.nvidia_smi import FIELDS, gpu_limits
 
-VALUES = ["570.86.15", "1980 MHz", "1980 MHz", "2619 MHz", "118.02 W", "700.00 W", "31"]
+VALUES = ["570.86.15", "1980 MHz", "2619 MHz", "700.00 W"]
 
 
 @pytest.fixture
@@ -18,13 +18,13 @@ def program(tmp_path):
 
 def test_each_gpu_is_a_line(program):
     line = ", ".join(VALUES)
-    assert gpu_states(program(f"{line}\n{line}")) == 2 * [dict(zip(FIELDS, VALUES, strict=True))]
+    assert gpu_limits(program(f"{line}\n{line}")) == 2 * [dict(zip(FIELDS, VALUES, strict=True))]
 
 
 @pytest.mark.parametrize(("text", "status"), [("No devices were found", 0), (", ".join(VALUES), 9), ("", 0)])
 def test_a_program_that_fails_tells_nothing(program, text, status):
-    assert gpu_states(program(text, status)) == []
+    assert gpu_limits(program(text, status)) == []
 
 
 def test_a_missing_program_tells_nothing(tmp_path):
-    assert gpu_states(str(tmp_path / "nvidia-smi")) == []
+    assert gpu_limits(str(tmp_path / "nvidia-smi")) == []

@@ -132,16 +132,16 @@ def test_parts_on_a_gpu_are_done_one_after_the_other(tmp_path, capsys):
     parts = {name: makes(name) for name in ("first", "second", "third")}
     calls = [measure_gpu.do_next_part(tmp_path, parts) for _ in range(5)]
     assert tried == ["first", "second", "second", "third"]
-    assert [bool(left) for left in calls] == [True, True, True, False, False]
-    assert "second, third" in calls[1]
+    assert ["nothing is left" in left for left in calls] == [False, False, False, True, True]
+    assert "left: second, third" in calls[0]
 
 
 def test_predictions_are_compared_with_what_was_measured():
     measure_gpu = script("measure_gpu")
     cell = {"method": "replay", "batch_size": 64, "precision": "float32"}
     predicted = [
-        {**cell, "device": "H100 SXM", "sentences_per_second": 3000.0},
-        {**cell, "device": "T4", "sentences_per_second": 1.0},
+        {**cell, "in_cuda": "NVIDIA H100 80GB HBM3", "sentences_per_second": 3000.0},
+        {**cell, "in_cuda": "NVIDIA H100", "sentences_per_second": 1.0},
     ]
     measured = [
         {
@@ -192,9 +192,34 @@ def test_operators_are_counted_as_they_are_computed(monkeypatch):
     with SimulatedCuda(records=True) as cuda:
         cell = Cell("replay", "train", 4, cuda.name, settings)
         on_gpu = count_on_gpu(cell, cuda, rows)
+        cuda.counted(), cuda.recorded.clear()
+        cell.plugin.run(rows)
+        assert len(cuda.recorded) == cuda.counts.launches
     useful = cell.plugin.work(rows).operations
     for step in (on_cpu, on_gpu):
         # Padding is computed as well, and what `work` leaves out is less than a fifth.
         assert useful < 1.2 * sum(call.operations for call in step.calls) < 2 * useful
     assert on_gpu.preparation > 0
     assert len(on_gpu.calls) < len(on_cpu.calls) / 2
+
+
+@pytest.mark.parametrize("program", ["print('2 passed')", "print('1 failed'); exit(1)"])
+def test_the_tests_on_a_gpu_are_kept_if_they_ended(program, tmp_path, monkeypatch):
+    measure_gpu = script("measure_gpu")
+    monkeypatch.chdir(tmp_path)  # `python -m` looks there first
+    (tmp_path / "pytest.py").write_text(program)
+    measure_gpu.run_tests(tmp_path)
+    assert (tmp_path / "tests.txt").read_text() in ("2 passed\n", "1 failed\n")
+
+
+@pytest.mark.parametrize("program", ["exit(2)", "import missing", "print('7 cells are left')"])
+def test_a_part_that_failed_or_did_not_end_is_not_done(program, tmp_path, monkeypatch):
+    measure_gpu = script("measure_gpu")
+    for module in ("pytest", "parser"):
+        (tmp_path / f"{module}.py").write_text(program)
+    monkeypatch.chdir(tmp_path)  # `python -m` looks there first
+    measure_gpu.measure_speed(tmp_path)
+    assert not (tmp_path / "rows.jsonl.gz").exists()
+    if "left" not in program:
+        measure_gpu.run_tests(tmp_path)
+        assert not (tmp_path / "tests.txt").exists()

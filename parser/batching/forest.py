@@ -52,7 +52,7 @@ class Forest:
 
     def to(self, device: torch.device) -> Forest:
         """Move `parent` to the device. Running needs no other tensor there."""
-        return all_to_device(self.map, device)
+        return all_to_device(self, device)
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Forest:
         """With a function applied to the tensor that a device needs."""

@@ -76,4 +76,4 @@ class _Levels(Function):
 
 def _pairs(joined: Tensor, rows: Tensor) -> Tensor:
     """[n, 2 * size] The vectors of heads and dependents, side by side. rows: [n, 2]."""
-    return joined.index_select(0, rows.flatten()).view(len(rows), -1)
+    return joined.index_select(0, rows.flatten()).view(len(rows), 2 * joined.shape[1])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from parser.batching.cuda_graph import GraphedWork
 from parser.batching.transfer import to_device
 from parser.parsing.greedy import best_transitions, legal_scores, write_arc_probabilities
 from parser.parsing.model import Model
@@ -26,11 +27,18 @@ MAX_FRAMES = 100_000
 """Memory limit: rows of the batch times the greatest possible stack depth."""
 
 
-def parse_tokens(model: Model, tokens: Tokens, batch_size: int, probabilities: Tensor | None = None) -> State:
+def parse_tokens(
+    model: Model,
+    tokens: Tokens,
+    batch_size: int,
+    probabilities: Tensor | None = None,
+    in_graph: bool = False,
+) -> State:
     """Parse sentences; return the final state, whose flat tensors have the trees.
 
     batch_size: number of sentences in the batch, reduced if they are very long. probabilities: [words + 1],
-    filled with the probabilities of the arcs, in the order of `State.heads`.
+    filled with the probabilities of the arcs, in the order of `State.heads`. in_graph: whether a GPU repeats
+    the steps as a CUDA graph.
     """
     inventory = model.inventory
     max_batch_size = max(1, MAX_FRAMES // (int(tokens.lengths.max()) + 1))
@@ -39,11 +47,8 @@ def parse_tokens(model: Model, tokens: Tokens, batch_size: int, probabilities: T
     )
     parsers = inference_stepper(model.network, inventory, tokens, len(queue.state.depth))
     parsers.restart(torch.ones_like(queue.state.depth, dtype=torch.bool), queue.positions())
-    while True:
-        deepest, done = queue.synchronise()
-        if done:
-            return queue.state
-        parsers.reserve(deepest + STEPS_BETWEEN_SYNCHRONISATIONS)
+
+    def steps() -> None:
         for _ in range(STEPS_BETWEEN_SYNCHRONISATIONS // STEPS_BETWEEN_REFILLS):
             refilled = queue.refill()
             positions = queue.positions()
@@ -57,6 +62,15 @@ def parse_tokens(model: Model, tokens: Tokens, batch_size: int, probabilities: T
                 positions = queue.positions()
                 parsers.advance(best, positions)
 
+    work = GraphedWork(steps) if in_graph else steps
+    while True:
+        deepest, done = queue.synchronise()
+        if done:
+            return queue.state
+        if parsers.reserve(deepest + STEPS_BETWEEN_SYNCHRONISATIONS) and in_graph:
+            work = GraphedWork(steps)
+        work()
+
 
 class _Queue:
     """The states of the rows of the batch, and the sentence in each row."""
@@ -66,7 +80,7 @@ class _Queue:
         self.state = State.initial(lengths, batch_size, device)
         lengths = to_device(lengths, device)
         self._system, self._lengths = system, lengths
-        self._first_words = lengths.cumsum(0) - lengths
+        self._bases = lengths.cumsum(0) - lengths - 1  # see `State.base`
         self._sentences = torch.arange(batch_size, device=lengths.device)  # [batch]
         self._started = torch.full((), batch_size, device=lengths.device)
         self._root_row = lengths.sum()
@@ -82,14 +96,14 @@ class _Queue:
         finished = self._system.finished(self.state)
         sentences = self._started + finished.cumsum(0) - 1
         refilled = finished & (sentences < len(self._lengths))
-        self._sentences = torch.where(refilled, sentences, self._sentences)
-        self._started = self._started + refilled.sum()
+        torch.where(refilled, sentences, self._sentences, out=self._sentences)
+        self._started += refilled.sum()
         state = self.state
         state.depth.masked_fill_(refilled, 1)
         state.front.masked_fill_(refilled, 1)
         state.headless.masked_fill_(refilled, 0)
-        state.length = self._lengths.index_select(0, self._sentences)
-        state.base = self._first_words.index_select(0, self._sentences) - 1
+        torch.index_select(self._lengths, 0, self._sentences, out=state.length)
+        torch.index_select(self._bases, 0, self._sentences, out=state.base)
         return refilled
 
     def positions(self) -> Positions:

@@ -92,7 +92,7 @@ class Batch:
         return padded
 
     def to(self, device: torch.device) -> Batch:
-        return all_to_device(self.map, device)
+        return all_to_device(self, device)
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
         """With a function applied to all tensors that a device needs."""

@@ -22,7 +22,7 @@ from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 
 FIXED_POINT = 1 << 30
-"""Probabilities are rounded to its fractions."""
+"""Probabilities are cut to multiples of 1 / FIXED_POINT; smaller ones are never sampled."""
 
 
 @torch.no_grad()

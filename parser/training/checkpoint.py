@@ -1,6 +1,7 @@
 """Checkpoints: all that a run needs to continue as if it had never been stopped, in one file.
 
-It holds tensors and JSON, nothing that can execute. On a CPU a resumed run gives the same weights.
+It holds tensors and JSON, nothing that can execute. On a CPU a resumed run gives the same weights,
+and on a GPU with `training.deterministic`.
 """
 
 from __future__ import annotations

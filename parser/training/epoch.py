@@ -16,7 +16,7 @@ from parser.batching.microbatches import in_microbatches
 from parser.batching.padding import group_size
 from parser.batching.transfer import Packed
 from parser.config import ExplorationSettings, TrainingSettings
-from parser.machine import return_unused_memory
+from parser.machine import is_of_memory, return_unused_memory
 from parser.optimization.training_step import TrainingStep
 from parser.parsing.model import Model
 from parser.replay.batch import Batch
@@ -112,13 +112,21 @@ def _gold_batches(
     batches: Sequence[Tensor],
     exploration: ExplorationSettings | None,
 ) -> Generator[Packed[Batch] | None]:
-    """The gold trajectories of batches, prepared ahead for a GPU; None for those to be made when needed."""
+    """The gold trajectories of batches, prepared ahead for a GPU.
+
+    None for those to be made when needed: without a GPU, and where memory was too small to have them ahead.
+    """
     if exploration or model.device.type != "cuda":
         yield from repeat(None, len(batches))
         return
 
-    def prepare(rows: Tensor) -> Packed[Batch]:
-        return Packed(loaded.train.batch(rows, group_size(model.device)).map)
+    def prepare(rows: Tensor) -> Packed[Batch] | None:
+        try:
+            return Packed(loaded.train.batch(rows, group_size(model.device)))
+        except (RuntimeError, MemoryError) as error:
+            if is_of_memory(error):
+                return None
+            raise
 
     yield from prepared_ahead(prepare, batches)
 

@@ -125,7 +125,8 @@ class _Run:
         while not progress.finished:
             with computing_in(settings.precision, device), deterministic_sums(settings.deterministic, device):
                 self._finish_epoch(request)
-            self._end_epoch()
+            with deterministic_sums(settings.deterministic, device):
+                self._end_epoch()
             self._save(request)
 
     def _finish_epoch(self, request: StopRequest) -> None:

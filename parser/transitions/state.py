@@ -52,7 +52,7 @@ class State:
             depth=torch.ones_like(started),
             front=torch.ones_like(started),
             length=started.clone(),
-            base=(lengths.cumsum(0) - lengths - 1)[:batch],
+            base=(lengths.cumsum(0) - lengths - 1)[:batch].clone(),
             headless=torch.zeros_like(started),
             heads=lengths.new_full((total + 1,), NO_HEAD),
             labels=lengths.new_zeros(total + 1),

@@ -55,7 +55,7 @@ class Tokens:
         return Tokens(Ragged(values, numbers.lengths), parts)
 
     def to(self, device: torch.device) -> Tokens:
-        return all_to_device(self.map, device)
+        return all_to_device(self, device)
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Tokens:
         """With a function applied to all tensors that a device needs."""

@@ -5,7 +5,6 @@ import torch
 from simulated_cuda import fused_cell as simulated
 from simulated_cuda.device import SimulatedCuda
 
-from parser.batching import fused_lstm_cell
 from parser.batching.forest import Forest
 from parser.batching.forest_lstm import forest_lstm
 from parser.batching.fused_lstm_cell import fused_cell, has_fused_cell
@@ -16,10 +15,8 @@ OPERATOR = "_thnn_fused_lstm_cell"
 
 @pytest.fixture
 def cuda():
-    fused_lstm_cell._agrees.cache_clear()
     with SimulatedCuda() as device:
         yield device
-    fused_lstm_cell._agrees.cache_clear()
 
 
 def missing(*tensors):
@@ -43,7 +40,7 @@ def results(device):
 
 
 @pytest.mark.parametrize("operator", [None, missing, with_other_gates])
-def test_a_cell_that_is_missing_or_differs_is_not_used(operator, cuda, monkeypatch):
+def test_a_cell_that_is_missing_or_differs_is_not_used(operator, cuda, monkeypatch, capsys):
     if operator:
         monkeypatch.setitem(simulated.FUSED_CELLS, OPERATOR, operator)
     assert has_fused_cell(torch.zeros(1, 4, device="cuda")) == (operator is None)
@@ -52,6 +49,16 @@ def test_a_cell_that_is_missing_or_differs_is_not_used(operator, cuda, monkeypat
     assert bool(cuda.counts.operators[OPERATOR]) == (operator is None)
     for ours, expected in zip(found, results(torch.device("cpu")), strict=True):
         torch.testing.assert_close(ours, expected)
+    assert ("differs" in capsys.readouterr().err) == (operator is with_other_gates)
+
+
+def test_other_errors_are_raised(cuda, monkeypatch):
+    def too_much(*tensors):
+        raise torch.OutOfMemoryError("too much")
+
+    monkeypatch.setitem(simulated.FUSED_CELLS, OPERATOR, too_much)
+    with pytest.raises(torch.OutOfMemoryError):
+        has_fused_cell(torch.zeros(1, 4, device="cuda"))
 
 
 def test_there_is_none_on_a_cpu_or_in_half_precision(cuda):

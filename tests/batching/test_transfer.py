@@ -11,8 +11,9 @@ from parser.batching.transfer import Packed, all_to_device
 DTYPES = [torch.bool, torch.uint8, torch.int64, torch.float32, torch.float64]
 
 
-def mapped(tensors):
-    return lambda function: [function(tensor) for tensor in tensors]
+class Tensors(list):
+    def map(self, function):
+        return Tensors(function(tensor) for tensor in self)
 
 
 def of(dtype, shape):
@@ -24,7 +25,7 @@ def test_tensors_of_all_types_and_shapes_arrive(kinds):
     tensors = [of(dtype, shape) for dtype, shape in kinds]
     tensors += [torch.arange(12).view(3, 4).T, torch.arange(12).view(3, 4)[:, 1]]  # not contiguous
     with SimulatedCuda() as cuda:
-        moved = all_to_device(mapped(tensors), cuda.name)
+        moved = all_to_device(Tensors(tensors), cuda.name)
         assert (cuda.counts.uploads, len(cuda.counts.synchronizations)) == (1, 0)
         assert all(tensor.is_cuda for tensor in moved)
         for tensor, expected in zip(moved, tensors, strict=True):
@@ -34,7 +35,7 @@ def test_tensors_of_all_types_and_shapes_arrive(kinds):
 def test_what_is_on_the_device_stays_there():
     with SimulatedCuda() as cuda:
         there, here = torch.ones(3, device="cuda"), torch.zeros(2)
-        moved = Packed(mapped([there, here])).to(cuda.name)
+        moved = Packed(Tensors([there, here])).to(cuda.name)
         assert moved[0] is there
         assert moved[1].is_cuda
 
@@ -43,5 +44,5 @@ def test_what_is_on_the_device_stays_there():
 def test_on_a_cpu_nothing_is_copied(count):
     tensors = [torch.zeros(3)] * count
     assert all(
-        a is b for a, b in zip(all_to_device(mapped(tensors), torch.device("cpu")), tensors, strict=True)
+        a is b for a, b in zip(all_to_device(Tensors(tensors), torch.device("cpu")), tensors, strict=True)
     )

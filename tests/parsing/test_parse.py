@@ -178,6 +178,25 @@ def test_too_little_memory(monkeypatch, capsys, room, message):
     assert capsys.readouterr().err.count("microbatches") == 2
 
 
+@pytest.mark.parametrize("word_features", [False, True])
+@pytest.mark.parametrize("composition", [False, True])
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_steps_in_a_cuda_graph_give_the_same_trees(system, composition, word_features, device, capsys):
+    if device.type != "cuda":
+        pytest.skip("CUDA graphs need a GPU")
+    parser = model(system, device=device, composition=composition, word_features=word_features)
+    # Enough steps to capture, and a sentence for which the stacks grow.
+    tokens = parser.vocabulary.encode_tokens([words(length) for length in [*LENGTHS, 12, 5, 30, 21]])
+    found = []
+    for in_graph in (False, True):
+        probabilities = torch.ones(tokens.words + 1, device=device)
+        with torch.inference_mode():
+            state = parse_tokens(parser, tokens, 3, probabilities, in_graph)
+        found.append([part[:-1].tolist() for part in (state.heads, state.labels, probabilities)])
+    assert found[0] == found[1]
+    assert not capsys.readouterr().err  # no warning that it went on without a graph
+
+
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_outputs_are_trees_for_scores_that_are_not_finite(system, number):

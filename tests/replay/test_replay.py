@@ -286,3 +286,16 @@ def test_networks_with_all_columns_give_the_results_of_the_cpu_on_the_device(com
     functions = (parser.replay, lambda batch: stepped(parser, inventory, batch))
     results = [loss_and_gradients(parser, transition_loss(run(batch), batch, inventory)) for run in functions]
     assert_equal([exact, *results])
+
+
+@pytest.mark.parametrize("composition", [False, True])
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_sentence_of_one_word_alone(system, composition):
+    """With arc-hybrid and arc-standard nothing is composed for it."""
+    inventory = make_inventory(system, composition=composition)
+    parser, prepared = network(inventory, layers=1), examples(inventory, [[0]])
+    batch = prepared.batch(torch.tensor([0]))
+    loss = transition_loss(parser.replay(batch), batch, inventory)
+    torch.testing.assert_close(loss, plain_loss(parser, inventory, prepared))
+    loss.backward()
+    assert all(weight.grad is None or weight.grad.isfinite().all() for weight in parser.parameters())

@@ -21,7 +21,9 @@ import torch.nn.utils.clip_grad
 import torch.utils._foreach_utils
 from torch import Tensor
 
+from parser.batching import fused_lstm_cell
 from simulated_cuda.counts import Counts
+from simulated_cuda.graphs import Graph, capturing
 from simulated_cuda.operators import Operators
 from simulated_cuda.python_calls import PythonCalls
 from simulated_cuda.storages import Storages
@@ -41,6 +43,8 @@ class SimulatedCuda:
         self.recorded: list[OperatorCall] | None = [] if records else None
         self.storages, self.pinned, self.counts = Storages(), Storages(), Counts()
         self.generator = torch.Generator().manual_seed(0)
+        self.captured: Graph | None = None
+        """The graph that is being captured."""
         self._now = _Moment()
         self._python_calls = PythonCalls(self)
         self._entered = ExitStack()
@@ -61,6 +65,7 @@ class SimulatedCuda:
         return run_with_device
 
     def __enter__(self) -> SimulatedCuda:
+        fused_lstm_cell._agrees.cache_clear()  # the answers are of a device
         for module, replaced in self._replaced().items():
             self._entered.enter_context(mock.patch.multiple(module, **replaced))
         self._entered.enter_context(Operators(self))
@@ -71,6 +76,7 @@ class SimulatedCuda:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._entered.close()
+        fused_lstm_cell._agrees.cache_clear()
 
     def _replaced(self) -> dict[Any, dict[str, Any]]:
         """What PyTorch asks a driver that is not there, by module."""
@@ -92,6 +98,8 @@ class SimulatedCuda:
                 "empty_cache": lambda: None,
                 "synchronize": lambda device=None: self.count_synchronization("torch.cuda.synchronize"),
                 "Event": partial(Event, self),
+                "CUDAGraph": partial(Graph, self),
+                "graph": partial(capturing, self),
                 "manual_seed_all": self.generator.manual_seed,
                 "get_rng_state": lambda device=None: self.generator.get_state(),
                 "set_rng_state": lambda state, device=None: self.generator.set_state(state),
@@ -158,12 +166,19 @@ class SimulatedCuda:
             setattr(self._now, attribute, before)
 
     def count_synchronization(self, cause: str) -> None:
-        if not self.is_silent:
-            self.counts.synchronize(cause)
+        if self.is_silent:
+            return
+        self._refuse_in_capture(cause)
+        self.counts.synchronize(cause)
+
+    def _refuse_in_capture(self, cause: str) -> None:
+        if self.captured:
+            raise RuntimeError(f"operation not permitted when stream is capturing: {cause}")
 
     def count_upload(self, source: Tensor, non_blocking: bool) -> None:
         if self.is_silent:
             return
+        self._refuse_in_capture("upload")
         self.counts.uploads += 1
         if not (non_blocking and source in self.pinned):
             self.count_synchronization("copy to the device that waits")

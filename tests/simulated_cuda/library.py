@@ -38,6 +38,13 @@ def lstm(device: SimulatedCuda, function: Callable[..., Any], args: Sequence[Any
     return _Library.apply(device, compute, args if is_training else None, *tensors)
 
 
+def _count_cell(device: SimulatedCuda, name: str, backward: bool, gates: Tensor) -> None:
+    """gates: [batch, 4 * hidden]; as many numbers are read from each product and written, with states."""
+    device.counts.operators[name] += 1
+    if device.recorded is not None:
+        device.recorded.append(OperatorCall(name, backward, 4 * gates.nbytes, operations=0.0))
+
+
 def _count(device: SimulatedCuda, args: Sequence[Any], backward: bool) -> None:
     """A call of cuDNN's LSTM, whose backward pass has two products for each of the forward pass."""
     device.counts.library_lstms += 1
@@ -68,7 +75,7 @@ def lstm_cell(
     of_input, of_hidden, *biases = weights
     device.require([inputs, *states, *weights])
     gates = inputs @ of_input.T, states[0] @ of_hidden.T
-    device.counts.operators["_thnn_fused_lstm_cell"] += 1
+    _count_cell(device, "_thnn_fused_lstm_cell", backward=False, gates=gates[0])
     return _Library.apply(device, _fused_cell, "_thnn_fused_lstm_cell_backward", *gates, states[1], *biases)
 
 
@@ -103,7 +110,7 @@ class _Library(Function):
         if ctx.of_backward is None:
             raise RuntimeError("cudnn RNN backward can only be called in training mode")
         if isinstance(ctx.of_backward, str):
-            device.counts.operators[ctx.of_backward] += 1
+            _count_cell(device, ctx.of_backward, backward=True, gates=ctx.given[0])
         else:
             _count(device, ctx.of_backward, backward=True)
         wanted = [tensor for tensor in ctx.given if tensor.requires_grad]

@@ -60,7 +60,13 @@ class Operators(TorchDispatchMode):
         if "generator" in argument_names(operator):
             _refuse_generator_of_cpu(kwargs, device.generator)
             kwargs["generator"] = device.generator
-        result = _computed(operator, args, kwargs)
+        graph = None if device.is_silent else device.captured
+        if graph:
+            with device.silent():
+                graph.keep(operator, args, kwargs)
+        result = computed(operator, args, kwargs)
+        if graph:
+            graph.add(operator, args, kwargs, result)
         results = tensors_in(result)
         if name != "copy_":
             for each in results[:1] if name in HAS_LENGTHS_ON_HOST else results:
@@ -122,7 +128,7 @@ def _refuse_generator_of_cpu(kwargs: Mapping[str, Any], of_device: torch.Generat
         raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")
 
 
-def _computed(operator: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def computed(operator: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     if operator is torch.ops.aten.mm.dtype:  # which only CUDA has
         left, right, dtype = args
         return left.to(dtype) @ right.to(dtype)

@@ -8,7 +8,7 @@ from simulated_cuda.device import SimulatedCuda
 
 @pytest.mark.parametrize("system", ["arc-hybrid", "arc-eager"])
 @pytest.mark.parametrize("composition", ["true", "false"])
-def test_no_sum_depends_on_chance(config_file, tmp_path, composition, system):
+def test_no_operator_is_refused_as_not_deterministic(config_file, tmp_path, composition, system):
     changes = [
         "device=cuda",
         "training.deterministic=true",

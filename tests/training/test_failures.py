@@ -6,13 +6,14 @@ import weakref
 import pytest
 import torch
 from programs import running
+from simulated_cuda.device import SimulatedCuda
 from stopped_runs import command, left_behind
 
 from parser.cli import main
 from parser.config_file import read_config
 from parser.networks.stack_parser import StackParser
 from parser.parsing.model import Model
-from parser.training import loop
+from parser.training import epoch, loop
 from parser.training.loop import train
 from parser.treebank.conllu import read_treebank
 
@@ -123,3 +124,40 @@ def test_too_little_memory_for_a_batch(config_file, tmp_path, monkeypatch, capsy
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-4)
         assert one["dev_loss"] == pytest.approx(other["dev_loss"], rel=1e-4)
         assert one["gradient_norm"] == pytest.approx(other["gradient_norm"], rel=1e-3)
+
+
+def test_too_little_memory_to_prepare_batches_ahead(config_file, tmp_path, monkeypatch):
+    """They are made when they are needed."""
+    refused = []
+
+    class Packed(epoch.Packed):
+        def __init__(self, whole):
+            refused.append(whole)
+            raise RuntimeError("CUDA error: out of memory")
+
+    config = read_config(config_file, ["training.epochs=2"])
+    with SimulatedCuda() as cuda:
+        train(config, tmp_path / "whole", cuda.name)
+        monkeypatch.setattr(epoch, "Packed", Packed)
+        train(config, tmp_path / "refused", cuda.name)
+    assert refused
+    losses = [[row["loss"] for row in left_behind(tmp_path / run)[0]] for run in ("whole", "refused")]
+    assert losses[0] == pytest.approx(losses[1])
+
+
+def test_what_else_goes_wrong_while_batches_are_prepared_is_raised(config_file, tmp_path, monkeypatch):
+    def fail(whole):
+        raise RuntimeError("another error")
+
+    monkeypatch.setattr(epoch, "Packed", fail)
+    with SimulatedCuda() as cuda, pytest.raises(RuntimeError, match="another error"):
+        train(read_config(config_file), tmp_path / "run", cuda.name)
+
+
+def test_training_twice_gives_the_same_weights(config_file, tmp_path, device):
+    changes = ["training.deterministic=true", "training.epochs=2", "parser.network.composition=true"]
+    weights = []
+    for run in ("one", "other"):
+        train(read_config(config_file, changes), tmp_path / run, device)
+        weights.append(Model.load(tmp_path / run / "model", CPU).network.state_dict())
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])

@@ -34,10 +34,25 @@ def test_they_are_prepared_in_a_thread_before_they_are_asked_for():
     assert is_third_begun.wait(timeout=60)
     assert begun == list(range(1 + AHEAD))
     ahead.close()
-    assert len(begun) == 1 + AHEAD
     [thread] = threads
     assert thread is not threading.current_thread()
     assert not thread.is_alive()
+
+
+def test_what_is_not_begun_when_it_is_closed_is_not_prepared():
+    begun, may_go_on = [], threading.Event()
+
+    def prepare(rows):
+        begun.append(int(rows))
+        if len(begun) == 2:
+            assert may_go_on.wait(timeout=60)
+        return rows
+
+    ahead = prepared_ahead(prepare, BATCHES)
+    next(ahead)
+    threading.Timer(0.2, may_go_on.set).start()
+    ahead.close()  # waits for the second batch
+    assert begun == [0, 1]
 
 
 def test_what_goes_wrong_is_raised_for_its_batch():

@@ -46,6 +46,7 @@ CHECKED = 24
 """Sentences on which the methods must agree."""
 TRAINED_BATCH = 32
 """Sentences of each batch on which the network is trained before inference is measured."""
+STEP_GRAPH = "step-graph"
 SENTENCES_PER_ROW = 4
 """With continuous batching: sentences that are parsed in one run, for each row of the batch."""
 
@@ -66,11 +67,12 @@ class StackParserPlugin:
     paper = "Ding & Koehn 2019, Figure 1"
     methods: ClassVar[dict[Mode, tuple[str, ...]]] = {
         "train": (NO_BATCHING, "step-naive", "step", "replay"),
-        "infer": (NO_BATCHING, "step-naive", "step"),
+        "infer": (NO_BATCHING, "step-naive", "step", STEP_GRAPH),
     }
     method_titles: ClassVar[dict[str, str]] = {
         "step-naive": "step by step, as the paper's authors wrote it",
         "step": "step by step",
+        STEP_GRAPH: "step by step, in CUDA graphs",
         "replay": "replay, level by level",
     }
     former_defaults: ClassVar[dict[str, Any]] = {"optimizer": {"weight_decay": 0.0}, "trained_batches": 0}
@@ -79,6 +81,8 @@ class StackParserPlugin:
 
     def skip(self, setup: Setup) -> str | None:
         path, network = data_path(setup.settings.treebank), setup.settings.parser.network
+        if setup.method == STEP_GRAPH and setup.device.type != "cuda":
+            return "CUDA graphs need a GPU"
         if setup.method == "step-naive" and (network.composition or network.word_features):
             return f"{setup.method} has neither composition nor word features"
         return None if Path(path).is_file() else f"no treebank {path}"
@@ -153,7 +157,7 @@ class StackParserPlugin:
         )
 
     def _is_continuous(self) -> bool:
-        return self._setup.mode == "infer" and self._setup.method == "step"
+        return self._setup.mode == "infer" and self._setup.method in ("step", STEP_GRAPH)
 
     def _gradients(self, *batches: Tensor) -> Tensor:
         """Compute the gradients of the mean loss of a transition; returns the sum of the losses."""
@@ -204,7 +208,8 @@ class StackParserPlugin:
                 elif method == "step-naive":
                     state = parse_batch(model, tokens.to(device))
                 else:
-                    state = parse_tokens(model, tokens, self._setup.batch_size)
+                    in_graph = method == STEP_GRAPH
+                    state = parse_tokens(model, tokens, self._setup.batch_size, in_graph=in_graph)
             with phase("data"):
                 found.append(torch.stack([state.heads[:-1], state.labels[:-1]]).cpu())
         return torch.cat(found, dim=1)

@@ -59,8 +59,8 @@ class ComposingInference:
         as_top = features.of_stack(self._network, self._stack_lstm.output(states), of_word)
         return as_top, features.of_words(self._network, vectors, AS_BELOW)
 
-    def reserve(self, depth: int) -> None:
-        self._stack.reserve(depth)
+    def reserve(self, depth: int) -> bool:
+        return self._stack.reserve(depth)
 
     def restart(self, which: Tensor, positions: Positions) -> None:
         self._stack.restart(which)
@@ -78,7 +78,7 @@ class ComposingInference:
         self._replace_fronts(effects.composes == Place.B0, positions)
         self._write(effects, before, rows_where(move == 1 - read))
         self._take_fronts(effects.buffer_move == 1, positions)
-        stack.top = stack.top + move
+        stack.top += move
         self._history.advance(transitions)
 
     def _compose(self, transitions: Tensor, effects: Effects, target: Tensor) -> None:

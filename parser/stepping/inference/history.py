@@ -26,12 +26,8 @@ class History:
 
     def restart(self, which: Tensor) -> None:
         """Return to the state before the first transition where `which` [batch] is True."""
-        self._states = LSTMStates(
-            *(
-                torch.where(which[:, None], first, own)
-                for first, own in zip(self._first, self._states, strict=True)
-            )
-        )
+        for first, own in zip(self._first, self._states, strict=True):
+            torch.where(which[:, None], first, own, out=own)
 
     def advance(self, transitions: Tensor) -> None:
         """transitions: [batch]"""

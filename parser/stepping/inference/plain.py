@@ -48,8 +48,8 @@ class PlainInference:
         no_vector = as_top.new_empty(1, 0)
         return StackRow(*states, as_top, self._as_below.index_select(0, word), no_vector)
 
-    def reserve(self, depth: int) -> None:
-        self._stack.reserve(depth)
+    def reserve(self, depth: int) -> bool:
+        return self._stack.reserve(depth)
 
     def restart(self, which: Tensor, positions: Positions) -> None:
         self._stack.restart(which)
@@ -73,5 +73,5 @@ class PlainInference:
         )
         as_below = self._as_below.index_select(0, word)
         stack.write(stack.index(before + 1).index_select(0, written), states, as_top, as_below)
-        stack.top = stack.top + move
+        stack.top += move
         self._history.advance(transitions)

@@ -37,18 +37,22 @@ class StackRows:
         self.rows = StackRow(*(part.repeat(capacity * batch, 1) for part in root))
         """[heights * batch, size] Rows of equal height are adjacent, so that stacks can grow."""
 
-    def reserve(self, depth: int) -> None:
-        """Make room for stacks of `depth` rows, and one above them for what is not read."""
+    def reserve(self, depth: int) -> bool:
+        """Make room for stacks of `depth` rows, and one above them for what is not read.
+
+        Returns whether the rows are in another place now.
+        """
         batch = len(self._column)
         needed, present = (depth + 2) * batch, len(self.rows.hidden)
         if needed > present:
             more = max(needed, 2 * present) - present
             grown = (torch.cat([part, part.new_zeros(more, part.shape[1])]) for part in self.rows)
             self.rows = StackRow(*grown)
+        return needed > present
 
     def restart(self, which: Tensor) -> None:
         """Leave only ROOT on the stacks where `which` [batch] is True."""
-        self.top = self.top.masked_fill(which, ROOT)
+        self.top.masked_fill_(which, ROOT)
 
     def index(self, height: Tensor) -> Tensor:
         """[batch] The indices of the rows at heights [batch]."""

@@ -17,8 +17,8 @@ from parser.treebank.tokens import Tokens
 class InferenceStepper(Protocol):
     """Parsers compute the scores of `StackParser.replay`. `restart` all of them first."""
 
-    def reserve(self, depth: int) -> None:
-        """Ensure that stacks have room for `depth` vectors."""
+    def reserve(self, depth: int) -> bool:
+        """Ensure that stacks have room for `depth` vectors. Returns whether tensors have moved."""
 
     def restart(self, which: Tensor, positions: Positions) -> None:
         """Reset the parsers where `which` [batch] is True. positions: at which they begin."""

@@ -1,0 +1,89 @@
+"""CUDA graphs: what is captured is not done, and done again by each replay, with the same tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import _disable_current_modes
+
+from simulated_cuda.work import tensors_in
+
+if TYPE_CHECKING:
+    from simulated_cuda.device import SimulatedCuda
+
+
+class CapturedCall(NamedTuple):
+    operator: OpOverload
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    result: Any
+
+
+class Graph:
+    """torch.cuda.CUDAGraph."""
+
+    def __init__(self, device: SimulatedCuda):
+        self._device = device
+        self._calls: list[CapturedCall] = []
+        self._before: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def keep(self, operator: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Called before an operator: what it changes is restored at the end of the capture."""
+        for tensor in _changed(operator, args, kwargs):
+            address = _address(tensor)
+            if address not in self._before:
+                whole = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
+                self._before[address] = whole, whole.clone()
+
+    def add(self, operator: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
+        self._calls.append(CapturedCall(operator, args, dict(kwargs), result))
+
+    def end(self) -> None:
+        for whole, before in self._before.values():
+            whole.copy_(before)
+
+    def replay(self) -> None:
+        from simulated_cuda.operators import computed
+
+        self._device.counts.operators["graph"] += 1
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
+            for operator, args, kwargs, result in self._calls:
+                given = {
+                    tensor.untyped_storage().data_ptr() for tensor in tensors_in([args, [*kwargs.values()]])
+                }
+                again = computed(operator, args, kwargs)
+                for old, new in zip(tensors_in(result), tensors_in(again), strict=True):
+                    if old.numel() and _address(old) not in given:
+                        old.copy_(new)
+
+
+@contextmanager
+def capturing(device: SimulatedCuda, graph: Graph) -> Iterator[None]:
+    """torch.cuda.graph."""
+    device.captured = graph
+    try:
+        yield
+    finally:
+        device.captured = None
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
+            graph.end()
+
+
+def _address(tensor: Tensor) -> int:
+    """Of its storage."""
+    return tensor.untyped_storage().data_ptr()
+
+
+def _changed(operator: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor]:
+    """The tensors that an operator writes to."""
+    found = []
+    for place, argument in enumerate(operator._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = args[place] if place < len(args) else kwargs.get(argument.name)
+            found += tensors_in(value)
+    return found
