@@ -5,7 +5,8 @@ PARSER_DATA=../data python scripts/predict_gpu.py runs/prediction --this-cpu
 
 It writes rows.jsonl, prediction.md and prediction.svg into the folder. Nothing of it was measured on a GPU.
 With --this-cpu the same counts predict the speed of this machine's CPU beside what is measured: that checks
-the counts and the work, not the launches of a GPU.
+the counts and the work, not the launches of a GPU. Each call with it adds a round to this-cpu.jsonl, since
+other programs slow some of them down.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,6 +46,8 @@ from parser.stamp import append_stamped  # noqa: E402
 TREEBANK = "${PARSER_DATA}/ud/UD_English-EWT/en_ewt-ud-train.conllu"
 METHODS = "replay", "step", "step-naive"
 SIZES = 1, 8, 64, 256
+SECONDS_EACH = 5.0
+"""In which this CPU is measured."""
 INTRODUCTION = """# Predicted, not measured
 
 Training steps of Ding & Koehn's network on UD English EWT. `launching` and `preparing` are what the host
@@ -182,14 +186,13 @@ def _plot(rows: list[dict[str, Any]]) -> str:
 
 def _compare_with_this_cpu(path: Path, settings: StackParserSettings) -> None:
     cpu = ThisCpu()
-    path.unlink(missing_ok=True)
     for method in METHODS:
         for size in SIZES:
             cell = Cell(method, "train", size, torch.device("cpu"), settings)
             rows = cell.chosen()[len(cell.chosen()) // 2]
             preparing = cell.preparation(rows)
             found = preparing + cpu.predicted(count_on_cpu(cell, rows))
-            measured = least_seconds(lambda cell=cell, rows=rows: cell.plugin.run(rows))
+            measured = least_seconds(partial(cell.plugin.run, rows), SECONDS_EACH)
             row = {"method": method, "batch_size": size, "predicted": found, "measured": measured}
             append_stamped(path, {**row, "figures": cpu.figures()})
             times = f"predicted {1000 * found:8.2f} ms, measured {1000 * measured:8.2f} ms"

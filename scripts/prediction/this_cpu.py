@@ -23,7 +23,7 @@ from prediction.model import Step
 SECONDS_EACH = 0.2
 INNER, COLUMNS = 200, 800
 """Products are those of the StackLSTM's recurrence."""
-ROWS = 1, 4, 16, 64, 256
+ROWS = 1, 2, 4, 8, 16, 32, 64, 128, 256
 CACHE = 1 << 20
 """Bytes; what is larger comes from memory."""
 IN_CACHE, IN_MEMORY = 1 << 16, 1 << 24
