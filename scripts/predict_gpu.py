@@ -39,7 +39,7 @@ from simulated_cuda.device import SimulatedCuda  # noqa: E402
 from parser.batching.precision import Precision, set_precision  # noqa: E402
 from parser.benchmarks.stack_parser.stack_parser_plugin import StackParserSettings  # noqa: E402
 from parser.machine import tune_process  # noqa: E402
-from parser.speed.drawing import Line, draw_panels, svg  # noqa: E402
+from parser.speed.drawing import PLAIN, Line, draw_panels, svg  # noqa: E402
 from parser.speed.statistics import Estimate  # noqa: E402
 from parser.stamp import append_stamped  # noqa: E402
 
@@ -179,6 +179,7 @@ def _plot(rows: list[dict[str, Any]]) -> str:
         axes.set_yscale("log")
         axes.set_xticks(SIZES, [str(size) for size in SIZES])
         axes.set_xlabel("batch size")
+        axes.yaxis.set_major_formatter(PLAIN)
         axes.set_ylabel("sentences per second")
 
     return svg(draw_panels(f"Predicted: training on an {first}, float32, UD English EWT", lines, finish))
