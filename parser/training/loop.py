@@ -123,9 +123,9 @@ class _Run:
         progress, settings, device = self.training.progress, self.config.training, self.model.device
         self._keep_best()  # a kill may have come after the checkpoint
         while not progress.finished:
-            with computing_in(settings.precision, device), deterministic_sums(settings.deterministic, device):
-                self._finish_epoch(request)
             with deterministic_sums(settings.deterministic, device):
+                with computing_in(settings.precision, device):
+                    self._finish_epoch(request)
                 self._end_epoch()
             self._save(request)
 

@@ -21,7 +21,6 @@ from parser.batching.padding import group_size
 from parser.benchmarks.stack_parser.stack_parser_plugin import StackParserPlugin, StackParserSettings
 from parser.config import ParserSettings
 from parser.plugins import Mode, Setup
-from parser.treebank.batches import length_buckets
 from prediction.model import Step
 
 PAPER_NETWORK = {
@@ -51,11 +50,9 @@ class Cell:
 
     def chosen(self) -> list[Tensor]:
         """Batches of different lengths."""
+        batches, lengths = self.plugin.batches(), self.plugin._examples.tokens.lengths
         if self.setup.mode == "infer":
-            return self.plugin.batches()[:1]
-        lengths = self.plugin._examples.tokens.lengths
-        generator = torch.Generator().manual_seed(1)
-        batches = length_buckets(lengths, self.setup.batch_size, by_words=False, generator=generator)
+            return batches[:1]
         by_length = sorted(batches, key=lambda rows: float(lengths[rows].float().mean()))
         return [by_length[int(share * len(by_length))] for share in PERCENTILES]
 
