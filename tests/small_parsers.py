@@ -23,7 +23,14 @@ RICH = {
 
 
 def network(
-    inventory, layers=1, dropout=0.0, dtype=torch.double, device="cpu", rich=False, auxiliary_tags=()
+    inventory,
+    layers=1,
+    dropout=0.0,
+    dtype=torch.double,
+    device="cpu",
+    rich=False,
+    auxiliary_tags=(),
+    word_features=False,
 ):
     settings = NetworkSettings(
         word_size=5,
@@ -34,7 +41,11 @@ def network(
         dropout=dropout,
         composition=inventory.system.composes,
         auxiliary_tags=auxiliary_tags,
-        **(RICH if rich else {"tag_sizes": {} if auxiliary_tags else {"upos": 3}}),
+        **(
+            RICH
+            if rich
+            else {"tag_sizes": {} if auxiliary_tags else {"upos": 3}, "word_features": word_features}
+        ),
     )
     parser = StackParser(settings, RICH_COLUMNS if rich else COLUMNS, len(inventory)).to(dtype).to(device)
     for weight in parser.parameters():  # large weights, so that errors are visible

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -47,7 +47,7 @@ class Forest:
         level_starts = sizes.cumsum(0) - sizes
         start_above = level_starts[(depth[order] - 1).clamp(min=0)]
         parent_place = position[parent[order].clamp(min=0)] - start_above
-        levels = tuple(_levels(sizes.tolist(), parent_counts.tolist()))
+        levels = tuple(levels_of(sizes.tolist(), parent_counts.tolist()))
         return cls(order, position, parent_place, levels)
 
     def to(self, device: torch.device) -> Forest:
@@ -59,7 +59,8 @@ class Forest:
         return replace(self, parent=function(self.parent))
 
 
-def _levels(sizes: list[int], parent_counts: list[int]) -> Iterator[Level]:
+def levels_of(sizes: Sequence[int], parent_counts: Sequence[int]) -> Iterator[Level]:
+    """sizes: nodes of each level; parent_counts: of these, the nodes with children, which come first."""
     start, parents = 0, slice(0, 0)
     for size, parent_count in zip(sizes, parent_counts, strict=True):
         yield Level(slice(start, start + size), parents)

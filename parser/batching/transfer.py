@@ -41,8 +41,9 @@ class Packed(Generic[Moved]):
         sizes = [tensor.nbytes if _is_on_host(tensor) else 0 for tensor in tensors]
         ends = list(accumulate(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes))
         self._starts = [0, *ends]
-        self._buffer = torch.empty(self._starts[-1], dtype=torch.uint8, pin_memory=True)
-        places = _parts(self._buffer, tensors, self._starts)
+        self.buffer = torch.empty(self._starts[-1], dtype=torch.uint8, pin_memory=True)
+        """[bytes]"""
+        places = _parts(self.buffer, tensors, self._starts)
 
         def packed(tensor: Tensor) -> Tensor:
             place = next(places)
@@ -52,7 +53,10 @@ class Packed(Generic[Moved]):
 
     def to(self, device: torch.device) -> Moved:
         """Without host synchronisation."""
-        uploaded = self._buffer.to(device, non_blocking=True)
+        return self.within(self.buffer.to(device, non_blocking=True))
+
+    def within(self, uploaded: Tensor) -> Moved:
+        """The object with its tensors in a copy of `buffer`."""
         moved = _parts(uploaded, _tensors(self._whole), self._starts)
         return self._whole.map(lambda tensor: next(moved))
 

@@ -52,21 +52,25 @@ class TrainingStep:
         self.network.zero_grad()
         losses, transitions = [], 0
         for batch in microbatches:
-            losses.append(self._accumulate(batch, forward or self.network))
+            losses.append(self.accumulate(batch, forward or self.network))
             transitions += len(batch.transitions)
             del batch  # memory may be short while the next one is made
-        with self.phase("backward"):
-            gradients = [weight.grad for weight in self.network.parameters() if weight.grad is not None]
-            torch._foreach_div_(gradients, transitions)
+        self.divide(transitions)
         return reduce(torch.add, losses), transitions
 
-    def _accumulate(self, batch: Batch, forward: Callable[[Batch, Inventory], BatchLoss]) -> Tensor:
+    def accumulate(self, batch: Batch, forward: Callable[[Batch, Inventory], BatchLoss]) -> Tensor:
         """Add the gradients of a microbatch; returns the sum of its transitions' losses."""
         with self.phase("forward"):
             loss = forward(batch, self.inventory)
         with self.phase("backward"):
             loss.total.backward()
         return loss.transitions.detach()
+
+    def divide(self, transitions: int) -> None:
+        """Divide the sums of gradients by the number of transitions."""
+        with self.phase("backward"):
+            gradients = [weight.grad for weight in self.network.parameters() if weight.grad is not None]
+            torch._foreach_div_(gradients, transitions)
 
     def update(self) -> Tensor:
         """Clip the gradients and change the weights by them; returns the norm before clipping."""

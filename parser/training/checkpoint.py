@@ -20,6 +20,7 @@ from torch import Tensor
 from parser.evaluation.scores import Scores
 from parser.files import write_atomically
 from parser.optimization.training_step import TrainingStep
+from parser.training.graphs import Graphs
 from parser.training.schedule import Schedule
 
 NETWORK, AVERAGE, OPTIMIZER, RANDOM, DEVICE_RANDOM, TOTALS = (
@@ -66,6 +67,7 @@ class Training:
     totals: Tensor
     """[3] Sums over this epoch: loss, number of transitions, norms of the gradients."""
     progress: Progress
+    graphs: Graphs | None = None
 
 
 def save_checkpoint(path: Path, training: Training) -> None:

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from itertools import repeat
 
 import torch
 from torch import Tensor
@@ -14,18 +13,16 @@ from tqdm import tqdm
 
 from parser.batching.microbatches import in_microbatches
 from parser.batching.padding import group_size
-from parser.batching.transfer import Packed
 from parser.config import ExplorationSettings, TrainingSettings
-from parser.machine import is_of_memory, return_unused_memory
-from parser.optimization.training_step import TrainingStep
+from parser.machine import return_unused_memory
+from parser.optimization.graphed_gradients import PaddedBatch
 from parser.parsing.model import Model
-from parser.replay.batch import Batch
 from parser.replay.examples import Examples
 from parser.training import data
 from parser.training.checkpoint import Progress, Training
-from parser.training.prepared_ahead import prepared_ahead
+from parser.training.gold_batches import GoldBatch, epoch_batches, gold_batches
 from parser.training.training_batch import training_batch
-from parser.treebank.batches import length_buckets, padding_share, split_by_words
+from parser.treebank.batches import padding_share, split_by_words
 
 STEPS_BETWEEN_TRIMS = 50
 """Steps after which unused memory is returned to the system; without it, EWT needs half a GiB more."""
@@ -83,12 +80,12 @@ def train_epoch(
         training.totals.zero_()
     check = FiniteCheck(progress, batches)
     left = batches[progress.batches :]
-    gold = _gold_batches(model, loaded, left, exploration)
+    gold = _gold_batches(model, loaded, training, left, exploration)
     with _bar(progress.epoch, len(loaded.train), seen) as bar, closing(gold):
         for rows in left:
             began = time.monotonic()
             schedule.before_step(progress.epoch - 1 + seen / len(loaded.train))
-            loss, steps = _gradients(model, loaded, training.step, rows, exploration, next(gold))
+            loss, steps = _gradients(model, loaded, training, rows, exploration, next(gold))
             norm = training.step.update()
             training.totals.add_(torch.stack([loss, torch.full_like(loss, steps), norm]))
             progress.batches += 1
@@ -109,35 +106,25 @@ def train_epoch(
 def _gold_batches(
     model: Model,
     loaded: data.TrainingData,
+    training: Training,
     batches: Sequence[Tensor],
     exploration: ExplorationSettings | None,
-) -> Generator[Packed[Batch] | None]:
-    """The gold trajectories of batches, prepared ahead for a GPU.
-
-    None for those to be made when needed: without a GPU, and where memory was too small to have them ahead.
-    """
-    if exploration or model.device.type != "cuda":
-        yield from repeat(None, len(batches))
-        return
-
-    def prepare(rows: Tensor) -> Packed[Batch] | None:
-        try:
-            return Packed(loaded.train.batch(rows, group_size(model.device)))
-        except (RuntimeError, MemoryError) as error:
-            if is_of_memory(error):
-                return None
-            raise
-
-    yield from prepared_ahead(prepare, batches)
+) -> Generator[GoldBatch]:
+    """As `gold_batches`. An epoch that explores makes its batches when the weights are known."""
+    if exploration:
+        return (None for _ in batches)
+    return gold_batches(
+        loaded.train, batches, model.device, training.graphs.shapes if training.graphs else ()
+    )
 
 
 def _gradients(
     model: Model,
     loaded: data.TrainingData,
-    step: TrainingStep,
+    training: Training,
     rows: Tensor,
     exploration: ExplorationSettings | None,
-    prepared: Packed[Batch] | None,
+    prepared: GoldBatch,
 ) -> tuple[Tensor, int]:
     """As `TrainingStep.gradients`, of the sentences `rows`, in microbatches if memory is short.
 
@@ -148,7 +135,10 @@ def _gradients(
 
     def compute(microbatches: Sequence[Tensor]) -> tuple[Tensor, int]:
         whole = prepared if len(microbatches) == 1 else None
-        return step.gradients(
+        if isinstance(whole, PaddedBatch):
+            assert training.graphs
+            return training.graphs.gradients(whole)
+        return training.step.gradients(
             training_batch(model, loaded, part, exploration, whole) for part in microbatches
         )
 
@@ -189,14 +179,6 @@ def epoch_metrics(training: Training, settings: TrainingSettings, examples: Exam
         "sentences_per_second": len(examples) / progress.seconds,
         "padding_share": padding / len(batches),
     }
-
-
-def epoch_batches(examples: Examples, settings: TrainingSettings, epoch: int) -> list[Tensor]:
-    """The batches of an epoch. They depend only on the seed and the epoch's number."""
-    generator = torch.Generator().manual_seed((settings.seed * 1_000_003 + epoch) % 2**63)
-    by_words = settings.batch_unit == "words"
-    lengths = examples.tokens.lengths
-    return length_buckets(lengths, settings.batch_size, by_words, generator, settings.max_batch_words)
 
 
 @torch.inference_mode()

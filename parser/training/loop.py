@@ -32,6 +32,7 @@ from parser.training.checkpoint import (
 )
 from parser.training.epoch import NotANumberError, epoch_metrics, mean_loss, train_epoch
 from parser.training.folder import BEST_MODEL, CHECKPOINT, claimed, refuse_other_config, write_config
+from parser.training.graphs import graphs_of
 from parser.training.interruption import StoppedError, StopRequest, stop_request
 from parser.training.prepared import cache_folder
 from parser.training.record import Record
@@ -94,7 +95,7 @@ def _fresh(model: Model, loaded: data.TrainingData, config: Config) -> Training:
     progress = Progress(loaded.prepared.digest())
     average = MovingAverage(model.network, settings.average) if settings.average else None
     step = TrainingStep(model.network, model.inventory, optimizer, settings.max_grad_norm, average)
-    return Training(step, schedule, totals, progress)
+    return Training(step, schedule, totals, progress, graphs_of(config, model.device, loaded, step))
 
 
 class _Start(NamedTuple):

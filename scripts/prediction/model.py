@@ -8,7 +8,7 @@ lock with the launches. So there are two predictions: with both added, and with 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from simulated_cuda.work import OperatorCall
@@ -45,6 +45,8 @@ class Step(NamedTuple):
     """Passes through autograd functions in Python."""
     preparation: float
     """Seconds in which this machine's CPU made the batch."""
+    in_graph: Sequence[OperatorCall] = ()
+    """What a CUDA graph repeats, besides `calls`. The host launches it by one call."""
 
 
 class Prediction(NamedTuple):
@@ -75,7 +77,7 @@ def predicted(step: Step, device: Device, precision: Precision, overheads: Overh
     """Of a GPU, whose host is as fast as the machine on which `step.preparation` was measured."""
     memory = MEMORY_REACHED * device.memory
     arithmetic = ARITHMETIC_REACHED * device.arithmetic[precision]
-    kernels = [_kernel(call, memory, arithmetic, overheads) for call in step.calls]
+    kernels = [_kernel(call, memory, arithmetic, overheads) for call in (*step.calls, *step.in_graph)]
     on_device = sum(seconds for seconds, _ in kernels)
     return Prediction(launching_seconds(step, overheads), step.preparation, on_device, _most(kernels))
 
@@ -89,6 +91,7 @@ def launching_seconds(step: Step, overheads: Overheads) -> float:
         + backward * overheads.backward
         + step.functions * overheads.function
         + by_libraries * overheads.launch
+        + (overheads.forward if step.in_graph else 0)
     )
 
 

@@ -100,6 +100,7 @@ class SimulatedCuda:
                 "Event": partial(Event, self),
                 "CUDAGraph": partial(Graph, self),
                 "graph": partial(capturing, self),
+                "graph_pool_handle": lambda: (0, 1),
                 "manual_seed_all": self.generator.manual_seed,
                 "get_rng_state": lambda device=None: self.generator.get_state(),
                 "set_rng_state": lambda state, device=None: self.generator.set_state(state),

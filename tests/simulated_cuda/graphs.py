@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class CapturedCall(NamedTuple):
-    operator: OpOverload
-    args: Sequence[Any]
-    kwargs: Mapping[str, Any]
+    compute: Callable[[], Any]
+    given: set[int]
+    """The addresses of its arguments: those of its results that lie there are changed in place."""
     result: Any
 
 
@@ -40,31 +40,29 @@ class Graph:
                 whole = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
                 self._before[address] = whole, whole.clone()
 
-    def add(self, operator: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
-        self._calls.append(CapturedCall(operator, args, dict(kwargs), result))
+    def add(self, compute: Callable[[], Any], given: Sequence[Tensor], result: Any) -> None:
+        """Called after an operator, or after a call of a library: `compute` gives the result again."""
+        self._calls.append(CapturedCall(compute, set(map(_address, given)), result))
 
     def end(self) -> None:
         for whole, before in self._before.values():
             whole.copy_(before)
 
     def replay(self) -> None:
-        from simulated_cuda.operators import computed
-
         self._device.counts.operators["graph"] += 1
         with _disable_current_modes(), torch._C.DisableTorchFunction():
-            for operator, args, kwargs, result in self._calls:
-                given = {
-                    tensor.untyped_storage().data_ptr() for tensor in tensors_in([args, [*kwargs.values()]])
-                }
-                again = computed(operator, args, kwargs)
-                for old, new in zip(tensors_in(result), tensors_in(again), strict=True):
+            for compute, given, result in self._calls:
+                for old, new in zip(tensors_in(result), tensors_in(compute()), strict=True):
                     if old.numel() and _address(old) not in given:
-                        old.copy_(new)
+                        old.detach().copy_(new.detach())
 
 
 @contextmanager
-def capturing(device: SimulatedCuda, graph: Graph) -> Iterator[None]:
+def capturing(
+    device: SimulatedCuda, graph: Graph, pool: object, capture_error_mode: str = "global"
+) -> Iterator[None]:
     """torch.cuda.graph."""
+    random = device.generator.get_state()
     device.captured = graph
     try:
         yield
@@ -72,6 +70,7 @@ def capturing(device: SimulatedCuda, graph: Graph) -> Iterator[None]:
         device.captured = None
         with _disable_current_modes(), torch._C.DisableTorchFunction():
             graph.end()
+            device.generator.set_state(random)
 
 
 def _address(tensor: Tensor) -> int:

@@ -97,12 +97,19 @@ class _Library(Function):
         of_backward: str | Sequence[Any] | None,
         *tensors: Tensor,
     ) -> tuple[Tensor, ...]:
-        with device.silent(), torch.enable_grad():
-            given = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors]
-            results = compute(*given)
-            copies = [result.detach().clone() for result in results]
-        ctx.device, ctx.of_backward, ctx.given, ctx.results = device, of_backward, given, results
-        return tuple(map(device.storages.add, copies))
+        with device.silent():
+            ctx.given = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors]
+
+        def run() -> list[Tensor]:
+            with device.silent(), torch.enable_grad():
+                ctx.results = compute(*ctx.given)
+                return [result.detach().clone() for result in ctx.results]
+
+        ctx.device, ctx.of_backward = device, of_backward
+        results = run()
+        if device.captured:
+            device.captured.add(run, [], results)
+        return tuple(map(device.storages.add, results))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -114,10 +121,17 @@ class _Library(Function):
         else:
             _count(device, ctx.of_backward, backward=True)
         wanted = [tensor for tensor in ctx.given if tensor.requires_grad]
-        with device.silent():
-            found = iter(torch.autograd.grad(ctx.results, wanted, gradients, allow_unused=True))
-        result = [next(found) if tensor.requires_grad else None for tensor in ctx.given]
-        return (None, None, None, *(each if each is None else device.storages.add(each) for each in result))
+
+        def run() -> tuple[Tensor | None, ...]:
+            with device.silent():
+                return torch.autograd.grad(ctx.results, wanted, gradients, allow_unused=True)
+
+        found = run()
+        if device.captured:
+            device.captured.add(run, [], found)
+        each = iter(found)
+        result = [next(each) if tensor.requires_grad else None for tensor in ctx.given]
+        return (None, None, None, *(one if one is None else device.storages.add(one) for one in result))
 
 
 def _without_tensors(value: Any, tensors: list[Tensor]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -57,6 +58,8 @@ class Operators(TorchDispatchMode):
             if name not in CONVERTS | HAS_LENGTHS_ON_HOST:
                 self._check(operator, args, tensors, on_device)
             self._count_synchronizations(operator, args, kwargs, tensors)
+        if "generator" in operator._overloadpacket.overloads() and not tensors:
+            operator = operator._overloadpacket.generator  # without it, numbers would be those of the CPU
         if "generator" in argument_names(operator):
             _refuse_generator_of_cpu(kwargs, device.generator)
             kwargs["generator"] = device.generator
@@ -66,7 +69,7 @@ class Operators(TorchDispatchMode):
                 graph.keep(operator, args, kwargs)
         result = computed(operator, args, kwargs)
         if graph:
-            graph.add(operator, args, kwargs, result)
+            graph.add(partial(_computed_again, operator, args, kwargs), tensors, result)
         results = tensors_in(result)
         if name != "copy_":
             for each in results[:1] if name in HAS_LENGTHS_ON_HOST else results:
@@ -126,6 +129,12 @@ class Operators(TorchDispatchMode):
 def _refuse_generator_of_cpu(kwargs: Mapping[str, Any], of_device: torch.Generator) -> None:
     if kwargs.get("generator") not in (None, of_device):
         raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")
+
+
+def _computed_again(operator: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """From the same tensors with other numbers. Autograd would take this for a change of its graph."""
+    with torch._C._AutoDispatchBelowAutograd():
+        return computed(operator, args, kwargs)
 
 
 def computed(operator: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -87,7 +87,7 @@ class PythonCalls(TorchFunctionMode):
             device.count_upload(made, non_blocking=False)
             return device.storages.add(made.clone())
         with device.creating():
-            return function(*args, **kwargs)
+            return device.storages.add(function(*args, **kwargs))
 
     def _to(self, function: Callable[..., Any], tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """As torch._C._nn._parse_to, but for a device that it does not know."""

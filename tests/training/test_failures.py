@@ -13,7 +13,7 @@ from parser.cli import main
 from parser.config_file import read_config
 from parser.networks.stack_parser import StackParser
 from parser.parsing.model import Model
-from parser.training import epoch, loop
+from parser.training import gold_batches, loop
 from parser.training.loop import train
 from parser.treebank.conllu import read_treebank
 
@@ -130,7 +130,7 @@ def test_too_little_memory_to_prepare_batches_ahead(config_file, tmp_path, monke
     """They are made when they are needed."""
     refused = []
 
-    class Packed(epoch.Packed):
+    class Packed(gold_batches.Packed):
         def __init__(self, whole):
             refused.append(whole)
             raise RuntimeError("CUDA error: out of memory")
@@ -138,7 +138,7 @@ def test_too_little_memory_to_prepare_batches_ahead(config_file, tmp_path, monke
     config = read_config(config_file, ["training.epochs=2"])
     with SimulatedCuda() as cuda:
         train(config, tmp_path / "whole", cuda.name)
-        monkeypatch.setattr(epoch, "Packed", Packed)
+        monkeypatch.setattr(gold_batches, "Packed", Packed)
         train(config, tmp_path / "refused", cuda.name)
     assert refused
     losses = [[row["loss"] for row in left_behind(tmp_path / run)[0]] for run in ("whole", "refused")]
@@ -149,7 +149,7 @@ def test_what_else_goes_wrong_while_batches_are_prepared_is_raised(config_file, 
     def fail(whole):
         raise RuntimeError("another error")
 
-    monkeypatch.setattr(epoch, "Packed", fail)
+    monkeypatch.setattr(gold_batches, "Packed", fail)
     with SimulatedCuda() as cuda, pytest.raises(RuntimeError, match="another error"):
         train(read_config(config_file), tmp_path / "run", cuda.name)
 

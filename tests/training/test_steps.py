@@ -13,7 +13,8 @@ from parser.evaluation.scores import Scores
 from parser.networks.loss import transition_loss
 from parser.parsing.model import Model
 from parser.training import data, epoch, loop
-from parser.training.epoch import epoch_batches, epoch_metrics, train_epoch
+from parser.training.epoch import epoch_metrics, train_epoch
+from parser.training.gold_batches import epoch_batches
 
 CPU = torch.device("cpu")
 RATE, L2, CLIP, KEEP = 0.01, 0.03, 0.23, 0.8

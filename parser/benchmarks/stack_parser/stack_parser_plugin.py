@@ -27,6 +27,7 @@ from parser.benchmarks.gradient_fingerprints import fingerprints
 from parser.config import OptimizerSettings, ParserSettings, data_path
 from parser.networks.loss import BatchLoss, transition_loss
 from parser.networks.stack_parser import StackParser
+from parser.optimization.graphed_gradients import GraphedGradients, PaddedBatch, has_no_common_shapes
 from parser.optimization.optimizer import make_optimizer
 from parser.optimization.training_step import TrainingStep
 from parser.parsing.continuous_batching import parse_tokens
@@ -34,6 +35,7 @@ from parser.parsing.model import Model
 from parser.plugins import NO_BATCHING, Mode, Setup, Work
 from parser.replay.batch import Batch
 from parser.replay.examples import Examples
+from parser.replay.shape import Shape, common_shapes, first_that_holds, shapes_of
 from parser.settings import Settings
 from parser.stepping.stepper import score_by_stepping
 from parser.transitions.inventory import Inventory
@@ -46,7 +48,7 @@ CHECKED = 24
 """Sentences on which the methods must agree."""
 TRAINED_BATCH = 32
 """Sentences of each batch on which the network is trained before inference is measured."""
-STEP_GRAPH = "step-graph"
+STEP_GRAPH, REPLAY_GRAPH = "step-graph", "replay-graph"
 SENTENCES_PER_ROW = 4
 """With continuous batching: sentences that are parsed in one run, for each row of the batch."""
 
@@ -66,7 +68,7 @@ class StackParserPlugin:
     name = "stack_parser"
     paper = "Ding & Koehn 2019, Figure 1"
     methods: ClassVar[dict[Mode, tuple[str, ...]]] = {
-        "train": (NO_BATCHING, "step-naive", "step", "replay"),
+        "train": (NO_BATCHING, "step-naive", "step", "replay", REPLAY_GRAPH),
         "infer": (NO_BATCHING, "step-naive", "step", STEP_GRAPH),
     }
     method_titles: ClassVar[dict[str, str]] = {
@@ -74,6 +76,7 @@ class StackParserPlugin:
         "step": "step by step",
         STEP_GRAPH: "step by step, in CUDA graphs",
         "replay": "replay, level by level",
+        REPLAY_GRAPH: "replay in CUDA graphs, one for each shape",
     }
     former_defaults: ClassVar[dict[str, Any]] = {"optimizer": {"weight_decay": 0.0}, "trained_batches": 0}
     precisions = PRECISIONS
@@ -81,8 +84,10 @@ class StackParserPlugin:
 
     def skip(self, setup: Setup) -> str | None:
         path, network = data_path(setup.settings.treebank), setup.settings.parser.network
-        if setup.method == STEP_GRAPH and setup.device.type != "cuda":
+        if setup.method in (STEP_GRAPH, REPLAY_GRAPH) and setup.device.type != "cuda":
             return "CUDA graphs need a GPU"
+        if setup.method == REPLAY_GRAPH and (reason := has_no_common_shapes(network)):
+            return reason
         if setup.method == "step-naive" and (network.composition or network.word_features):
             return f"{setup.method} has neither composition nor word features"
         return None if Path(path).is_file() else f"no treebank {path}"
@@ -106,6 +111,9 @@ class StackParserPlugin:
             settings.max_grad_norm,
             phase=setup.phase,
         )
+        if setup.method == REPLAY_GRAPH:
+            self._graphs = GraphedGradients(self._step)
+            self._shapes = common_shapes(shapes_of(self._examples, self.batches()))
         if setup.mode == "infer":
             self._train()
         network.train(setup.mode == "train")
@@ -141,6 +149,8 @@ class StackParserPlugin:
         generator = torch.Generator().manual_seed(self._setup.seed)
         checked = torch.randperm(len(self._examples), generator=generator)[:CHECKED]
         batches = checked.split(self._setup.batch_size)
+        if self._setup.method == REPLAY_GRAPH:
+            batches = (checked,)
         if self._setup.mode == "train":
             return self._loss_and_gradients(batches)
         with torch.inference_mode():
@@ -161,10 +171,25 @@ class StackParserPlugin:
 
     def _gradients(self, *batches: Tensor) -> Tensor:
         """Compute the gradients of the mean loss of a transition; returns the sum of the losses."""
+        if self._setup.method == REPLAY_GRAPH:
+            [rows] = batches
+            return self._gradients_by_graph(rows)
         forward = None if self._setup.method == "replay" else self._forward
         microbatches = (part for rows in batches for part in self._microbatches(rows))
         loss, _ = self._step.gradients(microbatches, forward)
         return loss
+
+    def _gradients_by_graph(self, rows: Tensor) -> Tensor:
+        with self._setup.phase("scheduling"):
+            padded = PaddedBatch.of(self._examples.batch(rows), self._shape(rows))
+        with self._setup.phase("forward"):  # and backward: the graph has both
+            loss, _ = self._graphs(padded)
+        return loss
+
+    def _shape(self, rows: Tensor) -> Shape:
+        """That to which the batch is padded."""
+        [own] = shapes_of(self._examples, [rows])
+        return first_that_holds(self._shapes, own) or own
 
     def _microbatches(self, rows: Tensor) -> Iterator[Batch]:
         """One microbatch for all sentences, or without batching one for each."""
@@ -190,9 +215,13 @@ class StackParserPlugin:
         """[1 + 2 * weights] The loss, and its gradients' fingerprints, without dropout."""
         network = self._model.network
         with _without_dropout(network):
-            loss = self._gradients(*batches)
+            # A graph is captured at the second time, and replayed at the third.
+            for _ in range(3 if self._setup.method == REPLAY_GRAPH else 1):
+                loss = self._gradients(*batches)
         results = torch.cat([loss.cpu()[None], fingerprints(network.parameters())])
         network.zero_grad()
+        if self._setup.method == REPLAY_GRAPH:
+            self._graphs = GraphedGradients(self._step)  # those of the check have no dropout
         return results
 
     def _parse(self, rows: Tensor) -> Tensor:
@@ -223,6 +252,8 @@ class StackParserPlugin:
         tokens, steps, nodes = self._examples.tokens, self._examples.steps, self._examples.nodes
         rows = rows[tokens.lengths[rows].argsort(descending=True)]
         needed = sum(int(part.lengths[rows].sum()) for part in (tokens, steps, nodes)) + len(rows)
+        if self._setup.method == REPLAY_GRAPH:
+            return 1 - needed / self._shape(rows).lstm_rows
         of_buffer = Padding.of(tokens.lengths[rows] + 1, self._group()).rows
         of_history = Padding.of(steps.lengths[rows], self._group()).rows
         of_stack = int(nodes.lengths[rows].sum()) if self._setup.method == "replay" else of_history

@@ -1,0 +1,110 @@
+"""Shapes of batches. Batches that are padded to few shapes can be run as CUDA graphs, one for each shape.
+
+For parsers without composition: composed vectors have levels of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass
+from itertools import zip_longest
+
+import torch
+from torch import Tensor
+
+from parser.replay.batch import Batch
+from parser.replay.examples import Examples
+
+LENGTH_RATIO = 1.25
+"""Of the longest sentences of two shapes that follow each other. More give fewer shapes and more padding."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes on which the shapes of a batch's tensors depend, in a single group of sentences."""
+
+    sentences: int
+    words: int
+    buffer_frames: int
+    """Words of the longest sentence, and one for the end of the buffer."""
+    history_frames: int
+    """The most transitions of a sentence."""
+    transitions: int
+    nodes: tuple[int, ...]
+    """Of each level of the stacks' forest."""
+    parents: tuple[int, ...]
+    """Of each level, its nodes that have children."""
+
+    @classmethod
+    def of(cls, batch: Batch) -> Shape:
+        [buffer], [history] = batch.buffer_tokens, batch.history
+        parents = [level.parents.stop - level.parents.start for level in batch.forest.levels]
+        return cls(
+            sentences=history.shape[1],
+            words=batch.tokens.words,
+            buffer_frames=len(buffer),
+            history_frames=len(history),
+            transitions=len(batch.transitions),
+            nodes=tuple(here.stop - here.start for here, _ in batch.forest.levels),
+            parents=(*parents[1:], 0),
+        )
+
+    @classmethod
+    def around(cls, shapes: Iterable[Shape]) -> Shape:
+        """The smallest shape that holds all of these."""
+        *sizes, nodes, parents = zip(*map(astuple, shapes), strict=True)
+        levels = (tuple(map(max, zip_longest(*each, fillvalue=0))) for each in (nodes, parents))
+        return cls(*map(max, sizes), *levels)
+
+    @property
+    def lstm_rows(self) -> int:
+        """Rows over which the LSTMs of stack, buffer and history run."""
+        return sum(self.nodes) + self.sentences * (self.buffer_frames + self.history_frames)
+
+    def holds(self, other: Shape) -> bool:
+        """Whether a batch of the other shape can be padded to this one."""
+        return Shape.around([self, other]) == self
+
+
+def shapes_of(examples: Examples, batches: Iterable[Tensor]) -> Iterator[Shape]:
+    """The shapes of batches, each given by the numbers of its sentences, without making the batches."""
+    parent, depth, _ = examples.nodes.values.unbind(1)
+    sentence = examples.nodes.row_of_element()
+    is_child = parent >= 0
+    nodes = _counts(examples, sentence, depth)
+    parent_places = (parent + examples.nodes.offsets[sentence])[is_child].unique()
+    parents = _counts(examples, sentence[parent_places], depth[parent_places])
+    words, transitions = examples.tokens.lengths, examples.steps.lengths
+    for rows in batches:
+        of_levels = nodes[rows].sum(0)
+        levels = int((of_levels > 0).sum())
+        yield Shape(
+            sentences=len(rows),
+            words=int(words[rows].sum()),
+            buffer_frames=int(words[rows].max()) + 1,
+            history_frames=int(transitions[rows].max()),
+            transitions=int(transitions[rows].sum()),
+            nodes=tuple(of_levels[:levels].tolist()),
+            parents=tuple(parents[rows].sum(0)[:levels].tolist()),
+        )
+
+
+def _counts(examples: Examples, sentence: Tensor, depth: Tensor) -> Tensor:
+    """[sentences, levels] Nodes [nodes] of each sentence at each depth."""
+    levels = int(examples.nodes.values[:, 1].max()) + 1
+    counts = torch.zeros(len(examples), levels, dtype=torch.long)
+    return counts.index_put_((sentence, depth), torch.ones_like(depth), accumulate=True)
+
+
+def common_shapes(shapes: Iterable[Shape]) -> list[Shape]:
+    """One shape around all shapes whose longest sentences have about the same length, the shortest first."""
+    by_length = defaultdict(list)
+    for shape in shapes:
+        by_length[math.ceil(math.log(shape.buffer_frames, LENGTH_RATIO))].append(shape)
+    return [Shape.around(alike) for _, alike in sorted(by_length.items())]
+
+
+def first_that_holds(shapes: Iterable[Shape], shape: Shape) -> Shape | None:
+    return next((each for each in shapes if each.holds(shape)), None)

@@ -1,0 +1,105 @@
+"""Gradients by CUDA graphs are those of the plain training step."""
+
+import copy
+
+import pytest
+import torch
+from plain_transitions import make_inventory, projective_trees
+from small_parsers import examples, network
+
+from parser.config import NetworkSettings, OptimizerSettings
+from parser.optimization.graphed_gradients import GraphedGradients, PaddedBatch, has_no_common_shapes
+from parser.optimization.optimizer import make_optimizer
+from parser.optimization.training_step import TrainingStep
+from parser.replay.shape import common_shapes, first_that_holds, shapes_of
+
+SYSTEM = "arc-hybrid"
+TREES = [tree for length in range(1, 6) for tree in projective_trees(length)[:8]]
+ROUNDS = 3
+"""The first batch of a shape is computed plainly, the second captured, the third and later ones replayed."""
+
+
+def training_step(parser, inventory):
+    return TrainingStep(parser, inventory, make_optimizer(parser, OptimizerSettings()), max_grad_norm=5.0)
+
+
+def batches_and_shapes(prepared):
+    """Batches of similar length, each of them different, and the common shape of each."""
+    by_length = prepared.tokens.lengths.argsort()
+    rows = [part for start in range(ROUNDS) for part in by_length[start:].split(4)]
+    sizes = list(shapes_of(prepared, rows))
+    shapes = common_shapes(sizes)
+    assert len(rows) > ROUNDS * len(shapes) > ROUNDS
+    return [
+        (prepared.batch(part), first_that_holds(shapes, size)) for part, size in zip(rows, sizes, strict=True)
+    ]
+
+
+def cuda_only(device):
+    if device.type != "cuda":
+        pytest.skip("CUDA graphs need a GPU")
+
+
+@pytest.mark.parametrize(("system", "word_features"), [("arc-hybrid", False), ("arc-eager", True)])
+def test_graphs_train_as_plain_steps_do(system, word_features, device, capsys):
+    cuda_only(device)
+    inventory = make_inventory(system).to(device)
+    made = batches_and_shapes(examples(make_inventory(system), TREES))
+    parser = network(inventory, layers=2, device=device, word_features=word_features)
+    plain, graphed = (training_step(each, inventory) for each in (copy.deepcopy(parser), parser))
+    gradients = GraphedGradients(graphed)
+    found = []
+    for batch, shape in made:
+        results = plain.gradients([batch.to(device)]), gradients(PaddedBatch.of(batch, shape))
+        found.append(
+            [
+                [float(loss), count, float(step.update())]
+                for step, (loss, count) in zip((plain, graphed), results, strict=True)
+            ]
+        )
+    by_plain, by_graph = torch.tensor(found).unbind(1)
+    torch.testing.assert_close(by_graph, by_plain, rtol=1e-6, atol=1e-6)
+    for weight, expected in zip(graphed.network.parameters(), plain.network.parameters(), strict=True):
+        torch.testing.assert_close(weight, expected, rtol=1e-7, atol=1e-7)
+    assert not capsys.readouterr().err  # no warning that it went on without a graph
+
+
+def test_each_replay_draws_other_random_numbers(device):
+    cuda_only(device)
+    inventory = make_inventory(SYSTEM).to(device)
+    [batch, shape], *_ = batches_and_shapes(examples(make_inventory(SYSTEM), TREES))
+    gradients = GraphedGradients(training_step(network(inventory, dropout=0.5, device=device), inventory))
+    losses = [float(gradients(PaddedBatch.of(batch, shape))[0]) for _ in range(ROUNDS + 3)]
+    assert len(set(losses)) == len(losses)
+
+
+def test_tokens_are_changed_anew_in_each_replay(device):
+    cuda_only(device)
+    inventory = make_inventory(SYSTEM).to(device)
+    [batch, shape], *_ = batches_and_shapes(examples(make_inventory(SYSTEM), TREES))
+    seen = torch.zeros((), dtype=torch.long, device=device)
+
+    def count(tokens):
+        seen.add_(tokens.words)
+        return tokens
+
+    gradients = GraphedGradients(training_step(network(inventory, device=device), inventory), count)
+    for _ in range(ROUNDS + 1):
+        gradients(PaddedBatch.of(batch, shape))
+    assert seen.item() == (ROUNDS + 1) * shape.words
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, None),
+        ({"word_features": True, "tag_sizes": {"upos": 3, "xpos": 2}, "layers": 2}, None),
+        ({"composition": True}, "composition"),
+        ({"auxiliary_tags": ("xpos",), "tag_sizes": {}}, "auxiliary tags"),
+        ({"tag_sizes": {"feats": 3}}, "characters or features"),
+        ({"sentence_encoder": {}, "characters": {}}, "a sentence encoder and characters or features"),
+    ],
+)
+def test_networks_whose_batches_have_no_common_shapes(changes, message):
+    found = has_no_common_shapes(NetworkSettings(**changes))
+    assert found == (message and f"not for a network with {message}")
