@@ -12,6 +12,8 @@ from parser.batching.recurrence.examples import EXAMPLES, with_scores
 from parser.batching.recurrence.graph import Layer
 from parser.batching.recurrence.operations import operations
 from parser.batching.recurrence.weights import Weights
+from parser.config_file import read_config
+from parser.training import data
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"
 
@@ -201,6 +203,39 @@ def test_operators_are_counted_as_they_are_computed(monkeypatch):
         assert useful < 1.2 * sum(call.operations for call in step.calls) < 2 * useful
     assert on_gpu.preparation > 0
     assert len(on_gpu.calls) < len(on_cpu.calls) / 2
+
+
+def test_what_a_graph_repeats_is_counted_apart(monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPTS)
+    from prediction.counting import Cell, count_on_gpu, stack_parser_settings
+    from prediction.devices import GPUS
+    from prediction.model import predicted
+    from simulated_cuda.device import SimulatedCuda
+
+    settings = stack_parser_settings("data/quickstart/train.conllu", {"hidden_size": 5, "token_size": 6})
+    found = {}
+    for method in ("replay", "replay-graph"):
+        with SimulatedCuda(records=True) as cuda:
+            cell = Cell(method, "train", 64, cuda.name, settings)
+            found[method] = count_on_gpu(cell, cuda, cell.chosen()[-1])
+    plain, graphed = found.values()
+    padded = sum(call.operations for call in graphed.in_graph) / sum(call.operations for call in plain.calls)
+    assert 1 <= padded < 1.5
+    assert not graphed.functions
+    assert len(graphed.calls) < 60
+    assert not any(call.operations for call in graphed.calls)
+    by_graph, by_launches = (predicted(step, GPUS[0], "float32") for step in (graphed, plain))
+    assert by_graph.launching < by_launches.launching / 2
+    assert by_graph.device >= by_launches.device * 0.9
+
+
+def test_shapes_of_a_training_run():
+    config = read_config(Path("configs/quickstart.yaml"))
+    _, loaded = data.load(config, torch.device("cpu"))
+    found = script("measure_shapes").measured(loaded.train, config.training)
+    assert 3 < found["shapes"] < 20
+    assert 0.9 < found["share"] <= 1
+    assert 0 < found["padding"] < 0.6
 
 
 @pytest.mark.parametrize("program", ["print('2 passed')", "print('1 failed'); exit(1)"])
