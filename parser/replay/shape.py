@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,8 +21,7 @@ LENGTH_RATIO = 1.25
 """Of the longest sentences of two shapes that follow each other. More give fewer shapes and more padding."""
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """The sizes on which the shapes of a batch's tensors depend, in a single group of sentences."""
 
     sentences: int
@@ -54,7 +53,7 @@ class Shape:
     @classmethod
     def around(cls, shapes: Iterable[Shape]) -> Shape:
         """The smallest shape that holds all of these."""
-        *sizes, nodes, parents = zip(*map(astuple, shapes), strict=True)
+        *sizes, nodes, parents = zip(*shapes, strict=True)
         levels = (tuple(map(max, zip_longest(*each, fillvalue=0))) for each in (nodes, parents))
         return cls(*map(max, sizes), *levels)
 
@@ -65,7 +64,10 @@ class Shape:
 
     def holds(self, other: Shape) -> bool:
         """Whether a batch of the other shape can be padded to this one."""
-        return Shape.around([self, other]) == self
+        sizes = zip(self[:-2], other[:-2], strict=True)
+        nodes = zip_longest(self.nodes, other.nodes, fillvalue=0)
+        parents = zip_longest(self.parents, other.parents, fillvalue=0)
+        return all(own >= its for own, its in chain(sizes, nodes, parents))
 
 
 def shapes_of(examples: Examples, batches: Iterable[Tensor]) -> Iterator[Shape]:

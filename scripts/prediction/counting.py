@@ -76,7 +76,9 @@ class Cell:
 
     def _prepared(self, rows: Tensor) -> Batch:
         batch = self.plugin._examples.batch(rows, group_size(self.setup.device))
-        return padded(batch, self.plugin._shape(rows)) if self.setup.method == REPLAY_GRAPH else batch
+        if self.setup.method != REPLAY_GRAPH:
+            return batch
+        return padded(batch, self.plugin._common_shape(batch))
 
 
 def least_seconds(run: Callable[[], object], seconds: float = 0.1) -> float:

@@ -181,14 +181,15 @@ class StackParserPlugin:
 
     def _gradients_by_graph(self, rows: Tensor) -> Tensor:
         with self._setup.phase("scheduling"):
-            padded = PaddedBatch.of(self._examples.batch(rows), self._shape(rows))
+            batch = self._examples.batch(rows)
+            padded = PaddedBatch.of(batch, self._common_shape(batch))
         with self._setup.phase("forward"):  # and backward: the graph has both
             loss, _ = self._graphs(padded)
         return loss
 
-    def _shape(self, rows: Tensor) -> Shape:
+    def _common_shape(self, batch: Batch) -> Shape:
         """That to which the batch is padded."""
-        [own] = shapes_of(self._examples, [rows])
+        own = Shape.of(batch)
         return first_that_holds(self._shapes, own) or own
 
     def _microbatches(self, rows: Tensor) -> Iterator[Batch]:
@@ -253,7 +254,7 @@ class StackParserPlugin:
         rows = rows[tokens.lengths[rows].argsort(descending=True)]
         needed = sum(int(part.lengths[rows].sum()) for part in (tokens, steps, nodes)) + len(rows)
         if self._setup.method == REPLAY_GRAPH:
-            return 1 - needed / self._shape(rows).lstm_rows
+            return 1 - needed / self._common_shape(self._examples.batch(rows)).lstm_rows
         of_buffer = Padding.of(tokens.lengths[rows] + 1, self._group()).rows
         of_history = Padding.of(steps.lengths[rows], self._group()).rows
         of_stack = int(nodes.lengths[rows].sum()) if self._setup.method == "replay" else of_history
