@@ -274,6 +274,21 @@ def test_what_is_predicted_for_a_gpu_is_told_as_in_the_rows():
     )
 
 
+def test_what_graphs_need_is_told_as_in_the_rows():
+    found = {row["batch_size"]: row for row in rows("shapes-2026-11-23/rows.jsonl")}
+    shapes, shares, padding = (
+        [spec.format(found[size][what]) for size in (64, 256)]
+        for what, spec in (("shapes", "{}"), ("share", "{:.1%}"), ("padding", "{:.1%}"))
+    )
+    shares, padding = ([number.replace("%", " %") for number in part] for part in (shares, padding))
+    in_prose(
+        "docs/speed.md",
+        f"makes {shapes[0]} graphs at batch size 64 and {shapes[1]} at 256",
+        f"serve {shares[0]} and {shares[1]} of the batches",
+        f"run over {padding[0]} and {padding[1]} more rows",
+    )
+
+
 def test_the_counts_give_a_cpus_speed():
     """The fastest of two rounds, since the machine is shared."""
     found = {}
