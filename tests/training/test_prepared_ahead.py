@@ -40,16 +40,18 @@ def test_they_are_prepared_in_a_thread_before_they_are_asked_for():
 
 
 def test_what_is_not_begun_when_it_is_closed_is_not_prepared():
-    begun, may_go_on = [], threading.Event()
+    begun, is_second_begun, may_go_on = [], threading.Event(), threading.Event()
 
     def prepare(rows):
         begun.append(int(rows))
         if len(begun) == 2:
+            is_second_begun.set()
             assert may_go_on.wait(timeout=60)
         return rows
 
     ahead = prepared_ahead(prepare, BATCHES)
     next(ahead)
+    assert is_second_begun.wait(timeout=60)
     threading.Timer(0.2, may_go_on.set).start()
     ahead.close()  # waits for the second batch
     assert begun == [0, 1]
