@@ -177,7 +177,8 @@ class TrainingSettings(Settings):
     """On a GPU, use kernels whose sums do not depend on chance, which are slower. On a CPU all are such."""
     cuda_graphs: bool = False
     """On a GPU, pad batches to few shapes, and compute their gradients by a CUDA graph for each shape. Not
-    for networks with composition, a sentence encoder, auxiliary tags, characters or features."""
+    for networks with composition, a sentence encoder, auxiliary tags, characters or features, nor in epochs
+    that explore. Dropout draws other random numbers than without. A run may be resumed without."""
     epochs: Count = 30
     """Largest number of epochs; see `early_stopping_patience`."""
     batch_size: Count = 64

@@ -9,19 +9,21 @@ that tell the shapes. With --keep each line is appended to a JSON Lines file.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from parser.config import TrainingSettings
 from parser.config_file import read_config
 from parser.replay.examples import Examples
-from parser.replay.shape import Shape, common_shapes, first_that_holds, shapes_of
+from parser.replay.shape import EPOCHS, fitting, shapes_of, shapes_of_epochs
 from parser.stamp import append_stamped
 from parser.training import data
 from parser.training.gold_batches import epoch_batches
-from parser.training.graphs import EPOCHS
 from parser.training.prepared import cache_folder
 
 MEASURED = 4
@@ -48,24 +50,21 @@ def main() -> None:
 
 def measured(examples: Examples, settings: TrainingSettings) -> dict[str, Any]:
     """share: of the batches that have a graph; padding: what their shapes add to the rows of the LSTMs."""
-    common = common_shapes(_shapes(examples, settings, range(1, EPOCHS + 1)))
-    later = _shapes(examples, settings, range(EPOCHS + 1, EPOCHS + MEASURED + 1))
-    found = [(shape, first_that_holds(common, shape)) for shape in later]
-    pairs = [(own, shape) for own, shape in found if shape]
-    rows, rows_of_shapes = (sum(shape.lstm_rows for shape in part) for part in zip(*pairs, strict=True))
+    common = shapes_of_epochs(examples, _epochs(examples, settings, 1, EPOCHS), settings.max_batch_words)
+    later = chain.from_iterable(_epochs(examples, settings, EPOCHS + 1, MEASURED))
+    found = [(own, fitting(common, own)) for own in shapes_of(examples, later)]
+    pairs = [(own.lstm_rows, shape.lstm_rows) for own, shape in found if shape]
     return {
         "shapes": len(common),
         "share": len(pairs) / len(found),
-        "padding": rows_of_shapes / rows - 1,
+        "padding": sum(padded for _, padded in pairs) / max(1, sum(rows for rows, _ in pairs)) - 1,
         "batches": len(found),
         "epochs": MEASURED,
     }
 
 
-def _shapes(examples: Examples, settings: TrainingSettings, epochs: range) -> list[Shape]:
-    return [
-        shape for epoch in epochs for shape in shapes_of(examples, epoch_batches(examples, settings, epoch))
-    ]
+def _epochs(examples: Examples, settings: TrainingSettings, first: int, count: int) -> Iterator[list[Tensor]]:
+    return (epoch_batches(examples, settings, epoch) for epoch in range(first, first + count))
 
 
 if __name__ == "__main__":

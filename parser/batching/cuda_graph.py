@@ -3,46 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
 from parser.console import warn
 
 
+class CudaGraphs:
+    """Captures graphs on one device, until a capture fails.
+
+    They share memory: each overwrites the tensors that others have made. So what outlives the work must be in
+    tensors that were there before, which the work changes in place.
+    """
+
+    def __init__(self, device: torch.device):
+        self._device = device
+        self._graphs: list[torch.cuda.CUDAGraph] = []
+        self.failed = False
+
+    def captured(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph | None:
+        """None if that fails, or has failed before. What is captured is not done."""
+        if self.failed:
+            return None
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self._device)
+        pool = self._graphs[0].pool() if self._graphs else None
+        try:
+            # Another thread may be preparing batches in pinned memory, which the mode "global" refuses.
+            with (
+                torch.cuda.device(self._device),
+                torch.cuda.graph(
+                    graph,
+                    pool=pool,
+                    stream=torch.cuda.Stream(self._device),
+                    capture_error_mode="thread_local",
+                ),
+            ):
+                work()
+        except RuntimeError as error:
+            torch.cuda.set_stream(stream)  # PyTorch leaves that of the capture if its end fails
+            self.failed = True
+            warn(f"goes on without CUDA graphs: {error}")
+            return None
+        self._graphs.append(graph)
+        return graph
+
+
 class GraphedWork:
     """Work that a GPU does many times, each time with the same tensors in the same places.
 
-    It must neither wait nor upload, and change tensors in place. Its first call runs it as it is, by which
-    libraries are made ready. The second captures it. If that fails, it runs as it is ever after.
+    It must neither wait nor upload. Its first call runs it as it is, by which libraries are made ready. The
+    second captures it. If that fails, it runs as it is ever after.
     """
 
-    def __init__(self, work: Callable[[], None], pool: Any = None):
-        """pool: memory that graphs may share, by `torch.cuda.graph_pool_handle()`. Each overwrites what the
-        others made, which must have been used by then.
-        """
-        self._work, self._pool = work, pool
+    def __init__(self, work: Callable[[], None], graphs: CudaGraphs):
+        self._work, self._graphs = work, graphs
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
         self._calls += 1
         if self._calls == 2:
-            self._graph = _captured(self._work, self._pool)
+            self._graph = self._graphs.captured(self._work)
         if self._graph:
             self._graph.replay()
         else:
             self._work()
-
-
-def _captured(work: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph | None:
-    """None if that fails. What is captured is not done."""
-    graph = torch.cuda.CUDAGraph()
-    try:
-        # Another thread may be preparing batches, in pinned memory.
-        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
-            work()
-    except RuntimeError as error:
-        warn(f"goes on without a CUDA graph: {error}")
-        return None
-    return graph

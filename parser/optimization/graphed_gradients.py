@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from parser.batching.cuda_graph import GraphedWork
+from parser.batching.cuda_graph import CudaGraphs, GraphedWork
 from parser.batching.transfer import Packed
 from parser.config import NetworkSettings
 from parser.optimization.training_step import TrainingStep, unmeasured
@@ -38,7 +39,7 @@ class PaddedBatch(NamedTuple):
         return cls(shape, len(batch.transitions), Packed(padded(batch, shape)))
 
 
-def has_no_common_shapes(settings: NetworkSettings) -> str | None:
+def why_no_common_shapes(settings: NetworkSettings) -> str | None:
     """Why batches of a network can not be padded to common shapes; None if they can."""
     parts = {
         "composition": settings.composition,
@@ -53,53 +54,59 @@ def has_no_common_shapes(settings: NetworkSettings) -> str | None:
 class GraphedGradients:
     """As `TrainingStep.gradients`, of padded batches on a GPU.
 
-    The gradients are overwritten by the next call.
+    The next call overwrites the gradients and the loss.
     """
 
-    def __init__(self, step: TrainingStep, changed: Callable[[Tokens], Tokens] | None = None):
-        """changed: changes the tokens of each batch anew, as word dropout does."""
-        self._step, self._changed = replace(step, phase=unmeasured), changed
-        self._pool = torch.cuda.graph_pool_handle()
+    def __init__(self, step: TrainingStep, change_tokens: Callable[[Tokens], Tokens] | None = None):
+        """change_tokens: called anew for each batch, as word dropout is."""
+        self._step = replace(step, phase=unmeasured)
+        self._change_tokens = change_tokens
+        self._weights = [weight for weight in step.network.parameters() if weight.requires_grad]
+        self._gradients = list(map(torch.zeros_like, self._weights))
+        self._loss = self._weights[0].new_zeros(())
+        self._graphs = CudaGraphs(self._loss.device)
         self._by_shape: dict[Shape, _OneShape] = {}
+
+    @property
+    def failed(self) -> bool:
+        """Whether a graph could not be captured. Then the work goes on without, in padded batches."""
+        return self._graphs.failed
 
     def __call__(self, batch: PaddedBatch) -> tuple[Tensor, int]:
         """The sum of the transitions' losses (a scalar on the device) and the number of transitions."""
         if batch.shape not in self._by_shape:
-            self._by_shape[batch.shape] = _OneShape(self._step, self._changed, batch.packed, self._pool)
-        loss = self._by_shape[batch.shape](batch.packed)
-        self._step.divide(batch.transitions)
-        return loss, batch.transitions
-
-
-class _OneShape:
-    """The batches of one shape, which lie in the same place, one after the other."""
-
-    def __init__(
-        self,
-        step: TrainingStep,
-        changed: Callable[[Tokens], Tokens] | None,
-        first: Packed[Batch],
-        pool: Any,
-    ):
-        self._step, self._changed = step, changed
-        self._weights = list(step.network.parameters())
-        self._place = torch.empty_like(first.buffer, device=self._weights[0].device)
-        self._batch = first.within(self._place)
-        self._work = GraphedWork(self._sum, pool)
-
-    def __call__(self, packed: Packed[Batch]) -> Tensor:
-        """Set the gradients, summed over the transitions; returns the sum of their losses."""
-        self._place.copy_(packed.buffer, non_blocking=True)
-        self._work()
+            self._by_shape[batch.shape] = self._one_shape(batch.packed)
+        place, work = self._by_shape[batch.shape]
+        place.copy_(batch.packed.buffer, non_blocking=True)
         for weight, gradient in zip(self._weights, self._gradients, strict=True):
-            weight.grad = gradient
-        return self._loss
+            weight.grad = gradient  # a step without graphs has others
+        work()
+        self._step.divide(batch.transitions)
+        return self._loss, batch.transitions
 
-    def _sum(self) -> None:
-        """Loss and gradients, in new tensors, which a graph fills again and again."""
-        self._step.network.zero_grad()
-        batch = self._batch
-        if self._changed:
-            batch = replace(batch, tokens=self._changed(batch.tokens))
-        self._loss = self._step.accumulate(batch, self._step.network)
-        self._gradients = [weight.grad for weight in self._weights]
+    def _one_shape(self, first: Packed[Batch]) -> _OneShape:
+        place = torch.empty_like(first.buffer, device=self._loss.device)
+        work = partial(
+            _sum, self._step, self._change_tokens, first.within(place), self._gradients, self._loss
+        )
+        return _OneShape(place, GraphedWork(work, self._graphs))
+
+
+class _OneShape(NamedTuple):
+    place: Tensor
+    """[bytes] Where the batches of the shape lie, one after the other."""
+    work: GraphedWork
+
+
+def _sum(
+    step: TrainingStep,
+    change_tokens: Callable[[Tokens], Tokens] | None,
+    batch: Batch,
+    gradients: list[Tensor],
+    loss: Tensor,
+) -> None:
+    """Fill the loss and the gradients, which are those of the weights, with sums over the transitions."""
+    torch._foreach_zero_(gradients)
+    if change_tokens:
+        batch = replace(batch, tokens=change_tokens(batch.tokens))
+    loss.copy_(step.accumulate(batch, step.network))

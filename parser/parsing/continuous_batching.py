@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from parser.batching.cuda_graph import GraphedWork
+from parser.batching.cuda_graph import CudaGraphs, GraphedWork
 from parser.batching.transfer import to_device
 from parser.parsing.greedy import best_transitions, legal_scores, write_arc_probabilities
 from parser.parsing.model import Model
@@ -62,13 +62,14 @@ def parse_tokens(
                 positions = queue.positions()
                 parsers.advance(best, positions)
 
-    work = GraphedWork(steps) if in_graph else steps
+    graphs = CudaGraphs(model.device)
+    work = GraphedWork(steps, graphs) if in_graph else steps
     while True:
         deepest, done = queue.synchronise()
         if done:
             return queue.state
         if parsers.reserve(deepest + STEPS_BETWEEN_SYNCHRONISATIONS) and in_graph:
-            work = GraphedWork(steps)
+            work = GraphedWork(steps, graphs)
         work()
 
 

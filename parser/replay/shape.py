@@ -18,7 +18,12 @@ from parser.replay.batch import Batch
 from parser.replay.examples import Examples
 
 LENGTH_RATIO = 1.25
-"""Of the longest sentences of two shapes that follow each other. More give fewer shapes and more padding."""
+"""Of the longest sentence of a shape to that of the one before. A larger ratio gives fewer shapes, and more
+padding."""
+MAX_PADDING = 2.0
+"""A batch is not padded to more rows of LSTMs than this multiple of its own."""
+EPOCHS = 4
+"""Of a run, whose batches tell its shapes. A later batch may fit none of them."""
 
 
 class Shape(NamedTuple):
@@ -100,6 +105,21 @@ def _counts(examples: Examples, sentence: Tensor, depth: Tensor) -> Tensor:
     return counts.index_put_((sentence, depth), torch.ones_like(depth), accumulate=True)
 
 
+def shapes_of_epochs(
+    examples: Examples, epochs: Iterable[Iterable[Tensor]], max_batch_words: int | None = None
+) -> list[Shape]:
+    """The common shapes of the batches of `EPOCHS` epochs.
+
+    max_batch_words: shapes with more words than that, padding included, are left out.
+    """
+    shapes = common_shapes(shapes_of(examples, chain.from_iterable(epochs)))
+    return [
+        shape
+        for shape in shapes
+        if max_batch_words is None or shape.sentences * (shape.buffer_frames - 1) <= max_batch_words
+    ]
+
+
 def common_shapes(shapes: Iterable[Shape]) -> list[Shape]:
     """One shape around all shapes whose longest sentences have about the same length, the shortest first."""
     by_length = defaultdict(list)
@@ -108,5 +128,7 @@ def common_shapes(shapes: Iterable[Shape]) -> list[Shape]:
     return [Shape.around(alike) for _, alike in sorted(by_length.items())]
 
 
-def first_that_holds(shapes: Iterable[Shape], shape: Shape) -> Shape | None:
-    return next((each for each in shapes if each.holds(shape)), None)
+def fitting(shapes: Iterable[Shape], shape: Shape) -> Shape | None:
+    """The first to which a batch of the other shape should be padded; None if there is none."""
+    holding = (each for each in shapes if each.holds(shape))
+    return next((each for each in holding if each.lstm_rows <= MAX_PADDING * shape.lstm_rows), None)

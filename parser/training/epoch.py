@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 
 import torch
 from torch import Tensor
@@ -14,7 +14,8 @@ from tqdm import tqdm
 from parser.batching.microbatches import in_microbatches
 from parser.batching.padding import group_size
 from parser.config import ExplorationSettings, TrainingSettings
-from parser.machine import return_unused_memory
+from parser.console import warn
+from parser.machine import one_memory_error, return_unused_memory
 from parser.optimization.graphed_gradients import PaddedBatch
 from parser.parsing.model import Model
 from parser.replay.examples import Examples
@@ -137,7 +138,10 @@ def _gradients(
         whole = prepared if len(microbatches) == 1 else None
         if isinstance(whole, PaddedBatch):
             assert training.graphs
-            return training.graphs.gradients(whole)
+            with suppress(torch.OutOfMemoryError), one_memory_error():
+                return training.graphs.gradients(whole)
+            warn(f"out of memory: a batch of {len(rows)} sentences is computed without padding")
+            whole = None
         return training.step.gradients(
             training_batch(model, loaded, part, exploration, whole) for part in microbatches
         )

@@ -14,6 +14,8 @@ from parser.files import file_lock, write_atomically
 
 CONFIG, CHECKPOINT, METRICS, LOCK = "config.yaml", "checkpoint.safetensors", "metrics.jsonl", "lock"
 BEST_MODEL = "model"
+MAY_CHANGE = {"training.cuda_graphs"}
+"""Settings that a run may be resumed with other values of."""
 
 
 @contextmanager
@@ -37,14 +39,17 @@ def claimed(run: Path, resume: bool) -> Iterator[Path | None]:
 
 
 def refuse_other_config(run: Path, config: Config) -> None:
-    """Raises ValueError with all differences if the run was started with another config."""
+    """Raises ValueError with all differences if the run was started with another config.
+
+    Only `MAY_CHANGE` may differ.
+    """
     if not (run / CONFIG).is_file():
         return
     before, now = flat(read_config(run / CONFIG).model_dump()), flat(config.model_dump())
     changes = [
         f"  {key}: was {before.get(key)!r}, is now {now.get(key)!r}"
         for key in dict.fromkeys([*before, *now])
-        if before.get(key) != now.get(key)
+        if before.get(key) != now.get(key) and key not in MAY_CHANGE
     ]
     if changes:
         differences = "\n".join(changes)

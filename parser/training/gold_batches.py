@@ -15,7 +15,7 @@ from parser.machine import is_of_memory
 from parser.optimization.graphed_gradients import PaddedBatch
 from parser.replay.batch import Batch
 from parser.replay.examples import Examples
-from parser.replay.shape import Shape, first_that_holds
+from parser.replay.shape import Shape, fitting
 from parser.training.prepared_ahead import prepared_ahead
 from parser.treebank.batches import length_buckets
 
@@ -42,7 +42,7 @@ def gold_batches(
     def prepare(rows: Tensor) -> GoldBatch:
         try:
             batch = examples.batch(rows, group_size(device))
-            shape = first_that_holds(shapes, Shape.of(batch)) if shapes else None
+            shape = fitting(shapes, Shape.of(batch)) if shapes else None
             return PaddedBatch.of(batch, shape) if shape else Packed(batch)
         except (RuntimeError, MemoryError) as error:
             if is_of_memory(error):

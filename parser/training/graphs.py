@@ -8,14 +8,11 @@ import torch
 
 from parser.config import Config
 from parser.console import warn
-from parser.optimization.graphed_gradients import GraphedGradients, has_no_common_shapes
+from parser.optimization.graphed_gradients import GraphedGradients, why_no_common_shapes
 from parser.optimization.training_step import TrainingStep
-from parser.replay.shape import Shape, common_shapes, shapes_of
+from parser.replay.shape import EPOCHS, Shape, shapes_of_epochs
 from parser.training.data import TrainingData
 from parser.training.gold_batches import epoch_batches
-
-EPOCHS = 4
-"""The first ones, whose batches tell the shapes. A later batch may fit none of them; it has no graph."""
 
 
 class Graphs(NamedTuple):
@@ -31,12 +28,12 @@ def graphs_of(
     if not settings.cuda_graphs:
         return None
     on_gpu = device.type == "cuda"
-    reason = has_no_common_shapes(config.parser.network) if on_gpu else "only a GPU has them"
+    reason = why_no_common_shapes(config.parser.network) if on_gpu else "only a GPU has them"
+    if settings.exploration and settings.exploration.from_epoch == 1:
+        reason = "epochs that explore have none"
     if reason:
         warn(f"training.cuda_graphs: {reason}; going on without")
         return None
-    batches = [
-        rows for epoch in range(1, EPOCHS + 1) for rows in epoch_batches(loaded.train, settings, epoch)
-    ]
-    shapes = common_shapes(shapes_of(loaded.train, batches))
+    epochs = (epoch_batches(loaded.train, settings, epoch) for epoch in range(1, EPOCHS + 1))
+    shapes = shapes_of_epochs(loaded.train, epochs, settings.max_batch_words)
     return Graphs(shapes, GraphedGradients(step, loaded.word_dropout))

@@ -78,7 +78,8 @@ class Cell:
         batch = self.plugin._examples.batch(rows, group_size(self.setup.device))
         if self.setup.method != REPLAY_GRAPH:
             return batch
-        return padded(batch, self.plugin._common_shape(batch))
+        shape = self.plugin._graphed.shape_of(batch)
+        return padded(batch, shape) if shape else batch
 
 
 def least_seconds(run: Callable[[], object], seconds: float = 0.1) -> float:
@@ -97,26 +98,15 @@ def stack_parser_settings(treebank: str, network: Mapping[str, Any]) -> StackPar
 
 
 def count_on_gpu(cell: Cell, cuda: SimulatedCuda, rows: Tensor) -> Step:
-    """Counts of the cell's second run: the first makes the optimizer's state.
-
-    With graphs the second captures, and the third is what all others are like.
-    """
+    """Counts of the cell's second run: the first makes the optimizer's state."""
     cell.plugin.run(rows)
     preparation = cell.preparation(rows)
-    calls, functions = _recorded(cell, cuda, rows)
-    if cell.setup.method != REPLAY_GRAPH:
-        return Step(calls, functions, preparation)
-    outside, functions = _recorded(cell, cuda, rows)
-    return Step(outside, functions, preparation, in_graph=calls[: len(calls) - len(outside)])
-
-
-def _recorded(cell: Cell, cuda: SimulatedCuda, rows: Tensor) -> tuple[list[OperatorCall], int]:
-    """A run's calls, and its passes through autograd functions in Python."""
     assert cuda.recorded is not None
     cuda.recorded.clear()
+    cuda.replayed.clear()
     with counted_functions() as functions:
         cell.plugin.run(rows)
-    return list(cuda.recorded), len(functions)
+    return Step(list(cuda.recorded), len(functions), preparation, in_graph=list(cuda.replayed))
 
 
 def count_on_cpu(cell: Cell, rows: Tensor) -> Step:

@@ -9,7 +9,7 @@ from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients
 
 from parser.networks.loss import transition_loss
 from parser.replay.padded import padded
-from parser.replay.shape import LENGTH_RATIO, Shape, common_shapes, first_that_holds, shapes_of
+from parser.replay.shape import LENGTH_RATIO, Shape, common_shapes, fitting, shapes_of
 from parser.transitions import SYSTEMS
 
 SYSTEM = "arc-hybrid"
@@ -53,11 +53,12 @@ def test_losses_and_gradients_stay_the_same(system, word_features, device):
     )
 
 
-def test_the_loss_of_padding_is_exactly_zero():
-    inventory, prepared = make_inventory(SYSTEM), prepared_trees()
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_loss_of_padding_is_exactly_zero(system, device):
+    inventory, prepared = make_inventory(system).to(device), prepared_trees(system)
     batch = prepared.batch(torch.arange(4))
-    larger = padded(batch, Shape.of(prepared.batch(torch.arange(len(prepared)))))
-    scores = torch.randn(len(larger.transitions), len(inventory), requires_grad=True)
+    larger = padded(batch, Shape.of(prepared.batch(torch.arange(len(prepared))))).to(device)
+    scores = torch.randn(len(larger.transitions), len(inventory), device=device, requires_grad=True)
     transition_loss(scores, larger, inventory).backward()
     assert not scores.grad[len(batch.transitions) :].any()
     assert scores.grad[: len(batch.transitions)].any()
@@ -111,7 +112,7 @@ def test_common_shapes_hold_their_batches_and_grow():
     lengths = [shape.buffer_frames for shape in common]
     assert lengths == sorted(set(lengths))
     for shape in shapes:
-        found = first_that_holds(common, shape)
+        found = fitting(common, shape)
         assert found.holds(shape)
         assert found.buffer_frames / shape.buffer_frames < LENGTH_RATIO**2
-    assert first_that_holds(common[:1], shapes[-1]) is None
+    assert fitting(common[:1], shapes[-1]) is None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from types import SimpleNamespace, TracebackType
 from typing import Any
@@ -41,10 +41,14 @@ class SimulatedCuda:
     def __init__(self, records: bool = False) -> None:
         """records: whether each call of an operator that launches kernels is kept, in `recorded`."""
         self.recorded: list[OperatorCall] | None = [] if records else None
+        self.replayed: list[OperatorCall] = []
+        """As `recorded`, of graphs."""
         self.storages, self.pinned, self.counts = Storages(), Storages(), Counts()
         self.generator = torch.Generator().manual_seed(0)
         self.captured: Graph | None = None
         """The graph that is being captured."""
+        self.refuses_pinning = False
+        """Whether no thread may allocate pinned memory, because of a capture."""
         self._now = _Moment()
         self._python_calls = PythonCalls(self)
         self._entered = ExitStack()
@@ -100,7 +104,10 @@ class SimulatedCuda:
                 "Event": partial(Event, self),
                 "CUDAGraph": partial(Graph, self),
                 "graph": partial(capturing, self),
-                "graph_pool_handle": lambda: (0, 1),
+                "device": nullcontext,
+                "Stream": lambda device=None: None,
+                "current_stream": lambda device=None: None,
+                "set_stream": lambda stream: None,
                 "manual_seed_all": self.generator.manual_seed,
                 "get_rng_state": lambda device=None: self.generator.get_state(),
                 "set_rng_state": lambda state, device=None: self.generator.set_state(state),
@@ -183,6 +190,17 @@ class SimulatedCuda:
         self.counts.uploads += 1
         if not (non_blocking and source in self.pinned):
             self.count_synchronization("copy to the device that waits")
+
+    def record(self, call: Callable[[], OperatorCall]) -> None:
+        """Keep what is launched, or what a graph that is being captured will repeat."""
+        if self.recorded is not None:
+            (self.captured.recorded if self.captured else self.recorded).append(call())
+
+    def pin(self, tensor: Tensor) -> Tensor:
+        """Returns the tensor."""
+        if self.refuses_pinning:
+            raise RuntimeError("operation not permitted when stream is capturing: cudaHostAlloc")
+        return self.pinned.add(tensor)
 
     def require(self, tensors: Iterable[Tensor]) -> None:
         """Raises RuntimeError, as the library does, unless all tensors are on the device."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import _disable_current_modes
 
-from simulated_cuda.work import tensors_in
+from simulated_cuda.work import OperatorCall, tensors_in
 
 if TYPE_CHECKING:
     from simulated_cuda.device import SimulatedCuda
@@ -30,6 +30,10 @@ class Graph:
     def __init__(self, device: SimulatedCuda):
         self._device = device
         self._calls: list[CapturedCall] = []
+        self.recorded: list[OperatorCall] = []
+        """What would launch kernels, if the device keeps such calls."""
+        self._pool: list[Graph] = [self]
+        """The graphs that share memory."""
         self._before: dict[int, tuple[Tensor, Tensor]] = {}
 
     def keep(self, operator: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -44,13 +48,32 @@ class Graph:
         """Called after an operator, or after a call of a library: `compute` gives the result again."""
         self._calls.append(CapturedCall(compute, set(map(_address, given)), result))
 
+    def pool(self) -> list[Graph]:
+        return self._pool
+
+    def join(self, pool: list[Graph] | None) -> None:
+        if pool is not None:
+            self._pool = pool
+            pool.append(self)
+
+    def lose(self) -> None:
+        """What the graph has made is overwritten by another one."""
+        for _, given, result in self._calls:
+            for tensor in tensors_in(result):
+                if tensor.is_floating_point() and _address(tensor) not in given:
+                    tensor.detach().fill_(float("nan"))
+
     def end(self) -> None:
         for whole, before in self._before.values():
             whole.copy_(before)
 
     def replay(self) -> None:
         self._device.counts.operators["graph"] += 1
-        with _disable_current_modes(), torch._C.DisableTorchFunction():
+        self._device.replayed += self.recorded
+        with _disable_current_modes(), torch._C.DisableTorchFunction(), torch.no_grad():
+            for other in self._pool:
+                if other is not self:
+                    other.lose()
             for compute, given, result in self._calls:
                 for old, new in zip(tensors_in(result), tensors_in(compute()), strict=True):
                     if old.numel() and _address(old) not in given:
@@ -59,15 +82,22 @@ class Graph:
 
 @contextmanager
 def capturing(
-    device: SimulatedCuda, graph: Graph, pool: object, capture_error_mode: str = "global"
+    device: SimulatedCuda,
+    graph: Graph,
+    pool: list[Graph] | None = None,
+    stream: object = None,
+    capture_error_mode: str = "global",
 ) -> Iterator[None]:
     """torch.cuda.graph."""
+    graph.join(pool)
+    device.refuses_pinning = capture_error_mode == "global"
     random = device.generator.get_state()
     device.captured = graph
     try:
         yield
     finally:
         device.captured = None
+        device.refuses_pinning = False
         with _disable_current_modes(), torch._C.DisableTorchFunction():
             graph.end()
             device.generator.set_state(random)

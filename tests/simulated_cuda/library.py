@@ -40,24 +40,23 @@ def lstm(device: SimulatedCuda, function: Callable[..., Any], args: Sequence[Any
 
 def _count_cell(device: SimulatedCuda, name: str, backward: bool, gates: Tensor) -> None:
     """gates: [batch, 4 * hidden]; as many numbers are read from each product and written, with states."""
-    device.counts.operators[name] += 1
-    if device.recorded is not None:
-        device.recorded.append(OperatorCall(name, backward, 4 * gates.nbytes, operations=0.0))
+    if not device.captured:
+        device.counts.operators[name] += 1
+    device.record(lambda: OperatorCall(name, backward, 4 * gates.nbytes, operations=0.0))
 
 
 def _count(device: SimulatedCuda, args: Sequence[Any], backward: bool) -> None:
     """A call of cuDNN's LSTM, whose backward pass has two products for each of the forward pass."""
-    device.counts.library_lstms += 1
-    if device.recorded is None:
-        return
+    if not device.captured:
+        device.counts.library_lstms += 1
     inputs, is_packed = args[0], isinstance(args[1], Tensor)
     frames, weights = (len(args[1]), args[3]) if is_packed else (inputs.shape[0], args[2])
     layers = sum(weight.dim() == 2 for weight in weights) // 2
     rows, size = inputs.numel() // inputs.shape[-1], sum(weight.numel() for weight in weights)
     moved = 4 * inputs.element_size() * rows * sum(len(weight) for weight in weights if weight.dim() == 2)
     passes = 2 if backward else 1
-    device.recorded.append(
-        OperatorCall(
+    device.record(
+        lambda: OperatorCall(
             "cuDNN LSTM",
             backward,
             passes * moved,

@@ -75,9 +75,9 @@ class Operators(TorchDispatchMode):
             for each in results[:1] if name in HAS_LENGTHS_ON_HOST else results:
                 device.storages.add(each)
         if not (device.is_silent or operator.is_view or name in LAUNCHES_NOTHING):
-            device.counts.operators[name] += 1
-            if device.recorded is not None:
-                device.recorded.append(call_of(operator, args, kwargs, result))
+            if graph is None:
+                device.counts.operators[name] += 1
+            device.record(partial(call_of, operator, args, kwargs, result))
         return result
 
     def _check(

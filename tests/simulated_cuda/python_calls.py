@@ -58,7 +58,7 @@ class PythonCalls(TorchFunctionMode):
         if kwargs.get("device") is not None:
             return self._made(function, name, args, kwargs)
         if kwargs.pop("pin_memory", False):
-            return self._device.pinned.add(function(*args, **kwargs))
+            return self._device.pin(function(*args, **kwargs))
         is_python = isinstance(function, FunctionType)
         with self._device.called_by_python(not is_python and not (args and isinstance(args[0], Tensor))):
             return function(*args, **kwargs)
@@ -125,7 +125,7 @@ class PythonCalls(TorchFunctionMode):
     def _pin_memory(self, function: Callable[..., Any], tensor: Tensor) -> Tensor:
         if tensor in self._device.storages:
             raise RuntimeError("cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned")
-        return self._device.pinned.add(tensor.clone())
+        return self._device.pin(tensor.clone())
 
     def _tolist(self, function: Callable[..., Any], tensor: Tensor) -> Any:
         if tensor in self._device.storages:

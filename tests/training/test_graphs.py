@@ -10,13 +10,15 @@ from simulated_cuda.device import SimulatedCuda
 from stopped_runs import LONG, left_behind
 
 from parser.config_file import read_config
+from parser.networks.stack_parser import StackParser
 from parser.optimization.training_step import TrainingStep
-from parser.training import graphs
+from parser.replay import shape
+from parser.training import gold_batches
 from parser.training.interruption import StoppedError
 from parser.training.loop import train
 
 GRAPHS = "training.cuda_graphs=true"
-WITHOUT_CHANCE = ["training.epochs=4", "training.unknown_probability=0", "training.average=0.9"]
+WITHOUT_CHANCE = ["training.epochs=3", "training.unknown_probability=0", "training.average=0.9"]
 CPU = torch.device("cpu")
 
 
@@ -28,21 +30,53 @@ def result(config, run):
     return losses, load_file(run / "model" / "weights.safetensors"), cuda.counts.operators["graph"]
 
 
-@pytest.mark.parametrize(("features", "shapes"), [("true", None), ("false", 1)])
-def test_a_run_learns_what_it_learns_without(config_file, tmp_path, monkeypatch, capsys, features, shapes):
-    """shapes: of the common ones, those that the run has; batches that fit none of them have no graph."""
-    common = graphs.common_shapes
-    monkeypatch.setattr(graphs, "common_shapes", lambda found: common(found)[:shapes])
+@pytest.fixture
+def mixed(config_file, tmp_path):
+    """Its sentences have one to eight words."""
+    sentences = [
+        "".join(f"{n}\tw{n * number % 7}\tw\tX\tX\t_\t{n - 1}\tdep\t_\t_\n" for n in range(1, 2 + number % 8))
+        for number in range(24)
+    ]
+    (tmp_path / "tiny.conllu").write_text("\n".join([*sentences, ""]))
+    return config_file
+
+
+@pytest.mark.parametrize(("features", "left"), [("true", slice(None)), ("false", slice(0, None, 2))])
+def test_a_run_learns_what_it_learns_without(mixed, tmp_path, monkeypatch, capsys, features, left):
+    """left: of the common shapes, those that the run has; batches that fit none of them have no graph."""
+    found, common = [], shape.common_shapes
+    monkeypatch.setattr(shape, "common_shapes", lambda shapes: common(shapes)[left])
+    fitting = gold_batches.fitting
+    monkeypatch.setattr(gold_batches, "fitting", lambda *of: found.append(fitting(*of)) or found[-1])
     changes = [*WITHOUT_CHANCE, f"parser.network.word_features={features}"]
-    losses, weights, replays = result(read_config(config_file, changes), tmp_path / "without")
+    losses, weights, replays = result(read_config(mixed, changes), tmp_path / "without")
     assert not replays
-    *by_graphs, replays = result(read_config(config_file, [*changes, GRAPHS]), tmp_path / "with")
+    *by_graphs, replays = result(read_config(mixed, [*changes, GRAPHS]), tmp_path / "with")
     assert replays > 5
+    assert len(set(found)) > 2
+    if left.step:
+        assert None in found
     assert by_graphs[0] == pytest.approx(losses, rel=1e-4)
     assert by_graphs[1].keys() == weights.keys()
     for name, weight in weights.items():
         torch.testing.assert_close(by_graphs[1][name], weight, rtol=1e-3, atol=1e-4)
     assert "CUDA graph" not in capsys.readouterr().err
+
+
+def test_padding_that_takes_too_much_memory_is_left_out(mixed, tmp_path, monkeypatch, capsys):
+    replay, most = StackParser.replay_words, 45
+
+    def replay_or_fail(network, table, batch):
+        if len(batch.transitions) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return replay(network, table, batch)
+
+    monkeypatch.setattr(StackParser, "replay_words", replay_or_fail)
+    changes = [*WITHOUT_CHANCE, "training.batch_size=3", "training.epochs=2"]
+    losses, *_ = result(read_config(mixed, changes), tmp_path / "without")
+    by_graphs, *_ = result(read_config(mixed, [*changes, GRAPHS]), tmp_path / "with")
+    assert by_graphs == pytest.approx(losses, rel=1e-4)
+    assert "is computed without padding" in capsys.readouterr().err
 
 
 def test_a_run_that_is_stopped_goes_on(config_file, tmp_path, monkeypatch):
@@ -78,16 +112,23 @@ def test_epochs_that_explore_have_no_graphs(config_file, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("changes", "message"),
     [
-        ("parser.network.composition=true", "not for a network with composition; going on without"),
-        ("training.epochs=1", "only a GPU has them; going on without"),
+        (["parser.network.composition=true"], "not for a network with composition"),
+        (["training.exploration={from_epoch: 1}"], "epochs that explore have none"),
     ],
 )
-def test_where_there_can_be_none(config_file, tmp_path, capsys, change, message):
-    config = read_config(config_file, [GRAPHS, "training.epochs=1", change])
-    if "GPU" in message:
-        train(config, tmp_path / "run", CPU)
-    else:
-        assert not result(config, tmp_path / "run")[2]
-    assert message in capsys.readouterr().err
+def test_where_there_can_be_none(config_file, tmp_path, capsys, changes, message):
+    config = read_config(config_file, [GRAPHS, "training.epochs=1", *changes])
+    assert not result(config, tmp_path / "run")[2]
+    assert f"training.cuda_graphs: {message}; going on without" in capsys.readouterr().err
+
+
+def test_a_run_is_resumed_without_a_gpu(config_file, tmp_path, capsys):
+    config = read_config(config_file, [GRAPHS, "training.epochs=1"])
+    train(config, tmp_path / "run", CPU)
+    assert "only a GPU has them; going on without" in capsys.readouterr().err
+    without = read_config(config_file, ["training.epochs=1"])
+    train(without, tmp_path / "run", CPU, resume=True)
+    with pytest.raises(ValueError, match="was started with another config"):
+        train(read_config(config_file, ["training.epochs=2"]), tmp_path / "run", CPU, resume=True)

@@ -24,10 +24,11 @@ from parser.baselines.unbatched import score_sentence
 from parser.batching.padding import Padding, group_size
 from parser.batching.precision import PRECISIONS
 from parser.benchmarks.gradient_fingerprints import fingerprints
+from parser.benchmarks.stack_parser.graphed_steps import GraphedSteps
 from parser.config import OptimizerSettings, ParserSettings, data_path
 from parser.networks.loss import BatchLoss, transition_loss
 from parser.networks.stack_parser import StackParser
-from parser.optimization.graphed_gradients import GraphedGradients, PaddedBatch, has_no_common_shapes
+from parser.optimization.graphed_gradients import why_no_common_shapes
 from parser.optimization.optimizer import make_optimizer
 from parser.optimization.training_step import TrainingStep
 from parser.parsing.continuous_batching import parse_tokens
@@ -35,7 +36,7 @@ from parser.parsing.model import Model
 from parser.plugins import NO_BATCHING, Mode, Setup, Work
 from parser.replay.batch import Batch
 from parser.replay.examples import Examples
-from parser.replay.shape import Shape, common_shapes, first_that_holds, shapes_of
+from parser.replay.shape import EPOCHS, Shape
 from parser.settings import Settings
 from parser.stepping.stepper import score_by_stepping
 from parser.transitions.inventory import Inventory
@@ -86,7 +87,7 @@ class StackParserPlugin:
         path, network = data_path(setup.settings.treebank), setup.settings.parser.network
         if setup.method in (STEP_GRAPH, REPLAY_GRAPH) and setup.device.type != "cuda":
             return "CUDA graphs need a GPU"
-        if setup.method == REPLAY_GRAPH and (reason := has_no_common_shapes(network)):
+        if setup.method == REPLAY_GRAPH and (reason := why_no_common_shapes(network)):
             return reason
         if setup.method == "step-naive" and (network.composition or network.word_features):
             return f"{setup.method} has neither composition nor word features"
@@ -112,8 +113,9 @@ class StackParserPlugin:
             phase=setup.phase,
         )
         if setup.method == REPLAY_GRAPH:
-            self._graphs = GraphedGradients(self._step)
-            self._shapes = common_shapes(shapes_of(self._examples, self.batches()))
+            others = (self._buckets(setup.seed + 1 + epoch) for epoch in range(EPOCHS))
+            self._graphed = GraphedSteps(self._examples, self._step, others, setup.phase)
+            self._graphed.capture(self.batches())
         if setup.mode == "infer":
             self._train()
         network.train(setup.mode == "train")
@@ -131,11 +133,16 @@ class StackParserPlugin:
         """Numbers of sentences, [batch]. They have similar lengths, or with continuous batching any lengths,
         the longest first."""
         setup, lengths = self._setup, self._examples.tokens.lengths
-        generator = torch.Generator().manual_seed(setup.seed)
         if not self._is_continuous():
-            return length_buckets(lengths, setup.batch_size, by_words=False, generator=generator)
+            return self._buckets(setup.seed)
+        generator = torch.Generator().manual_seed(setup.seed)
         groups = torch.randperm(len(lengths), generator=generator).split(SENTENCES_PER_ROW * setup.batch_size)
         return [rows[lengths[rows].argsort(descending=True)] for rows in groups]
+
+    def _buckets(self, seed: int) -> list[Tensor]:
+        """The batches of an epoch, [batch] each."""
+        generator = torch.Generator().manual_seed(seed)
+        return length_buckets(self._examples.tokens.lengths, self._setup.batch_size, False, generator)
 
     def run(self, batch: Tensor) -> None:
         if self._setup.mode == "train":
@@ -149,8 +156,6 @@ class StackParserPlugin:
         generator = torch.Generator().manual_seed(self._setup.seed)
         checked = torch.randperm(len(self._examples), generator=generator)[:CHECKED]
         batches = checked.split(self._setup.batch_size)
-        if self._setup.method == REPLAY_GRAPH:
-            batches = (checked,)
         if self._setup.mode == "train":
             return self._loss_and_gradients(batches)
         with torch.inference_mode():
@@ -172,25 +177,11 @@ class StackParserPlugin:
     def _gradients(self, *batches: Tensor) -> Tensor:
         """Compute the gradients of the mean loss of a transition; returns the sum of the losses."""
         if self._setup.method == REPLAY_GRAPH:
-            [rows] = batches
-            return self._gradients_by_graph(rows)
+            return self._graphed.gradients(torch.cat(batches))
         forward = None if self._setup.method == "replay" else self._forward
         microbatches = (part for rows in batches for part in self._microbatches(rows))
         loss, _ = self._step.gradients(microbatches, forward)
         return loss
-
-    def _gradients_by_graph(self, rows: Tensor) -> Tensor:
-        with self._setup.phase("scheduling"):
-            batch = self._examples.batch(rows)
-            padded = PaddedBatch.of(batch, self._common_shape(batch))
-        with self._setup.phase("forward"):  # and backward: the graph has both
-            loss, _ = self._graphs(padded)
-        return loss
-
-    def _common_shape(self, batch: Batch) -> Shape:
-        """That to which the batch is padded."""
-        own = Shape.of(batch)
-        return first_that_holds(self._shapes, own) or own
 
     def _microbatches(self, rows: Tensor) -> Iterator[Batch]:
         """One microbatch for all sentences, or without batching one for each."""
@@ -216,13 +207,12 @@ class StackParserPlugin:
         """[1 + 2 * weights] The loss, and its gradients' fingerprints, without dropout."""
         network = self._model.network
         with _without_dropout(network):
-            # A graph is captured at the second time, and replayed at the third.
-            for _ in range(3 if self._setup.method == REPLAY_GRAPH else 1):
+            if self._setup.method == REPLAY_GRAPH:
+                loss = self._graphed.checked(torch.cat(list(batches)))
+            else:
                 loss = self._gradients(*batches)
         results = torch.cat([loss.cpu()[None], fingerprints(network.parameters())])
         network.zero_grad()
-        if self._setup.method == REPLAY_GRAPH:
-            self._graphs = GraphedGradients(self._step)  # those of the check have no dropout
         return results
 
     def _parse(self, rows: Tensor) -> Tensor:
@@ -254,7 +244,8 @@ class StackParserPlugin:
         rows = rows[tokens.lengths[rows].argsort(descending=True)]
         needed = sum(int(part.lengths[rows].sum()) for part in (tokens, steps, nodes)) + len(rows)
         if self._setup.method == REPLAY_GRAPH:
-            return 1 - needed / self._common_shape(self._examples.batch(rows)).lstm_rows
+            batch = self._examples.batch(rows)
+            return 1 - needed / (self._graphed.shape_of(batch) or Shape.of(batch)).lstm_rows
         of_buffer = Padding.of(tokens.lengths[rows] + 1, self._group()).rows
         of_history = Padding.of(steps.lengths[rows], self._group()).rows
         of_stack = int(nodes.lengths[rows].sum()) if self._setup.method == "replay" else of_history
