@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from torch import Tensor
 
@@ -10,7 +10,7 @@ from parser.optimization.graphed_gradients import GraphedGradients, PaddedBatch
 from parser.optimization.training_step import Phase, TrainingStep
 from parser.replay.batch import Batch
 from parser.replay.examples import Examples
-from parser.replay.shape import Shape, fitting, shapes_of_epochs
+from parser.replay.shape import Shape, fitting, shapes_of, shapes_of_epochs
 
 
 class GraphedSteps:
@@ -20,15 +20,15 @@ class GraphedSteps:
         self._shapes = shapes_of_epochs(examples, epochs)
         self._graphs = GraphedGradients(step)
 
-    def capture(self, batches: Iterable[Tensor]) -> None:
+    def capture(self, batches: Sequence[Tensor]) -> None:
         """Capture a graph for each shape of the batches. Raises RuntimeError if one can not be captured."""
-        captured = set()
-        for rows in batches:
-            batch = self._examples.batch(rows)
-            shape = self.shape_of(batch)
-            if shape and shape not in captured:
-                captured.add(shape)
-                padded = PaddedBatch.of(batch, shape)
+        of_shape = {
+            fitting(self._shapes, own): rows
+            for own, rows in zip(shapes_of(self._examples, batches), batches, strict=True)
+        }
+        for shape, rows in of_shape.items():
+            if shape:
+                padded = PaddedBatch.of(self._examples.batch(rows), shape)
                 for _ in range(2):
                     self._graphs(padded)
         self._step.network.zero_grad()
