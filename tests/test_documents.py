@@ -255,7 +255,7 @@ def test_what_is_predicted_for_a_gpu_is_told_as_in_the_rows():
     for row in rows("predicted-gpu/rows.jsonl"):
         if (row["device"], row["precision"]) == ("H100 SXM", "float32"):
             speeds[row["method"], row["batch_size"]] = row
-            assert row["binds"] == "host"
+            assert row["binds"] == "host" or row["method"] == "replay-graph"
 
     def told(method, size, how="sentences_per_second"):
         return f"{float(f'{speeds[method, size][how]:.3g}'):,.0f}"
@@ -266,6 +266,7 @@ def test_what_is_predicted_for_a_gpu_is_told_as_in_the_rows():
         f"replay {told('replay', 64)} sentences per second at 64 and {told('replay', 256)} at 256",
         f"and {overlapped[0]} and {overlapped[1]} where the thread",
         f"is given {told('step-naive', 64)} and {told('step-naive', 256)}",
+        f"With CUDA graphs replay is given {told('replay-graph', 64)} and {told('replay-graph', 256)}",
         "come within 30 % of what is measured",
         *(
             f"launches of a training step by {name}: {once}, and {repeated} for each"

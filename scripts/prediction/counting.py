@@ -40,6 +40,8 @@ PAPER_NETWORK = {
 """Of Ding & Koehn 2019."""
 PERCENTILES = 0.1, 0.3, 0.5, 0.7, 0.9
 """Of the lengths of batches: those that are counted."""
+PREPARATION_SECONDS = 0.5
+"""In which it is measured."""
 REPETITIONS = 5
 """Of each measurement, of which the fastest counts."""
 
@@ -72,7 +74,7 @@ class Cell:
         if self.setup.mode == "infer":
             return 0.0
         with _disable_current_modes(), torch._C.DisableTorchFunction():  # the simulated GPU takes time
-            return least_seconds(lambda: self._prepared(rows).map(torch.clone))
+            return least_seconds(lambda: self._prepared(rows).map(torch.clone), PREPARATION_SECONDS)
 
     def _prepared(self, rows: Tensor) -> Batch:
         batch = self.plugin._examples.batch(rows, group_size(self.setup.device))
