@@ -60,6 +60,12 @@ class SentenceEncoderSettings(Settings):
     """Number of layers."""
 
 
+class TagSettings(Settings):
+    predict: tuple[Literal["upos", "xpos", "feats", "lemma"], ...] = Field((), strict=False)
+    """Columns that the parser does not read, but learns to predict from the word vectors (as in Zhang & Weiss
+    2016), and writes where the input has none. Lemmas are predicted as edit scripts."""
+
+
 class NetworkSettings(Settings):
     """The defaults are those of Ding & Koehn 2019, section 5."""
 
@@ -78,9 +84,7 @@ class NetworkSettings(Settings):
     features (FEATS) are summed."""
     characters: CharacterSettings | None = None
     """Whether the parser reads the characters of forms."""
-    auxiliary_tags: tuple[Literal["upos", "xpos"], ...] = Field((), strict=False)
-    """Columns that the parser does not read, but learns to predict from the word vectors as an auxiliary task
-    (as in Zhang & Weiss 2016). Parsing needs no tags then."""
+    tags: TagSettings = TagSettings()
     token_size: Size = 60
     """Size of a word's vector, computed from all its embeddings."""
     sentence_encoder: SentenceEncoderSettings | None = None
@@ -106,8 +110,8 @@ class NetworkSettings(Settings):
 
     @property
     def columns(self) -> list[str]:
-        """The columns that are read, in the order of the input, then those of auxiliary tasks."""
-        return [*self.read_columns, *(["characters"] if self.characters else []), *self.auxiliary_tags]
+        """The columns of the network's input, in its order."""
+        return [*self.read_columns, *(["characters"] if self.characters else [])]
 
 
 def _known_system(name: str) -> str:
@@ -177,8 +181,8 @@ class TrainingSettings(Settings):
     """On a GPU, use kernels whose sums do not depend on chance, which are slower. On a CPU all are such."""
     cuda_graphs: bool = False
     """On a GPU, pad batches to few shapes, and compute their gradients by a CUDA graph for each shape. Not
-    for networks with composition, a sentence encoder, auxiliary tags, characters or features, nor in epochs
-    that explore. Dropout draws other random numbers than without. A run may be resumed without."""
+    for networks with composition, a sentence encoder, characters or features, nor in epochs that explore.
+    Dropout draws other random numbers than without. A run may be resumed without."""
     epochs: Count = 30
     """Largest number of epochs; see `early_stopping_patience`."""
     batch_size: Count = 64
@@ -245,10 +249,11 @@ def _contradictions(parser: ParserSettings, training: TrainingSettings) -> Itera
         yield "training.learning_rate.peak", "the paper's is for batches in sentences; write a number"
     if network.train_pretrained and not network.pretrained:
         yield "parser.network.train_pretrained", "there are no parser.network.pretrained vectors"
-    if both := set(network.auxiliary_tags) & set(network.tag_sizes):
-        yield "parser.network.auxiliary_tags", f"{', '.join(both)} is read: there is nothing to learn"
-    if len(set(network.auxiliary_tags)) < len(network.auxiliary_tags):
-        yield "parser.network.auxiliary_tags", "names the same column twice"
+    predicted = network.tags.predict
+    if both := set(predicted) & set(network.tag_sizes):
+        yield "parser.network.tags.predict", f"{', '.join(both)} is read: there is nothing to learn"
+    if len(set(predicted)) < len(predicted):
+        yield "parser.network.tags.predict", "names the same column twice"
     if training.tag_dropout and not {"upos", "xpos"} & set(network.tag_sizes):
         yield "training.tag_dropout", "parser.network.tag_sizes has neither upos nor xpos"
     if training.feature_dropout and "feats" not in network.tag_sizes:

@@ -9,7 +9,8 @@ from typing import Any
 FORMER_NAMES = {
     "parser.network.sentence": "parser.network.sentence_encoder",
     "parser.network.shows_words": "parser.network.word_features",
-    "parser.network.learns_tags": "parser.network.auxiliary_tags",
+    "parser.network.learns_tags": "parser.network.tags.predict",
+    "parser.network.auxiliary_tags": "parser.network.tags.predict",
     "parser.network.action_size": "parser.network.transition_size",
     "training.betas": "training.optimizer.betas",
     "training.l2": "training.optimizer.weight_decay",

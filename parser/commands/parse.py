@@ -37,6 +37,11 @@ def add_parse(commands: Commands) -> None:
     command.add_argument(
         "--scores", action="store_true", help="write the probability of each arc and its label to MISC"
     )
+    command.add_argument(
+        "--retag",
+        action="store_true",
+        help="replace tags and lemmas of the input by predicted ones",
+    )
     command.set_defaults(command=parse_file)
 
 
@@ -72,12 +77,13 @@ def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Pars
     read = watched(model, stream_sentences(options.input, tree=False), options.input)
     parsed = parse_stream(model, read, options.batch_size, probabilities=options.scores)
     for sentence, tree in parsed:
-        yield _Parsed(written(sentence, tree), 1, len(sentence))
+        yield _Parsed(written(sentence, tree, options.retag), 1, len(sentence))
 
 
 def _workers(options: argparse.Namespace) -> AbstractContextManager[list[Remote]]:
     """Processes that have loaded the model; none if this process parses itself."""
-    arguments = (options.model, options.threads, options.precision, options.batch_size, options.scores)
+    parsing = options.threads, options.precision, options.batch_size
+    arguments = (options.model, *parsing, options.scores, options.retag)
     return started(PartParser, arguments, options.processes if options.processes > 1 else 0)
 
 

@@ -6,7 +6,7 @@ one transition at a time, as parsing requires. Both compute the same function.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +21,7 @@ from parser.networks import stack_lstm
 from parser.networks.composition import Composition
 from parser.networks.dropout import dropout
 from parser.networks.loss import BatchLoss, transition_loss
+from parser.networks.tagger import Tagger
 from parser.networks.token_encoder import TokenEncoder
 from parser.replay.batch import Batch
 from parser.transitions.inventory import Inventory
@@ -39,10 +40,11 @@ class StackParser(nn.Module):
         lexicon_sizes: dict[str, int],
         transitions: int,
         vectors: Tensor | None = None,
+        predicted_sizes: Mapping[str, int] | None = None,
     ):
         """lexicon_sizes: of the input columns, in order. transitions: number of labelled transitions.
 
-        vectors: [words, size] pretrained vectors.
+        vectors: [words, size] pretrained vectors. predicted_sizes: of the lexicons of predicted columns.
         """
         super().__init__()
         self.tokens = TokenEncoder(settings, lexicon_sizes, vectors)
@@ -59,10 +61,8 @@ class StackParser(nn.Module):
         if settings.word_features:
             self.from_words = nn.Linear(self.tokens.size, FEATURE_WORDS * settings.hidden_size, bias=False)
         self.scores = nn.Linear(settings.hidden_size, transitions)
-        self.tags = nn.ModuleDict(
-            {column: nn.Linear(self.tokens.size, lexicon_sizes[column]) for column in settings.auxiliary_tags}
-        )
-        self._tag_columns = [list(lexicon_sizes).index(column) for column in settings.auxiliary_tags]
+        self.tags = Tagger(self.tokens.size, predicted_sizes or {})
+        self._read_columns = len(lexicon_sizes)
         self.dropout = settings.dropout
 
     def forward(self, batch: Batch, inventory: Inventory) -> BatchLoss:
@@ -76,13 +76,11 @@ class StackParser(nn.Module):
         return self.replay_words(self.tokens(batch.tokens), batch)
 
     def tagging_loss(self, table: Tensor, tokens: Tokens) -> Tensor:
-        """Summed cross entropy of the auxiliary tags. table: [W + 2, token]."""
-        loss = table.new_zeros(())
-        for column, layer in zip(self._tag_columns, self.tags.values(), strict=True):
-            assert isinstance(layer, nn.Linear)
-            scores = linear(table[: tokens.words], layer.weight, layer.bias)  # [W, tags]
-            loss = loss + F.cross_entropy(scores, tokens.values[:, column], reduction="sum")
-        return loss
+        """Summed cross entropy of the predicted columns, which follow those that are read.
+
+        table: [W + 2, token].
+        """
+        return self.tags.loss(table[: tokens.words], tokens.values[:, self._read_columns :])
 
     def replay_words(self, table: Tensor, batch: Batch) -> Tensor:
         """As `replay`, from word vectors. table: [W + 2, token], the output of `tokens`."""

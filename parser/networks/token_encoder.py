@@ -30,11 +30,7 @@ class TokenEncoder(nn.Module):
         """lexicon_sizes: of the input columns, in order. vectors: [words, size] pretrained vectors."""
         super().__init__()
         self.embeddings = nn.ModuleDict(
-            {
-                column: _embedding(column, settings, size, vectors)
-                for column, size in lexicon_sizes.items()
-                if column not in settings.auxiliary_tags
-            }
+            {column: _embedding(column, settings, size, vectors) for column, size in lexicon_sizes.items()}
         )
         self._index = {column: index for index, column in enumerate(lexicon_sizes)}
         joined_size = sum(_width(embedding) for embedding in self.embeddings.values())

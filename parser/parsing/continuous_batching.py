@@ -14,6 +14,7 @@ from parser.batching.transfer import to_device
 from parser.parsing.greedy import best_transitions, legal_scores, write_arc_probabilities
 from parser.parsing.model import Model
 from parser.stepping.inference.stepper import inference_stepper
+from parser.stepping.inference.words import WordVectors
 from parser.stepping.positions import Positions
 from parser.transitions.state import State
 from parser.transitions.system import TransitionSystem
@@ -33,19 +34,21 @@ def parse_tokens(
     batch_size: int,
     probabilities: Tensor | None = None,
     in_graph: bool = False,
+    words: WordVectors | None = None,
 ) -> State:
     """Parse sentences; return the final state, whose flat tensors have the trees.
 
     batch_size: number of sentences in the batch, reduced if they are very long. probabilities: [words + 1],
     filled with the probabilities of the arcs, in the order of `State.heads`. in_graph: whether a GPU repeats
-    the steps as a CUDA graph.
+    the steps as a CUDA graph. words: the vectors of the tokens, if they are known.
     """
     inventory = model.inventory
     max_batch_size = max(1, MAX_FRAMES // (int(tokens.lengths.max()) + 1))
     queue = _Queue(
         tokens.lengths, min(batch_size, len(tokens), max_batch_size), inventory.system, model.device
     )
-    parsers = inference_stepper(model.network, inventory, tokens, len(queue.state.depth))
+    words = words or WordVectors.of(model.network, tokens)
+    parsers = inference_stepper(model.network, inventory, tokens, words, len(queue.state.depth))
     parsers.restart(torch.ones_like(queue.state.depth, dtype=torch.bool), queue.positions())
 
     def steps() -> None:

@@ -32,9 +32,10 @@ from parser.validation_errors import FAULTS_SHOWN, fault_lines, more_faults
 SETTINGS, VOCABULARY, WEIGHTS, SCORES = "config.yaml", "vocabulary.json", "weights.safetensors", "scores.json"
 COLUMN_SHARES = "columns.json"
 VECTORS = f"tokens.embeddings.{PRETRAINED}.weight"
-FORMAT = 2
+FORMAT = 3
 """Of the folder. It is increased when older programs could not read what newer ones write. Format 1 had other
-names of settings and weights, and is read."""
+names of settings and weights; until format 2 the vocabulary had the predicted columns among the others. Both
+are read."""
 FORMER_WEIGHTS = {
     "actions.": "transition_embeddings.",
     "tokens.sentence.": "tokens.sentence_encoder.",
@@ -76,7 +77,8 @@ class Model:
         """A model with new weights. vectors: [words, size], pretrained vectors of the vocabulary's words."""
         inventory = Inventory.of(system_of(settings), vocabulary)
         lexicon_sizes = {name: len(lexicon) for name, lexicon in vocabulary.columns.items()}
-        network = StackParser(settings.network, lexicon_sizes, len(inventory), vectors)
+        predicted_sizes = {name: len(lexicon) for name, lexicon in vocabulary.predicted.items()}
+        network = StackParser(settings.network, lexicon_sizes, len(inventory), vectors, predicted_sizes)
         return cls(settings, vocabulary, inventory.to(device), network.to(device))
 
     @property
@@ -125,12 +127,14 @@ class Model:
         if not isinstance(form, int) or not 0 < form <= FORMAT:
             form = shortened(repr(form))
             raise ValueError(f"made by a newer program (format {form}, this one reads {FORMAT}): update it")
-        if form == 1:
+        if form < FORMAT:
             content = with_new_names({"parser": content})["parser"]
         with _naming(SETTINGS, "parser"):
             settings = ParserSettings.model_validate(content)
         with _naming(VOCABULARY):
             vocabulary = Vocabulary.from_json((folder / VOCABULARY).read_text(encoding="utf-8"))
+            if form < FORMAT:
+                vocabulary = vocabulary.with_predicted(settings.network.tags.predict)
         with _naming(COLUMN_SHARES):
             shares = _shares(folder / COLUMN_SHARES)
         _refuse_other_columns(settings, vocabulary)
@@ -176,7 +180,9 @@ def _shares(path: Path) -> dict[str, ColumnShares]:
 
 def _refuse_other_columns(settings: ParserSettings, vocabulary: Vocabulary) -> None:
     """Raises ValueError if the vocabulary does not have the columns of the settings."""
-    found, wanted = [name for name in vocabulary.columns if name != PRETRAINED], settings.network.columns
+    network = settings.network
+    found = [*(name for name in vocabulary.columns if name != PRETRAINED), *vocabulary.predicted]
+    wanted = [*network.columns, *network.tags.predict]
     if found != wanted:
         raise ValueError(f"{VOCABULARY}: holds the columns {', '.join(found)}, not {', '.join(wanted)}")
 

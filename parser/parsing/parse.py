@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
@@ -11,6 +12,8 @@ from torch import Tensor
 from parser.batching.microbatches import TooLongError, in_microbatches
 from parser.parsing.continuous_batching import parse_tokens
 from parser.parsing.model import Model
+from parser.parsing.tags import predicted_tags
+from parser.stepping.inference.words import WordVectors
 from parser.treebank.pseudo_projective import deprojectivize
 from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import Sentence
@@ -26,6 +29,8 @@ class ParsedTree(NamedTuple):
     labels: tuple[str, ...]
     probabilities: tuple[float, ...] | None = None
     """Probability of the labelled arc to each word when the parser made it; None unless requested."""
+    tags: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """By column (upos, xpos, feats, lemma): the predicted values of all words."""
 
 
 def parse_stream(
@@ -82,10 +87,13 @@ def _parse_together(
 ) -> list[ParsedTree]:
     # Longest first, so that no long sentence remains at the end, when rows of the batch become empty.
     order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
-    tokens = model.vocabulary.encode_tokens([sentences[number] for number in order])
+    ordered = [sentences[number] for number in order]
+    tokens = model.vocabulary.encode_tokens(ordered)
     found = torch.ones(tokens.words + 1, device=model.device) if probabilities else None
     with torch.inference_mode():
-        state = parse_tokens(model, tokens, batch_size, found)
+        words = WordVectors.of(model.network, tokens)
+        state = parse_tokens(model, tokens, batch_size, found, words=words)
+        tags = predicted_tags(model, words, ordered)
     heads = Ragged(state.heads[:-1].cpu(), tokens.lengths).unflatten()
     labels = Ragged(state.labels[:-1].cpu(), tokens.lengths).unflatten()
     label_name = model.vocabulary.labels.string
@@ -96,4 +104,6 @@ def _parse_together(
     if found is not None:
         for number, own in zip(order, Ragged(found[:-1].cpu(), tokens.lengths).unflatten(), strict=True):
             trees[number] = trees[number]._replace(probabilities=tuple(own.tolist()))
+    for number, own_tags in zip(order, tags, strict=True):
+        trees[number] = trees[number]._replace(tags=own_tags)
     return [trees[number] for number in range(len(sentences))]

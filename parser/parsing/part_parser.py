@@ -11,7 +11,7 @@ from parser.batching.precision import Precision, set_precision
 from parser.parsing.input_columns import Counts, column_counts
 from parser.parsing.model import Model
 from parser.parsing.parse import ParsedTree, parse_stream
-from parser.treebank.conllu import with_probabilities, with_tree
+from parser.treebank.conllu_output import with_probabilities, with_tags, with_tree
 from parser.treebank.faults import Faults
 from parser.treebank.parts import TreebankPart, read_part
 from parser.treebank.sentence import Sentence
@@ -29,16 +29,22 @@ class ParsedPart(NamedTuple):
 
 class PartParser:
     def __init__(
-        self, folder: Path, threads: int, precision: Precision, batch_size: int, probabilities: bool
+        self,
+        folder: Path,
+        threads: int,
+        precision: Precision,
+        batch_size: int,
+        probabilities: bool,
+        retag: bool,
     ):
         """folder: of the model."""
         self._model = model_of_worker(folder, threads, precision)
-        self._batch_size, self._probabilities = batch_size, probabilities
+        self._batch_size, self._probabilities, self._retag = batch_size, probabilities, retag
 
     def run(self, part: TreebankPart) -> ParsedPart:
         sentences, faults = read_part(part, tree=False)
         parsed = parse_stream(self._model, sentences, self._batch_size, probabilities=self._probabilities)
-        content = b"".join(written(sentence, tree) for sentence, tree in parsed)
+        content = b"".join(written(sentence, tree, self._retag) for sentence, tree in parsed)
         columns = column_counts(self._model.vocabulary, self._model.settings.network.read_columns, sentences)
         return ParsedPart(content, len(sentences), sum(map(len, sentences)), faults, columns)
 
@@ -51,8 +57,12 @@ def model_of_worker(folder: Path, threads: int, precision: Precision) -> Model:
     return Model.load(folder, device)
 
 
-def written(sentence: Sentence, tree: ParsedTree) -> bytes:
-    """The lines of a sentence with its tree, and with the probabilities if the tree has them."""
+def written(sentence: Sentence, tree: ParsedTree, retag: bool) -> bytes:
+    """The lines of a sentence with its tree, and with the tags and probabilities if the tree has them.
+
+    retag: whether tags replace those of the sentence.
+    """
+    sentence = with_tags(sentence, tree.tags, retag)
     if tree.probabilities:
         sentence = with_probabilities(sentence, tree.probabilities)
     return with_tree(sentence, tree.heads, tree.labels).encode("utf-8", "surrogateescape")

@@ -60,7 +60,7 @@ class Examples:
     def of(cls, inventory: Inventory, vocabulary: Vocabulary, sentences: Sequence[Sentence]) -> Examples:
         """Prepare sentences. Raises ValueError if a tree is non-projective."""
         heads, labels = vocabulary.encode_heads(sentences), vocabulary.encode_labels(sentences)
-        return cls.prepare(inventory, vocabulary.encode_tokens(sentences), heads, labels)
+        return cls.prepare(inventory, vocabulary.encode_tokens(sentences, gold=True), heads, labels)
 
     @classmethod
     def prepare(cls, inventory: Inventory, tokens: Tokens, heads: Ragged, labels: Ragged) -> Examples:

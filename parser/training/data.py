@@ -62,7 +62,6 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
         prepared.train.tokens,
         config.training,
         device,
-        config.parser.network.auxiliary_tags,
     )
     return model, TrainingData(prepared, dev_sentences, word_dropout)
 
@@ -84,7 +83,7 @@ def _prepare(config: Config, dev_sentences: list[Sentence]) -> Prepared:
     network = config.parser.network
     if network.pretrained:
         words, vectors = read_vectors(data_path(network.pretrained))
-    vocabulary = Vocabulary.build(trees, network.columns, words, network.fold_case)
+    vocabulary = Vocabulary.build(trees, network.columns, words, network.fold_case, network.tags.predict)
     if not vocabulary.word_labels:
         raise ValueError(f"{path}: no arc between two words to learn from")
     inventory = Inventory.of(system_of(config.parser), vocabulary)

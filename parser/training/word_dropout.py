@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -25,9 +23,7 @@ class WordDropout:
         train: Tokens,
         settings: TrainingSettings,
         device: torch.device,
-        auxiliary_tags: Sequence[str] = (),
     ):
-        """auxiliary_tags: columns that are predicted, not read, and so not replaced."""
         self._rates: dict[int, Tensor] = {}
         """By column: [entries], the probability of each entry of its lexicon."""
         self._part_rates: dict[int, float] = {}
@@ -38,7 +34,7 @@ class WordDropout:
             elif name in WORDS:
                 counts = train.values[:, column].bincount(minlength=len(lexicon))
                 self._rates[column] = to_device(word_rates(counts, settings), device)
-            elif name != PRETRAINED and name not in auxiliary_tags:
+            elif name != PRETRAINED:
                 self._rates[column] = torch.full((len(lexicon),), settings.tag_dropout, device=device)
 
     def __call__(self, tokens: Tokens) -> Tokens:

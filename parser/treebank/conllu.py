@@ -6,7 +6,6 @@ lines. Output is written from them, so that columns and comments which the parse
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,14 +17,12 @@ from tqdm import tqdm
 
 from parser.console import PROGRESS_BAR
 from parser.treebank.faults import (
-    DEPS,
     FEATS,
     FORM,
     HEAD,
     ID,
     LABEL,
     LEMMA,
-    MISC,
     UPOS,
     XPOS,
     Fault,
@@ -43,10 +40,6 @@ MAX_BLOCK_BYTES = 1 << 26
 """Memory limit for the lines of one sentence. A sentence of 50,000 words needs a tenth of it."""
 POINTER_BYTES = 8
 Roots = Literal["refuse", "attach-to-first"]
-ARC_PROBABILITY = "ArcProbability"
-ENHANCED_ARC = re.compile(r"[0-9.]+:")
-PROJECTIVE_HEAD = re.compile(r"[0-9]+")
-"""In CoNLL-X, PHEAD and PDEPREL are in the columns of DEPS and MISC."""
 NO_SENTENCE = Fault(1, "-", "the file holds no sentence")
 UNSPECIFIED = "dep"
 """The label of an unspecified dependency in Universal and Stanford Dependencies."""
@@ -221,46 +214,3 @@ def read_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:
     if not sentences:
         raise TreebankError(path, [NO_SENTENCE])
     return sentences
-
-
-def with_probabilities(sentence: Sentence, probabilities: Sequence[float]) -> Sentence:
-    """The sentence with `ArcProbability=...` in MISC, replacing earlier values.
-
-    Raises ValueError if MISC has the PDEPREL of CoNLL-X.
-    """
-    lines = list(sentence.lines)
-    for place, probability in zip(sentence.word_lines, probabilities, strict=True):
-        columns, line_end = _columns(lines[place])
-        if PROJECTIVE_HEAD.fullmatch(columns[DEPS]):
-            message = "has the PHEAD and PDEPREL of CoNLL-X, so there is no column for probabilities"
-            raise ValueError(f"line {sentence.line + place}: sentence {sentence.identifier} {message}")
-        others = [
-            part
-            for part in columns[MISC].split("|")
-            if part != "_" and not part.startswith(f"{ARC_PROBABILITY}=")
-        ]
-        columns[MISC] = "|".join([*others, f"{ARC_PROBABILITY}={probability:.4f}"])
-        lines[place] = "\t".join(columns) + line_end
-    return replace(sentence, lines=tuple(lines))
-
-
-def with_tree(sentence: Sentence, heads: Sequence[int], labels: Sequence[str]) -> str:
-    """The lines of the sentence, with the tree in HEAD and DEPREL.
-
-    Where an arc changes, DEPS (enhanced dependencies) becomes _, because it was derived from the old arc.
-    """
-    lines = list(sentence.lines)
-    for place, head, label in zip(sentence.word_lines, heads, labels, strict=True):
-        columns = lines[place].split("\t")  # the last one with the line end
-        arc = [str(head), label]
-        if columns[HEAD : LABEL + 1] != arc and ENHANCED_ARC.match(columns[DEPS]):
-            columns[DEPS] = "_"
-        columns[HEAD : LABEL + 1] = arc
-        lines[place] = "\t".join(columns)
-    return "".join(lines)
-
-
-def _columns(line: str) -> tuple[list[str], str]:
-    """The columns of a line, and its line end."""
-    content = line.rstrip("\r\n")
-    return content.split("\t"), line[len(content) :]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from parser.quoting import quoted
 from parser.treebank.labels import lifted_label_fault
+from parser.treebank.lemma_rules import lemma_rule
 from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import Sentence
 from parser.treebank.tokens import Tokens
@@ -37,6 +39,15 @@ PARTS: dict[str, Callable[[str], Sequence[str]]] = {
     FEATURES: lambda feats: () if feats == "_" else feats.split("|"),
 }
 """The columns that are divided into parts. Their lexicons hold the parts, not whole strings."""
+
+
+PREDICTED: dict[str, Callable[[Sentence], Sequence[str]]] = {
+    "upos": lambda sentence: sentence.upos,
+    "xpos": lambda sentence: sentence.xpos,
+    FEATURES: lambda sentence: sentence.feats,
+    "lemma": lambda sentence: tuple(map(lemma_rule, sentence.forms, sentence.lemmas)),
+}
+"""The columns that can be predicted, and what is predicted: whole features, and the rules of lemmas."""
 
 
 class Lexicon:
@@ -81,6 +92,8 @@ class Vocabulary:
     """Numbers of the labels that occur on arcs from ROOT."""
     word_labels: frozenset[int]
     """Numbers of the labels that occur on arcs between words."""
+    predicted: Mapping[str, Lexicon] = field(default_factory=dict)
+    """A lexicon for each column that the parser predicts."""
 
     @classmethod
     def build(
@@ -89,10 +102,12 @@ class Vocabulary:
         columns: Iterable[str],
         pretrained: Iterable[str] = (),
         fold_case: bool = False,
+        predicted: Iterable[str] = (),
     ) -> Vocabulary:
         """Build the lexicons from training sentences.
 
         pretrained: the forms that have pretrained vectors. fold_case: whether forms are lower-cased.
+        predicted: the columns that are predicted.
         """
         lexicons = {}
         for name in columns:
@@ -106,10 +121,20 @@ class Vocabulary:
         for sentence in sentences:
             for head, label in zip(sentence.heads, sentence.labels, strict=True):
                 (between_words if head else on_root).add(labels.number(label))
-        return cls(lexicons, labels, frozenset(on_root), frozenset(between_words))
+        of_predicted = {
+            name: Lexicon.of(string for sentence in sentences for string in PREDICTED[name](sentence))
+            for name in predicted
+        }
+        return cls(lexicons, labels, frozenset(on_root), frozenset(between_words), of_predicted)
 
-    def encode_tokens(self, sentences: Sequence[Sentence]) -> Tokens:
-        """The columns that the parser reads, as integers."""
+    def with_predicted(self, names: Iterable[str]) -> Vocabulary:
+        """With some of the columns as predicted ones."""
+        predicted = {name: self.columns[name] for name in names}
+        columns = {name: own for name, own in self.columns.items() if name not in predicted}
+        return replace(self, columns=columns, predicted=predicted)
+
+    def encode_tokens(self, sentences: Sequence[Sentence], gold: bool = False) -> Tokens:
+        """The columns that the parser reads, as integers; then, if `gold`, those that it predicts."""
         numbers, parts = [], {}
         for column, (name, lexicon) in enumerate(self.columns.items()):
             strings = [string for sentence in sentences for string in COLUMNS[name](sentence)]
@@ -119,6 +144,9 @@ class Vocabulary:
                 parts[column] = _encode_parts(PARTS[name], lexicon, place)
             else:
                 numbers.append([lexicon.number(string) for string in strings])
+        for name, lexicon in self.predicted.items() if gold else ():
+            strings = [string for sentence in sentences for string in PREDICTED[name](sentence)]
+            numbers.append([lexicon.number(string) for string in strings])
         return Tokens(Ragged(_integers(numbers).T.contiguous(), _lengths(sentences)), parts)
 
     def encode_heads(self, sentences: Sequence[Sentence]) -> Ragged:
@@ -139,6 +167,7 @@ class Vocabulary:
             "labels": list(self.labels.strings),
             "root_labels": sorted(self.root_labels),
             "word_labels": sorted(self.word_labels),
+            "predicted": {name: list(lexicon.strings) for name, lexicon in self.predicted.items()},
         }
         return json.dumps(content, ensure_ascii=False, indent=0)
 
@@ -155,7 +184,8 @@ class Vocabulary:
         for numbers in (content.root_labels, content.word_labels):
             if not numbers or not all(0 < number < len(labels) for number in numbers):
                 raise ValueError("root_labels and word_labels must be label numbers, counted from 1")
-        return cls(columns, labels, frozenset(content.root_labels), frozenset(content.word_labels))
+        predicted: dict[str, Lexicon] = {name: Lexicon(each) for name, each in content.predicted.items()}
+        return cls(columns, labels, frozenset(content.root_labels), frozenset(content.word_labels), predicted)
 
 
 class _Content(BaseModel):
@@ -168,6 +198,7 @@ class _Content(BaseModel):
     labels: list[str]
     root_labels: list[int]
     word_labels: list[int]
+    predicted: dict[Literal["upos", "xpos", "feats", "lemma"], list[str]] = {}
 
 
 def _refuse_bad_labels(labels: Lexicon) -> None:

@@ -7,7 +7,8 @@ from udtools.udeval import evaluate, load_conllu_file
 
 from parser.evaluation.report import report
 from parser.evaluation.scores import Scores, score
-from parser.treebank.conllu import read_treebank, with_tree
+from parser.treebank.conllu import read_treebank
+from parser.treebank.conllu_output import with_tree
 
 
 def test_scores_of_a_small_example():

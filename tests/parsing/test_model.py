@@ -10,7 +10,8 @@ from plain_transitions import sentence as made_up
 from parser.config import NetworkSettings, ParserSettings
 from parser.parsing.model import Model
 from parser.parsing.parse import parse, parse_stream
-from parser.treebank.conllu import read_treebank, stream_sentences, with_tree
+from parser.treebank.conllu import read_treebank, stream_sentences
+from parser.treebank.conllu_output import with_tree
 from parser.treebank.vocabulary import Lexicon, Vocabulary
 
 CPU = torch.device("cpu")

@@ -8,9 +8,8 @@ from parser.treebank.conllu import (
     MAX_BLOCK_BYTES,
     read_treebank,
     stream_sentences,
-    with_probabilities,
-    with_tree,
 )
+from parser.treebank.conllu_output import with_probabilities, with_tree
 from parser.treebank.faults import SHOWN_FAULTS, TreebankError
 from parser.treebank.text_files import MAX_LINE_LENGTH, open_text
 

@@ -7,7 +7,8 @@ import os
 import random
 from pathlib import Path
 
-from parser.treebank.conllu import read_treebank, stream_sentences, with_tree
+from parser.treebank.conllu import read_treebank, stream_sentences
+from parser.treebank.conllu_output import with_tree
 from parser.treebank.faults import TreebankError
 from parser.treebank.text_files import open_text
 

@@ -98,7 +98,10 @@ class StackParserPlugin:
         settings: StackParserSettings = setup.settings
         trees = [tree for tree in read_treebank(data_path(settings.treebank)) if is_projective(tree.heads)]
         vocabulary = Vocabulary.build(
-            trees, settings.parser.network.columns, fold_case=settings.parser.network.fold_case
+            trees,
+            settings.parser.network.columns,
+            fold_case=settings.parser.network.fold_case,
+            predicted=settings.parser.network.tags.predict,
         )
         torch.manual_seed(setup.seed)
         self._model = Model.build(settings.parser, vocabulary, setup.device)

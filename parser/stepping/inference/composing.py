@@ -31,12 +31,13 @@ from parser.treebank.tokens import Tokens
 class ComposingInference:
     """The vector of B0 lies below the stack, at the height NO_ROW, so that places are heights."""
 
-    def __init__(self, network: StackParser, inventory: Inventory, tokens: Tokens, batch: int):
-        """tokens: on the host; batch: number of parsers."""
+    def __init__(
+        self, network: StackParser, inventory: Inventory, tokens: Tokens, words: WordVectors, batch: int
+    ):
+        """tokens: on the host; words: their vectors; batch: number of parsers."""
         assert network.composition is not None
         self._network, self._inventory = network, inventory
         self._stack_lstm, self._buffer_lstm = InferenceLSTM(network.stack), InferenceLSTM(network.buffer)
-        words = WordVectors.of(network, tokens)
         self._table = words.table
         self._word_of_front = to_device(words.row[front_rows(tokens)], words.table.device)  # [W + sentences]
         self._buffers = Buffers.of(network, words, tokens.lengths)

@@ -20,11 +20,12 @@ from parser.treebank.tokens import Tokens
 
 
 class PlainInference:
-    def __init__(self, network: StackParser, inventory: Inventory, tokens: Tokens, batch: int):
-        """tokens: on the host; batch: number of parsers."""
+    def __init__(
+        self, network: StackParser, inventory: Inventory, tokens: Tokens, words: WordVectors, batch: int
+    ):
+        """tokens: on the host; words: their vectors; batch: number of parsers."""
         self._network, self._inventory = network, inventory
         self._lstm = InferenceLSTM(network.stack)
-        words = WordVectors.of(network, tokens)
         self._word_row = to_device(words.row, words.table.device)  # [W + 2]
         self._inputs = self._lstm.project(words.table)  # [rows, 4 * hidden]
         # [rows, hidden] each

@@ -9,6 +9,7 @@ from torch import Tensor
 from parser.networks.stack_parser import StackParser
 from parser.stepping.inference.composing import ComposingInference
 from parser.stepping.inference.plain import PlainInference
+from parser.stepping.inference.words import WordVectors
 from parser.stepping.positions import Positions
 from parser.transitions.inventory import Inventory
 from parser.treebank.tokens import Tokens
@@ -31,8 +32,8 @@ class InferenceStepper(Protocol):
 
 
 def inference_stepper(
-    network: StackParser, inventory: Inventory, tokens: Tokens, batch: int
+    network: StackParser, inventory: Inventory, tokens: Tokens, words: WordVectors, batch: int
 ) -> InferenceStepper:
-    """tokens: on the host; batch: number of parsers."""
+    """tokens: on the host; words: their vectors; batch: number of parsers."""
     kind = ComposingInference if inventory.system.composes else PlainInference
-    return kind(network, inventory, tokens, batch)
+    return kind(network, inventory, tokens, words, batch)

@@ -1,0 +1,30 @@
+"""The tags, features and lemmas that a model predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, chain, pairwise
+
+from parser.parsing.model import Model
+from parser.stepping.inference.words import WordVectors
+from parser.treebank.lemma_rules import lemma_of
+from parser.treebank.sentence import Sentence
+
+
+def predicted_tags(
+    model: Model, words: WordVectors, sentences: Sequence[Sentence]
+) -> list[Mapping[str, tuple[str, ...]]]:
+    """For each sentence, the values of all words by column. words: of all sentences, in order."""
+    numbers = model.network.tags(words.table[:-2]).cpu()  # [rows, columns]
+    by_word = numbers.index_select(0, words.row[:-2]).T.tolist()  # by column and word
+    strings = {
+        name: list(map(lexicon.string, of_words))
+        for (name, lexicon), of_words in zip(model.vocabulary.predicted.items(), by_word, strict=True)
+    }
+    if "lemma" in strings:
+        forms = chain.from_iterable(sentence.forms for sentence in sentences)
+        strings["lemma"] = list(map(lemma_of, forms, strings["lemma"]))
+    ends = accumulate(map(len, sentences), initial=0)
+    return [
+        {name: tuple(values[start:end]) for name, values in strings.items()} for start, end in pairwise(ends)
+    ]

@@ -1,0 +1,75 @@
+"""Writing trees, tags and probabilities into the lines of sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from parser.treebank.faults import DEPS, FEATS, HEAD, LABEL, LEMMA, MISC, UPOS, XPOS
+from parser.treebank.sentence import Sentence
+
+ARC_PROBABILITY = "ArcProbability"
+ENHANCED_ARC = re.compile(r"[0-9.]+:")
+PROJECTIVE_HEAD = re.compile(r"[0-9]+")
+"""In CoNLL-X, PHEAD and PDEPREL are in the columns of DEPS and MISC."""
+TAG_COLUMNS = {"upos": UPOS, "xpos": XPOS, "feats": FEATS, "lemma": LEMMA}
+
+
+def with_tags(sentence: Sentence, tags: Mapping[str, Sequence[str]], retag: bool = False) -> Sentence:
+    """The sentence with tags, features and lemmas where it has `_`, or for all words if `retag`.
+
+    tags: by column, see `TAG_COLUMNS`. Only the lines change.
+    """
+    lines = list(sentence.lines)
+    for name, values in tags.items():
+        column = TAG_COLUMNS[name]
+        for place, value in zip(sentence.word_lines, values, strict=True):
+            columns = lines[place].split("\t")
+            if retag or columns[column] == "_":
+                columns[column] = value
+                lines[place] = "\t".join(columns)
+    return replace(sentence, lines=tuple(lines))
+
+
+def with_probabilities(sentence: Sentence, probabilities: Sequence[float]) -> Sentence:
+    """The sentence with `ArcProbability=...` in MISC, replacing earlier values.
+
+    Raises ValueError if MISC has the PDEPREL of CoNLL-X.
+    """
+    lines = list(sentence.lines)
+    for place, probability in zip(sentence.word_lines, probabilities, strict=True):
+        columns, line_end = _columns(lines[place])
+        if PROJECTIVE_HEAD.fullmatch(columns[DEPS]):
+            message = "has the PHEAD and PDEPREL of CoNLL-X, so there is no column for probabilities"
+            raise ValueError(f"line {sentence.line + place}: sentence {sentence.identifier} {message}")
+        others = [
+            part
+            for part in columns[MISC].split("|")
+            if part != "_" and not part.startswith(f"{ARC_PROBABILITY}=")
+        ]
+        columns[MISC] = "|".join([*others, f"{ARC_PROBABILITY}={probability:.4f}"])
+        lines[place] = "\t".join(columns) + line_end
+    return replace(sentence, lines=tuple(lines))
+
+
+def with_tree(sentence: Sentence, heads: Sequence[int], labels: Sequence[str]) -> str:
+    """The lines of the sentence, with the tree in HEAD and DEPREL.
+
+    Where an arc changes, DEPS (enhanced dependencies) becomes _, because it was derived from the old arc.
+    """
+    lines = list(sentence.lines)
+    for place, head, label in zip(sentence.word_lines, heads, labels, strict=True):
+        columns = lines[place].split("\t")  # the last one with the line end
+        arc = [str(head), label]
+        if columns[HEAD : LABEL + 1] != arc and ENHANCED_ARC.match(columns[DEPS]):
+            columns[DEPS] = "_"
+        columns[HEAD : LABEL + 1] = arc
+        lines[place] = "\t".join(columns)
+    return "".join(lines)
+
+
+def _columns(line: str) -> tuple[list[str], str]:
+    """The columns of a line, and its line end."""
+    content = line.rstrip("\r\n")
+    return content.split("\t"), line[len(content) :]
