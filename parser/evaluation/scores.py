@@ -1,30 +1,28 @@
-"""Attachment scores as in the CoNLL 2018 shared task, for gold tokenization."""
+"""Scores of trees and tags as in the CoNLL 2018 shared task, for gold tokenization."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal, get_args
 
+from parser.evaluation.content_labels import CONTENT_LABELS, without_subtype
+from parser.evaluation.morphology import correct_words
+from parser.parsing.parse import ParsedTree
 from parser.treebank.projectivity import crossing
 from parser.treebank.sentence import Sentence
 
-# fmt: off
-CONTENT_LABELS = frozenset([
-    "acl", "advcl", "advmod", "amod", "appos", "ccomp", "compound", "conj", "csubj", "dep", "discourse",
-    "dislocated", "expl", "fixed", "flat", "goeswith", "iobj", "list", "nmod", "nsubj", "nummod", "obj",
-    "obl", "orphan", "parataxis", "reparandum", "root", "vocative", "xcomp",
-])
-# fmt: on
-"""Labels of content words, for CLAS, as in the scorer of the shared task."""
 PUNCTUATION_TAGS = frozenset(["PUNCT", "``", "''", ":", ",", "."])
 """UPOS of UD and the five tags of the Penn Treebank. XPOS is used for words without UPOS."""
 ARC_LENGTHS = ((1, 1), (2, 2), (3, 3), (4, 7), (8, 15), (16, None))
 
 
-def without_subtype(label: str) -> str:
-    return label.split(":", 1)[0]
+Measure = Literal[
+    "las", "uas", "las_full", "clas", "upos", "xpos", "ufeats", "alltags", "lemmas", "mlas", "blex"
+]
+MEASURES: tuple[Measure, ...] = get_args(Measure)
 
 
 @dataclass
@@ -45,19 +43,27 @@ class Scores:
     correct_lengths: Counter[str] = field(default_factory=Counter)
     crossing_arcs: int = 0
     correct_crossing_heads: int = 0
+    correct_words: Counter[str] = field(default_factory=Counter)
+    """Of tags, and of tags together with arcs; see `morphology.correct_words`."""
 
     def add(
-        self, gold: Sentence, heads: Sequence[int], labels: Sequence[str], punctuation: bool = True
+        self,
+        gold: Sentence,
+        heads: Sequence[int],
+        labels: Sequence[str],
+        punctuation: bool = True,
+        tags: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
-        """Add a sentence. punctuation: whether punctuation is scored."""
-        exact = True
+        """Add a sentence. punctuation: whether punctuation is scored; tags: the predicted ones by column."""
+        exact, scored = True, []
         crosses = frozenset(crossing(gold.heads))
-        tags = [xpos if upos == "_" else upos for upos, xpos in zip(gold.upos, gold.xpos, strict=True)]
+        own_tags = [xpos if upos == "_" else upos for upos, xpos in zip(gold.upos, gold.xpos, strict=True)]
         for word, (tag, gold_head, gold_full, head, full) in enumerate(
-            zip(tags, gold.heads, gold.labels, heads, labels, strict=True), 1
+            zip(own_tags, gold.heads, gold.labels, heads, labels, strict=True), 1
         ):
             if not punctuation and tag in PUNCTUATION_TAGS:
                 continue
+            scored.append(word - 1)
             gold_label, label = without_subtype(gold_full), without_subtype(full)
             right_head = head == gold_head
             right = right_head and label == gold_label
@@ -75,37 +81,51 @@ class Scores:
             self.crossing_arcs += word in crosses
             self.correct_crossing_heads += right_head and word in crosses
             exact = exact and right
+        self.correct_words += correct_words(gold, heads, labels, tags, scored)
         self.sentences += 1
         self.exact_sentences += exact
 
     def __add__(self, other: Scores) -> Scores:
         return Scores(*(getattr(self, own.name) + getattr(other, own.name) for own in fields(Scores)))
 
+    def counts(self, measure: Measure) -> tuple[float, float]:
+        """What is right by a measure, and of how many: their quotient is the score."""
+        arcs = {"uas": self.correct_heads, "las": self.correct_arcs, "las_full": self.correct_full_arcs}
+        if measure in arcs:
+            return arcs[measure], self.words
+        if measure == "clas":
+            return self.correct_content_arcs, self._content_words
+        right = self.correct_words[measure]
+        return right, self._content_words if measure in ("mlas", "blex") else self.words
+
+    @property
+    def _content_words(self) -> float:
+        """The mean of those of the gold and of the parsed trees, as F1 has it."""
+        labels = self.gold_labels + self.parsed_labels
+        return sum(labels[label] for label in CONTENT_LABELS) / 2
+
+    def percent(self, measure: Measure) -> float:
+        return _percent(*self.counts(measure))
+
     @property
     def uas(self) -> float:
         """Unlabelled attachment score: words with the right head."""
-        return _percent(self.correct_heads, self.words)
+        return self.percent("uas")
 
     @property
     def las(self) -> float:
         """Labelled attachment score: words with the right head and label, subtypes stripped."""
-        return _percent(self.correct_arcs, self.words)
+        return self.percent("las")
 
     @property
     def las_full(self) -> float:
         """Labelled attachment score with full labels, including subtypes."""
-        return _percent(self.correct_full_arcs, self.words)
+        return self.percent("las_full")
 
     @property
     def clas(self) -> float:
         """Content-word labelled attachment score: F1 of LAS over words with content labels."""
-        contents = sum(
-            count
-            for labels in (self.gold_labels, self.parsed_labels)
-            for label, count in labels.items()
-            if label in CONTENT_LABELS
-        )
-        return _percent(2 * self.correct_content_arcs, contents)
+        return self.percent("clas")
 
     @property
     def exact(self) -> float:
@@ -138,10 +158,7 @@ class Scores:
 
     def as_dict(self) -> dict[str, Any]:
         return {
-            "uas": self.uas,
-            "las": self.las,
-            "las_full": self.las_full,
-            "clas": self.clas,
+            **{measure: self.percent(measure) for measure in MEASURES},
             "exact": self.exact,
             "crossing_recall": self.crossing_recall,
             "crossing_arcs": self.crossing_arcs,
@@ -155,12 +172,13 @@ class Scores:
 def score(gold: Iterable[Sentence], trees: Iterable[tuple[Any, ...]], punctuation: bool = True) -> Scores:
     """Score trees (heads, labels, ...) against the gold trees of the same sentences."""
     scores = Scores()
-    for sentence, (heads, labels, *_) in zip(gold, trees, strict=True):
-        scores.add(sentence, heads, labels, punctuation)
+    for sentence, found in zip(gold, trees, strict=True):
+        tree = ParsedTree(*found)
+        scores.add(sentence, tree.heads, tree.labels, punctuation, tree.tags)
     return scores
 
 
-def _percent(part: int, whole: int) -> float:
+def _percent(part: float, whole: float) -> float:
     return 100 * part / whole if whole else 0.0
 
 
