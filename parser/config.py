@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from parser.batching.precision import Precision
+from parser.measures import Measure
 from parser.settings import Settings, contradiction_error
 from parser.transitions import SYSTEMS
 
@@ -216,7 +217,10 @@ class TrainingSettings(Settings):
     exploration: ExplorationSettings | None = None
     """Needs a transition system with a dynamic oracle: arc-hybrid or arc-eager."""
     early_stopping_patience: Count | None = None
-    """Early stopping: training ends after this many epochs without a better dev LAS."""
+    """Early stopping: training ends after this many epochs without a better dev score; see `best_by`."""
+    best_by: Measure = "las"
+    """The dev score by which the best epoch is chosen. Tags and lemmas that are not predicted count as
+    right."""
 
 
 class Config(Settings):

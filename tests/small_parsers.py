@@ -29,9 +29,10 @@ def network(
     dtype=torch.double,
     device="cpu",
     rich=False,
-    auxiliary_tags=(),
+    predicts_upos=False,
     word_features=False,
 ):
+    read = {"form": COLUMNS["form"]} if predicts_upos else COLUMNS
     settings = NetworkSettings(
         word_size=5,
         token_size=6,
@@ -40,14 +41,16 @@ def network(
         transition_size=4,
         dropout=dropout,
         composition=inventory.system.composes,
-        auxiliary_tags=auxiliary_tags,
         **(
             RICH
             if rich
-            else {"tag_sizes": {} if auxiliary_tags else {"upos": 3}, "word_features": word_features}
+            else {"tag_sizes": dict.fromkeys(read.keys() - {"form"}, 3), "word_features": word_features}
         ),
     )
-    parser = StackParser(settings, RICH_COLUMNS if rich else COLUMNS, len(inventory)).to(dtype).to(device)
+    columns, predicted = (RICH_COLUMNS if rich else read), COLUMNS.items() - read.items()
+    parser = (
+        StackParser(settings, columns, len(inventory), predicted_sizes=dict(predicted)).to(dtype).to(device)
+    )
     for weight in parser.parameters():  # large weights, so that errors are visible
         if weight.requires_grad:
             torch.nn.init.uniform_(weight, -0.8, 0.8)

@@ -11,7 +11,13 @@ PACKAGE = Path("parser")
 ORDER = [
     {"parser", "parser.quoting", "parser.console", "parser.files", "parser.proc", "parser.nvidia_smi"},
     {"parser.machine", "parser.stamp", "parser.remote"},
-    {"parser.settings", "parser.former_names", "parser.validation_errors", "parser.bounded_yaml"},
+    {
+        "parser.settings",
+        "parser.former_names",
+        "parser.measures",
+        "parser.validation_errors",
+        "parser.bounded_yaml",
+    },
     {"parser.batching"},
     {"parser.treebank"},
     {"parser.transitions"},

@@ -39,7 +39,7 @@ def test_what_older_programs_saved_is_read():
     network, training = config.parser.network, config.training
     assert network.sentence_encoder.layers == 1
     assert network.word_features
-    assert network.auxiliary_tags == ("xpos",)
+    assert network.tags.predict == ("xpos",)
     assert training.optimizer.betas == (0.9, 0.9)
     assert training.optimizer.weight_decay == 0.5
     assert (training.learning_rate.decay, training.learning_rate.min_learning_rate) == ("linear", 0.25)

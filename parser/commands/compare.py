@@ -8,6 +8,7 @@ from pathlib import Path
 from parser.commands.options import Commands, add_model, add_punctuation, add_roots, prepared_device, watched
 from parser.evaluation.report import comparison_report
 from parser.evaluation.significance import compare
+from parser.measures import MEASURES
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.treebank.conllu import read_treebank
@@ -20,6 +21,12 @@ def add_compare(commands: Commands) -> None:
     command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, optionally .gz")
     add_roots(command)
     add_punctuation(command)
+    command.add_argument(
+        "--by",
+        choices=list(MEASURES),
+        default="las",
+        help="the score that is compared (default: %(default)s)",
+    )
     command.set_defaults(command=compare_models)
 
 
@@ -31,5 +38,5 @@ def compare_models(options: argparse.Namespace) -> None:
     for folder, model in zip(folders, models, strict=True):
         gold = list(watched(model, gold, f"{folder}: {options.treebank}"))
     first, second = ([tree for _, tree in parse_stream(model, gold, options.batch_size)] for model in models)
-    comparison = compare(gold, first, second, punctuation=not options.no_punct)
+    comparison = compare(gold, first, second, not options.no_punct, options.by)
     print(comparison_report(comparison, str(options.first), str(options.model)))

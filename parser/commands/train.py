@@ -12,6 +12,7 @@ from parser.commands.options import Commands, add_config, add_overrides
 from parser.config import data_path
 from parser.config_file import read_config
 from parser.evaluation.evaluate import evaluate
+from parser.evaluation.report import score_line
 from parser.machine import choose_device, peak_memory
 from parser.parsing.model import Model
 from parser.stamp import stamp
@@ -45,7 +46,8 @@ def train_parser(options: argparse.Namespace) -> None:
     epochs = f"epoch {result['best_epoch']} of {result['epochs']}"
     took = f"{result['seconds']:.0f} s of training and dev on {device}"
     print(f"\nbest model: {run / BEST_MODEL}, {epochs}, {took}")
-    print(f"dev   UAS {scores.uas:.2f}  LAS {scores.las:.2f}")
-    if test_scores:
-        print(f"test  UAS {test_scores.uas:.2f}  LAS {test_scores.las:.2f}")
+    predicts_tags = bool(config.parser.network.tags.predict)
+    for name, own in (("dev ", result["dev"]), ("test", result["test"])):
+        if own:
+            print(f"{name}  {score_line(own, predicts_tags)}")
     print(f"peak memory {peak_memory(device)}")

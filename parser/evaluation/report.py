@@ -7,19 +7,29 @@ from collections.abc import Mapping
 
 from parser.evaluation.scores import Scores
 from parser.evaluation.significance import RESAMPLES, Comparison
+from parser.measures import ATTACHMENT, MEASURES, OF_PREDICTED, Measure
 
 LABELS_SHOWN = 20
+MEANINGS: dict[Measure, str] = {
+    "upos": "words with the right universal tag",
+    "xpos": "words with the right tag of the language",
+    "ufeats": "words with the right universal features",
+    "alltags": "words with all of these right",
+    "lemmas": "words with the right lemma",
+    "uas": "words with the right head",
+    "las": "and the right label, subtypes stripped",
+    "las_full": "and the right label with its subtype",
+    "clas": "LAS of content words, F1",
+    "mlas": "and of their tags, features and function words",
+    "blex": "CLAS and the right lemma",
+}
+"""Tags and lemmas that are not predicted are the gold ones."""
 
 
 def report(scores: Scores) -> str:
     """A report of all scores, with F1 by label and LAS by arc length."""
-    rows = [
-        ("UAS", scores.uas, "words with the right head"),
-        ("LAS", scores.las, "and the right label, subtypes stripped"),
-        ("LAS, full labels", scores.las_full, "and the right label with its subtype"),
-        ("CLAS", scores.clas, "LAS of content words, F1"),
-        ("exact match", scores.exact, "sentences without an error"),
-    ]
+    rows = [(MEASURES[measure], scores.percent(measure), meaning) for measure, meaning in MEANINGS.items()]
+    rows.append(("exact match", scores.exact, "sentences without an error"))
     if scores.crossing_arcs:
         meaning = f"non-projective arcs with the right head, of {scores.crossing_arcs:,}"
         rows.append(("crossing arcs", scores.crossing_recall, meaning))
@@ -38,6 +48,12 @@ def report(scores: Scores) -> str:
     return "\n".join(lines)
 
 
+def score_line(scores: Mapping[str, float], predicts_tags: bool) -> str:
+    """The scores by measure in one line; those of tags and lemmas if they are predicted."""
+    shown = (*ATTACHMENT, *(OF_PREDICTED if predicts_tags else ()))
+    return "  ".join(f"{MEASURES[measure]} {scores[measure]:.2f}" for measure in shown)
+
+
 def comparison_report(comparison: Comparison, first: str, second: str) -> str:
     """A report that compares two parsers: scores, significance, and where they differ most."""
     a, b = comparison.first, comparison.second
@@ -48,13 +64,11 @@ def comparison_report(comparison: Comparison, first: str, second: str) -> str:
         f"{a.sentences:,} sentences, {a.words:,} words",
         "",
         f"{'':<18}{'A':>7}{'B':>7}{'B - A':>8}",
-        *_score_rows(
-            [("UAS", a.uas, b.uas), ("LAS", a.las, b.las), ("LAS, full labels", a.las_full, b.las_full)]
-        ),
-        *_score_rows([("CLAS", a.clas, b.clas), ("exact match", a.exact, b.exact)]),
+        *_score_rows([(name, a.percent(measure), b.percent(measure)) for measure, name in MEASURES.items()]),
+        *_score_rows([("exact match", a.exact, b.exact)]),
         "",
-        f"LAS differs by {comparison.difference:+.2f}, 95 % interval {low:+.2f} to {high:+.2f}, p = "
-        f"{comparison.p_value:.4f}",
+        f"{MEASURES[comparison.measure]} differs by {comparison.difference:+.2f}, "
+        f"95 % interval {low:+.2f} to {high:+.2f}, p = {comparison.p_value:.4f}",
         f"(paired bootstrap: {RESAMPLES:,} samples of {a.sentences:,} sentences; two-sided p)",
         "",
         f"LAS by label, where most arcs differ{'':<6}{'A':>7}{'B':>7}{'B - A':>8}{'gained':>8}",

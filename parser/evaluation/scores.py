@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any
 
 from parser.evaluation.content_labels import CONTENT_LABELS, without_subtype
 from parser.evaluation.morphology import correct_words
+from parser.measures import MEASURES, Measure
 from parser.parsing.parse import ParsedTree
 from parser.treebank.projectivity import crossing
 from parser.treebank.sentence import Sentence
@@ -17,12 +18,6 @@ from parser.treebank.sentence import Sentence
 PUNCTUATION_TAGS = frozenset(["PUNCT", "``", "''", ":", ",", "."])
 """UPOS of UD and the five tags of the Penn Treebank. XPOS is used for words without UPOS."""
 ARC_LENGTHS = ((1, 1), (2, 2), (3, 3), (4, 7), (8, 15), (16, None))
-
-
-Measure = Literal[
-    "las", "uas", "las_full", "clas", "upos", "xpos", "ufeats", "alltags", "lemmas", "mlas", "blex"
-]
-MEASURES: tuple[Measure, ...] = get_args(Measure)
 
 
 @dataclass

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parser.evaluation.scores import Scores, score
+from parser.measures import Measure
 from parser.parsing.parse import ParsedTree
 from parser.treebank.sentence import Sentence
 
@@ -22,15 +23,16 @@ class Comparison:
 
     first: Scores
     second: Scores
+    measure: Measure
     interval: tuple[float, float]
-    """95 % confidence interval of the difference in LAS, in points."""
+    """95 % confidence interval of the difference by the measure, in points."""
     p_value: float
-    """Two-sided p-value of the difference in LAS."""
+    """Two-sided p-value of this difference."""
 
     @property
     def difference(self) -> float:
-        """Difference in LAS, in points."""
-        return self.second.las - self.first.las
+        """By the measure, in points."""
+        return self.second.percent(self.measure) - self.first.percent(self.measure)
 
 
 def compare(
@@ -38,6 +40,7 @@ def compare(
     first: Sequence[ParsedTree],
     second: Sequence[ParsedTree],
     punctuation: bool = True,
+    measure: Measure = "las",
     seed: int = 1,
 ) -> Comparison:
     """Compare the trees of two parsers for the same sentences, at least one. seed: for resampling."""
@@ -45,32 +48,26 @@ def compare(
         [score([one], [tree], punctuation) for one, tree in zip(gold, trees, strict=True)]
         for trees in (first, second)
     ]
-    words = np.array([scores.words for scores in by_sentence[0]])
-    before, after = (np.array([scores.correct_arcs for scores in own]) for own in by_sentence)
-    gained = after - before
-    observed = 100 * gained.sum() / max(words.sum(), 1)
-    differences = resampled(gained, words, np.random.default_rng(seed))
+    counts = np.array([[scores.counts(measure) for scores in own] for own in by_sentence])
+    before, after = (sum(own, Scores()) for own in by_sentence)
+    observed = after.percent(measure) - before.percent(measure)
+    differences = resampled(counts, np.random.default_rng(seed))
     low, high = np.percentile(differences, [2.5, 97.5])
     # Resampled differences scatter around the observed one as that does around the true one.
     as_large = (np.abs(differences - observed) >= abs(observed)).sum()
-    return Comparison(
-        sum(by_sentence[0], Scores()),
-        sum(by_sentence[1], Scores()),
-        (float(low), float(high)),
-        (float(as_large) + 1) / (RESAMPLES + 1),
-    )
+    p_value = (float(as_large) + 1) / (RESAMPLES + 1)
+    return Comparison(before, after, measure, (float(low), float(high)), p_value)
 
 
-def resampled(
-    gained: NDArray[np.int64], words: NDArray[np.int64], draw: np.random.Generator
-) -> NDArray[np.float64]:
+def resampled(counts: NDArray[np.float64], draw: np.random.Generator) -> NDArray[np.float64]:
     """[RESAMPLES] Differences in points over bootstrap samples of the sentences.
 
-    gained: [sentences] correct arcs of the second parser minus those of the first. words: [sentences] scored
-    words.
+    counts: [2, sentences, 2] for both parsers, what is right in each sentence, and of how many.
     """
-    count, found = len(words), []
+    count, found = counts.shape[1], []
     for _ in range(0, RESAMPLES, RESAMPLES_PER_BATCH):
         drawn = draw.integers(count, size=(RESAMPLES_PER_BATCH, count))
-        found.append(100 * gained[drawn].sum(1) / np.maximum(words[drawn].sum(1), 1))
+        right, total = np.moveaxis(counts[:, drawn].sum(2), 2, 0)  # [2, samples] each
+        before, after = 100 * right / np.maximum(total, 1)
+        found.append(after - before)
     return np.concatenate(found)

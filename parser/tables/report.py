@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from parser.config_file import flat
+from parser.measures import MEASURES
 from parser.speed.document import MARKDOWN, Heading, Part, Picture, Table, write_document
 from parser.speed.drawing import PLAIN, REFERENCE, Line, draw_panels, svg
 from parser.speed.statistics import Estimate
@@ -77,10 +78,9 @@ def _together(runs: Sequence[Row]) -> str:
 
 def _table(table: TableConfig, rows: Rows) -> Table:
     columns: dict[str, Callable[[list[Row]], str]] = {
-        "dev UAS": lambda own: _score(own, "dev", "uas"),
-        "dev LAS": lambda own: _score(own, "dev", "las"),
-        "test UAS": lambda own: _score(own, "test", "uas"),
-        "test LAS": lambda own: _score(own, "test", "las"),
+        f"{split} {MEASURES[measure]}": partial(_score, split=split, measure=measure)
+        for split in ("dev", "test")
+        for measure in table.measures
     }
     if len({table.rows[name].base for name in rows}) > 1:
         bases = {id(own): table.rows[name].base or table.base for name, own in rows.items()}

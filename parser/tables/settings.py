@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from parser.config import Count, Settings
+from parser.measures import Measure
 
 Seeds = Annotated[int, Field(gt=0, le=1000)]
 
@@ -46,6 +47,8 @@ class TableConfig(Settings):
     target: float | list[float] | None = None
     """One dev LAS or several: the table gives the seconds until each row reached them."""
     plot: PlotSettings | None = None
+    measures: list[Measure] = Field(["uas", "las"], min_length=1)
+    """The scores on dev and test that the table has."""
 
     @property
     def targets(self) -> list[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from parser.config import Config, data_path
 from parser.console import say
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import Scores
+from parser.measures import ATTACHMENT, MEASURES, OF_PREDICTED, Measure
 from parser.optimization.moving_average import MovingAverage
 from parser.optimization.optimizer import make_optimizer
 from parser.optimization.training_step import TrainingStep
@@ -46,7 +48,8 @@ SECONDS_BETWEEN_LINES = 30
 
 
 def train(config: Config, run: Path, device: torch.device, resume: bool = False) -> Scores:
-    """Train a parser; the folder `run` gets the metrics and, in `model/`, the model with the best dev LAS.
+    """Train a parser; the folder `run` gets the metrics and, in `model/`, the model with the best dev
+    score.
 
     An earlier run in that folder is moved aside, or resumed if `resume`. Returns the dev scores of the best
     model. Raises StoppedError after a signal, ValueError, and what `data.load` and `claimed` raise.
@@ -169,10 +172,11 @@ class _Run:
         self.training.schedule.after_epoch(progress.epoch, metrics["dev_loss"])
         progress.metrics_size = self.record.write(progress.epoch, metrics)
         self._say_cost_of_exploration(metrics["sentences_per_second"])
-        improved = scores.las > progress.best.las or not progress.best_epoch
+        by = self.config.training.best_by
+        improved = scores.percent(by) > progress.best.percent(by) or not progress.best_epoch
         if improved:
             progress.best, progress.best_epoch = scores, progress.epoch
-        say(_epoch_line(progress.epoch, metrics) + ("  best so far" if improved else ""))
+        say(_epoch_line(progress.epoch, metrics, self._measures()) + ("  best so far" if improved else ""))
         progress.finished = self._is_last()
         progress.epoch, progress.batches, progress.seconds = progress.epoch + 1, 0, 0.0
 
@@ -188,17 +192,23 @@ class _Run:
             raise ValueError(message)
         scores = evaluate(model, self.loaded.dev_sentences)
         seconds = progress.seconds + time.monotonic() - began
-        of_dev = {"dev_loss": dev_loss, "dev_las": scores.las, "dev_uas": scores.uas, "seconds": seconds}
+        of_dev = {f"dev_{measure}": scores.percent(measure) for measure in self._measures()}
         is_first = progress.epoch == self.start.epoch
         preparation = {"preparation_seconds": self.start.preparation_seconds if is_first else 0.0}
-        return {**metrics, **of_dev, **preparation}, scores
+        return {**metrics, "dev_loss": dev_loss, **of_dev, "seconds": seconds, **preparation}, scores
+
+    def _measures(self) -> list[Measure]:
+        """The scores that are noted after each epoch."""
+        of_predicted = OF_PREDICTED if self.config.parser.network.tags.predict else ()
+        return list(dict.fromkeys((*ATTACHMENT, *of_predicted, self.config.training.best_by)))
 
     def _is_last(self) -> bool:
         """Whether the epoch that has just ended is the last one, by the config or by early stopping."""
         progress, settings = self.training.progress, self.config.training
         without_improvement = progress.epoch - progress.best_epoch
         if settings.early_stopping_patience and without_improvement >= settings.early_stopping_patience:
-            say(f"no better dev LAS in {settings.early_stopping_patience} epochs: stopping")
+            by = MEASURES[settings.best_by]
+            say(f"no better dev {by} in {settings.early_stopping_patience} epochs: stopping")
             return True
         return progress.epoch == settings.epochs
 
@@ -241,9 +251,9 @@ def _place(progress: Progress) -> str:
     return f"in epoch {progress.epoch}, after {progress.batches} of its batches"
 
 
-def _epoch_line(epoch: int, metrics: dict[str, float]) -> str:
+def _epoch_line(epoch: int, metrics: dict[str, float], measures: Sequence[Measure]) -> str:
+    scores = "  ".join(f"{MEASURES[measure]} {metrics[f'dev_{measure}']:.2f}" for measure in measures)
     return (
-        f"epoch {epoch:3}  loss {metrics['loss']:.4f}  dev loss {metrics['dev_loss']:.4f}  "
-        f"UAS {metrics['dev_uas']:.2f}  LAS {metrics['dev_las']:.2f}  "
+        f"epoch {epoch:3}  loss {metrics['loss']:.4f}  dev loss {metrics['dev_loss']:.4f}  {scores}  "
         f"{metrics['sentences_per_second']:,.0f} sentences/s"
     )

@@ -70,3 +70,17 @@ def test_labels_are_sorted_by_difference():
     first = [ParsedTree((0, 1, 1), ("root", "x", "x")), *[ParsedTree((0, 1, 1), ("root", "det", "x"))] * 2]
     text = comparison_report(compare(gold, first, [right] * 3), "old", "new")
     assert text.index("\n  obj ") < text.index("\n  det ")
+
+
+@pytest.mark.parametrize("measure", ["upos", "lemmas", "clas", "mlas", "blex"])
+def test_parsers_are_compared_by_any_measure(measure):
+    """The second one is right where the first one has a wrong tag, or a wrong arc of a content word."""
+    tag = {"upos": "upos", "lemmas": "lemma", "mlas": "upos", "blex": "lemma"}.get(measure)
+    wrong = WRONG if tag is None else RIGHT._replace(tags={tag: ("other",) * 4})
+    comparison = compare(GOLD, [wrong] * 50 + [RIGHT] * 150, [RIGHT] * 200, measure=measure)
+    lost = comparison.second.percent(measure) - comparison.first.percent(measure)
+    assert comparison.difference == pytest.approx(lost)
+    assert 10 < lost < 30
+    low, high = comparison.interval
+    assert 0 < low < lost < high
+    assert f"differs by +{lost:.2f}" in comparison_report(comparison, "old", "new")

@@ -96,7 +96,7 @@ def test_tokens_are_changed_anew_in_each_replay(device):
         ({}, None),
         ({"word_features": True, "tag_sizes": {"upos": 3, "xpos": 2}, "layers": 2}, None),
         ({"composition": True}, "composition"),
-        ({"auxiliary_tags": ("xpos",), "tag_sizes": {}}, "auxiliary tags"),
+        ({"tags": {"predict": ("xpos",)}}, None),
         ({"tag_sizes": {"feats": 3}}, "characters or features"),
         ({"sentence_encoder": {}, "characters": {}}, "a sentence encoder and characters or features"),
     ],

@@ -58,9 +58,9 @@ def test_tags_and_features(setting, column):
 
 def test_tags_that_are_learnt_are_not_replaced():
     given = [sentence([2, 0])]
-    vocabulary = Vocabulary.build(given, ["form", "upos", "xpos"])
-    tokens = vocabulary.encode_tokens(given)
+    vocabulary = Vocabulary.build(given, ["form", "xpos"], predicted=["upos"])
+    tokens = vocabulary.encode_tokens(given, gold=True)
     settings = TrainingSettings(tag_dropout=0.999, unknown_probability=0.0)
-    seen = WordDropout(vocabulary, tokens, settings, torch.device("cpu"), auxiliary_tags=["upos"])(tokens)
-    assert torch.equal(seen.values[:, 1], tokens.values[:, 1])
-    assert not seen.values[:, 2].any()
+    seen = WordDropout(vocabulary, tokens, settings, torch.device("cpu"))(tokens)
+    assert torch.equal(seen.values[:, 2], tokens.values[:, 2])
+    assert not seen.values[:, 1].any()

@@ -14,7 +14,13 @@ from parser.benchmarks.stack_parser.stack_parser_plugin import (
     StackParserSettings,
     operations,
 )
-from parser.config import CharacterSettings, NetworkSettings, ParserSettings, SentenceEncoderSettings
+from parser.config import (
+    CharacterSettings,
+    NetworkSettings,
+    ParserSettings,
+    SentenceEncoderSettings,
+    TagSettings,
+)
 from parser.networks.loss import transition_loss
 from parser.plugins import Setup
 from parser.speed.conformance import faults_of
@@ -70,8 +76,8 @@ def chosen(examples, rows):
 
 
 @pytest.mark.parametrize("method", ["none", "step-naive", "step"])
-def test_every_method_learns_auxiliary_tags(method):
-    network = NETWORK.model_copy(update={"tag_sizes": {}, "auxiliary_tags": ("upos",)})
+def test_every_method_learns_tags(method):
+    network = NETWORK.model_copy(update={"tag_sizes": {}, "tags": TagSettings(predict=("upos",))})
     expected = prepared("replay", network=network).check()
     plugin, encoded = prepared(method, network=network), []
     plugin._model.network.tokens.register_forward_hook(lambda *_: encoded.append(1))
