@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from plain_transitions import sentence as made_up
 
 from parser.config import NetworkSettings, ParserSettings
-from parser.parsing.model import Model
+from parser.parsing.model import FORMAT, Model
 from parser.parsing.parse import parse, parse_stream
 from parser.treebank.conllu import read_treebank, stream_sentences
 from parser.treebank.conllu_output import with_tree
