@@ -1,8 +1,39 @@
-"""Trains StackLSTM dependency parsers in batches, and parses with them."""
+"""Trains StackLSTM dependency parsers in batches, and parses with them.
+
+For programs: `load`, `train` and `evaluate`; see docs/python.md. PyTorch is imported when they are used.
+"""
+
+from __future__ import annotations
 
 import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from parser.api.parser import Parser, load
+    from parser.api.training import Result, evaluate, train
+    from parser.api.tree import Tree
 
 __version__ = "0.1.0"
+__all__ = ["Parser", "Result", "Tree", "evaluate", "load", "train"]
+_HOMES = {
+    "Parser": "parser.api.parser",
+    "load": "parser.api.parser",
+    "Result": "parser.api.training",
+    "evaluate": "parser.api.training",
+    "train": "parser.api.training",
+    "Tree": "parser.api.tree",
+}
 
 if sys.platform == "win32":
     raise ImportError("stack-parser runs on Linux and macOS; on Windows use it in WSL 2")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -28,6 +28,7 @@ ORDER = [
     {"parser.parsing"},
     {"parser.evaluation", "parser.baselines"},
     {"parser.training"},
+    {"parser.api"},
     {"parser.plugins"},
     {"parser.benchmarks"},
     {"parser.speed"},

@@ -73,7 +73,8 @@ def saved(folder):
 
 def test_the_model_of_a_newer_version_is_refused(tmp_path):
     settings, _ = saved(tmp_path)
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump({**settings, "format": FORMAT + 1, "miracles": True}))
+    newer = {**settings, "format": FORMAT + 1, "miracles": True}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(newer))
     with pytest.raises(ValueError, match="made by a newer program"):
         Model.load(tmp_path, CPU)
 

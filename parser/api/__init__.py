@@ -1,0 +1,1 @@
+"""For programs: `parser.load`, `parser.train` and `parser.evaluate`; see docs/python.md."""

@@ -1,0 +1,110 @@
+"""Drawings of trees: as lines of text, and as SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from itertools import accumulate
+
+GAP, CHARACTER, LEVEL, FONT = 24, 8, 26, 14
+"""Pixels: between words, of a character, between arcs of two heights, and of the font."""
+MARGIN = 10
+UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8
+"""Directions in which a line leaves a character."""
+BOX = {
+    0: " ",
+    UP | DOWN: "│",
+    LEFT | RIGHT: "─",
+    DOWN | RIGHT: "╭",
+    UP | RIGHT: "╰",
+    UP | DOWN | RIGHT: "├",
+    DOWN | LEFT | RIGHT: "┬",
+    UP | LEFT | RIGHT: "┴",
+    UP | DOWN | LEFT | RIGHT: "┼",
+}
+
+
+def as_text(words: Sequence[str], heads: Sequence[int], labels: Sequence[str]) -> str:
+    """A line for each word with its label, and arcs to the left of the words; ► is at the dependent."""
+    heights = arc_heights(heads)
+    right = 2 * max(heights, default=0)
+    lines = [[0] * right for _ in words]
+    for dependent, (head, height) in enumerate(zip(heads, heights, strict=True)):
+        if head:
+            first, last = sorted((head - 1, dependent))
+            _draw(lines, first, last, right - 2 * height)
+    longest = max(map(len, words), default=0)
+    rows = []
+    for line, word, label, head in zip(lines, words, labels, heads, strict=True):
+        end = "►" if head else "─" if any(line) else " "
+        root = "" if head else " (root)"
+        rows.append(f"{''.join(map(BOX.__getitem__, line))}{end} {word:<{longest}}  {label}{root}")
+    return "\n".join(rows)
+
+
+def _draw(lines: list[list[int]], first: int, last: int, column: int) -> None:
+    """Add an arc from word to word, whose vertical line is in a column."""
+    for row in range(first, last + 1):
+        lines[row][column] |= (UP if row > first else 0) | (DOWN if row < last else 0)
+    for row in (first, last):
+        lines[row][column] |= RIGHT
+        for place in range(column + 1, len(lines[row])):
+            lines[row][place] |= LEFT | RIGHT
+
+
+def as_svg(words: Sequence[str], heads: Sequence[int], labels: Sequence[str]) -> str:
+    """Words in a line, with arcs above them from head to dependent."""
+    heights = arc_heights(heads)
+    widths = [CHARACTER * max(len(word), len(label)) + GAP for word, label in zip(words, labels, strict=True)]
+    middles = [end - width / 2 for end, width in zip(accumulate(widths), widths, strict=True)]
+    ground = LEVEL * (max(heights, default=0) + 1) + MARGIN
+    parts = []
+    for dependent, (head, height, label) in enumerate(zip(heads, heights, labels, strict=True)):
+        x, top = middles[dependent], ground - LEVEL * height
+        if head:
+            beside = 4 if dependent > head - 1 else -4  # the arcs to the word and from it
+            start = middles[head - 1] + beside
+            parts.append(_line(f"M{start:g},{ground} V{top} H{x:g} V{ground - 4}"))
+            parts.append(_text((start + x) / 2, top - 4, label, FONT - 3))
+        else:
+            parts.append(_line(f"M{x:g},{2 * MARGIN} V{ground - 4}"))
+            parts.append(_text(x, 2 * MARGIN - 4, label, FONT - 3))
+        parts.append(f'<path d="M{x - 4:g},{ground - 7} h8 l-4,7 z" fill="currentColor"/>')
+    parts += [
+        _text(x, ground + FONT + MARGIN / 2, word, FONT) for word, x in zip(words, middles, strict=True)
+    ]
+    size = f'width="{sum(widths):g}" height="{ground + FONT + 2 * MARGIN:g}"'
+    label = escape(_described(words, heads, labels))
+    begin = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{label}"'
+    return f'{begin} font-family="sans-serif" text-anchor="middle">{"".join(parts)}</svg>'
+
+
+def _line(path: str) -> str:
+    return f'<path d="{path}" fill="none" stroke="currentColor"/>'
+
+
+def _text(x: float, y: float, text: str, size: int) -> str:
+    return f'<text x="{x:g}" y="{y:g}" font-size="{size}" fill="currentColor">{escape(text)}</text>'
+
+
+def _described(words: Sequence[str], heads: Sequence[int], labels: Sequence[str]) -> str:
+    named = ["ROOT", *words]
+    return "; ".join(
+        f"{label}({named[head]}, {word})" for word, head, label in zip(words, heads, labels, strict=True)
+    )
+
+
+def arc_heights(heads: Sequence[int]) -> list[int]:
+    """The height of the arc to each word, above all shorter arcs below it; 0 for arcs from ROOT."""
+    heights = [0] * len(heads)
+    arcs = sorted(
+        (abs(head - word), min(head, word), max(head, word), word)
+        for word, head in enumerate(heads, 1)
+        if head
+    )
+    reached = [0] * (len(heads) + 1)
+    """By the gap between a word and the next."""
+    for _, first, last, word in arcs:
+        heights[word - 1] = 1 + max(reached[first:last])
+        reached[first:last] = [heights[word - 1]] * (last - first)
+    return heights

@@ -1,0 +1,73 @@
+"""Training and evaluating in a program, as the commands do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parser.api.parser import Parser, load
+from parser.config import Config, data_path
+from parser.config_file import read_config
+from parser.evaluation.evaluate import evaluate as evaluate_model
+from parser.evaluation.scores import Scores
+from parser.training.folder import BEST_MODEL
+from parser.training.run import train_and_score
+from parser.treebank.conllu import Roots, read_treebank
+
+
+@dataclass(frozen=True)
+class Result:
+    """Of a training run."""
+
+    model: Path
+    """The folder of the best model, for `parser.load`."""
+    dev: dict[str, Any]
+    """Scores of the best model, as those of `stack-parser evaluate --json`."""
+    test: dict[str, Any] | None
+    """None if the config has no test set."""
+    best_epoch: int
+    epochs: int
+    seconds: float
+    """Of training and of the evaluations on dev."""
+
+
+def train(
+    config: str | os.PathLike[str] | Mapping[str, Any] | Config,
+    run: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+) -> Result:
+    """Train a parser as `stack-parser train` does.
+
+    config: a YAML file, or its content. run: the folder of the run; by default runs/NAME for NAME.yaml.
+    Raises ValueError for a config or a treebank with faults, StoppedError after a signal.
+    """
+    if isinstance(config, Config | Mapping):
+        settings = config if isinstance(config, Config) else Config.model_validate(config)
+        if run is None:
+            raise ValueError("a config that is no file needs the folder of its run: run=")
+    else:
+        settings = read_config(Path(config))
+    folder = Path(run) if run is not None else Path("runs") / Path(str(config)).stem
+    found = train_and_score(settings, folder, resume)
+    shown = ("dev", "test", "best_epoch", "epochs", "seconds")
+    return Result(folder / BEST_MODEL, **{name: found[name] for name in shown})
+
+
+def evaluate(
+    model: Parser | str | os.PathLike[str],
+    file: str | os.PathLike[str],
+    *,
+    device: str = "auto",
+    roots: Roots = "refuse",
+    punctuation: bool = True,
+) -> Scores:
+    """Score a model on a treebank as `stack-parser evaluate` does. `.as_dict()` has all scores.
+
+    model: loaded, or its folder. roots: see `stack-parser evaluate --roots`. Raises ValueError.
+    """
+    loaded = model if isinstance(model, Parser) else load(model, device)
+    gold = read_treebank(data_path(os.fspath(file)), roots)
+    return evaluate_model(loaded._model, gold, punctuation=punctuation)
