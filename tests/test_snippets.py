@@ -37,9 +37,12 @@ def every(pattern):
 
 
 @pytest.mark.parametrize(("page", "found"), every(SNIPPET))
-def test_a_snippet_runs(page, found, monkeypatch):
+def test_a_snippet_runs(page, found, monkeypatch, tmp_path):
+    """With a small model in place of that of the quick start, and without a trace in the project."""
     monkeypatch.chdir(ROOT)
-    exec(compile(found[1], name_of(page), "exec"), {"__name__": "__main__"})
+    code = found[1].replace("runs/quickstart/model", "tests/models/format-3")
+    code = code.replace("runs/mine", str(tmp_path / "mine"))
+    exec(compile(code, name_of(page), "exec"), {"__name__": "__main__"})
 
 
 @pytest.mark.parametrize(("schedule", "batches"), [("agenda", 7), ("none", 18)])

@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from parser.cli import main
+from parser.evaluation.evaluate import evaluate
 from parser.parsing.model import Model
+from parser.treebank.conllu import read_treebank
 
 MODELS = sorted(Path("tests/models").iterdir())
 
@@ -27,3 +29,22 @@ def test_the_oldest_models_do_not_say_their_format(tmp_path):
     settings = folder / "config.yaml"
     settings.write_text(settings.read_text().replace("format: 1\n", ""))
     assert Model.load(folder, torch.device("cpu")).settings.network.word_features
+
+
+def test_a_model_gives_its_old_tags(tmp_path):
+    wrote, blank, writes = Path("tests/models/format-3/parsed.conllu"), tmp_path / "blank", tmp_path / "out"
+    lines = (line.split("\t") for line in wrote.read_text(encoding="utf-8").splitlines(keepends=True))
+    untagged = ("\t".join([*line[:2], *"____", *line[6:]]) if len(line) == 10 else line[0] for line in lines)
+    blank.write_text("".join(untagged), encoding="utf-8")
+    assert main(["parse", "tests/models/format-3", str(blank), "-o", str(writes)]) == 0
+    assert writes.read_bytes() == wrote.read_bytes()
+
+
+def test_what_older_models_learnt_as_auxiliary_tags_is_predicted():
+    model = Model.load(Path("tests/models/format-2-tags"), torch.device("cpu"))
+    assert model.settings.network.tags.predict == ("upos", "xpos")
+    assert list(model.vocabulary.predicted) == ["upos", "xpos"]
+    gold = read_treebank("tests/models/format-2-tags/parsed.conllu")
+    scores = evaluate(model, gold)
+    assert scores.las == 100  # the trees in the file are the model's
+    assert 80 < scores.percent("upos") < 100

@@ -1,0 +1,150 @@
+"""The program's functions for other programs."""
+
+import subprocess
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+
+import pytest
+
+import parser
+from parser.cli import main
+from parser.treebank.conllu import read_treebank
+
+MODEL = "tests/models/format-3"
+READS_TAGS = "tests/models/format-2"
+GOLD = "tests/models/format-3/parsed.conllu"
+CAT = ["The", "cat", "sleeps", "."]
+
+
+@pytest.fixture(scope="module")
+def english():
+    return parser.load(MODEL, device="cpu")
+
+
+def test_importing_is_quick():
+    code = "import sys, parser; dir(parser); assert not {'torch', 'numpy', 'pydantic'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert {"load", "train", "evaluate"} <= set(dir(parser))
+    with pytest.raises(AttributeError, match="no attribute 'miracle'"):
+        parser.miracle  # noqa: B018
+
+
+def test_trees_and_tags_are_those_of_the_command(english, tmp_path):
+    gold = read_treebank(GOLD)
+    trees = list(english.parse_all([sentence.forms for sentence in gold], probabilities=True))
+    written = tmp_path / "parsed.conllu"
+    assert main(["parse", MODEL, GOLD, "--retag", "--scores", "-o", str(written)]) == 0
+    again = tmp_path / "again.conllu"
+    again.write_text("".join(tree.to_conllu() for tree in trees), encoding="utf-8")
+    for tree, ours, theirs in zip(trees, read_treebank(str(again)), read_treebank(str(written)), strict=True):
+        for field in ("forms", "lemmas", "upos", "xpos", "feats", "heads", "labels"):
+            assert getattr(ours, field) == getattr(theirs, field)
+        probabilities = [line.split("ArcProbability=")[1].strip() for line in theirs.lines if "Arc" in line]
+        assert [f"{number:.4f}" for number in tree.probabilities] == probabilities
+
+
+def test_one_sentence(english):
+    tree = english.parse(CAT)
+    assert tree == next(english.parse_all([CAT]))
+    assert tree.words == tuple(CAT)
+    assert len(tree) == 4
+    assert tree.heads.count(0) == 1
+    assert tree.upos[1] == "NOUN"
+    assert tree.lemmas[2] == "sleep"
+    assert tree.probabilities is None
+    assert len(english.parse(CAT, probabilities=True).probabilities) == 4
+
+
+def test_what_is_given_is_kept(english):
+    tree = english.parse(CAT, upos=["X"] * 4, lemmas=("a", "b", "c", "d"))
+    assert tree.upos == ("X",) * 4
+    assert tree.lemmas == ("a", "b", "c", "d")
+    assert tree.xpos == english.parse(CAT).xpos
+
+
+def test_any_number_of_sentences_in_order(english):
+    made, asked = 0, 12_000
+
+    def sentences():
+        nonlocal made
+        for number in range(asked):
+            made += 1
+            yield [*["the", "dog"] * 6, str(number)]
+
+    trees = english.parse_all(sentences())
+    assert [tree.words[12] for tree in islice(trees, 3)] == ["0", "1", "2"]
+    assert 3 < made < asked / 2  # they are read when they are needed
+    assert next(islice(trees, 6_000, None)).words[12] == "6003"
+    assert list(english.parse_all([])) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("The cat sleeps.", "words: a list of strings is needed, not str"),
+        ([], "it has no words"),
+        (None, "it has no words"),
+        (["The", 3], "words, number 2: 3 is no string"),
+        (["The", " "], "words, number 2: ' ' is blank"),
+        (["The", "c\tat"], "words, number 2: 'c\\\\tat' has a tab or a line end"),
+        ({"words": ["a", "b"], "upos": ["X"]}, "2 words, but 1 upos"),
+        ({"words": ["a"], "tags": ["X"]}, "unknown: tags; known: words, upos, xpos, feats, lemmas"),
+        ({"words": ["a"], "feats": "_"}, "feats: a list of strings is needed, not str"),
+    ],
+)
+def test_what_is_no_sentence_is_refused(english, given, message):
+    with pytest.raises(ValueError, match=f"^sentence 3: {message}$"):
+        list(english.parse_all([CAT, CAT, given]))
+    if not isinstance(given, dict):
+        with pytest.raises(ValueError, match=f"^sentence 1: {message}$"):
+            english.parse(given)
+
+
+def test_a_model_that_reads_tags_and_gets_none_warns():
+    reader = parser.load(READS_TAGS, device="cpu")
+    with pytest.warns(UserWarning, match="UPOS is blank for 100% of the words"):
+        reader.parse(CAT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reader.parse(CAT, upos=["DET", "NOUN", "VERB", "PUNCT"], feats=["Number=Sing"] * 4)
+
+
+def test_many_threads_share_a_parser(english):
+    sentences = [list(sentence.forms) for sentence in read_treebank(GOLD)]
+    alone = [english.parse(words) for words in sentences]
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(english.parse, sentences)) == alone
+        streams = threads.map(lambda _: list(english.parse_all(sentences)), range(8))
+        assert all(trees == alone for trees in streams)
+
+
+@pytest.mark.parametrize(("path", "device"), [("nowhere", "cpu"), (MODEL, "cuda:99"), (MODEL, "abacus")])
+def test_what_can_not_be_loaded_is_a_value_error(path, device):
+    with pytest.raises(ValueError, match=r"nowhere|cuda:99|abacus"):
+        parser.load(path, device=device)
+
+
+def test_training_and_evaluating_are_those_of_the_commands(config_file, tmp_path, capsys):
+    result = parser.train(str(config_file), run=tmp_path / "run")
+    assert result.model == tmp_path / "run" / "model"
+    assert result.epochs == 6
+    assert 0 < result.best_epoch <= 6
+    treebank = str(tmp_path / "tiny.conllu")
+    scores = parser.evaluate(result.model, treebank, device="cpu")
+    assert scores.as_dict() == result.dev == result.test
+    assert parser.evaluate(parser.load(result.model, "cpu"), treebank).las == scores.las
+    assert main(["train", str(config_file), "--run", str(tmp_path / "other")]) == 0
+    weights = [(tmp_path / run / "model/weights.safetensors").read_bytes() for run in ("run", "other")]
+    assert weights[0] == weights[1]
+
+
+def test_a_config_without_a_file(config_file, tmp_path):
+    treebank = str(tmp_path / "tiny.conllu")
+    config = {"treebank": {"train": treebank, "dev": treebank}, "training": {"epochs": 1}, "device": "cpu"}
+    with pytest.raises(ValueError, match="needs the folder of its run"):
+        parser.train(config)
+    with pytest.raises(ValueError, match="epochs"):
+        parser.train({**config, "training": {"epochs": 0}}, run=tmp_path / "run")
+    assert parser.train(config, run=tmp_path / "run").test is None
