@@ -37,6 +37,17 @@ def lemma_rule(form: str, lemma: str) -> str:
     return WHOLE + SEPARATOR + lemma
 
 
+def is_rule(text: str) -> bool:
+    """Whether the text, perhaps of an untrusted model, is a rule whose lemmas can stand in a column."""
+    case, *parts = text.split(SEPARATOR)
+    if not all(part.isprintable() for part in parts):
+        return False
+    if case == WHOLE:
+        return len(parts) == 1 and parts != [""]
+    cuts = parts[0::2]
+    return case in CASES and len(parts) == 4 and all(cut.isdecimal() and len(cut) < 6 for cut in cuts)
+
+
 def lemma_of(form: str, rule: str) -> str:
     """The lemma of a form by a rule; the form itself if it is too short for the rule."""
     case, *parts = rule.split(SEPARATOR)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from parser.quoting import quoted
 from parser.treebank.labels import lifted_label_fault
-from parser.treebank.lemma_rules import lemma_rule
+from parser.treebank.lemma_rules import is_rule, lemma_rule
 from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import Sentence
 from parser.treebank.tokens import Tokens
@@ -185,6 +185,8 @@ class Vocabulary:
             if not numbers or not all(0 < number < len(labels) for number in numbers):
                 raise ValueError("root_labels and word_labels must be label numbers, counted from 1")
         predicted: dict[str, Lexicon] = {name: Lexicon(each) for name, each in content.predicted.items()}
+        for name, lexicon in predicted.items():
+            _refuse_bad_values(name, lexicon)
         return cls(columns, labels, frozenset(content.root_labels), frozenset(content.word_labels), predicted)
 
 
@@ -208,6 +210,14 @@ def _refuse_bad_labels(labels: Lexicon) -> None:
             raise ValueError(f"label {quoted(label)}: {message}")
     if len(set(labels.strings)) < len(labels.strings):
         raise ValueError("a label occurs twice")
+
+
+def _refuse_bad_values(name: str, lexicon: Lexicon) -> None:
+    """Raises ValueError for values that can not be written into a column."""
+    is_value = is_rule if name == "lemma" else lambda value: value.isprintable() and value
+    for value in lexicon.strings:
+        if not is_value(value):
+            raise ValueError(f"predicted {name}: {quoted(value)} can not be written")
 
 
 def _divide(column: str, strings: Iterable[str]) -> Iterable[str]:
