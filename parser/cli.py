@@ -14,6 +14,7 @@ from parser.commands.check import add_check
 from parser.commands.compare import add_compare
 from parser.commands.errors import WHAT_NEEDS_LESS, message_of
 from parser.commands.evaluate import add_evaluate
+from parser.commands.pack import add_pack
 from parser.commands.parse import add_parse
 from parser.commands.speed import add_plots, add_plugins, add_speed
 from parser.commands.table import add_table
@@ -29,6 +30,7 @@ COMMANDS = (
     add_evaluate,
     add_parse,
     add_compare,
+    add_pack,
     add_check,
     add_table,
     add_speed,

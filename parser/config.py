@@ -65,6 +65,8 @@ class TagSettings(Settings):
     predict: tuple[Literal["upos", "xpos", "feats", "lemma"], ...] = Field((), strict=False)
     """Columns that the parser does not read, but learns to predict from the word vectors (as in Zhang & Weiss
     2016), and writes where the input has none. Lemmas are predicted as edit scripts."""
+    weight: float = Field(1.0, gt=0)
+    """Of the losses of these columns; that of the transitions has 1."""
 
 
 class NetworkSettings(Settings):

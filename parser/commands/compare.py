@@ -16,7 +16,7 @@ from parser.treebank.conllu import read_treebank
 
 def add_compare(commands: Commands) -> None:
     command = commands.add_parser("compare", help="say whether one parser is better than another")
-    command.add_argument("first", type=Path, metavar="MODEL_A", help="folder of a trained model")
+    command.add_argument("first", type=Path, metavar="MODEL_A", help="folder or package of a trained model")
     add_model(command, "MODEL_B")
     command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, optionally .gz")
     add_roots(command)

@@ -58,7 +58,7 @@ def add_punctuation(command: argparse.ArgumentParser) -> None:
 
 
 def add_model(command: argparse.ArgumentParser, name: str = "MODEL") -> None:
-    command.add_argument("model", type=Path, metavar=name, help="folder of a trained model")
+    command.add_argument("model", type=Path, metavar=name, help="folder or package of a trained model")
     command.add_argument(
         "--device", default="auto", help="cpu, cuda, cuda:1, ... (default: CUDA where available)"
     )

@@ -18,7 +18,7 @@ class BatchLoss(NamedTuple):
     transitions: Tensor
     """Negative log-likelihood of the optimal transitions."""
     tags: Tensor
-    """Cross entropy of the predicted columns; 0 if there are none."""
+    """Cross entropy of the predicted columns, with their weight; 0 if there are none."""
 
     @property
     def total(self) -> Tensor:

@@ -62,7 +62,7 @@ class StackParser(nn.Module):
             self.from_words = nn.Linear(self.tokens.size, FEATURE_WORDS * settings.hidden_size, bias=False)
         self.scores = nn.Linear(settings.hidden_size, transitions)
         self.tags = Tagger(self.tokens.size, predicted_sizes or {})
-        self._read_columns = len(lexicon_sizes)
+        self._read_columns, self._tag_weight = len(lexicon_sizes), settings.tags.weight
         self.dropout = settings.dropout
 
     def forward(self, batch: Batch, inventory: Inventory) -> BatchLoss:
@@ -76,11 +76,12 @@ class StackParser(nn.Module):
         return self.replay_words(self.tokens(batch.tokens), batch)
 
     def tagging_loss(self, table: Tensor, tokens: Tokens) -> Tensor:
-        """Summed cross entropy of the predicted columns, which follow those that are read.
+        """Summed cross entropy of the predicted columns, which follow those that are read, with their weight.
 
         table: [W + 2, token].
         """
-        return self.tags.loss(table[: tokens.words], tokens.values[:, self._read_columns :])
+        wanted = tokens.values[:, self._read_columns :]
+        return self._tag_weight * self.tags.loss(table[: tokens.words], wanted)
 
     def replay_words(self, table: Tensor, batch: Batch) -> Tensor:
         """As `replay`, from word vectors. table: [W + 2, token], the output of `tokens`."""

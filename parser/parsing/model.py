@@ -12,8 +12,8 @@ from typing import Any
 import torch
 import yaml
 from pydantic import ValidationError
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save
+from safetensors import SafetensorError
+from safetensors.torch import save
 from torch import Tensor
 
 from parser import bounded_yaml
@@ -22,6 +22,7 @@ from parser.files import write_atomically
 from parser.former_names import with_new_names
 from parser.networks.stack_parser import StackParser
 from parser.parsing.input_columns import ColumnShares, InputColumnCheck, as_json, from_json
+from parser.parsing.model_files import ModelFiles, Shapes, model_files
 from parser.quoting import shortened
 from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
@@ -31,6 +32,7 @@ from parser.validation_errors import FAULTS_SHOWN, fault_lines, more_faults
 
 SETTINGS, VOCABULARY, WEIGHTS, SCORES = "config.yaml", "vocabulary.json", "weights.safetensors", "scores.json"
 COLUMN_SHARES = "columns.json"
+FILES = SETTINGS, VOCABULARY, WEIGHTS, COLUMN_SHARES, SCORES
 VECTORS = f"tokens.embeddings.{PRETRAINED}.weight"
 FORMAT = 3
 """Of the folder. It is increased when older programs could not read what newer ones write. Format 1 had other
@@ -104,23 +106,24 @@ class Model:
             write_atomically(folder / name, content)
 
     @classmethod
-    def load(cls, folder: Path, device: torch.device) -> Model:
-        """Raises ValueError if the folder has no model, a broken one, or one of a newer version.
+    def load(cls, path: Path, device: torch.device) -> Model:
+        """From a folder or a package. Raises ValueError if there is no model, a broken or a newer one.
 
-        Safe for untrusted folders: nothing in them is executed, and the sizes are checked before memory is
+        Safe for untrusted models: nothing in them is executed, and the sizes are checked before memory is
         allocated.
         """
-        missing = [name for name in (SETTINGS, VOCABULARY, WEIGHTS) if not (folder / name).is_file()]
+        files = model_files(path)
+        missing = [name for name in (SETTINGS, VOCABULARY, WEIGHTS) if not files.has(name)]
         if missing:
-            raise ValueError(f"{folder}: not a model's folder, {', '.join(missing)} missing")
+            raise ValueError(f"{path}: not a model's folder, {', '.join(missing)} missing")
         try:
-            return cls._read(folder, device)
+            return cls._read(files, device)
         except BROKEN as error:
-            raise ValueError(f"{folder}: the model's files are broken or not of one model: {error}") from None
+            raise ValueError(f"{path}: the model's files are broken or not of one model: {error}") from None
 
     @classmethod
-    def _read(cls, folder: Path, device: torch.device) -> Model:
-        content = bounded_yaml.load(bounded_yaml.read_text(folder / SETTINGS))
+    def _read(cls, files: ModelFiles, device: torch.device) -> Model:
+        content = bounded_yaml.load(files.text(SETTINGS, bounded_yaml.MAX_TEXT_LENGTH))
         if not isinstance(content, dict):
             raise ValueError(f"{SETTINGS}: no keys and values")
         form = content.pop("format", 1)  # the oldest models do not say theirs
@@ -132,14 +135,14 @@ class Model:
         with _naming(SETTINGS, "parser"):
             settings = ParserSettings.model_validate(content)
         with _naming(VOCABULARY):
-            vocabulary = Vocabulary.from_json((folder / VOCABULARY).read_text(encoding="utf-8"))
+            vocabulary = Vocabulary.from_json(files.text(VOCABULARY))
             if form < FORMAT:
                 vocabulary = vocabulary.with_predicted(settings.network.tags.predict)
         with _naming(COLUMN_SHARES):
-            shares = _shares(folder / COLUMN_SHARES)
+            shares = from_json(files.text(COLUMN_SHARES)) if files.has(COLUMN_SHARES) else {}
         _refuse_other_columns(settings, vocabulary)
-        _refuse_other_sizes(settings, vocabulary, folder / WEIGHTS)
-        weights = {_weight_name(name): weight for name, weight in load_file(folder / WEIGHTS).items()}
+        _refuse_other_sizes(settings, vocabulary, files.shapes(WEIGHTS))
+        weights = {_weight_name(name): weight for name, weight in files.weights(WEIGHTS).items()}
         for name, weight in weights.items():
             if not weight.isfinite().all():
                 raise ValueError(f"{name} has values that are not finite")
@@ -174,10 +177,6 @@ def _naming(file: str, section: str = "") -> Iterator[None]:
         raise ValueError(f"{file}: {error}") from None
 
 
-def _shares(path: Path) -> dict[str, ColumnShares]:
-    return from_json(path.read_text(encoding="utf-8")) if path.is_file() else {}
-
-
 def _refuse_other_columns(settings: ParserSettings, vocabulary: Vocabulary) -> None:
     """Raises ValueError if the vocabulary does not have the columns of the settings."""
     network = settings.network
@@ -187,11 +186,12 @@ def _refuse_other_columns(settings: ParserSettings, vocabulary: Vocabulary) -> N
         raise ValueError(f"{VOCABULARY}: holds the columns {', '.join(found)}, not {', '.join(wanted)}")
 
 
-def _refuse_other_sizes(settings: ParserSettings, vocabulary: Vocabulary, weights: Path) -> None:
-    """Raises ValueError with the names of weights whose sizes do not fit settings and vocabulary."""
-    with safe_open(weights, "pt") as file:
-        names = list(file.keys())
-        found = {_weight_name(name): tuple(file.get_slice(name).get_shape()) for name in names}
+def _refuse_other_sizes(settings: ParserSettings, vocabulary: Vocabulary, shapes: Shapes) -> None:
+    """Raises ValueError with the names of weights whose sizes do not fit settings and vocabulary.
+
+    shapes: of the weights by their names in the file.
+    """
+    found = {_weight_name(name): shape for name, shape in shapes.items()}
     vectors = None
     if PRETRAINED in vocabulary.columns:
         vectors = torch.empty(len(vocabulary.columns[PRETRAINED]) - 1, found[VECTORS][1], device="meta")

@@ -1,0 +1,121 @@
+"""The files of a model: in a folder, or in one package that `stack-parser pack` has made.
+
+A package is a zip file whose members are stored as they are. They are read in place: nothing is extracted.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from safetensors import safe_open
+from safetensors.torch import load, load_file
+from torch import Tensor
+
+from parser.files import atomic_file
+
+SUFFIX = ".stackparser"
+DATE = (1980, 1, 1, 0, 0, 0)
+"""Of all members, so that packages of equal models are equal."""
+HEADER_LENGTH = 8
+"""Bytes of a number, at the beginning of a safetensors file."""
+Shapes = dict[str, tuple[int, ...]]
+
+
+class ModelFiles(Protocol):
+    def has(self, name: str) -> bool: ...
+
+    def text(self, name: str, most: int | None = None) -> str:
+        """Raises ValueError if the file is not UTF-8, or has more than `most` characters."""
+
+    def weights(self, name: str) -> dict[str, Tensor]:
+        """The tensors of a safetensors file, on the host. Raises what the library raises."""
+
+    def shapes(self, name: str) -> Shapes:
+        """Of these tensors, without reading them."""
+
+
+class Folder:
+    def __init__(self, path: Path):
+        self._path = path
+
+    def has(self, name: str) -> bool:
+        return (self._path / name).is_file()
+
+    def text(self, name: str, most: int | None = None) -> str:
+        with (self._path / name).open(encoding="utf-8") as file:
+            return _bounded(name, file.read(-1 if most is None else most + 1), most)
+
+    def weights(self, name: str) -> dict[str, Tensor]:
+        return load_file(self._path / name)
+
+    def shapes(self, name: str) -> Shapes:
+        with safe_open(self._path / name, "pt") as file:
+            return {key: tuple(file.get_slice(key).get_shape()) for key in list(file.keys())}
+
+
+class Package:
+    def __init__(self, path: Path):
+        """Raises ValueError if the file is no package."""
+        self._path = path
+        try:
+            with zipfile.ZipFile(path) as package:
+                self._members = {member.filename: member for member in package.infolist()}
+        except (zipfile.BadZipFile, NotImplementedError) as error:
+            raise ValueError(f"{path}: neither a model's folder nor a package of one: {error}") from None
+        for member in self._members.values():
+            # A compressed member could be far larger than the package.
+            if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
+                raise ValueError(f"{path}: {member.filename} is compressed, which no package is")
+
+    def has(self, name: str) -> bool:
+        return name in self._members
+
+    def text(self, name: str, most: int | None = None) -> str:
+        return _bounded(name, self._bytes(name).decode("utf-8"), most)
+
+    def weights(self, name: str) -> dict[str, Tensor]:
+        return load(self._bytes(name))
+
+    def shapes(self, name: str) -> Shapes:
+        with zipfile.ZipFile(self._path) as package, package.open(name) as file:
+            length = int.from_bytes(file.read(HEADER_LENGTH), "little")
+            if length > self._members[name].file_size:
+                raise ValueError(f"{name} is cut")
+            header: dict[str, Any] = json.loads(file.read(length))
+        return {key: tuple(own["shape"]) for key, own in header.items() if key != "__metadata__"}
+
+    def _bytes(self, name: str) -> bytes:
+        try:
+            with zipfile.ZipFile(self._path) as package:
+                return package.read(name)
+        except zipfile.BadZipFile as error:
+            raise ValueError(f"{name}: {error}") from None
+
+
+def _bounded(name: str, text: str, most: int | None) -> str:
+    if most is not None and len(text) > most:
+        raise ValueError(f"{name}: longer than {most:,} characters")
+    return text
+
+
+def model_files(path: Path) -> ModelFiles:
+    """Raises ValueError for a file that is no package."""
+    return Package(path) if path.is_file() else Folder(path)
+
+
+def pack(files: Mapping[str, bytes], output: Path) -> None:
+    """Write a package, which appears under its name when it is complete."""
+    with atomic_file(str(output)) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as package:
+        for name, content in files.items():
+            package.writestr(zipfile.ZipInfo(name, DATE), content)
+
+
+def read_all(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """The files of these names that a folder has."""
+    for name in names:
+        if (folder / name).is_file():
+            yield name, (folder / name).read_bytes()

@@ -1,0 +1,115 @@
+"""A package is a model's folder in one file, and is trusted as little."""
+
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+import parser
+from parser.cli import main
+from parser.parsing.model import Model
+from parser.parsing.model_files import Folder, Package
+
+CPU = torch.device("cpu")
+MODELS = sorted(Path("tests/models").iterdir())
+MODEL = Path("tests/models/format-3")
+GOLD = str(MODEL / "parsed.conllu")
+
+
+@pytest.fixture
+def package(tmp_path):
+    path = tmp_path / "english.stackparser"
+    assert main(["pack", str(MODEL), "-o", str(path)]) == 0
+    return path
+
+
+def changed(package, name, content, compression=zipfile.ZIP_STORED):
+    """With another content of one member, or without it."""
+    with zipfile.ZipFile(package) as old:
+        members = {member: old.read(member) for member in old.namelist()}
+    members[name] = content
+    with zipfile.ZipFile(package, "w", compression) as new:
+        for member, own in members.items():
+            if own is not None:
+                new.writestr(member, own)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda path: path.name)
+def test_a_package_is_the_folder(model, tmp_path):
+    package = tmp_path / "model.stackparser"
+    assert main(["pack", str(model), "-o", str(package)]) == 0
+    one, other = (Model.load(path, CPU) for path in (model, package))
+    assert one.settings == other.settings
+    assert one.vocabulary.as_json() == other.vocabulary.as_json()
+    assert one.dev_shares == other.dev_shares
+    for name, weight in one.network.state_dict().items():
+        assert torch.equal(other.network.state_dict()[name], weight)
+    weights = "weights.safetensors"
+    assert Folder(model).shapes(weights) == Package(package).shapes(weights)
+
+
+def test_all_commands_read_it(package, tmp_path, capsys):
+    outputs = []
+    for number, model in enumerate((str(MODEL), str(package))):
+        written = tmp_path / f"{number}.conllu"
+        for more in ([], ["--processes", "2"]):
+            assert main(["parse", model, GOLD, "-o", str(written), "--device", "cpu", *more]) == 0
+            outputs.append(written.read_bytes())
+        assert main(["evaluate", model, GOLD, "--json"]) == 0
+    assert len(set(outputs)) == 1
+    assert main(["compare", str(MODEL), str(package), GOLD]) == 0
+    printed = capsys.readouterr().out
+    assert "LAS differs by +0.00" in printed
+    assert parser.load(package, device="cpu").parse(["The", "cat", "sleeps"]).heads
+
+
+def test_equal_models_have_equal_packages_beside_the_folder(package, tmp_path):
+    folder = tmp_path / "folder" / "model"
+    shutil.copytree(MODEL, folder)
+    assert main(["pack", str(folder)]) == 0
+    assert (tmp_path / "folder" / "model.stackparser").read_bytes() == package.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("weights.safetensors", None, "weights.safetensors missing"),
+        ("weights.safetensors", b"", "broken"),
+        ("weights.safetensors", b"\xff" * 40, "weights.safetensors is cut"),
+        ("vocabulary.json", b"{}", "vocabulary.json"),
+        ("config.yaml", b"x: " + b"[" * 300, "config.yaml|broken"),
+        ("config.yaml", b"#" * 300_000, "config.yaml: longer than 262,144 characters"),
+        ("config.yaml", b"\xff", "broken"),
+    ],
+)
+def test_broken_packages_are_refused(package, name, content, message):
+    changed(package, name, content)
+    with pytest.raises(ValueError, match=message):
+        Model.load(package, CPU)
+
+
+def test_a_compressed_package_is_refused(package):
+    changed(package, "more", b"0" * 1000, zipfile.ZIP_DEFLATED)
+    with pytest.raises(ValueError, match="is compressed, which no package is"):
+        Model.load(package, CPU)
+
+
+@pytest.mark.parametrize("damage", [0, 30, 60_000, -30])
+def test_a_damaged_package_is_refused_or_read_as_it_is(package, damage):
+    content = bytearray(package.read_bytes())
+    content[damage] ^= 0xFF
+    package.write_bytes(content)
+    with pytest.raises(ValueError, match=r"english.stackparser"):
+        Model.load(package, CPU)
+
+
+def test_what_is_no_model_is_neither_packed_nor_read(package, tmp_path, capsys):
+    assert main(["pack", str(tmp_path)]) == 2
+    assert "not a model's folder" in capsys.readouterr().err
+    assert main(["pack", str(package)]) == 2
+    assert "only the folder of a model is packed" in capsys.readouterr().err
+    (tmp_path / "text").write_text("text")
+    with pytest.raises(ValueError, match="neither a model's folder nor a package of one"):
+        Model.load(tmp_path / "text", CPU)
