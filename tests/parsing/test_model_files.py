@@ -96,8 +96,8 @@ def test_a_compressed_package_is_refused(package):
         Model.load(package, CPU)
 
 
-@pytest.mark.parametrize("damage", [0, 30, 60_000, -30])
-def test_a_damaged_package_is_refused_or_read_as_it_is(package, damage):
+@pytest.mark.parametrize("damage", [0, 30, 60_000, -22])
+def test_a_damaged_package_is_refused(package, damage):
     content = bytearray(package.read_bytes())
     content[damage] ^= 0xFF
     package.write_bytes(content)
