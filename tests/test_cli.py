@@ -206,7 +206,7 @@ def test_interrupted(monkeypatch, config_file, capsys):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("parser.commands.train.train", interrupt)
+    monkeypatch.setattr("parser.training.run.train", interrupt)
     assert main(["train", str(config_file)]) == 130
 
 

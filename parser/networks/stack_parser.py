@@ -21,7 +21,7 @@ from parser.networks import stack_lstm
 from parser.networks.composition import Composition
 from parser.networks.dropout import dropout
 from parser.networks.loss import BatchLoss, transition_loss
-from parser.networks.tagger import Tagger
+from parser.networks.tag_classifiers import TagClassifiers
 from parser.networks.token_encoder import TokenEncoder
 from parser.replay.batch import Batch
 from parser.transitions.inventory import Inventory
@@ -61,7 +61,7 @@ class StackParser(nn.Module):
         if settings.word_features:
             self.from_words = nn.Linear(self.tokens.size, FEATURE_WORDS * settings.hidden_size, bias=False)
         self.scores = nn.Linear(settings.hidden_size, transitions)
-        self.tags = Tagger(self.tokens.size, predicted_sizes or {})
+        self.tags = TagClassifiers(self.tokens.size, predicted_sizes or {})
         self._read_columns, self._tag_weight = len(lexicon_sizes), settings.tags.weight
         self.dropout = settings.dropout
 

@@ -15,6 +15,8 @@ def predicted_tags(
     model: Model, words: WordVectors, sentences: Sequence[Sentence]
 ) -> list[Mapping[str, tuple[str, ...]]]:
     """For each sentence, the values of all words by column. words: of all sentences, in order."""
+    if not model.vocabulary.predicted:
+        return [{} for _ in sentences]  # without a wait for the device
     numbers = model.network.tags(words.table[:-2]).cpu()  # [rows, columns]
     by_word = numbers.index_select(0, words.row[:-2]).T.tolist()  # by column and word
     strings = {

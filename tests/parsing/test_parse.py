@@ -162,10 +162,10 @@ def test_a_sentence_of_ten_thousand_words():
 def test_too_little_memory(monkeypatch, capsys, room, message):
     make = continuous_batching.inference_stepper
 
-    def make_or_fail(network, inventory, tokens, batch):
+    def make_or_fail(network, inventory, tokens, *rest):
         if tokens.words > room:
             raise torch.OutOfMemoryError("too much")
-        return make(network, inventory, tokens, batch)
+        return make(network, inventory, tokens, *rest)
 
     parser, sentences = model(dtype=torch.double), [words(length) for length in (5, 9, 2, 4)]
     whole = parse(parser, sentences)

@@ -12,7 +12,7 @@ from parser.batching.product import linear
 from parser.treebank.vocabulary import UNKNOWN
 
 
-class Tagger(nn.ModuleDict):
+class TagClassifiers(nn.ModuleDict):
     """A linear classifier for each predicted column, on the vectors that the parser reads."""
 
     def __init__(self, size: int, lexicon_sizes: Mapping[str, int]):
