@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,11 @@ from parser.treebank.sentence import NO_HEAD, Sentence
 FIELDS = {"upos": "upos", "xpos": "xpos", "feats": "feats", "lemmas": "lemma"}
 """Arguments, and the columns of a model."""
 BLANK = "_"
+SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+Given = Sequence[str] | Mapping[str, Sequence[str]]
+"""Words, or words and tags by column."""
 
 
 def load(path: str | os.PathLike[str], device: str = "auto") -> Parser:
@@ -46,8 +52,8 @@ class Parser:
     ) -> Tree:
         """The tree of a sentence. Raises ValueError for what can not be a sentence.
 
-        upos, xpos, feats, lemmas: of all words, for models that read them. probabilities: whether the tree
-        has those of its arcs.
+        upos, xpos, feats, lemmas: of all words, for models that read them; `_` for those that have none.
+        probabilities: whether the tree has those of its arcs.
         """
         given = {"upos": upos, "xpos": xpos, "feats": feats, "lemmas": lemmas}
         sentence = _sentence({"words": words, **given}, 1)
@@ -58,7 +64,7 @@ class Parser:
 
     def parse_all(
         self,
-        sentences: Iterable[Sequence[str] | Mapping[str, Sequence[str]]],
+        sentences: Iterable[Given],
         *,
         probabilities: bool = False,
         batch_size: int = BATCH_SIZE,
@@ -69,6 +75,11 @@ class Parser:
         "lemmas". Some thousand sentences are read ahead. batch_size: those parsed at the same time. Raises
         ValueError with the number of a sentence that can not be one.
         """
+        if batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}; it should be at least 1")
+        return self._parsed(iter(sentences), probabilities, batch_size)
+
+    def _parsed(self, sentences: Iterator[Given], probabilities: bool, batch_size: int) -> Iterator[Tree]:
         read = (_sentence(one, number) for number, one in enumerate(sentences, 1))
         watched = self._model.watch().check(read, _warn)
         for sentence, tree in parse_stream(self._model, watched, batch_size, probabilities=probabilities):
@@ -82,14 +93,17 @@ def _warn(text: str) -> None:
 def _sentence(given: Sequence[str] | Mapping[str, Any], number: int) -> Sentence:
     """number: of the sentence, from 1. Raises ValueError."""
     try:
-        columns = dict(given) if isinstance(given, Mapping) else {"words": given}
+        columns: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {"words": given}
         if others := columns.keys() - {"words", *FIELDS}:
             known = ", ".join(["words", *FIELDS])
             raise ValueError(f"unknown: {', '.join(sorted(map(str, others)))}; known: {known}")
         words = _column("words", columns.get("words"))
         if not words:
             raise ValueError("it has no words")
-        found = {name: _column(name, columns.get(name)) or (BLANK,) * len(words) for name in FIELDS}
+        blank = (BLANK,) * len(words)
+        found = {
+            name: blank if columns.get(name) is None else _column(name, columns[name]) for name in FIELDS
+        }
         for name, values in found.items():
             if len(values) != len(words):
                 raise ValueError(f"{len(words)} words, but {len(values)} {name}")
@@ -111,7 +125,7 @@ def _column(name: str, values: object) -> tuple[str, ...]:
     """The values of a column; empty if there are none. Raises ValueError."""
     if values is None:
         return ()
-    if isinstance(values, str) or not isinstance(values, Iterable):
+    if isinstance(values, str | Mapping | Set) or not isinstance(values, Iterable):
         raise ValueError(f"{name}: a list of strings is needed, not {type(values).__name__}")
     found = tuple(values)
     for place, value in enumerate(found, 1):
@@ -121,14 +135,22 @@ def _column(name: str, values: object) -> tuple[str, ...]:
             raise ValueError(f"{name}, number {place}: {value!r} is blank")
         if any(character in value for character in "\t\n\r"):
             raise ValueError(f"{name}, number {place}: {value!r} has a tab or a line end")
+        if not value.isascii() and SURROGATE.search(value):
+            raise ValueError(f"{name}, number {place}: {value!r} has a lone surrogate, which is no character")
     return found
 
 
 def _tree(sentence: Sentence, tree: ParsedTree) -> Tree:
+    given = sentence.upos, sentence.xpos, sentence.feats, sentence.lemmas
     tags = {
-        name: values if any(value != BLANK for value in values) else tree.tags.get(column)
-        for (name, column), values in zip(
-            FIELDS.items(), (sentence.upos, sentence.xpos, sentence.feats, sentence.lemmas), strict=True
-        )
+        name: _filled(values, tree.tags.get(column))
+        for (name, column), values in zip(FIELDS.items(), given, strict=True)
     }
     return Tree(sentence.forms, tree.heads, tree.labels, **tags, probabilities=tree.probabilities)
+
+
+def _filled(given: tuple[str, ...], predicted: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """The given values, and the predicted ones where there are none; None without any."""
+    if predicted is None:
+        return given if set(given) != {BLANK} else None
+    return tuple(own if own != BLANK else its for own, its in zip(given, predicted, strict=True))

@@ -6,7 +6,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
+
+from pydantic import ValidationError
 
 from parser.api.parser import Parser, load
 from parser.config import Config, data_path
@@ -16,6 +18,7 @@ from parser.evaluation.scores import Scores
 from parser.training.folder import BEST_MODEL
 from parser.training.run import train_and_score
 from parser.treebank.conllu import Roots, read_treebank
+from parser.validation_errors import fault_lines
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,10 @@ def train(
     """Train a parser as `stack-parser train` does.
 
     config: a YAML file, or its content. run: the folder of the run; by default runs/NAME for NAME.yaml.
-    Raises ValueError for a config or a treebank with faults, StoppedError after a signal.
+    Raises ValueError for a config or a treebank with faults, OSError, and StoppedError after a signal.
     """
     if isinstance(config, Config | Mapping):
-        settings = config if isinstance(config, Config) else Config.model_validate(config)
+        settings = config if isinstance(config, Config) else _validated(config)
         if run is None:
             raise ValueError("a config that is no file needs the folder of its run: run=")
     else:
@@ -54,6 +57,13 @@ def train(
     found = train_and_score(settings, folder, resume)
     shown = ("dev", "test", "best_epoch", "epochs", "seconds")
     return Result(folder / BEST_MODEL, **{name: found[name] for name in shown})
+
+
+def _validated(content: Mapping[str, Any]) -> Config:
+    try:
+        return Config.model_validate(content)
+    except ValidationError as error:
+        raise ValueError("\n".join(fault_lines(error))) from None
 
 
 def evaluate(
@@ -66,8 +76,10 @@ def evaluate(
 ) -> Scores:
     """Score a model on a treebank as `stack-parser evaluate` does. `.as_dict()` has all scores.
 
-    model: loaded, or its folder. roots: see `stack-parser evaluate --roots`. Raises ValueError.
+    model: loaded, or its folder. roots: see `stack-parser evaluate --roots`. Raises ValueError and OSError.
     """
+    if roots not in get_args(Roots):
+        raise ValueError(f"roots is {roots!r}; it should be {' or '.join(map(repr, get_args(Roots)))}")
     loaded = model if isinstance(model, Parser) else load(model, device)
     gold = read_treebank(data_path(os.fspath(file)), roots)
     return evaluate_model(loaded._model, gold, punctuation=punctuation)

@@ -15,7 +15,7 @@ Column = tuple[str, ...] | None
 class Tree:
     """The words of a sentence and their tree. Word 1 is the first one, head 0 is ROOT.
 
-    Tags are those that were given or, if none were, those that the model predicts; else None.
+    Tags are those that were given and, for words without, those that the model predicts; None without any.
     """
 
     words: tuple[str, ...]

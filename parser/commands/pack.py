@@ -25,6 +25,7 @@ def pack_model(options: argparse.Namespace) -> None:
     if options.model.is_file():
         raise ValueError(f"{options.model}: is a file; only the folder of a model is packed")
     Model.load(options.model, torch.device("cpu"))  # which checks it
-    output = options.output or options.model.with_name(options.model.name + SUFFIX)
+    folder = options.model.resolve()
+    output = options.output or folder.with_name(folder.name + SUFFIX)
     pack(dict(read_all(options.model, FILES)), output)
     print(f"{output}: {output.stat().st_size:,} bytes")

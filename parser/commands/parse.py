@@ -55,6 +55,8 @@ class _Parsed(NamedTuple):
 
 def parse_file(options: argparse.Namespace) -> None:
     model = loaded(options)
+    if options.retag and not model.vocabulary.predicted:
+        raise ValueError(f"{options.model}: predicts neither tags nor lemmas; leave out --retag")
     sentences = words = 0
     with interruptible(), _workers(options) as workers:
         began = time.monotonic()

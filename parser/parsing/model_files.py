@@ -6,8 +6,10 @@ A package is a zip file whose members are stored as they are. They are read in p
 from __future__ import annotations
 
 import json
+import struct
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -61,15 +63,15 @@ class Package:
     def __init__(self, path: Path):
         """Raises ValueError if the file is no package."""
         self._path = path
-        try:
-            with zipfile.ZipFile(path) as package:
-                self._members = {member.filename: member for member in package.infolist()}
-        except (zipfile.BadZipFile, NotImplementedError) as error:
-            raise ValueError(f"{path}: neither a model's folder nor a package of one: {error}") from None
+        with self._opened("neither a model's folder nor a package of one") as package:
+            self._members = {member.filename: member for member in package.infolist()}
+        size = path.stat().st_size
         for member in self._members.values():
             # A compressed member could be far larger than the package.
             if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
                 raise ValueError(f"{path}: {member.filename} is compressed, which no package is")
+            if member.header_offset + member.file_size > size:
+                raise ValueError(f"{path}: {member.filename} is cut")
 
     def has(self, name: str) -> bool:
         return name in self._members
@@ -81,7 +83,7 @@ class Package:
         return load(self._bytes(name))
 
     def shapes(self, name: str) -> Shapes:
-        with zipfile.ZipFile(self._path) as package, package.open(name) as file:
+        with self._opened(name) as package, package.open(name) as file:
             length = int.from_bytes(file.read(HEADER_LENGTH), "little")
             if length > self._members[name].file_size:
                 raise ValueError(f"{name} is cut")
@@ -89,11 +91,18 @@ class Package:
         return {key: tuple(own["shape"]) for key, own in header.items() if key != "__metadata__"}
 
     def _bytes(self, name: str) -> bytes:
+        with self._opened(name) as package:
+            return package.read(name)
+
+    @contextmanager
+    def _opened(self, what: str) -> Iterator[zipfile.ZipFile]:
+        """Raises ValueError, which names `what`, for whatever is wrong with the package."""
         try:
             with zipfile.ZipFile(self._path) as package:
-                return package.read(name)
-        except zipfile.BadZipFile as error:
-            raise ValueError(f"{name}: {error}") from None
+                yield package
+        except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, struct.error) as error:
+            reason = str(error) or "the file is cut"
+            raise ValueError(f"{self._path}: {what}: {reason}") from None
 
 
 def _bounded(name: str, text: str, most: int | None) -> str:

@@ -40,7 +40,7 @@ def lemma_rule(form: str, lemma: str) -> str:
 def is_rule(text: str) -> bool:
     """Whether the text, perhaps of an untrusted model, is a rule whose lemmas can stand in a column."""
     case, *parts = text.split(SEPARATOR)
-    if not all(part.isprintable() for part in parts):
+    if "\n" in text or "\r" in text:
         return False
     if case == WHOLE:
         return len(parts) == 1 and parts != [""]
@@ -54,5 +54,6 @@ def lemma_of(form: str, rule: str) -> str:
     if case == WHOLE:
         return parts[0]
     cut_before, before, cut_after, after = parts
-    kept = form[int(cut_before) : len(form) - int(cut_after)]
+    end = len(form) - int(cut_after)
+    kept = form[int(cut_before) : end] if end > 0 else ""
     return CASES[case](before + kept + after) if kept else form

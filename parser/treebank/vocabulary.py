@@ -131,6 +131,7 @@ class Vocabulary:
         """With some of the columns as predicted ones."""
         predicted = {name: self.columns[name] for name in names}
         columns = {name: own for name, own in self.columns.items() if name not in predicted}
+        _refuse_bad_values(predicted)
         return replace(self, columns=columns, predicted=predicted)
 
     def encode_tokens(self, sentences: Sequence[Sentence], gold: bool = False) -> Tokens:
@@ -185,8 +186,7 @@ class Vocabulary:
             if not numbers or not all(0 < number < len(labels) for number in numbers):
                 raise ValueError("root_labels and word_labels must be label numbers, counted from 1")
         predicted: dict[str, Lexicon] = {name: Lexicon(each) for name, each in content.predicted.items()}
-        for name, lexicon in predicted.items():
-            _refuse_bad_values(name, lexicon)
+        _refuse_bad_values(predicted)
         return cls(columns, labels, frozenset(content.root_labels), frozenset(content.word_labels), predicted)
 
 
@@ -212,12 +212,17 @@ def _refuse_bad_labels(labels: Lexicon) -> None:
         raise ValueError("a label occurs twice")
 
 
-def _refuse_bad_values(name: str, lexicon: Lexicon) -> None:
-    """Raises ValueError for values that can not be written into a column."""
-    is_value = is_rule if name == "lemma" else lambda value: value.isprintable() and value
-    for value in lexicon.strings:
-        if not is_value(value):
-            raise ValueError(f"predicted {name}: {quoted(value)} can not be written")
+def _refuse_bad_values(predicted: Mapping[str, Lexicon]) -> None:
+    """Raises ValueError for values, perhaps of an untrusted model, that no column of a treebank can have."""
+    for name, lexicon in predicted.items():
+        is_value = is_rule if name == "lemma" else _is_value
+        for value in lexicon.strings:
+            if not is_value(value):
+                raise ValueError(f"predicted {name}: {quoted(value)} can not be written")
+
+
+def _is_value(text: str) -> bool:
+    return bool(text) and not any(character in text for character in "\t\n\r")
 
 
 def _divide(column: str, strings: Iterable[str]) -> Iterable[str]:

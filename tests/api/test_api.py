@@ -62,6 +62,7 @@ def test_what_is_given_is_kept(english):
     assert tree.upos == ("X",) * 4
     assert tree.lemmas == ("a", "b", "c", "d")
     assert tree.xpos == english.parse(CAT).xpos
+    assert english.parse(CAT, upos=["X", "_", "X", "X"]).upos == ("X", "NOUN", "X", "X")
 
 
 def test_any_number_of_sentences_in_order(english):
@@ -78,6 +79,8 @@ def test_any_number_of_sentences_in_order(english):
     assert 3 < made < asked / 2  # they are read when they are needed
     assert next(islice(trees, 6_000, None)).words[12] == "6003"
     assert list(english.parse_all([])) == []
+    with pytest.raises(ValueError, match="batch_size is 0; it should be at least 1"):
+        english.parse_all([], batch_size=0)
 
 
 @pytest.mark.parametrize(
@@ -92,6 +95,9 @@ def test_any_number_of_sentences_in_order(english):
         ({"words": ["a", "b"], "upos": ["X"]}, "2 words, but 1 upos"),
         ({"words": ["a"], "tags": ["X"]}, "unknown: tags; known: words, upos, xpos, feats, lemmas"),
         ({"words": ["a"], "feats": "_"}, "feats: a list of strings is needed, not str"),
+        ({"words": ["a"], "feats": []}, "1 words, but 0 feats"),
+        ({"words": {"a", "b"}}, "words: a list of strings is needed, not set"),
+        (["\ud800"], "words, number 1: '\\\\ud800' has a lone surrogate, which is no character"),
     ],
 )
 def test_what_is_no_sentence_is_refused(english, given, message):
@@ -136,6 +142,8 @@ def test_training_and_evaluating_are_those_of_the_commands(config_file, tmp_path
     assert scores.as_dict() == result.dev == result.test
     assert parser.evaluate(parser.load(result.model, "cpu"), treebank).las == scores.las
     assert main(["train", str(config_file), "--run", str(tmp_path / "other")]) == 0
+    with pytest.raises(ValueError, match="roots is 'some'; it should be 'refuse' or 'attach-to-first'"):
+        parser.evaluate(result.model, treebank, roots="some")
     weights = [(tmp_path / run / "model/weights.safetensors").read_bytes() for run in ("run", "other")]
     assert weights[0] == weights[1]
 

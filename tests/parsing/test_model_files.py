@@ -1,7 +1,9 @@
 """A package is a model's folder in one file, and is trusted as little."""
 
+import random
 import shutil
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -102,6 +104,28 @@ def test_a_damaged_package_is_refused(package, damage):
     content[damage] ^= 0xFF
     package.write_bytes(content)
     with pytest.raises(ValueError, match=r"english.stackparser"):
+        Model.load(package, CPU)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_damage_raises_anything_else(package, seed):
+    """In the headers of the members, or in the directory at the end."""
+    content, generator = bytearray(package.read_bytes()), random.Random(seed)
+    for _ in range(1 + seed % 3):
+        place = generator.choice([generator.randrange(600), -generator.randrange(1, 420)])
+        content[place] = generator.randrange(256)
+    package.write_bytes(content)
+    with suppress(ValueError):
+        Model.load(package, CPU)
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "vocabulary.json", "weights.safetensors"])
+@pytest.mark.parametrize("size", [0, 2**32 - 16])
+def test_a_directory_that_lies_about_sizes_is_refused(package, name, size):
+    content = package.read_bytes()
+    place = content.rindex(name.encode()) - 46 + 20  # in the directory's entry, before the name
+    package.write_bytes(content[:place] + size.to_bytes(4, "little") * 2 + content[place + 8 :])
+    with pytest.raises(ValueError, match=r"english\.stackparser"):
         Model.load(package, CPU)
 
 

@@ -48,3 +48,12 @@ def test_what_older_models_learnt_as_auxiliary_tags_is_predicted():
     scores = evaluate(model, gold)
     assert scores.las == 100  # the trees in the file are the model's
     assert 80 < scores.percent("upos") < 100
+
+
+def test_values_of_old_models_that_can_not_be_written_are_refused(tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree("tests/models/format-2-tags", folder)
+    vocabulary = folder / "vocabulary.json"
+    vocabulary.write_text(vocabulary.read_text(encoding="utf-8").replace('"NOUN"', r'"X\n1\tmore"'))
+    with pytest.raises(ValueError, match=r"predicted upos: .* can not be written"):
+        Model.load(folder, torch.device("cpu"))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from parser.treebank.conllu import read_treebank
 from parser.treebank.lemma_rules import is_rule, lemma_of, lemma_rule
 
-WORDS = st.text("aAbBéÉßİǆ1- ", min_size=1, max_size=8)
+WORDS = st.text("aAbBéÉßİǆ1- \u00a0\u200c", min_size=1, max_size=8)
 
 
 @given(WORDS, WORDS)
@@ -19,7 +19,12 @@ def test_a_rule_gives_the_lemma_it_was_made_of(form, lemma):
 
 @given(WORDS, WORDS, WORDS)
 def test_any_rule_gives_something_for_any_form(form, other, lemma):
-    assert lemma_of(form, lemma_rule(other, lemma))
+    rule = lemma_rule(other, lemma)
+    found = lemma_of(form, rule)
+    case, *parts = rule.split("\t")
+    if case != "whole" and int(parts[0]) + int(parts[2]) >= len(form):
+        assert found == form
+    assert found
 
 
 @pytest.mark.parametrize(
