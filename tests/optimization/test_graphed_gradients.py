@@ -14,7 +14,7 @@ from parser.optimization.training_step import TrainingStep
 from parser.replay.shape import common_shapes, shapes_of
 
 SYSTEM = "arc-hybrid"
-TREES = [tree for length in range(1, 6) for tree in projective_trees(length)[:8]]
+TREES = [tree for length in range(1, 6) for tree in projective_trees(length)[:5]]
 ROUNDS = 3
 """The first batch of a shape is computed plainly, the second captured, the third and later ones replayed."""
 

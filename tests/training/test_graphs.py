@@ -18,7 +18,7 @@ from parser.training.interruption import StoppedError
 from parser.training.loop import train
 
 GRAPHS = "training.cuda_graphs=true"
-WITHOUT_CHANCE = ["training.epochs=3", "training.unknown_probability=0", "training.average=0.9"]
+WITHOUT_CHANCE = ["training.epochs=2", "training.unknown_probability=0", "training.average=0.9"]
 CPU = torch.device("cpu")
 
 
@@ -52,7 +52,7 @@ def test_a_run_learns_what_it_learns_without(mixed, tmp_path, monkeypatch, capsy
     losses, weights, replays = result(read_config(mixed, changes), tmp_path / "without")
     assert not replays
     *by_graphs, replays = result(read_config(mixed, [*changes, GRAPHS]), tmp_path / "with")
-    assert replays > 5
+    assert replays > 1
     assert len(set(found)) > 2
     if left.step:
         assert None in found
@@ -72,7 +72,7 @@ def test_padding_that_takes_too_much_memory_is_left_out(mixed, tmp_path, monkeyp
         return replay(network, table, batch)
 
     monkeypatch.setattr(StackParser, "replay_words", replay_or_fail)
-    changes = [*WITHOUT_CHANCE, "training.batch_size=3", "training.epochs=2"]
+    changes = [*WITHOUT_CHANCE, "training.batch_size=3"]
     losses, *_ = result(read_config(mixed, changes), tmp_path / "without")
     by_graphs, *_ = result(read_config(mixed, [*changes, GRAPHS]), tmp_path / "with")
     assert by_graphs == pytest.approx(losses, rel=1e-4)
@@ -80,7 +80,7 @@ def test_padding_that_takes_too_much_memory_is_left_out(mixed, tmp_path, monkeyp
 
 
 def test_a_run_that_is_stopped_goes_on(config_file, tmp_path, monkeypatch):
-    config = read_config(config_file, [*LONG, GRAPHS, "training.word_dropout=0.5", "training.epochs=4"])
+    config = read_config(config_file, [*LONG, GRAPHS, "training.word_dropout=0.5", "training.epochs=3"])
     update, updates, stops = TrainingStep.update, 0, set()
 
     def update_and_signal(step):
@@ -93,8 +93,8 @@ def test_a_run_that_is_stopped_goes_on(config_file, tmp_path, monkeypatch):
     monkeypatch.setattr(TrainingStep, "update", update_and_signal)
     with SimulatedCuda() as cuda:
         train(config, tmp_path / "whole", cuda.name)
-    assert cuda.counts.operators["graph"] > 5
-    updates, stops = 0, {3, 11}
+    assert cuda.counts.operators["graph"] > 3
+    updates, stops = 0, {3, 8}
     for _ in stops:
         with SimulatedCuda() as cuda, pytest.raises(StoppedError):
             train(config, tmp_path / "stopped", cuda.name, resume=True)
@@ -104,9 +104,9 @@ def test_a_run_that_is_stopped_goes_on(config_file, tmp_path, monkeypatch):
 
 
 def test_epochs_that_explore_have_no_graphs(config_file, tmp_path):
-    changes = [GRAPHS, "training.exploration={from_epoch: 2, probability: 1.0}", "training.epochs=3"]
+    changes = [GRAPHS, "training.exploration={from_epoch: 2, probability: 1.0}", "training.epochs=2"]
     losses, _, replays = result(read_config(config_file, changes), tmp_path / "run")
-    assert len(losses) == 3
+    assert len(losses) == 2
     batches = 5  # of 16 sentences, four at a time, the first batch possibly smaller
     assert replays < batches
 
