@@ -11,7 +11,7 @@ from programs import is_running, running, wait_until
 
 from parser.cli import main
 from parser.parsing.worker_processes import AHEAD, answers, started
-from parser.treebank.parts import PART_BYTES
+from parser.treebank import parts
 
 PROCESSES = ("--device", "cpu", "--processes")
 
@@ -90,15 +90,21 @@ def run(config_file, tmp_path):
 
 
 @pytest.fixture
+def small_parts(monkeypatch):
+    """To be asked for before `many`."""
+    monkeypatch.setattr(parts, "PART_BYTES", 1 << 18)
+
+
+@pytest.fixture
 def many(tmp_path, run):
     """A file of several parts."""
     once = (tmp_path / "tiny.conllu").read_text()
     path = tmp_path / "many.conllu"
-    path.write_text(once * (3 * PART_BYTES // len(once)))
+    path.write_text(once * (3 * parts.PART_BYTES // len(once)))
     return path
 
 
-def test_trees_and_scores_are_those_of_one_process(run, many, tmp_path, capsys):
+def test_trees_and_scores_are_those_of_one_process(small_parts, run, many, tmp_path, capsys):
     model, outputs = str(run / "model"), []
     for processes in "12":
         out = tmp_path / f"{processes}.conllu"
@@ -110,7 +116,7 @@ def test_trees_and_scores_are_those_of_one_process(run, many, tmp_path, capsys):
     assert outputs[:2] == outputs[2:]
 
 
-def test_faults_are_those_of_one_process(run, many, tmp_path, capsys):
+def test_faults_are_those_of_one_process(small_parts, run, many, tmp_path, capsys):
     content = many.read_text().splitlines(keepends=True)
     for place in (20, len(content) - 20):  # in the first part and in the last
         place = next(n for n in range(place, len(content)) if content[n][0].isdigit())
