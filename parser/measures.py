@@ -22,3 +22,8 @@ MEASURES: dict[Measure, str] = {
 ATTACHMENT: tuple[Measure, ...] = "uas", "las"
 OF_PREDICTED: tuple[Measure, ...] = "upos", "xpos", "ufeats", "lemmas", "mlas", "blex"
 """Scores that say something about a parser that predicts tags or lemmas."""
+
+
+def shown(predicts_tags: bool) -> tuple[Measure, ...]:
+    """Those that a line about a parser has."""
+    return (*ATTACHMENT, *OF_PREDICTED) if predicts_tags else ATTACHMENT

@@ -11,6 +11,7 @@ from typing import Any
 
 from parser.api.tree import Tree
 from parser.machine import choose_device
+from parser.parsing.input_columns import BLANK
 from parser.parsing.model import Model
 from parser.parsing.parse import BATCH_SIZE, ParsedTree, parse_stream
 from parser.parsing.parse import parse as parse_sentences
@@ -18,7 +19,6 @@ from parser.treebank.sentence import NO_HEAD, Sentence
 
 FIELDS = {"upos": "upos", "xpos": "xpos", "feats": "feats", "lemmas": "lemma"}
 """Arguments, and the columns of a model."""
-BLANK = "_"
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 

@@ -9,6 +9,7 @@ from parser.commands.options import Commands, add_config, add_overrides
 from parser.config_file import read_config
 from parser.evaluation.report import score_line
 from parser.machine import choose_device, peak_memory
+from parser.measures import shown
 from parser.training.folder import BEST_MODEL
 from parser.training.run import train_and_score
 
@@ -29,8 +30,8 @@ def train_parser(options: argparse.Namespace) -> None:
     device = choose_device(config.device)
     took = f"{result['seconds']:.0f} s of training and dev on {device}"
     print(f"\nbest model: {run / BEST_MODEL}, {epochs}, {took}")
-    predicts_tags = bool(config.parser.network.tags.predict)
+    measures = shown(bool(config.parser.network.tags.predict))
     for name, own in (("dev ", result["dev"]), ("test", result["test"])):
         if own:
-            print(f"{name}  {score_line(own, predicts_tags)}")
+            print(f"{name}  {score_line(own, measures)}")
     print(f"peak memory {peak_memory(device)}")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from parser.evaluation.scores import Scores
 from parser.evaluation.significance import RESAMPLES, Comparison
-from parser.measures import ATTACHMENT, MEASURES, OF_PREDICTED, Measure
+from parser.measures import MEASURES, Measure
 
 LABELS_SHOWN = 20
 MEANINGS: dict[Measure, str] = {
@@ -48,10 +48,9 @@ def report(scores: Scores) -> str:
     return "\n".join(lines)
 
 
-def score_line(scores: Mapping[str, float], predicts_tags: bool) -> str:
-    """The scores by measure in one line; those of tags and lemmas if they are predicted."""
-    shown = (*ATTACHMENT, *(OF_PREDICTED if predicts_tags else ()))
-    return "  ".join(f"{MEASURES[measure]} {scores[measure]:.2f}" for measure in shown)
+def score_line(scores: Mapping[str, float], measures: Iterable[Measure], prefix: str = "") -> str:
+    """Scores in one line. prefix: of the names of measures in `scores`."""
+    return "  ".join(f"{MEASURES[measure]} {scores[prefix + measure]:.2f}" for measure in measures)
 
 
 def comparison_report(comparison: Comparison, first: str, second: str) -> str:

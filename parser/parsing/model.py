@@ -38,6 +38,8 @@ FORMAT = 3
 """Of the folder. It is increased when older programs could not read what newer ones write. Format 1 had other
 names of settings and weights; until format 2 the vocabulary had the predicted columns among the others. Both
 are read."""
+WITH_PREDICTED = 3
+"""The first format whose vocabulary has the predicted columns apart."""
 FORMER_WEIGHTS = {
     "actions.": "transition_embeddings.",
     "tokens.sentence.": "tokens.sentence_encoder.",
@@ -136,7 +138,7 @@ class Model:
             settings = ParserSettings.model_validate(content)
         with _naming(VOCABULARY):
             vocabulary = Vocabulary.from_json(files.text(VOCABULARY))
-            if form < FORMAT:
+            if form < WITH_PREDICTED:
                 vocabulary = vocabulary.with_predicted(settings.network.tags.predict)
         with _naming(COLUMN_SHARES):
             shares = from_json(files.text(COLUMN_SHARES)) if files.has(COLUMN_SHARES) else {}

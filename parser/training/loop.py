@@ -18,8 +18,9 @@ from parser.batching.precision import computing_in, refuse_missing
 from parser.config import Config, data_path
 from parser.console import say
 from parser.evaluation.evaluate import evaluate
+from parser.evaluation.report import score_line
 from parser.evaluation.scores import Scores
-from parser.measures import ATTACHMENT, MEASURES, OF_PREDICTED, Measure
+from parser.measures import MEASURES, Measure, shown
 from parser.optimization.moving_average import MovingAverage
 from parser.optimization.optimizer import make_optimizer
 from parser.optimization.training_step import TrainingStep
@@ -199,8 +200,8 @@ class _Run:
 
     def _measures(self) -> list[Measure]:
         """The scores that are noted after each epoch."""
-        of_predicted = OF_PREDICTED if self.config.parser.network.tags.predict else ()
-        return list(dict.fromkeys((*ATTACHMENT, *of_predicted, self.config.training.best_by)))
+        usual = shown(bool(self.config.parser.network.tags.predict))
+        return list(dict.fromkeys((*usual, self.config.training.best_by)))
 
     def _is_last(self) -> bool:
         """Whether the epoch that has just ended is the last one, by the config or by early stopping."""
@@ -252,8 +253,8 @@ def _place(progress: Progress) -> str:
 
 
 def _epoch_line(epoch: int, metrics: dict[str, float], measures: Sequence[Measure]) -> str:
-    scores = "  ".join(f"{MEASURES[measure]} {metrics[f'dev_{measure}']:.2f}" for measure in measures)
     return (
-        f"epoch {epoch:3}  loss {metrics['loss']:.4f}  dev loss {metrics['dev_loss']:.4f}  {scores}  "
+        f"epoch {epoch:3}  loss {metrics['loss']:.4f}  dev loss {metrics['dev_loss']:.4f}  "
+        f"{score_line(metrics, measures, prefix='dev_')}  "
         f"{metrics['sentences_per_second']:,.0f} sentences/s"
     )
