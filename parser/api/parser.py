@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
@@ -19,6 +20,7 @@ from parser.treebank.sentence import NO_HEAD, Sentence
 
 FIELDS = {"upos": "upos", "xpos": "xpos", "feats": "feats", "lemmas": "lemma"}
 """Arguments, and the columns of a model."""
+PACKAGE = __name__.partition(".")[0] + "."
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -87,7 +89,11 @@ class Parser:
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, UserWarning, stacklevel=2)
+    """Warns at the line of the caller's program, however many calls and generators lie between."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, UserWarning, stacklevel=level)
 
 
 def _sentence(given: Sequence[str] | Mapping[str, Any], number: int) -> Sentence:

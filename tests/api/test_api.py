@@ -110,8 +110,10 @@ def test_what_is_no_sentence_is_refused(english, given, message):
 
 def test_a_model_that_reads_tags_and_gets_none_warns():
     reader = parser.load(READS_TAGS, device="cpu")
-    with pytest.warns(UserWarning, match="UPOS is blank for 100% of the words"):
-        reader.parse(CAT)
+    for parse in (reader.parse, lambda words: next(reader.parse_all([words]))):
+        with pytest.warns(UserWarning, match="UPOS is blank for 100% of the words") as caught:
+            parse(CAT)
+        assert caught[0].filename == __file__  # it names the line of this program
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         reader.parse(CAT, upos=["DET", "NOUN", "VERB", "PUNCT"], feats=["Number=Sing"] * 4)
