@@ -67,6 +67,11 @@ class TagSettings(Settings):
     2016), and writes where the input has none. Lemmas are predicted as edit scripts."""
     weight: float = Field(1.0, gt=0)
     """Of the losses of these columns; that of the transitions has 1."""
+    layers_above: int = Field(0, ge=0, le=100)
+    """Layers that the sentence encoder has in addition, above the tags. They also read the predicted tags
+    (Hashimoto et al. 2017). 0: the parser does not read them."""
+    size: Size = 32
+    """Size of the embedding of a predicted value that the layers above read."""
 
 
 class NetworkSettings(Settings):
@@ -103,6 +108,9 @@ class NetworkSettings(Settings):
     """Number of layers of each of these LSTMs."""
     transition_size: Size = 48
     """Size of a transition's embedding in the history."""
+    embedding_dropout: float = Field(0.0, ge=0, lt=1)
+    """Probability that a word is read without its embedding of a column (or of its characters). Those of its
+    other columns are scaled up (Dozat & Manning 2017)."""
     dropout: float = Field(0.0, ge=0, lt=1)
     """On word vectors, between the layers of the LSTMs, and on the inputs of the linear layers."""
 
@@ -260,6 +268,10 @@ def _contradictions(parser: ParserSettings, training: TrainingSettings) -> Itera
         yield "parser.network.tags.predict", f"{', '.join(both)} is read: there is nothing to learn"
     if len(set(predicted)) < len(predicted):
         yield "parser.network.tags.predict", "names the same column twice"
+    if network.tags.layers_above and not predicted:
+        yield "parser.network.tags.layers_above", "parser.network.tags.predict is empty: there are no tags"
+    if network.tags.layers_above and not network.sentence_encoder:
+        yield "parser.network.tags.layers_above", "there is no parser.network.sentence_encoder"
     if training.tag_dropout and not {"upos", "xpos"} & set(network.tag_sizes):
         yield "training.tag_dropout", "parser.network.tag_sizes has neither upos nor xpos"
     if training.feature_dropout and "feats" not in network.tag_sizes:

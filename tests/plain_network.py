@@ -32,6 +32,19 @@ def plain_words(encoder: TokenEncoder, tokens: Tokens) -> list[torch.Tensor]:
     return list(encoder.sentence_encoder(torch.stack(words))[0])
 
 
+def words_above_tags(network: StackParser, words: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The vectors of the words of one sentence for a parser that reads the tags predicted from them."""
+    inputs = []
+    for word in words:
+        read = [word]
+        for column, classifier in network.tags.items():
+            embedding = network.above_tags.embeddings[column].weight.T  # [lexicon, size]
+            probabilities = classifier(word).softmax(0)
+            read.append(sum(p * row for p, row in zip(probabilities, embedding, strict=True)))
+        inputs.append(torch.cat(read))
+    return list(network.above_tags.lstm(torch.stack(inputs))[0])
+
+
 def plain_string(embedding: torch.nn.Module, parts: list[int]) -> torch.Tensor:
     """The vector of a string from its features (summed) or its characters (convolved)."""
     if not isinstance(embedding, CharacterEncoder):
@@ -59,6 +72,8 @@ class PlainParser:
         self.network, self.inventory = network, inventory
         encoder = network.tokens
         self.words = plain_words(encoder, tokens)
+        if network.above_tags:
+            self.words = words_above_tags(network, self.words)
         self.front = [*self.words, encoder.end][0]
         """The vector of B0."""
         self.vectors = [encoder.root]

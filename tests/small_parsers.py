@@ -4,7 +4,7 @@ import torch
 from plain_network import PlainParser
 from plain_transitions import projective_trees
 
-from parser.config import CharacterSettings, NetworkSettings, SentenceEncoderSettings
+from parser.config import CharacterSettings, NetworkSettings, SentenceEncoderSettings, TagSettings
 from parser.networks.stack_parser import StackParser
 from parser.replay.examples import Examples
 from parser.stepping.stepper import score_by_stepping
@@ -30,9 +30,11 @@ def network(
     device="cpu",
     rich=False,
     predicts_upos=False,
+    reads_predicted=False,
     word_features=False,
 ):
     read = {"form": COLUMNS["form"]} if predicts_upos else COLUMNS
+    above_tags = {"sentence_encoder": RICH["sentence_encoder"], "tags": TagSettings(layers_above=1, size=2)}
     settings = NetworkSettings(
         word_size=5,
         token_size=6,
@@ -41,6 +43,7 @@ def network(
         transition_size=4,
         dropout=dropout,
         composition=inventory.system.composes,
+        **(above_tags if reads_predicted else {}),
         **(
             RICH
             if rich
@@ -95,7 +98,7 @@ def plain_loss(parser, inventory, prepared):
 
 def scores_of(score, parser, inventory, batch):
     """[S, transitions] score: a function that takes the vectors of words, as `score_by_stepping`."""
-    return score(parser, inventory, parser.tokens(batch.tokens), batch)
+    return score(parser, inventory, parser.encode(batch.tokens).table, batch)
 
 
 def stepped(parser, inventory, batch):

@@ -39,6 +39,12 @@ def weights_of(lstm: nn.LSTM, layer: int, direction: str) -> tuple[Tensor, Tenso
     return weight_in, weight, bias
 
 
+def run_bilstm(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
+    """[frames, 2 * hidden] By the faster way on the device. inputs: [frames, in]."""
+    run = bilstm_packed if inputs.is_cuda else bilstm_by_levels
+    return run(lstm, inputs, lengths)
+
+
 def bilstm_by_levels(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
     """[frames, 2 * hidden] Run a bidirectional LSTM without padding, a cell call for each step and direction.
 

@@ -21,3 +21,15 @@ def dropout(tensor: Tensor, probability: float, training: bool) -> Tensor:
     levels = numbers.view(torch.int16)[: tensor.numel()].view(tensor.shape)  # each from -LEVELS / 2
     kept = levels >= round(probability * LEVELS) - LEVELS // 2
     return tensor * kept.to(tensor.dtype).mul_(1 / (1 - probability))
+
+
+def dropout_of_parts(parts: list[Tensor], probability: float, training: bool) -> list[Tensor]:
+    """Replace whole embeddings of words by zeros, and scale up the word's others (Dozat & Manning 2017).
+
+    parts: for each column [words, size].
+    """
+    if not training or probability == 0 or len(parts) == 1:
+        return parts
+    kept = torch.rand(len(parts), len(parts[0]), 1, device=parts[0].device) >= probability
+    scale = len(parts) / kept.sum(0).clamp(min=1)  # [words, 1]
+    return [part * (own * scale) for part, own in zip(parts, kept, strict=True)]

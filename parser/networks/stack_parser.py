@@ -7,6 +7,7 @@ one transition at a time, as parsing requires. Both compute the same function.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -20,8 +21,9 @@ from parser.config import NetworkSettings
 from parser.networks import stack_lstm
 from parser.networks.composition import Composition
 from parser.networks.dropout import dropout
+from parser.networks.layers_above_tags import LayersAboveTags
 from parser.networks.loss import BatchLoss, transition_loss
-from parser.networks.tag_classifiers import TagClassifiers
+from parser.networks.tag_classifiers import TagClassifiers, tag_loss
 from parser.networks.token_encoder import TokenEncoder
 from parser.replay.batch import Batch
 from parser.transitions.inventory import Inventory
@@ -29,6 +31,13 @@ from parser.treebank.tokens import Tokens
 
 FEATURE_WORDS = 3
 """Words that `word_features` adds to the input of the scores: S0, S1 and B0."""
+
+
+class EncodedWords(NamedTuple):
+    table: Tensor
+    """[W + 2, token] The vectors of the words, ROOT and the end of the buffer."""
+    tag_scores: list[Tensor]
+    """For each predicted column [W, lexicon] The scores of its values."""
 
 
 class StackParser(nn.Module):
@@ -62,29 +71,41 @@ class StackParser(nn.Module):
             self.from_words = nn.Linear(self.tokens.size, FEATURE_WORDS * settings.hidden_size, bias=False)
         self.scores = nn.Linear(settings.hidden_size, transitions)
         self.tags = TagClassifiers(self.tokens.size, predicted_sizes or {})
+        self.above_tags = None
+        if settings.tags.layers_above and settings.sentence_encoder:
+            self.above_tags = LayersAboveTags(settings, self.tokens.size, predicted_sizes or {})
         self._read_columns, self._tag_weight = len(lexicon_sizes), settings.tags.weight
         self.dropout = settings.dropout
 
     def forward(self, batch: Batch, inventory: Inventory) -> BatchLoss:
         """The loss of a batch of known trajectories, by replay."""
-        table = self.tokens(batch.tokens)  # [W + 2, token]
-        scores = self.replay_words(table, batch)  # [S, transitions]
-        return BatchLoss(transition_loss(scores, batch, inventory), self.tagging_loss(table, batch.tokens))
+        words = self.encode(batch.tokens)
+        scores = self.replay_words(words.table, batch)  # [S, transitions]
+        return BatchLoss(
+            transition_loss(scores, batch, inventory), self.tagging_loss(words.tag_scores, batch.tokens)
+        )
 
     def replay(self, batch: Batch) -> Tensor:
         """[S, transitions] Scores at all steps of known trajectories."""
-        return self.replay_words(self.tokens(batch.tokens), batch)
+        return self.replay_words(self.encode(batch.tokens).table, batch)
 
-    def tagging_loss(self, table: Tensor, tokens: Tokens) -> Tensor:
+    def encode(self, tokens: Tokens) -> EncodedWords:
+        """The vectors of words, and the tags that are predicted from them."""
+        words = self.tokens(tokens)  # [W, token]
+        tag_scores = self.tags(words)
+        if self.above_tags:
+            words = self.above_tags(words, tag_scores, tokens.lengths.tolist())
+        return EncodedWords(self.tokens.table(words), tag_scores)
+
+    def tagging_loss(self, tag_scores: Sequence[Tensor], tokens: Tokens) -> Tensor:
         """Summed cross entropy of the predicted columns, which follow those that are read, with their weight.
 
-        table: [W + 2, token].
+        tag_scores: see `EncodedWords`.
         """
-        wanted = tokens.values[:, self._read_columns :]
-        return self._tag_weight * self.tags.loss(table[: tokens.words], wanted)
+        return self._tag_weight * tag_loss(tag_scores, tokens.values[:, self._read_columns :])
 
     def replay_words(self, table: Tensor, batch: Batch) -> Tensor:
-        """As `replay`, from word vectors. table: [W + 2, token], the output of `tokens`."""
+        """As `replay`, from word vectors. table: [W + 2, token], see `EncodedWords`."""
         if self.composition:
             assert batch.compositions
             table = self.composition.replay(table, batch.compositions)  # [W + 2 + A, token]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -13,27 +13,25 @@ from parser.treebank.vocabulary import UNKNOWN
 
 
 class TagClassifiers(nn.ModuleDict):
-    """A linear classifier for each predicted column, on the vectors that the parser reads."""
+    """A linear classifier for each predicted column."""
 
     def __init__(self, size: int, lexicon_sizes: Mapping[str, int]):
         """size: of a word vector; lexicon_sizes: of the predicted columns, in order."""
         super().__init__({column: nn.Linear(size, count) for column, count in lexicon_sizes.items()})
 
-    def loss(self, words: Tensor, values: Tensor) -> Tensor:
-        """Summed cross entropy of known values. words: [W, size]; values: [W, columns]."""
-        loss = words.new_zeros(())
-        for layer, wanted in zip(self.values(), values.unbind(1), strict=True):
-            scores = _scores(layer, words)
-            loss = loss + F.cross_entropy(scores, wanted, ignore_index=UNKNOWN, reduction="sum")
-        return loss
-
-    def forward(self, words: Tensor) -> Tensor:
-        """[W, columns] The best known value of each word in each column. words: [W, size]."""
-        best = [_scores(layer, words)[:, UNKNOWN + 1 :].argmax(1) + UNKNOWN + 1 for layer in self.values()]
-        return torch.stack(best, dim=1) if best else words.new_empty(len(words), 0, dtype=torch.long)
+    def forward(self, words: Tensor) -> list[Tensor]:
+        """For each column [W, lexicon] The scores of its values. words: [W, size]."""
+        return [linear(words, layer.weight, layer.bias) for layer in self.values()]  # type: ignore[arg-type]
 
 
-def _scores(layer: nn.Module, words: Tensor) -> Tensor:
-    """[W, lexicon]"""
-    assert isinstance(layer, nn.Linear)
-    return linear(words, layer.weight, layer.bias)
+def tag_loss(scores: Sequence[Tensor], values: Tensor) -> Tensor:
+    """Summed cross entropy of known values. scores: see `TagClassifiers`; values: [W, columns]."""
+    loss = values.new_zeros((), dtype=torch.get_default_dtype())
+    for of_column, wanted in zip(scores, values.unbind(1), strict=True):
+        loss = loss + F.cross_entropy(of_column, wanted, ignore_index=UNKNOWN, reduction="sum")
+    return loss
+
+
+def best_tags(scores: Sequence[Tensor]) -> Tensor:
+    """[W, columns] The best known value of each word. scores: of at least one column."""
+    return torch.stack([own[:, UNKNOWN + 1 :].argmax(1) + UNKNOWN + 1 for own in scores], dim=1)

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from parser.batching.product import linear
 from parser.batching.rows import gather_rows
 from parser.config import NetworkSettings
-from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_packed
+from parser.networks.bilstm import bilstm, run_bilstm
 from parser.networks.character_encoder import CharacterEncoder
-from parser.networks.dropout import dropout
+from parser.networks.dropout import dropout, dropout_of_parts
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 from parser.treebank.vocabulary import CHARACTERS, FEATURES, PRETRAINED, UNKNOWN
@@ -44,14 +44,14 @@ class TokenEncoder(nn.Module):
             self.size = 2 * hidden
         self.root = nn.Parameter(torch.randn(self.size) / 10)
         self.end = nn.Parameter(torch.randn(self.size) / 10)
-        self.dropout = settings.dropout
+        self.dropout, self.embedding_dropout = settings.dropout, settings.embedding_dropout
 
     def pretrained_weights(self) -> list[Tensor]:
         """The pretrained vectors, whether or not they are trained."""
         return list(self.embeddings[PRETRAINED].parameters()) if PRETRAINED in self.embeddings else []
 
     def forward(self, tokens: Tokens) -> Tensor:
-        """[words + 2, size] The vectors of the words, ROOT and the end of the buffer."""
+        """[words, size] The vectors of the words."""
         parts = []
         for name, embedding in self.embeddings.items():
             column = self._index[name]
@@ -59,13 +59,16 @@ class TokenEncoder(nn.Module):
             table = embedding.weight if strings is None else embedding(strings)
             assert isinstance(table, Tensor)
             parts.append(gather_rows(table, tokens.values[:, column]))
-        words = F.relu(linear(torch.cat(parts, dim=1), self.join.weight, self.join.bias))
+        kept = dropout_of_parts(parts, self.embedding_dropout, self.training)
+        words = F.relu(linear(torch.cat(kept, dim=1), self.join.weight, self.join.bias))
         words = dropout(words, self.dropout, self.training)
         if self.sentence_encoder is not None:
-            run = bilstm_packed if words.is_cuda else bilstm_by_levels
-            words = dropout(
-                run(self.sentence_encoder, words, tokens.lengths.tolist()), self.dropout, self.training
-            )
+            words = run_bilstm(self.sentence_encoder, words, tokens.lengths.tolist())
+            words = dropout(words, self.dropout, self.training)
+        return words
+
+    def table(self, words: Tensor) -> Tensor:
+        """[words + 2, size] The vectors of the words, then those of ROOT and of the end of the buffer."""
         return torch.cat([words, self.root[None], self.end[None]])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, chain, pairwise
 
+from parser.networks.tag_classifiers import best_tags
 from parser.parsing.model import Model
 from parser.stepping.inference.words import WordVectors
 from parser.treebank.lemma_rules import lemma_of
@@ -17,7 +18,7 @@ def predicted_tags(
     """For each sentence, the values of all words by column. words: of all sentences, in order."""
     if not model.vocabulary.predicted:
         return [{} for _ in sentences]  # without a wait for the device
-    numbers = model.network.tags(words.table[:-2]).cpu()  # [rows, columns]
+    numbers = best_tags(words.tag_scores).cpu()  # [rows, columns]
     by_word = numbers.index_select(0, words.row[:-2]).T.tolist()  # by column and word
     strings = {
         name: list(map(lexicon.string, of_words))

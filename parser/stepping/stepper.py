@@ -39,7 +39,7 @@ class Stepper(Protocol):
 
 def stepper(network: StackParser, inventory: Inventory, tokens: Tokens, fronts: Tensor) -> Stepper:
     """A stepper for sentences of a batch. fronts: [batch] initial fronts, see `Positions.front`."""
-    return _kind(inventory)(network, inventory, network.tokens(tokens), tokens, fronts)
+    return _kind(inventory)(network, inventory, network.encode(tokens).table, tokens, fronts)
 
 
 def _kind(inventory: Inventory) -> type[ComposingStepper | PlainStepper]:

@@ -27,7 +27,7 @@ def test_pretrained_vectors_are_frozen_by_default():
 
 def test_root_and_end_come_after_the_words():
     encoder = TokenEncoder(NetworkSettings(token_size=9), {"form": 7, "upos": 4})
-    table = encoder(tokens([[1, 2], [3, 1], [0, 0]]))
+    table = encoder.table(encoder(tokens([[1, 2], [3, 1], [0, 0]])))
     assert table.shape == (5, 9)
     assert torch.equal(table[3], encoder.root)
     assert torch.equal(table[4], encoder.end)

@@ -20,6 +20,7 @@ from parser.baselines.paper_decoder import score_with_paper_decoder
 from parser.baselines.unbatched import score_sentence
 from parser.networks import stack_lstm, stack_parser, token_encoder
 from parser.networks.loss import transition_loss
+from parser.networks.tag_classifiers import best_tags
 from parser.replay.examples import Examples
 from parser.transitions import SYSTEMS
 from parser.treebank.ragged import Ragged
@@ -260,20 +261,33 @@ def random_tree(length, draw):
     return tuple(heads)
 
 
+def test_layers_above_the_tags_read_their_probabilities():
+    inventory = make_inventory("arc-hybrid")
+    parser = network(inventory, predicts_upos=True, reads_predicted=True)
+    prepared = examples(inventory, SOME_TREES)
+    batch = prepared.batch(torch.randperm(len(prepared)), group=4)
+    assert_equal(
+        [
+            loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, inventory)),
+            loss_and_gradients(parser, plain_loss(parser, inventory, prepared)),
+        ]
+    )
+
+
 def test_predicted_tags_are_not_inputs():
     inventory = make_inventory("arc-hybrid")
     parser, prepared = network(inventory, predicts_upos=True), examples(inventory, SOME_TREES)
     tokens = prepared.tokens
     others = tokens.values.clone()
     others[:, 1] = 0
-    words = parser.tokens(tokens)
-    assert torch.equal(words, parser.tokens(Tokens(Ragged(others, tokens.lengths))))
+    words, tag_scores = parser.encode(tokens)
+    assert torch.equal(words, parser.encode(Tokens(Ragged(others, tokens.lengths))).table)
     scores = words[:-2] @ parser.tags["upos"].weight.T + parser.tags["upos"].bias
     gold = tokens.values[:, 1:2]
     expected = -scores.log_softmax(1).gather(1, gold)[gold > 0].sum()  # nothing is learnt of unknown values
-    torch.testing.assert_close(parser.tagging_loss(words, tokens), expected)
-    assert torch.equal(parser.tags(words[:-2]), 1 + scores[:, 1:].argmax(1, keepdim=True))
-    assert not network(inventory).tagging_loss(words, tokens).any()
+    torch.testing.assert_close(parser.tagging_loss(tag_scores, tokens), expected)
+    assert torch.equal(best_tags(tag_scores), 1 + scores[:, 1:].argmax(1, keepdim=True))
+    assert not network(inventory).tagging_loss([], tokens).any()
 
 
 @pytest.mark.parametrize("composition", [False, True])

@@ -201,10 +201,10 @@ class StackParserPlugin:
         network = self._model.network
         unbatched = score_sentence if network.is_plain else score_by_stepping
         methods = {NO_BATCHING: unbatched, "step-naive": score_with_paper_decoder, "step": score_by_stepping}
-        table = network.tokens(batch.tokens)  # [W + 2, token]
-        scores = methods[self._setup.method](network, inventory, table, batch)  # [S, transitions]
+        words = network.encode(batch.tokens)
+        scores = methods[self._setup.method](network, inventory, words.table, batch)  # [S, transitions]
         loss = transition_loss(scores, batch, inventory)
-        return BatchLoss(loss, network.tagging_loss(table, batch.tokens))
+        return BatchLoss(loss, network.tagging_loss(words.tag_scores, batch.tokens))
 
     def _loss_and_gradients(self, batches: Sequence[Tensor]) -> Tensor:
         """[1 + 2 * weights] The loss, and its gradients' fingerprints, without dropout."""
@@ -302,13 +302,17 @@ def operations(examples: Examples, network: StackParser) -> Tensor:
         + (nodes + buffer + steps) * hidden * hidden
         + steps * hidden * transitions
     )
-    if network.tokens.sentence_encoder is not None:
-        weights = dict(network.tokens.sentence_encoder.named_parameters())
-        of_inputs, recurrent = (
-            sum(weight.numel() for name, weight in weights.items() if name.startswith(kind))
-            for kind in ("weight_ih", "weight_hh")
-        )
-        products = products + words * of_inputs + (words - 1) * recurrent
+    above = network.above_tags
+    for encoder in (network.tokens.sentence_encoder, above.lstm if above else None):
+        if encoder is not None:
+            of_inputs, recurrent = (
+                sum(weight.numel() for name, weight in encoder.named_parameters() if name.startswith(kind))
+                for kind in ("weight_ih", "weight_hh")
+            )
+            products = products + words * of_inputs + (words - 1) * recurrent
+    of_tags = [*network.tags.values(), *(above.embeddings.values() if above else ())]
+    of_tags_weights = (weight for layer in of_tags for weight in layer.parameters())
+    products = products + words * sum(weight.numel() for weight in of_tags_weights if weight.dim() == 2)
     if network.composition:
         products = products + composed * 2 * size * size
     if network.from_words:

@@ -17,16 +17,20 @@ class WordVectors(NamedTuple):
     """[distinct words + 2, token] The last rows are those of ROOT and of the end of the buffer."""
     row: Tensor
     """[words + 2] The row of each word, of ROOT and of the end; on the host."""
+    tag_scores: list[Tensor]
+    """For each predicted column [distinct words, lexicon] The scores of its values."""
 
     @classmethod
     def of(cls, network: StackParser, tokens: Tokens) -> WordVectors:
         """tokens: on the host. With a sentence encoder all words are distinct."""
         device = network.tokens.root.device
         if network.tokens.sentence_encoder is not None:
-            return cls(network.tokens(tokens.to(device)), torch.arange(tokens.words + 2))
+            words = network.encode(tokens.to(device))
+            return cls(words.table, torch.arange(tokens.words + 2), words.tag_scores)
         distinct, row = distinct_words(tokens)
         root_and_end = torch.tensor([distinct.words, distinct.words + 1])
-        return cls(network.tokens(distinct.to(device)), torch.cat([row, root_and_end]))
+        words = network.encode(distinct.to(device))
+        return cls(words.table, torch.cat([row, root_and_end]), words.tag_scores)
 
 
 def distinct_words(tokens: Tokens) -> tuple[Tokens, Tensor]:

@@ -49,6 +49,11 @@ RICH = NETWORK.model_copy(
 )
 
 
+TAGGED = RICH.model_copy(
+    update={"tag_sizes": {}, "tags": TagSettings(predict=("upos", "lemma"), layers_above=1, size=3)}
+)
+
+
 def setup_of(method="replay", mode="train", size=8, device="cpu", network=NETWORK):
     settings = SmallSettings(parser=ParserSettings(network=network))
     return Setup(settings, method, mode, size, torch.device(device), 1, lambda name: nullcontext())
@@ -149,7 +154,9 @@ def test_what_has_no_composition_is_skipped():
     assert "neither composition nor word features" in Small().skip(setup)
 
 
-@pytest.mark.parametrize(("network", "by_library"), [(NETWORK, 2), (RICH, 1)], ids=["plain", "rich"])
+@pytest.mark.parametrize(
+    ("network", "by_library"), [(NETWORK, 2), (RICH, 1), (TAGGED, 1)], ids=["plain", "rich", "tagged"]
+)
 def test_the_operations_are_those_that_replay_calls(network, by_library):
     """Counted by torch while one sentence is replayed in double precision, where products are torch's own."""
     plugin = prepared(network=network)

@@ -1,0 +1,41 @@
+"""The layers of the sentence encoder above the predicted tags, which read them (Hashimoto et al. 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from parser.batching.product import linear
+from parser.config import NetworkSettings
+from parser.networks.bilstm import DIRECTIONS, bilstm, run_bilstm
+from parser.networks.dropout import dropout
+
+
+class LayersAboveTags(nn.Module):
+    """A bidirectional LSTM over the vectors that the tags are predicted from, and the tags.
+
+    A tag is read as the mean of the embeddings of all values of its column, weighted by their probabilities,
+    so that the parser's loss reaches the layers below.
+    """
+
+    def __init__(self, settings: NetworkSettings, size: int, lexicon_sizes: Mapping[str, int]):
+        """size: of a word vector, of both directions; lexicon_sizes: of the predicted columns, in order."""
+        super().__init__()
+        tags = settings.tags
+        self.embeddings = nn.ModuleDict(
+            {column: nn.Linear(count, tags.size, bias=False) for column, count in lexicon_sizes.items()}
+        )
+        inputs = size + tags.size * len(lexicon_sizes)
+        self.lstm = bilstm(inputs, size // len(DIRECTIONS), tags.layers_above, settings.dropout)
+        self.dropout = settings.dropout
+
+    def forward(self, words: Tensor, scores: Sequence[Tensor], lengths: Sequence[int]) -> Tensor:
+        """[W, size] words: [W, size]; scores: see `TagClassifiers`; lengths: of the sentences."""
+        tags = [
+            linear(own.softmax(1), layer.weight)  # type: ignore[arg-type]
+            for own, layer in zip(scores, self.embeddings.values(), strict=True)
+        ]
+        found = run_bilstm(self.lstm, torch.cat([words, *tags], dim=1), lengths)
+        return dropout(found, self.dropout, self.training)
