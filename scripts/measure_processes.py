@@ -50,7 +50,7 @@ def main() -> None:
             for count in counts:
                 for name, speed in (
                     ("products", products_per_second(count)),
-                    ("parsing", sentences_per_second(given.model, text, count)),
+                    ("parsing", sentences_per_second(given.model, text, "--processes", str(count))),
                 ):
                     speeds.setdefault((name, count), []).append(speed)
                     print(f"turn {turn}: {name}, {count} processes: {speed:,.0f}/s", flush=True)
@@ -69,12 +69,10 @@ def write_sentences(treebank: str, count: int, path: Path) -> None:
             file.write(text.rstrip("\n") + "\n\n")
 
 
-def sentences_per_second(model: Path, text: Path, processes: int) -> float:
+def sentences_per_second(model: Path, text: Path, *options: str) -> float:
     """What `stack-parser parse` prints: reading and writing included, loading the model not."""
     command = [sys.executable, "-m", "parser", "parse", str(model), str(text), "-o", "/dev/null"]
-    done = subprocess.run(
-        [*command, "--processes", str(processes)], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
     found = re.search(r"([\d,]+) sentences/s", done.stderr)
     assert found, done.stderr
     return float(found[1].replace(",", ""))

@@ -9,6 +9,8 @@ RICH = [
     "parser.network.composition=true",
     "parser.network.characters={size: 4, filters: 4}",
     "parser.network.sentence_encoder={hidden_size: 8, layers: 2}",
+    "parser.network.tags={predict: [xpos, lemma], layers_above: 1}",
+    "parser.network.embedding_dropout=0.2",
 ]
 LONG = ["training.epochs=12", "parser.network.dropout=0.3", "training.learning_rate.warmup_epochs=2"]
 

@@ -13,6 +13,7 @@ from parser.batching.recurrence.graph import Layer
 from parser.batching.recurrence.operations import operations
 from parser.batching.recurrence.weights import Weights
 from parser.config_file import read_config
+from parser.parsing.model import Model
 from parser.training import data
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"
@@ -64,6 +65,16 @@ def test_levels_of_a_treebank():
     found = script("measure_levels").counted("data/quickstart/dev.conllu")
     assert found["sentences"] == "300"
     assert found["levels"].startswith("median ")
+
+
+def test_a_parser_that_predicts_nothing_has_as_many_layers(monkeypatch):
+    monkeypatch.syspath_prepend("scripts")
+    model = Model.load(Path("tests/models/format-3"), torch.device("cpu"))
+    other = script("measure_tagging").without_tags(model)
+    assert not other.vocabulary.predicted
+    assert not list(other.network.tags)
+    assert other.network.tokens.sentence_encoder.num_layers == 1
+    assert other.network.scores.weight.shape == model.network.scores.weight.shape
 
 
 def test_rows_of_learned_programs(tmp_path):

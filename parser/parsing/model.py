@@ -34,10 +34,10 @@ SETTINGS, VOCABULARY, WEIGHTS, SCORES = "config.yaml", "vocabulary.json", "weigh
 COLUMN_SHARES = "columns.json"
 FILES = SETTINGS, VOCABULARY, WEIGHTS, COLUMN_SHARES, SCORES
 VECTORS = f"tokens.embeddings.{PRETRAINED}.weight"
-FORMAT = 3
+FORMAT = 4
 """Of the folder. It is increased when older programs could not read what newer ones write. Format 1 had other
-names of settings and weights; until format 2 the vocabulary had the predicted columns among the others. Both
-are read."""
+names of settings and weights; until format 2 the vocabulary had the predicted columns among the others; in
+format 3 nothing read the predicted tags. All are read."""
 WITH_PREDICTED = 3
 """The first format whose vocabulary has the predicted columns apart."""
 FORMER_WEIGHTS = {

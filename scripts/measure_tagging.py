@@ -1,0 +1,60 @@
+"""How fast a model parses that predicts tags and lemmas, beside a parser of the same size that does not.
+
+The other parser has as many layers, and new weights: its trees are worthless, but take as many transitions.
+Both parse the same sentences in turns, reading and writing included. The ratio is the median over the turns,
+with its 95 % interval.
+
+python scripts/measure_tagging.py MODEL FILE.conllu [--sentences 20000] [--turns 5]
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from measure_processes import sentences_per_second, write_sentences
+
+from parser.config import ParserSettings
+from parser.parsing.model import Model
+from parser.speed.statistics import median_of, ratio_of
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("model", type=Path)
+    parser.add_argument("treebank", help="its sentences are repeated")
+    parser.add_argument("--sentences", type=int, default=20_000)
+    parser.add_argument("--turns", type=int, default=5)
+    given = parser.parse_args()
+    tagging: list[float] = []
+    alone: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        text, other = Path(folder) / "input.conllu", Path(folder) / "model"
+        write_sentences(given.treebank, given.sentences, text)
+        without_tags(Model.load(given.model, torch.device("cpu"))).save(other, {})
+        for turn in range(1, given.turns + 1):
+            tagging.append(sentences_per_second(given.model, text, "--retag"))
+            alone.append(sentences_per_second(other, text))
+            print(f"turn {turn}: {tagging[-1]:,.0f} sentences/s with tags, {alone[-1]:,.0f} without")
+    print(f"with tags {median_of(tagging)}, without {median_of(alone)} sentences/s")
+    print(f"with tags over without: {ratio_of(tagging, alone, True)}")
+
+
+def without_tags(model: Model) -> Model:
+    """A parser with new weights that predicts no tags, but has as many layers."""
+    settings = model.settings.model_dump()
+    network = settings["network"]
+    if network["sentence_encoder"]:
+        network["sentence_encoder"]["layers"] += network["tags"]["layers_above"]
+    network["tags"] = {}
+    vocabulary = replace(model.vocabulary, predicted={})
+    return Model.build(ParserSettings.model_validate(settings), vocabulary, model.device)
+
+
+if __name__ == "__main__":
+    main()
