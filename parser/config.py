@@ -63,14 +63,14 @@ class SentenceEncoderSettings(Settings):
 
 class TagSettings(Settings):
     predict: tuple[Literal["upos", "xpos", "feats", "lemma"], ...] = Field((), strict=False)
-    """Columns that the parser does not read, but learns to predict from the word vectors (as in Zhang & Weiss
-    2016), and writes where the input has none. Lemmas are predicted as edit scripts."""
+    """Columns that the parser does not read from the input, but learns to predict from the word vectors (as in
+    Zhang & Weiss 2016), and writes where the input has none. Lemmas are predicted as edit scripts."""
     weight: float = Field(1.0, gt=0)
     """Of the losses of these columns; that of the transitions has 1."""
     layers_above: int = Field(0, ge=0, le=100)
     """Layers that the sentence encoder has in addition, above the tags. They also read the predicted tags
     (Hashimoto et al. 2017). 0: the parser does not read them."""
-    size: Size = 32
+    embedding_size: Size = 32
     """Size of the embedding of a predicted value that the layers above read."""
 
 
@@ -109,8 +109,8 @@ class NetworkSettings(Settings):
     transition_size: Size = 48
     """Size of a transition's embedding in the history."""
     embedding_dropout: float = Field(0.0, ge=0, lt=1)
-    """Probability that a word is read without its embedding of a column (or of its characters). Those of its
-    other columns are scaled up (Dozat & Manning 2017)."""
+    """Probability that a word is read without its embedding of a column (or of its characters), drawn for each
+    word and column. Those of its other columns are scaled up (Dozat & Manning 2017)."""
     dropout: float = Field(0.0, ge=0, lt=1)
     """On word vectors, between the layers of the LSTMs, and on the inputs of the linear layers."""
 

@@ -38,11 +38,11 @@ def words_above_tags(network: StackParser, words: list[torch.Tensor]) -> list[to
     for word in words:
         read = [word]
         for column, classifier in network.tags.items():
-            embedding = network.above_tags.embeddings[column].weight.T  # [lexicon, size]
+            embedding = network.layers_above_tags.embeddings[column].weight.T  # [lexicon, size]
             probabilities = classifier(word).softmax(0)
             read.append(sum(p * row for p, row in zip(probabilities, embedding, strict=True)))
         inputs.append(torch.cat(read))
-    return list(network.above_tags.lstm(torch.stack(inputs))[0])
+    return list(network.layers_above_tags.lstm(torch.stack(inputs))[0])
 
 
 def plain_string(embedding: torch.nn.Module, parts: list[int]) -> torch.Tensor:
@@ -72,7 +72,7 @@ class PlainParser:
         self.network, self.inventory = network, inventory
         encoder = network.tokens
         self.words = plain_words(encoder, tokens)
-        if network.above_tags:
+        if network.layers_above_tags:
             self.words = words_above_tags(network, self.words)
         self.front = [*self.words, encoder.end][0]
         """The vector of B0."""

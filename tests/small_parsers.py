@@ -34,7 +34,10 @@ def network(
     word_features=False,
 ):
     read = {"form": COLUMNS["form"]} if predicts_upos else COLUMNS
-    above_tags = {"sentence_encoder": RICH["sentence_encoder"], "tags": TagSettings(layers_above=1, size=2)}
+    layers_above_tags = {
+        "sentence_encoder": RICH["sentence_encoder"],
+        "tags": TagSettings(layers_above=1, embedding_size=2),
+    }
     settings = NetworkSettings(
         word_size=5,
         token_size=6,
@@ -43,7 +46,7 @@ def network(
         transition_size=4,
         dropout=dropout,
         composition=inventory.system.composes,
-        **(above_tags if reads_predicted else {}),
+        **(layers_above_tags if reads_predicted else {}),
         **(
             RICH
             if rich

@@ -23,7 +23,7 @@ def dropout(tensor: Tensor, probability: float, training: bool) -> Tensor:
     return tensor * kept.to(tensor.dtype).mul_(1 / (1 - probability))
 
 
-def dropout_of_parts(parts: list[Tensor], probability: float, training: bool) -> list[Tensor]:
+def dropout_of_embeddings(parts: list[Tensor], probability: float, training: bool) -> list[Tensor]:
     """Replace whole embeddings of words by zeros, and scale up the word's others (Dozat & Manning 2017).
 
     parts: for each column [words, size].

@@ -1,4 +1,5 @@
-"""The layers of the sentence encoder above the predicted tags, which read them (Hashimoto et al. 2017)."""
+"""The layers of the sentence encoder above the predicted tags, which read them (Hashimoto et al. 2017, but
+without shortcut connections)."""
 
 from __future__ import annotations
 
@@ -25,17 +26,24 @@ class LayersAboveTags(nn.Module):
         super().__init__()
         tags = settings.tags
         self.embeddings = nn.ModuleDict(
-            {column: nn.Linear(count, tags.size, bias=False) for column, count in lexicon_sizes.items()}
+            {column: _embedding(count, tags.embedding_size) for column, count in lexicon_sizes.items()}
         )
-        inputs = size + tags.size * len(lexicon_sizes)
+        inputs = size + tags.embedding_size * len(lexicon_sizes)
         self.lstm = bilstm(inputs, size // len(DIRECTIONS), tags.layers_above, settings.dropout)
         self.dropout = settings.dropout
 
     def forward(self, words: Tensor, scores: Sequence[Tensor], lengths: Sequence[int]) -> Tensor:
         """[W, size] words: [W, size]; scores: see `TagClassifiers`; lengths: of the sentences."""
         tags = [
-            linear(own.softmax(1), layer.weight)  # type: ignore[arg-type]
-            for own, layer in zip(scores, self.embeddings.values(), strict=True)
+            linear(own.softmax(1), embedding.weight)  # type: ignore[arg-type]
+            for own, embedding in zip(scores, self.embeddings.values(), strict=True)
         ]
         found = run_bilstm(self.lstm, torch.cat([words, *tags], dim=1), lengths)
         return dropout(found, self.dropout, self.training)
+
+
+def _embedding(values: int, size: int) -> nn.Linear:
+    """From probabilities to the mean of embeddings. weight: [size, values]."""
+    layer = nn.Linear(values, size, bias=False)
+    nn.init.normal_(layer.weight, std=size**-0.5)
+    return layer

@@ -71,9 +71,9 @@ class StackParser(nn.Module):
             self.from_words = nn.Linear(self.tokens.size, FEATURE_WORDS * settings.hidden_size, bias=False)
         self.scores = nn.Linear(settings.hidden_size, transitions)
         self.tags = TagClassifiers(self.tokens.size, predicted_sizes or {})
-        self.above_tags = None
+        self.layers_above_tags = None
         if settings.tags.layers_above and settings.sentence_encoder:
-            self.above_tags = LayersAboveTags(settings, self.tokens.size, predicted_sizes or {})
+            self.layers_above_tags = LayersAboveTags(settings, self.tokens.size, predicted_sizes or {})
         self._read_columns, self._tag_weight = len(lexicon_sizes), settings.tags.weight
         self.dropout = settings.dropout
 
@@ -93,8 +93,8 @@ class StackParser(nn.Module):
         """The vectors of words, and the tags that are predicted from them."""
         words = self.tokens(tokens)  # [W, token]
         tag_scores = self.tags(words)
-        if self.above_tags:
-            words = self.above_tags(words, tag_scores, tokens.lengths.tolist())
+        if self.layers_above_tags:
+            words = self.layers_above_tags(words, tag_scores, tokens.lengths.tolist())
         return EncodedWords(self.tokens.table(words), tag_scores)
 
     def tagging_loss(self, tag_scores: Sequence[Tensor], tokens: Tokens) -> Tensor:

@@ -11,7 +11,7 @@ from parser.batching.rows import gather_rows
 from parser.config import NetworkSettings
 from parser.networks.bilstm import bilstm, run_bilstm
 from parser.networks.character_encoder import CharacterEncoder
-from parser.networks.dropout import dropout, dropout_of_parts
+from parser.networks.dropout import dropout, dropout_of_embeddings
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 from parser.treebank.vocabulary import CHARACTERS, FEATURES, PRETRAINED, UNKNOWN
@@ -59,7 +59,7 @@ class TokenEncoder(nn.Module):
             table = embedding.weight if strings is None else embedding(strings)
             assert isinstance(table, Tensor)
             parts.append(gather_rows(table, tokens.values[:, column]))
-        kept = dropout_of_parts(parts, self.embedding_dropout, self.training)
+        kept = dropout_of_embeddings(parts, self.embedding_dropout, self.training)
         words = F.relu(linear(torch.cat(kept, dim=1), self.join.weight, self.join.bias))
         words = dropout(words, self.dropout, self.training)
         if self.sentence_encoder is not None:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from parser.networks.dropout import dropout, dropout_of_parts
+from parser.networks.dropout import dropout, dropout_of_embeddings
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.33, 0.5, 0.9])
@@ -36,7 +36,7 @@ def test_identity_in_evaluation_and_reproducible_by_seed():
 
 def test_whole_embeddings_are_dropped_and_the_others_scaled_up(device):
     parts = [torch.ones(20_000, size, device=device) for size in (2, 5, 3)]
-    found = dropout_of_parts(parts, 0.25, training=True)
+    found = dropout_of_embeddings(parts, 0.25, training=True)
     firsts = torch.stack([part[:, 0] for part in found])  # [columns, words]
     for part, first in zip(found, firsts, strict=True):
         assert torch.equal(part, first[:, None].expand_as(part))
@@ -44,5 +44,5 @@ def test_whole_embeddings_are_dropped_and_the_others_scaled_up(device):
     sums = firsts.sum(0)
     assert set(sums.round(decimals=4).tolist()) == {0.0, 3.0}  # 0 where all are dropped
     assert (sums == 0).float().mean().item() == pytest.approx(0.25**3, abs=0.005)
-    assert dropout_of_parts(parts, 0.25, training=False) is parts
-    assert dropout_of_parts(parts[:1], 0.25, training=True) == parts[:1]
+    assert dropout_of_embeddings(parts, 0.25, training=False) is parts
+    assert dropout_of_embeddings(parts[:1], 0.25, training=True) == parts[:1]

@@ -302,7 +302,7 @@ def operations(examples: Examples, network: StackParser) -> Tensor:
         + (nodes + buffer + steps) * hidden * hidden
         + steps * hidden * transitions
     )
-    above = network.above_tags
+    above = network.layers_above_tags
     for encoder in (network.tokens.sentence_encoder, above.lstm if above else None):
         if encoder is not None:
             of_inputs, recurrent = (

@@ -50,7 +50,7 @@ RICH = NETWORK.model_copy(
 
 
 TAGGED = RICH.model_copy(
-    update={"tag_sizes": {}, "tags": TagSettings(predict=("upos", "lemma"), layers_above=1, size=3)}
+    update={"tag_sizes": {}, "tags": TagSettings(predict=("upos", "lemma"), layers_above=1, embedding_size=3)}
 )
 
 
