@@ -63,8 +63,8 @@ class SentenceEncoderSettings(Settings):
 
 class TagSettings(Settings):
     predict: tuple[Literal["upos", "xpos", "feats", "lemma"], ...] = Field((), strict=False)
-    """Columns that the parser does not read from the input, but learns to predict from the word vectors (as in
-    Zhang & Weiss 2016), and writes where the input has none. Lemmas are predicted as edit scripts."""
+    """Columns that the parser does not read from the input, but learns to predict from the word vectors (as
+    in Zhang & Weiss 2016), and writes where the input has none. Lemmas are predicted as edit scripts."""
     weight: float = Field(1.0, gt=0)
     """Of the losses of these columns; that of the transitions has 1."""
     layers_above: int = Field(0, ge=0, le=100)
@@ -109,10 +109,23 @@ class NetworkSettings(Settings):
     transition_size: Size = 48
     """Size of a transition's embedding in the history."""
     embedding_dropout: float = Field(0.0, ge=0, lt=1)
-    """Probability that a word is read without its embedding of a column (or of its characters), drawn for each
-    word and column. Those of its other columns are scaled up (Dozat & Manning 2017)."""
+    """Probability that a word is read without its embedding of a column (or of its characters), drawn for
+    each word and column. Those of its other columns are scaled up (Dozat & Manning 2017)."""
     dropout: float = Field(0.0, ge=0, lt=1)
     """On word vectors, between the layers of the LSTMs, and on the inputs of the linear layers."""
+
+    @model_validator(mode="after")
+    def _refuse_contradictions(self) -> NetworkSettings:
+        if faults := list(self._contradictions()):
+            raise contradiction_error(faults)
+        return self
+
+    def _contradictions(self) -> Iterator[tuple[str, str]]:
+        """Settings with which there is no network, also not that of a model, and why."""
+        if self.tags.layers_above and not self.tags.predict:
+            yield "tags.layers_above", "parser.network.tags.predict is empty: there are no tags"
+        if self.tags.layers_above and not self.sentence_encoder:
+            yield "tags.layers_above", "there is no parser.network.sentence_encoder"
 
     @property
     def read_columns(self) -> list[str]:
@@ -268,10 +281,8 @@ def _contradictions(parser: ParserSettings, training: TrainingSettings) -> Itera
         yield "parser.network.tags.predict", f"{', '.join(both)} is read: there is nothing to learn"
     if len(set(predicted)) < len(predicted):
         yield "parser.network.tags.predict", "names the same column twice"
-    if network.tags.layers_above and not predicted:
-        yield "parser.network.tags.layers_above", "parser.network.tags.predict is empty: there are no tags"
-    if network.tags.layers_above and not network.sentence_encoder:
-        yield "parser.network.tags.layers_above", "there is no parser.network.sentence_encoder"
+    if network.embedding_dropout and len(network.columns) + bool(network.pretrained) == 1:
+        yield "parser.network.embedding_dropout", "a word has one embedding only; take parser.network.dropout"
     if training.tag_dropout and not {"upos", "xpos"} & set(network.tag_sizes):
         yield "training.tag_dropout", "parser.network.tag_sizes has neither upos nor xpos"
     if training.feature_dropout and "feats" not in network.tag_sizes:

@@ -1,6 +1,6 @@
 """How fast a model parses that predicts tags and lemmas, beside a parser of the same size that does not.
 
-The other parser has as many layers, and new weights: its trees are worthless, but take as many transitions.
+The other parser has the model's layers and weights, but reads no tags: its trees are worse, but similar.
 Both parse the same sentences in turns, reading and writing included. The ratio is the median over the turns,
 with its 95 % interval.
 
@@ -10,6 +10,7 @@ python scripts/measure_tagging.py MODEL FILE.conllu [--sentences 20000] [--turns
 from __future__ import annotations
 
 import argparse
+import re
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ import torch
 from measure_processes import sentences_per_second, write_sentences
 
 from parser.config import ParserSettings
-from parser.parsing.model import Model
+from parser.parsing.model import VECTORS, Model
 from parser.speed.statistics import median_of, ratio_of
 
 
@@ -46,14 +47,33 @@ def main() -> None:
 
 
 def without_tags(model: Model) -> Model:
-    """A parser with new weights that predicts no tags, but has as many layers."""
+    """A parser that predicts no tags; its sentence encoder has all layers of the model's."""
     settings = model.settings.model_dump()
-    network = settings["network"]
+    network, below = settings["network"], 0
     if network["sentence_encoder"]:
+        below = network["sentence_encoder"]["layers"]
         network["sentence_encoder"]["layers"] += network["tags"]["layers_above"]
     network["tags"] = {}
     vocabulary = replace(model.vocabulary, predicted={})
-    return Model.build(ParserSettings.model_validate(settings), vocabulary, model.device)
+    weights = {_name_without_tags(name, below): own for name, own in model.network.state_dict().items()}
+    vectors = weights[VECTORS][1:] if VECTORS in weights else None
+    found = Model.build(ParserSettings.model_validate(settings), vocabulary, model.device, vectors)
+    # The first layer above the tags also reads these, in its last columns.
+    found.network.load_state_dict(
+        {
+            name: weights[name][:, : own.shape[1]] if own.dim() == 2 else weights[name]
+            for name, own in found.network.state_dict().items()
+        }
+    )
+    found.network.eval()
+    return found
+
+
+def _name_without_tags(name: str, below: int) -> str:
+    """The name of a weight if the layers above the tags belong to the sentence encoder. below: its layers."""
+    if not (found := re.fullmatch(r"layers_above_tags\.lstm\.(\w+_l)(\d+)(\w*)", name)):
+        return name
+    return f"tokens.sentence_encoder.{found[1]}{below + int(found[2])}{found[3]}"
 
 
 if __name__ == "__main__":

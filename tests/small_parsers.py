@@ -36,7 +36,7 @@ def network(
     read = {"form": COLUMNS["form"]} if predicts_upos else COLUMNS
     layers_above_tags = {
         "sentence_encoder": RICH["sentence_encoder"],
-        "tags": TagSettings(layers_above=1, embedding_size=2),
+        "tags": TagSettings(predict=("upos",), layers_above=1, embedding_size=2),
     }
     settings = NetworkSettings(
         word_size=5,
@@ -101,7 +101,7 @@ def plain_loss(parser, inventory, prepared):
 
 def scores_of(score, parser, inventory, batch):
     """[S, transitions] score: a function that takes the vectors of words, as `score_by_stepping`."""
-    return score(parser, inventory, parser.encode(batch.tokens).table, batch)
+    return score(parser, inventory, parser.word_table(batch.tokens), batch)
 
 
 def stepped(parser, inventory, batch):

@@ -207,6 +207,7 @@ def test_every_config_of_tables_and_speed_is_read(path):
         (["parser.network.tags={predict: [xpos, xpos]}"], "names the same column twice"),
         (["parser.network.tags={layers_above: 1}"], "tags.predict is empty"),
         (["parser.network.tags={predict: [xpos], layers_above: 1}"], "no parser.network.sentence_encoder"),
+        (["parser.network.tag_sizes={}", "parser.network.embedding_dropout=0.2"], "one embedding only"),
         (["parser.network.train_pretrained=true"], "there are no parser.network.pretrained vectors"),
         (["training.feature_dropout=0.1"], "tag_sizes has no feats"),
         (["training.tag_dropout=0.1", "parser.network.tag_sizes={lemma: 5}"], "neither upos nor xpos"),

@@ -14,7 +14,9 @@ from parser.batching.recurrence.operations import operations
 from parser.batching.recurrence.weights import Weights
 from parser.config_file import read_config
 from parser.parsing.model import Model
+from parser.parsing.parse import parse
 from parser.training import data
+from parser.treebank.conllu import read_treebank
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"
 
@@ -69,12 +71,18 @@ def test_levels_of_a_treebank():
 
 def test_a_parser_that_predicts_nothing_has_as_many_layers(monkeypatch):
     monkeypatch.syspath_prepend("scripts")
-    model = Model.load(Path("tests/models/format-3"), torch.device("cpu"))
-    other = script("measure_tagging").without_tags(model)
-    assert not other.vocabulary.predicted
-    assert not list(other.network.tags)
-    assert other.network.tokens.sentence_encoder.num_layers == 1
-    assert other.network.scores.weight.shape == model.network.scores.weight.shape
+    without_tags = script("measure_tagging").without_tags
+    sentences = read_treebank("tests/models/format-4/parsed.conllu")
+    for name, layers in (("format-3", 1), ("format-4", 2)):
+        model = Model.load(Path("tests/models", name), torch.device("cpu"))
+        if model.network.layers_above_tags:
+            for embedding in model.network.layers_above_tags.embeddings.values():
+                torch.nn.init.zeros_(embedding.weight)  # as if it read no tags
+        other = without_tags(model)
+        assert not other.vocabulary.predicted
+        assert other.network.tokens.sentence_encoder.num_layers == layers
+        trees = [[tree._replace(tags={}) for tree in parse(each, sentences)] for each in (model, other)]
+        assert trees[0] == trees[1]
 
 
 def test_rows_of_learned_programs(tmp_path):

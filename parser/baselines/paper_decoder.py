@@ -104,7 +104,7 @@ def score_with_paper_decoder(
 ) -> Tensor:
     """[S, transitions] The scores of `StackParser.replay_words`, computed by the decoder of the paper.
 
-    table: [W + 2, token], the output of `StackParser.tokens`.
+    table: [W + 2, token], see `EncodedWords`.
     """
     assert network.is_plain
     [buffer_tokens] = batch.buffer_tokens

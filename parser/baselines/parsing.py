@@ -21,7 +21,7 @@ def parse_one(model: Model, tokens: Tokens) -> State:
     network, inventory = model.network, model.inventory
     if not network.is_plain:
         return _step_unbatched(model, tokens)
-    table = network.encode(tokens).table  # [words + 2, token]
+    table = network.word_table(tokens)  # [words + 2, token]
     words = SteppedLSTM(network.stack).project(table)  # [words + 2, 4 * hidden]
     state, parser = State.initial(tokens.lengths, device=model.device), UnbatchedParser(network, inventory)
     length = state.length
@@ -55,7 +55,7 @@ def parse_batch(model: Model, tokens: Tokens) -> State:
     """Parse a static batch with the decoder of the paper until all are finished; return the final states."""
     network, inventory = model.network, model.inventory
     assert network.is_plain
-    table = network.encode(tokens).table  # [words + 2, token]
+    table = network.word_table(tokens)  # [words + 2, token]
     state = State.initial(tokens.lengths, device=model.device)
     lengths, capacity = state.length, int(tokens.lengths.max()) + 1
     decoder = PaperDecoder(network, inventory, table, buffer_rows(lengths)[0], capacity)

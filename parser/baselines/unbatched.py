@@ -43,7 +43,7 @@ class UnbatchedParser:
 def score_sentence(network: StackParser, inventory: Inventory, table: Tensor, batch: Batch) -> Tensor:
     """[S, transitions] The scores of `StackParser.replay_words`, for a batch of one sentence.
 
-    table: [W + 2, token], the output of `StackParser.tokens`.
+    table: [W + 2, token], see `EncodedWords`.
     """
     assert network.is_plain
     assert batch.sentences == 1

@@ -72,7 +72,7 @@ class StackParser(nn.Module):
         self.scores = nn.Linear(settings.hidden_size, transitions)
         self.tags = TagClassifiers(self.tokens.size, predicted_sizes or {})
         self.layers_above_tags = None
-        if settings.tags.layers_above and settings.sentence_encoder:
+        if settings.tags.layers_above:
             self.layers_above_tags = LayersAboveTags(settings, self.tokens.size, predicted_sizes or {})
         self._read_columns, self._tag_weight = len(lexicon_sizes), settings.tags.weight
         self.dropout = settings.dropout
@@ -87,15 +87,24 @@ class StackParser(nn.Module):
 
     def replay(self, batch: Batch) -> Tensor:
         """[S, transitions] Scores at all steps of known trajectories."""
-        return self.replay_words(self.encode(batch.tokens).table, batch)
+        return self.replay_words(self.word_table(batch.tokens), batch)
 
     def encode(self, tokens: Tokens) -> EncodedWords:
         """The vectors of words, and the tags that are predicted from them."""
         words = self.tokens(tokens)  # [W, token]
         tag_scores = self.tags(words)
+        return EncodedWords(self._above_tags(words, tag_scores, tokens), tag_scores)
+
+    def word_table(self, tokens: Tokens) -> Tensor:
+        """`EncodedWords.table` alone; tags are scored only if the parser reads them."""
+        words = self.tokens(tokens)  # [W, token]
+        return self._above_tags(words, self.tags(words) if self.layers_above_tags else [], tokens)
+
+    def _above_tags(self, words: Tensor, tag_scores: Sequence[Tensor], tokens: Tokens) -> Tensor:
+        """As `EncodedWords.table`. words: [W, token], from which the tags are predicted."""
         if self.layers_above_tags:
             words = self.layers_above_tags(words, tag_scores, tokens.lengths.tolist())
-        return EncodedWords(self.tokens.table(words), tag_scores)
+        return self.tokens.table(words)
 
     def tagging_loss(self, tag_scores: Sequence[Tensor], tokens: Tokens) -> Tensor:
         """Summed cross entropy of the predicted columns, which follow those that are read, with their weight.

@@ -32,6 +32,6 @@ def tag_loss(scores: Sequence[Tensor], values: Tensor) -> Tensor:
     return loss
 
 
-def best_tags(scores: Sequence[Tensor]) -> Tensor:
-    """[W, columns] The best known value of each word. scores: of at least one column."""
-    return torch.stack([own[:, UNKNOWN + 1 :].argmax(1) + UNKNOWN + 1 for own in scores], dim=1)
+def best_tags(scores: Sequence[Tensor]) -> list[Tensor]:
+    """For each column [W] The best known value of each word. scores: see `TagClassifiers`."""
+    return [own[:, UNKNOWN + 1 :].argmax(1) + UNKNOWN + 1 for own in scores]

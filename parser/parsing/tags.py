@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, chain, pairwise
 
-from parser.networks.tag_classifiers import best_tags
+import torch
+
 from parser.parsing.model import Model
 from parser.stepping.inference.words import WordVectors
 from parser.treebank.lemma_rules import lemma_of
@@ -18,8 +19,8 @@ def predicted_tags(
     """For each sentence, the values of all words by column. words: of all sentences, in order."""
     if not model.vocabulary.predicted:
         return [{} for _ in sentences]  # without a wait for the device
-    numbers = best_tags(words.tag_scores).cpu()  # [rows, columns]
-    by_word = numbers.index_select(0, words.row[:-2]).T.tolist()  # by column and word
+    numbers = torch.stack(words.tags).cpu()  # [columns, rows]
+    by_word = numbers.index_select(1, words.row[:-2]).tolist()  # by column and word
     strings = {
         name: list(map(lexicon.string, of_words))
         for (name, lexicon), of_words in zip(model.vocabulary.predicted.items(), by_word, strict=True)

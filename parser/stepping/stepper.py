@@ -39,7 +39,7 @@ class Stepper(Protocol):
 
 def stepper(network: StackParser, inventory: Inventory, tokens: Tokens, fronts: Tensor) -> Stepper:
     """A stepper for sentences of a batch. fronts: [batch] initial fronts, see `Positions.front`."""
-    return _kind(inventory)(network, inventory, network.encode(tokens).table, tokens, fronts)
+    return _kind(inventory)(network, inventory, network.word_table(tokens), tokens, fronts)
 
 
 def _kind(inventory: Inventory) -> type[ComposingStepper | PlainStepper]:
@@ -49,7 +49,7 @@ def _kind(inventory: Inventory) -> type[ComposingStepper | PlainStepper]:
 def score_by_stepping(network: StackParser, inventory: Inventory, table: Tensor, batch: Batch) -> Tensor:
     """[S, transitions] The scores of `StackParser.replay_words`, computed step by step as in parsing.
 
-    table: [W + 2, token], the output of `StackParser.tokens`.
+    table: [W + 2, token], see `EncodedWords`.
 
     With dropout the masks differ: stepping samples new ones at each step, replay one for each word, node and
     step.

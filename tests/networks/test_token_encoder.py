@@ -33,6 +33,13 @@ def test_root_and_end_come_after_the_words():
     assert torch.equal(table[4], encoder.end)
 
 
+def test_embeddings_are_dropped_in_training_alone():
+    settings = NetworkSettings(embedding_dropout=0.5)
+    encoder, words = TokenEncoder(settings, {"form": 7, "upos": 4}), tokens([[1, 2]] * 200)
+    assert len(encoder(words).unique(dim=0)) == 4  # both embeddings, one of them, none
+    assert len(encoder.eval()(words).unique(dim=0)) == 1
+
+
 def test_pretrained_vectors_can_be_trained():
     vectors = torch.randn(3, 5)
     settings = NetworkSettings(train_pretrained=True)

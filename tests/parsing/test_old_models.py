@@ -31,12 +31,13 @@ def test_the_oldest_models_do_not_say_their_format(tmp_path):
     assert Model.load(folder, torch.device("cpu")).settings.network.word_features
 
 
-def test_a_model_gives_its_old_tags(tmp_path):
-    wrote, blank, writes = Path("tests/models/format-3/parsed.conllu"), tmp_path / "blank", tmp_path / "out"
+@pytest.mark.parametrize("model", ["tests/models/format-3", "tests/models/format-4"])
+def test_a_model_gives_its_old_tags(model, tmp_path):
+    wrote, blank, writes = Path(model, "parsed.conllu"), tmp_path / "blank", tmp_path / "out"
     lines = (line.split("\t") for line in wrote.read_text(encoding="utf-8").splitlines(keepends=True))
     untagged = ("\t".join([*line[:2], *"____", *line[6:]]) if len(line) == 10 else line[0] for line in lines)
     blank.write_text("".join(untagged), encoding="utf-8")
-    assert main(["parse", "tests/models/format-3", str(blank), "-o", str(writes)]) == 0
+    assert main(["parse", model, str(blank), "-o", str(writes)]) == 0
     assert writes.read_bytes() == wrote.read_bytes()
 
 

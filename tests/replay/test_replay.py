@@ -261,32 +261,36 @@ def random_tree(length, draw):
     return tuple(heads)
 
 
-def test_layers_above_the_tags_read_their_probabilities():
-    inventory = make_inventory("arc-hybrid")
-    parser = network(inventory, predicts_upos=True, reads_predicted=True)
+@pytest.mark.parametrize("composition", [False, True])
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_layers_above_the_tags_read_their_probabilities(system, composition):
+    inventory = make_inventory(system, composition=composition)
+    parser = network(inventory, predicts_upos=True, reads_predicted=True, word_features=True)
     prepared = examples(inventory, SOME_TREES)
-    batch = prepared.batch(torch.randperm(len(prepared)), group=4)
-    assert_equal(
-        [
-            loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, inventory)),
-            loss_and_gradients(parser, plain_loss(parser, inventory, prepared)),
-        ]
-    )
+    batch = prepared.batch(torch.randperm(len(prepared)), group=None if composition else 4)
+    whole = prepared.batch(torch.arange(len(prepared)))
+    results = [
+        loss_and_gradients(parser, parser(batch, inventory).transitions),
+        loss_and_gradients(parser, transition_loss(stepped(parser, inventory, whole), whole, inventory)),
+    ]
+    assert_equal([*results, loss_and_gradients(parser, plain_loss(parser, inventory, prepared))])
 
 
-def test_predicted_tags_are_not_inputs():
+@pytest.mark.parametrize("reads_predicted", [False, True])
+def test_predicted_tags_are_not_inputs(reads_predicted):
     inventory = make_inventory("arc-hybrid")
-    parser, prepared = network(inventory, predicts_upos=True), examples(inventory, SOME_TREES)
+    parser = network(inventory, predicts_upos=True, reads_predicted=reads_predicted)
+    prepared = examples(inventory, SOME_TREES)
     tokens = prepared.tokens
     others = tokens.values.clone()
     others[:, 1] = 0
     words, tag_scores = parser.encode(tokens)
     assert torch.equal(words, parser.encode(Tokens(Ragged(others, tokens.lengths))).table)
-    scores = words[:-2] @ parser.tags["upos"].weight.T + parser.tags["upos"].bias
+    scores = parser.tokens(tokens) @ parser.tags["upos"].weight.T + parser.tags["upos"].bias
     gold = tokens.values[:, 1:2]
     expected = -scores.log_softmax(1).gather(1, gold)[gold > 0].sum()  # nothing is learnt of unknown values
     torch.testing.assert_close(parser.tagging_loss(tag_scores, tokens), expected)
-    assert torch.equal(best_tags(tag_scores), 1 + scores[:, 1:].argmax(1, keepdim=True))
+    assert torch.equal(best_tags(tag_scores)[0], 1 + scores[:, 1:].argmax(1))
     assert not network(inventory).tagging_loss([], tokens).any()
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from parser.networks.stack_parser import StackParser
+from parser.networks.tag_classifiers import best_tags
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 
@@ -17,20 +18,20 @@ class WordVectors(NamedTuple):
     """[distinct words + 2, token] The last rows are those of ROOT and of the end of the buffer."""
     row: Tensor
     """[words + 2] The row of each word, of ROOT and of the end; on the host."""
-    tag_scores: list[Tensor]
-    """For each predicted column [distinct words, lexicon] The scores of its values."""
+    tags: list[Tensor]
+    """For each predicted column [distinct words] The best values."""
 
     @classmethod
     def of(cls, network: StackParser, tokens: Tokens) -> WordVectors:
         """tokens: on the host. With a sentence encoder all words are distinct."""
         device = network.tokens.root.device
         if network.tokens.sentence_encoder is not None:
-            words = network.encode(tokens.to(device))
-            return cls(words.table, torch.arange(tokens.words + 2), words.tag_scores)
+            table, tag_scores = network.encode(tokens.to(device))
+            return cls(table, torch.arange(tokens.words + 2), best_tags(tag_scores))
         distinct, row = distinct_words(tokens)
         root_and_end = torch.tensor([distinct.words, distinct.words + 1])
-        words = network.encode(distinct.to(device))
-        return cls(words.table, torch.cat([row, root_and_end]), words.tag_scores)
+        table, tag_scores = network.encode(distinct.to(device))
+        return cls(table, torch.cat([row, root_and_end]), best_tags(tag_scores))
 
 
 def distinct_words(tokens: Tokens) -> tuple[Tokens, Tensor]:

@@ -26,7 +26,7 @@ def test_states_are_those_of_the_library(lengths, group, layers):
     with pytest.MonkeyPatch.context() as patched, torch.inference_mode():
         patched.setattr(buffers, "GROUP_ON_CPU", group)
         found = Buffers.of(parser, WordVectors.of(parser, tokens), tokens.lengths)
-        table, start = parser.encode(tokens).table, 0
+        table, start = parser.word_table(tokens), 0
         rows = found.row_of_front.split((tokens.lengths + 1).tolist())
         for length, own in zip(lengths, rows, strict=True):
             inputs = torch.cat([table[-1:], table[start : start + length].flip(0)])
