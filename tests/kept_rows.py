@@ -78,9 +78,7 @@ def untagged():
     """Test scores of parsers that read forms and characters alone."""
     runs = {run["name"]: run for run in rows("accuracy-2026-11-23/untagged/rows.jsonl")}
     which = [f"test {measure}" for measure in UNTAGGED]
-    return table(
-        *((name, *scores(runs[name], "dev las", *which), minutes(runs[name])) for name in PUBLISHED)
-    )
+    return table(*((name, *scores(runs[name], "dev las", *which), minutes(runs[name])) for name in PUBLISHED))
 
 
 def time_to_accuracy():
@@ -291,7 +289,12 @@ def expected(page):
     """The lines of a page's tables that tell what was measured."""
     lines = {
         "README.md": lambda: [*treebanks(with_published=True), *headline()],
-        "docs/accuracy.md": lambda: [*treebanks(with_published=False), *time_to_accuracy(), *english_ewt(), *untagged()],
+        "docs/accuracy.md": lambda: [
+            *treebanks(with_published=False),
+            *time_to_accuracy(),
+            *english_ewt(),
+            *untagged(),
+        ],
         "docs/batching.md": on_the_fly,
         "docs/recurrence.md": recurrence,
         "docs/speed.md": lambda: [*stack_lstm(), *single_figures()],

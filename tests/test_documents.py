@@ -171,6 +171,16 @@ def test_single_runs_are_of_the_configs_they_are_named_after():
         assert Config.model_validate_json(json.dumps(with_new_names(run["config"]))) == config
 
 
+def test_the_figures_without_gold_tags_are_those_of_the_rows():
+    [english] = [
+        run for run in rows("accuracy-2026-11-23/untagged/rows.jsonl") if run["name"] == "English EWT"
+    ]
+    told = (
+        f"a test LAS of {english['test']['las']:.2f} and a UPOS of {english['test']['upos']:.2f} on English"
+    )
+    in_prose("README.md", told)
+
+
 PARTS = {
     "XPOS and FEATS": "XPOS and FEATS",
     "LSTM over the sentence": "LSTM over the sentence",
