@@ -309,3 +309,16 @@ def test_the_counts_give_a_cpus_speed():
     for cell in found.values():
         fastest = min(cell, key=lambda row: row["measured"])
         assert 0.7 <= fastest["predicted"] / fastest["measured"] <= 1.3
+
+
+def test_the_speed_and_the_memory_of_tagging_are_those_of_the_rows():
+    tagging, memory = (run["printed"] for run in rows("tagging-2026-11-23/rows.jsonl"))
+    with_tags, without = re.fullmatch(r"with tags (.*), without (.*) sentences/s", tagging[-2]).groups()
+    parsing = [speed.replace(".00", "") for speed in (with_tags, without)]
+    most = [int(re.search(r"(\d+) at most", line)[1]) for line in memory]
+    in_prose(
+        "docs/measurements/README.md",
+        f"writes {parsing[0]} sentences/s with tags and lemmas, and {parsing[1]} with as many layers",
+        f"{tagging[-1].split(': ')[1]} of the speed",
+        f"{memory[-1].split()[0]} sentences by `Parser.parse_all` within {most[-1]} MiB, {most[0]} of them",
+    )
