@@ -40,10 +40,20 @@ def train(config_file, run, *arguments):
     return main(["train", str(config_file), "--run", str(run), *arguments])
 
 
-def test_a_parser_is_trained_in_bfloat16_and_parses_in_float32(config_file, tmp_path, products, monkeypatch):
+TAGS = [
+    "parser.network.sentence_encoder={hidden_size: 8, layers: 1}",
+    "parser.network.tags={predict: [xpos, lemma], layers_above: 1}",
+    "training.epochs=12",
+]
+
+
+@pytest.mark.parametrize("changes", [[], TAGS], ids=["trees", "tags and trees"])
+def test_a_parser_is_trained_in_bfloat16_and_parses_in_float32(
+    changes, config_file, tmp_path, products, monkeypatch
+):
     monkeypatch.setattr(precision, "processor", lambda: AVX512)
-    run = tmp_path / "run"
-    assert train(config_file, run, "--set", "training.precision=bfloat16") == 0
+    run, settings = tmp_path / "run", ["training.precision=bfloat16", *changes]
+    assert train(config_file, run, *(each for change in settings for each in ("--set", change))) == 0
     assert products == {"training": {"bfloat16"}, "parsing": {"float32"}}
     scores = json.loads((run / "model" / "scores.json").read_text())
     assert scores["precision"] == "bfloat16"
