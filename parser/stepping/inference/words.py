@@ -24,13 +24,11 @@ class WordVectors(NamedTuple):
     @classmethod
     def of(cls, network: StackParser, tokens: Tokens) -> WordVectors:
         """tokens: on the host. With a sentence encoder all words are distinct."""
-        device = network.tokens.root.device
-        if network.tokens.sentence_encoder is not None:
-            table, tag_scores = network.encode(tokens.to(device))
-            return cls(table, torch.arange(tokens.words + 2), best_tags(tag_scores))
-        distinct, row = distinct_words(tokens)
-        root_and_end = torch.tensor([distinct.words, distinct.words + 1])
-        table, tag_scores = network.encode(distinct.to(device))
+        row = torch.arange(tokens.words)
+        if network.tokens.sentence_encoder is None:
+            tokens, row = distinct_words(tokens)
+        root_and_end = torch.tensor([tokens.words, tokens.words + 1])
+        table, tag_scores = network.encode(tokens.to(network.tokens.root.device))
         return cls(table, torch.cat([row, root_and_end]), best_tags(tag_scores))
 
 
