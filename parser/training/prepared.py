@@ -160,6 +160,7 @@ def place_of(config: Config, folder: Path) -> Path | None:
         config.parser.system,
         network.composition,
         network.columns,
+        network.tags.predict,
         network.fold_case,
         hash_of([*source, *paths]),
     ]

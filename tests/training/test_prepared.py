@@ -122,6 +122,15 @@ def test_caches_lie_where_those_of_other_programs_do(monkeypatch):
     assert cache_folder() is None
 
 
+def test_other_predicted_columns_are_prepared_anew(config_file, tmp_path):
+    """The vocabulary has them."""
+    for predicted in ("[upos]", "[lemma]", "[lemma, upos]"):
+        changes = ["parser.network.tag_sizes={}", f"parser.network.tags.predict={predicted}"]
+        config = read_config(config_file, changes)
+        vocabulary = data.load(config, CPU, tmp_path / "cache")[1].prepared.vocabulary
+        assert list(vocabulary.predicted) == list(config.parser.network.tags.predict)
+
+
 def test_what_is_used_stays(config_file, tmp_path, monkeypatch):
     monkeypatch.setattr(prepared, "KEPT", 2)
     configs = [read_config(config_file, [f"parser.system={name}"]) for name in ("arc-eager", "arc-hybrid")]
