@@ -1,5 +1,6 @@
 """The names of scores."""
 
+from collections.abc import Collection
 from typing import Literal
 
 Measure = Literal[
@@ -20,10 +21,17 @@ MEASURES: dict[Measure, str] = {
 }
 """As the literature calls them."""
 ATTACHMENT: tuple[Measure, ...] = "uas", "las"
-OF_PREDICTED: tuple[Measure, ...] = "upos", "xpos", "ufeats", "lemmas", "mlas", "blex"
-"""Scores that say something about a parser that predicts tags or lemmas."""
+OF_PREDICTED: dict[Measure, str] = {
+    "upos": "upos",
+    "xpos": "xpos",
+    "ufeats": "feats",
+    "lemmas": "lemma",
+    "mlas": "upos",
+    "blex": "lemma",
+}
+"""Scores that say something about a parser which predicts a column."""
 
 
-def shown(predicts_tags: bool) -> tuple[Measure, ...]:
-    """Those that a line about a parser has."""
-    return (*ATTACHMENT, *OF_PREDICTED) if predicts_tags else ATTACHMENT
+def shown(predicted: Collection[str]) -> tuple[Measure, ...]:
+    """Those that a line about a parser has. predicted: the columns that it predicts."""
+    return *ATTACHMENT, *(measure for measure, column in OF_PREDICTED.items() if column in predicted)

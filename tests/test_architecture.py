@@ -20,6 +20,7 @@ ORDER = [
     },
     {"parser.batching"},
     {"parser.treebank"},
+    {"parser.text"},
     {"parser.transitions"},
     {"parser.config", "parser.config_file"},
     {"parser.replay"},

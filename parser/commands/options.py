@@ -90,6 +90,14 @@ def add_processes(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_trust(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--trust-tokenizer",
+        action="store_true",
+        help="open the model's tokenizer although it was trained elsewhere: a file that is not checked",
+    )
+
+
 def prepared_device(options: argparse.Namespace) -> torch.device:
     """The device of a command with a model, after setting threads and precision. Raises ValueError."""
     device = choose_device(options.device)

@@ -12,14 +12,26 @@ from typing import BinaryIO, NamedTuple
 
 from tqdm import tqdm
 
-from parser.commands.options import Commands, add_model, add_processes, loaded, warning_of, watched
+from parser.commands.options import (
+    Commands,
+    add_model,
+    add_processes,
+    add_trust,
+    loaded,
+    warning_of,
+    watched,
+)
 from parser.console import PROGRESS_BAR
 from parser.files import atomic_file
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.part_parser import PartParser, written
+from parser.parsing.text_input import text_reader
 from parser.parsing.worker_processes import answers, started
 from parser.remote import Remote
+from parser.text.parts import stream_text
+from parser.text.reading import read_text
+from parser.text.sentences import numbered_from
 from parser.training.interruption import interruptible
 from parser.treebank.conllu import stream_sentences
 from parser.treebank.faults import Faults
@@ -30,7 +42,9 @@ def add_parse(commands: Commands) -> None:
     command = commands.add_parser("parse", help="write trees into a CoNLL file")
     add_model(command)
     add_processes(command)
-    command.add_argument("input", metavar="IN", help="CoNLL file, optionally .gz; - for standard input")
+    command.add_argument(
+        "input", metavar="IN", help="CoNLL or text file, optionally .gz; - for standard input"
+    )
     command.add_argument(
         "-o", "--output", default="-", metavar="OUT", help="output file (default: standard output)"
     )
@@ -42,7 +56,19 @@ def add_parse(commands: Commands) -> None:
         action="store_true",
         help="replace tags and lemmas of the input by predicted ones",
     )
+    _add_text(command)
     command.set_defaults(command=parse_file)
+
+
+def _add_text(command: argparse.ArgumentParser) -> None:
+    forms = command.add_mutually_exclusive_group()
+    for option, form, text in (
+        ("--text", "raw", "IN is raw text, whose paragraphs end at blank lines"),
+        ("--one-sentence-per-line", "one-sentence-per-line", "IN is raw text with a sentence in each line"),
+        ("--tokenized", "tokenized", "IN has a sentence in each line, and blanks between its words"),
+    ):
+        forms.add_argument(option, dest="form", action="store_const", const=form, help=text)
+    add_trust(command)
 
 
 class _Parsed(NamedTuple):
@@ -76,7 +102,12 @@ def parse_file(options: argparse.Namespace) -> None:
 
 
 def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Parsed]:
-    read = watched(model, stream_sentences(options.input, tree=False), options.input)
+    if options.form:
+        reader = text_reader(options.model, options.form, options.trust_tokenizer)
+        sentences = read_text(reader, options.input)
+    else:
+        sentences = stream_sentences(options.input, tree=False)
+    read = watched(model, sentences, options.input)
     parsed = parse_stream(model, read, options.batch_size, probabilities=options.scores)
     for sentence, tree in parsed:
         yield _Parsed(written(sentence, tree, options.retag), 1, len(sentence))
@@ -85,18 +116,23 @@ def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Pars
 def _workers(options: argparse.Namespace) -> AbstractContextManager[list[Remote]]:
     """Processes that have loaded the model; none if this process parses itself."""
     parsing = options.threads, options.precision, options.batch_size
-    arguments = (options.model, *parsing, options.scores, options.retag)
+    text = options.form, options.trust_tokenizer
+    arguments = (options.model, *parsing, options.scores, options.retag, *text)
     return started(PartParser, arguments, options.processes if options.processes > 1 else 0)
 
 
 def _by_processes(options: argparse.Namespace, model: Model, workers: Sequence[Remote]) -> Iterator[_Parsed]:
     """As `_by_one_process`, but all parts are parsed; nothing after a fault is written."""
     faults, check = Faults(), model.watch()
-    for part in answers(workers, stream_parts(options.input)):
+    parts = stream_text(options.input) if options.form else stream_parts(options.input)
+    sentences = 0
+    for part in answers(workers, parts):
         if not faults.total:
-            yield _Parsed(part.content, part.sentences, part.words)
+            content = numbered_from(sentences, part.content) if options.form else part.content
+            yield _Parsed(content, part.sentences, part.words)
             check.add(part.columns, warning_of(options.input))
         faults.merge(part.faults)
+        sentences += part.sentences
     faults.check(options.input)
 
 

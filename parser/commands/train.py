@@ -30,7 +30,7 @@ def train_parser(options: argparse.Namespace) -> None:
     device = choose_device(config.device)
     took = f"{result['seconds']:.0f} s of training and dev on {device}"
     print(f"\nbest model: {run / BEST_MODEL}, {epochs}, {took}")
-    measures = shown(bool(config.parser.network.tags.predict))
+    measures = shown(config.parser.network.tags.predict)
     for name, own in (("dev ", result["dev"]), ("test", result["test"])):
         if own:
             print(f"{name}  {score_line(own, measures)}")

@@ -22,7 +22,7 @@ from parser.files import write_atomically
 from parser.former_names import with_new_names
 from parser.networks.stack_parser import StackParser
 from parser.parsing.input_columns import ColumnShares, InputColumnCheck, as_json, from_json
-from parser.parsing.model_files import ModelFiles, Shapes, model_files
+from parser.parsing.model_files import TOKENIZER, ModelFiles, Shapes, model_files
 from parser.quoting import shortened
 from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
@@ -32,7 +32,7 @@ from parser.validation_errors import FAULTS_SHOWN, fault_lines, more_faults
 
 SETTINGS, VOCABULARY, WEIGHTS, SCORES = "config.yaml", "vocabulary.json", "weights.safetensors", "scores.json"
 COLUMN_SHARES = "columns.json"
-FILES = SETTINGS, VOCABULARY, WEIGHTS, COLUMN_SHARES, SCORES
+FILES = SETTINGS, VOCABULARY, WEIGHTS, COLUMN_SHARES, SCORES, TOKENIZER
 VECTORS = f"tokens.embeddings.{PRETRAINED}.weight"
 FORMAT = 4
 """Of the folder. It is increased when older programs could not read what newer ones write. Format 1 had other

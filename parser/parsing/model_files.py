@@ -20,6 +20,8 @@ from torch import Tensor
 from parser.files import atomic_file
 
 SUFFIX = ".stackparser"
+TOKENIZER = "tokenizer.udpipe"
+"""The only file that is neither text nor numbers. It is opened when text is to be parsed."""
 DATE = (1980, 1, 1, 0, 0, 0)
 """Of all members, so that packages of equal models are equal."""
 HEADER_LENGTH = 8
@@ -38,6 +40,8 @@ class ModelFiles(Protocol):
 
     def shapes(self, name: str) -> Shapes:
         """Of these tensors, without reading them."""
+
+    def content(self, name: str) -> bytes: ...
 
 
 class Folder:
@@ -58,6 +62,9 @@ class Folder:
         with safe_open(self._path / name, "pt") as file:
             return {key: tuple(file.get_slice(key).get_shape()) for key in list(file.keys())}
 
+    def content(self, name: str) -> bytes:
+        return (self._path / name).read_bytes()
+
 
 class Package:
     def __init__(self, path: Path):
@@ -77,10 +84,10 @@ class Package:
         return name in self._members
 
     def text(self, name: str, most: int | None = None) -> str:
-        return _bounded(name, self._bytes(name).decode("utf-8"), most)
+        return _bounded(name, self.content(name).decode("utf-8"), most)
 
     def weights(self, name: str) -> dict[str, Tensor]:
-        return load(self._bytes(name))
+        return load(self.content(name))
 
     def shapes(self, name: str) -> Shapes:
         with self._opened(name) as package, package.open(name) as file:
@@ -90,7 +97,7 @@ class Package:
             header: dict[str, Any] = json.loads(file.read(length))
         return {key: tuple(own["shape"]) for key, own in header.items() if key != "__metadata__"}
 
-    def _bytes(self, name: str) -> bytes:
+    def content(self, name: str) -> bytes:
         with self._opened(name) as package:
             return package.read(name)
 

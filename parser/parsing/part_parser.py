@@ -11,6 +11,10 @@ from parser.batching.precision import Precision, set_precision
 from parser.parsing.input_columns import Counts, column_counts
 from parser.parsing.model import Model
 from parser.parsing.parse import ParsedTree, parse_stream
+from parser.parsing.text_input import text_reader
+from parser.text.parts import TextPart
+from parser.text.reading import TextFormat
+from parser.text.sentences import as_sentence
 from parser.treebank.conllu_output import with_probabilities, with_tags, with_tree
 from parser.treebank.faults import Faults
 from parser.treebank.parts import TreebankPart, read_part
@@ -36,17 +40,30 @@ class PartParser:
         batch_size: int,
         probabilities: bool,
         retag: bool,
+        form: TextFormat | None = None,
+        trusted: bool = False,
     ):
-        """folder: of the model."""
+        """folder: of the model. form: of the text that is parsed, if it is no treebank; trusted: see
+        `text_reader`.
+        """
         self._model = model_of_worker(folder, threads, precision)
         self._batch_size, self._probabilities, self._retag = batch_size, probabilities, retag
+        self._reader = text_reader(folder, form, trusted) if form else None
 
-    def run(self, part: TreebankPart) -> ParsedPart:
-        sentences, faults = read_part(part, tree=False)
+    def run(self, part: TreebankPart | TextPart) -> ParsedPart:
+        sentences, faults = self._read(part)
         parsed = parse_stream(self._model, sentences, self._batch_size, probabilities=self._probabilities)
         content = b"".join(written(sentence, tree, self._retag) for sentence, tree in parsed)
         columns = column_counts(self._model.vocabulary, self._model.settings.network.read_columns, sentences)
         return ParsedPart(content, len(sentences), sum(map(len, sentences)), faults, columns)
+
+    def _read(self, part: TreebankPart | TextPart) -> tuple[list[Sentence], Faults]:
+        """The sentences of a text are numbered from 1."""
+        if isinstance(part, TreebankPart):
+            return read_part(part, tree=False)
+        assert self._reader
+        found = self._reader.sentences(part.content, part.offset)
+        return [as_sentence(one, ordinal) for ordinal, one in enumerate(found, 1)], Faults()
 
 
 def model_of_worker(folder: Path, threads: int, precision: Precision) -> Model:

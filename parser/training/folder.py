@@ -14,7 +14,7 @@ from parser.files import file_lock, write_atomically
 
 CONFIG, CHECKPOINT, METRICS, LOCK = "config.yaml", "checkpoint.safetensors", "metrics.jsonl", "lock"
 BEST_MODEL = "model"
-MAY_CHANGE = {"training.cuda_graphs"}
+MAY_CHANGE = {"training.cuda_graphs", "tokenizer", "tokenizer_epochs"}
 """Settings that a run may be resumed with other values of."""
 
 

@@ -25,6 +25,8 @@ from parser.optimization.moving_average import MovingAverage
 from parser.optimization.optimizer import make_optimizer
 from parser.optimization.training_step import TrainingStep
 from parser.parsing.model import Model
+from parser.parsing.model_files import TOKENIZER
+from parser.text.udpipe import library
 from parser.training import data
 from parser.training.checkpoint import (
     Progress,
@@ -40,6 +42,7 @@ from parser.training.interruption import StoppedError, StopRequest, stop_request
 from parser.training.prepared import cache_folder
 from parser.training.record import Record
 from parser.training.schedule import Schedule, peak_learning_rate
+from parser.training.tokenizer import train_tokenizer
 
 BAD_BATCH = "bad-batch.conllu"
 SECONDS_BETWEEN_CHECKPOINTS = 600
@@ -56,6 +59,8 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
     model. Raises StoppedError after a signal, ValueError, and what `data.load` and `claimed` raise.
     """
     refuse_missing(config.training.precision, device)
+    if config.tokenizer:
+        library()
     if resume:
         refuse_other_format(run / CHECKPOINT)
         refuse_other_config(run, config)
@@ -76,6 +81,8 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
                 say(f"{run}: there is no checkpoint; training from the start")
             save_checkpoint(run / CHECKPOINT, training)
         text = write_config(run, config)
+        if config.tokenizer and not (run / BEST_MODEL / TOKENIZER).is_file():
+            train_tokenizer(config, run, request)
         with Record(run, text, training.progress.metrics_size) as record:
             start = _Start(training.progress.epoch, preparation)
             _Run(config, run, model, loaded, training, record, start).go_on(request)
@@ -200,7 +207,7 @@ class _Run:
 
     def _measures(self) -> list[Measure]:
         """The scores that are noted after each epoch."""
-        usual = shown(bool(self.config.parser.network.tags.predict))
+        usual = shown(self.config.parser.network.tags.predict)
         return list(dict.fromkeys((*usual, self.config.training.best_by)))
 
     def _is_last(self) -> bool:

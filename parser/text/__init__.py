@@ -1,0 +1,1 @@
+"""Raw text: its sentences, tokens and words, and the tokenizers that find them."""

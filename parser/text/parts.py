@@ -1,0 +1,81 @@
+"""Parts of a text of any length, for bounded memory and for several processes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from io import BufferedReader
+from typing import NamedTuple
+
+from parser.treebank.conllu import BYTE_ORDER_MARK
+from parser.treebank.text_files import open_bytes
+
+PART_BYTES = 1 << 18
+"""About two thousand sentences. Larger parts fill batches better, smaller ones end together."""
+LONGEST_PARAGRAPH = 1 << 24
+"""Bytes. A longer one is divided at the end of a line, or else at a blank."""
+BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
+CUTS = b"\n", b" "
+CONTINUES, STARTS = 0x80, 0xC0
+"""The two highest bits of a byte of UTF-8 that continues a character, and their mask."""
+
+
+class TextPart(NamedTuple):
+    """Consecutive paragraphs of a text."""
+
+    offset: int
+    """Characters of the text before it."""
+    content: str
+
+
+def stream_text(path: str) -> Iterator[TextPart]:
+    """Read a text part by part: plain, `.gz` or, for "-", from standard input.
+
+    Raises ValueError where the text is not UTF-8, with the number of the line.
+    """
+    with open_bytes(path) as file:
+        offset, line = 0, 1
+        for number, content in enumerate(_contents(file)):
+            try:
+                text = content.decode("utf-8")
+            except UnicodeDecodeError as error:
+                line += content.count(b"\n", 0, error.start)
+                byte = content[error.start]
+                raise ValueError(f"{path}: line {line}: byte 0x{byte:02x} is not UTF-8") from None
+            line += content.count(b"\n")
+            if number == 0:
+                text = text.removeprefix(BYTE_ORDER_MARK)
+            yield TextPart(offset, text)
+            offset += len(text)
+
+
+def _contents(file: BufferedReader) -> Iterator[bytes]:
+    """The bytes of the parts, each but the last with the blank line at its end."""
+    pending, searched, most = b"", 0, PART_BYTES
+    while piece := file.read1(PART_BYTES):
+        pending += piece
+        if len(pending) < most:
+            continue
+        if end := _last_end(pending, searched):
+            yield pending[:end]
+            pending, searched, most = pending[end:], 0, PART_BYTES
+        else:  # no blank line: more is read at a time, so that the search is linear
+            searched, most = max(0, len(pending) - PART_BYTES), 2 * len(pending)
+    if pending:
+        yield pending
+
+
+def _last_end(content: bytes, start: int) -> int:
+    """The end of the last paragraph that is complete, or 0 if there is none yet."""
+    end = 0
+    for found in BLANK_LINE.finditer(content, start):
+        end = found.end()
+    if end or len(content) < LONGEST_PARAGRAPH:
+        return end
+    for cut in CUTS:
+        if end := content.rfind(cut) + 1:
+            return end
+    end = len(content) - 1
+    while end and content[end] & STARTS == CONTINUES:
+        end -= 1
+    return end

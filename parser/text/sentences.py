@@ -1,0 +1,77 @@
+"""Sentences that were found in a text, and their lines in CoNLL-U."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from parser.treebank.sentence import NO_HEAD, Sentence
+
+BLANK = "_"
+SENTENCE_ID_LINE = re.compile(rb"(?m)^# sent_id = (\d+)$")
+UNKNOWN_COLUMNS = "\t".join([BLANK] * 7)
+"""Between FORM and MISC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token of a text, which has one syntactic word or, if it is a multiword token, several."""
+
+    form: str
+    start: int
+    """Characters of the text before it."""
+    end: int
+    words: tuple[str, ...]
+    """The forms of its words."""
+    space_after: bool
+    """Whether there is white space, or the end of the paragraph, behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizedSentence:
+    tokens: tuple[Token, ...]
+    text: str
+    """As in the text, with one space for any white space."""
+    begins_paragraph: bool
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return tuple(word for token in self.tokens for word in token.words)
+
+
+def as_sentence(found: TokenizedSentence, ordinal: int) -> Sentence:
+    """The sentence without a tree, with the lines of CoNLL-U. ordinal: its number, from 1."""
+    lines = ["# newpar\n"] if found.begins_paragraph else []
+    lines += [f"# sent_id = {ordinal}\n", f"# text = {found.text}\n"]
+    word_lines: list[int] = []
+    for token in found.tokens:
+        first = len(word_lines) + 1
+        miscellaneous = f"{'' if token.space_after else 'SpaceAfter=No|'}TokenRange={token.start}:{token.end}"
+        if len(token.words) > 1:
+            numbers = f"{first}-{first + len(token.words) - 1}"
+            lines.append(f"{numbers}\t{token.form}\t{UNKNOWN_COLUMNS}\t{miscellaneous}\n")
+            miscellaneous = BLANK
+        for number, word in enumerate(token.words, first):
+            word_lines.append(len(lines))
+            lines.append(f"{number}\t{word}\t{UNKNOWN_COLUMNS}\t{miscellaneous}\n")
+    lines.append("\n")
+    words = found.words
+    blank = (BLANK,) * len(words)
+    return Sentence(
+        words,
+        upos=blank,
+        xpos=blank,
+        lemmas=blank,
+        feats=blank,
+        heads=(NO_HEAD,) * len(words),
+        labels=blank,
+        identifier=str(ordinal),
+        line=1,
+        lines=tuple(lines),
+        word_lines=tuple(word_lines),
+    )
+
+
+def numbered_from(before: int, content: bytes) -> bytes:
+    """The lines of `as_sentence`, whose numbers begin with 1, when so many sentences stand before them."""
+    return SENTENCE_ID_LINE.sub(lambda line: b"# sent_id = %d" % (before + int(line[1])), content)

@@ -1,0 +1,87 @@
+"""The text of a treebank, from its comments `# text`, or from its forms and `SpaceAfter=No`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from parser.treebank.faults import FORM, ID, MISC, RANGE_ID, WORD_ID
+from parser.treebank.sentence import Sentence
+
+NO_SPACE = "SpaceAfter=No"
+PARAGRAPH_COMMENTS = "newpar", "newdoc"
+
+
+class SurfaceToken(NamedTuple):
+    """A token as it stands in the text: a word, or a multiword token."""
+
+    form: str
+    space_after: bool
+    words: int
+    """How many words it has."""
+
+
+def surface_tokens(sentence: Sentence) -> list[SurfaceToken]:
+    """The tokens of a sentence, which has the lines of a treebank.
+
+    Where the comment `# text` has all forms in their order, it says where there are spaces.
+    """
+    tokens = list(_tokens_of_lines(sentence))
+    return _as_in_text(tokens, _comment(sentence, "text")) or tokens
+
+
+def begins_paragraph(sentence: Sentence) -> bool:
+    return any(_comment(sentence, name) is not None for name in PARAGRAPH_COMMENTS)
+
+
+def treebank_text(sentences: Iterable[Sentence]) -> str:
+    """The text of all sentences, with a blank line before each new paragraph."""
+    parts: list[str] = []
+    for number, sentence in enumerate(sentences):
+        if number and begins_paragraph(sentence):
+            parts.append("\n\n")
+        parts += (f"{token.form}{' ' if token.space_after else ''}" for token in surface_tokens(sentence))
+    return "".join(parts).rstrip() + "\n"
+
+
+def _tokens_of_lines(sentence: Sentence) -> Iterator[SurfaceToken]:
+    covered = 0  # the last word of a multiword token
+    for line in sentence.lines:
+        columns = line.rstrip("\r\n").split("\t")
+        if line.startswith("#") or len(columns) <= MISC:
+            continue
+        space_after = NO_SPACE not in columns[MISC].split("|")
+        if found := RANGE_ID.fullmatch(columns[ID]):
+            covered = int(found[2])
+            yield SurfaceToken(columns[FORM], space_after, covered - int(found[1]) + 1)
+        elif WORD_ID.fullmatch(columns[ID]) and int(columns[ID]) > covered:
+            yield SurfaceToken(columns[FORM], space_after, 1)
+
+
+def _as_in_text(tokens: list[SurfaceToken], text: str | None) -> list[SurfaceToken]:
+    """The tokens with the spaces of the text; none if it does not have their forms."""
+    if text is None:
+        return []
+    found, end = [], 0
+    for token in tokens:
+        if not text.startswith(token.form, end):
+            return []
+        end += len(token.form)
+        rest = text[end:].lstrip()
+        # What follows the sentence is not in the comment.
+        space_after = token.space_after if not rest else len(rest) < len(text) - end
+        found.append(token._replace(space_after=space_after))
+        end = len(text) - len(rest)
+    return found if end == len(text) else []
+
+
+def _comment(sentence: Sentence, name: str) -> str | None:
+    """The value of a comment, empty if it has none; None without the comment."""
+    for line in sentence.lines:
+        if not line.startswith("#"):
+            break
+        key, _, value = line[1:].partition("=")
+        # `# newdoc id = 1` has its value behind the name.
+        if key.split()[:1] == [name]:
+            return value.strip()
+    return None
