@@ -35,3 +35,36 @@ OF_PREDICTED: dict[Measure, str] = {
 def shown(predicted: Collection[str]) -> tuple[Measure, ...]:
     """Those that a line about a parser has. predicted: the columns that it predicts."""
     return *ATTACHMENT, *(measure for measure, column in OF_PREDICTED.items() if column in predicted)
+
+
+TextMeasure = Literal[
+    "tokens",
+    "sentences",
+    "words",
+    "upos",
+    "xpos",
+    "ufeats",
+    "alltags",
+    "lemmas",
+    "uas",
+    "las",
+    "clas",
+    "mlas",
+    "blex",
+]
+TEXT_MEASURES: dict[TextMeasure, str] = {
+    "tokens": "Tokens",
+    "sentences": "Sentences",
+    "words": "Words",
+    "upos": "UPOS",
+    "xpos": "XPOS",
+    "ufeats": "UFeats",
+    "alltags": "AllTags",
+    "lemmas": "Lemmas",
+    "uas": "UAS",
+    "las": "LAS",
+    "clas": "CLAS",
+    "mlas": "MLAS",
+    "blex": "BLEX",
+}
+"""Scores of parsed raw text, all as F1."""

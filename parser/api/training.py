@@ -31,6 +31,9 @@ class Result:
     """Scores of the best model, as those of `stack-parser evaluate --json`."""
     test: dict[str, Any] | None
     """None if the config has no test set."""
+    text: dict[str, Any] | None
+    """Scores of the raw text of the test set, as those of `stack-parser evaluate --text --json`; None if the
+    model has no tokenizer."""
     best_epoch: int
     epochs: int
     seconds: float
@@ -55,7 +58,7 @@ def train(
         settings = read_config(Path(config))
     folder = Path(run) if run is not None else Path("runs") / Path(str(config)).stem
     found = train_and_score(settings, folder, resume)
-    shown = ("dev", "test", "best_epoch", "epochs", "seconds")
+    shown = ("dev", "test", "text", "best_epoch", "epochs", "seconds")
     return Result(folder / BEST_MODEL, **{name: found[name] for name in shown})
 
 

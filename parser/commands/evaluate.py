@@ -11,20 +11,28 @@ from parser.commands.options import (
     add_processes,
     add_punctuation,
     add_roots,
+    add_trust,
     loaded,
     warning_of,
     watched,
 )
-from parser.evaluation.evaluate import evaluate
+from parser.evaluation.evaluate import evaluate, evaluate_text
 from parser.evaluation.part_evaluator import PartEvaluator
-from parser.evaluation.report import report
+from parser.evaluation.report import report, text_report
 from parser.evaluation.scores import Scores
+from parser.evaluation.text_scores import TextScores
 from parser.parsing.model import Model
+from parser.parsing.text_input import text_reader
 from parser.parsing.worker_processes import answers, started
+from parser.text.parts import TextPart, stream_text
+from parser.text.treebank_text import treebank_text
 from parser.training.interruption import interruptible
 from parser.treebank.conllu import NO_SENTENCE, read_treebank
 from parser.treebank.faults import Faults, TreebankError
 from parser.treebank.parts import stream_parts
+
+OF_TREEBANK = ""
+"""Stands for the text of the treebank itself."""
 
 
 def add_evaluate(commands: Commands) -> None:
@@ -35,12 +43,35 @@ def add_evaluate(commands: Commands) -> None:
     add_roots(command)
     command.add_argument("--json", action="store_true", help="print one JSON object instead of a report")
     add_punctuation(command)
+    command.add_argument(
+        "--text",
+        metavar="RAW",
+        nargs="?",
+        const=OF_TREEBANK,
+        help="parse the raw text of the treebank, from a file or from its comments, and score as CoNLL 2018",
+    )
+    add_trust(command)
     command.set_defaults(command=evaluate_model)
 
 
 def evaluate_model(options: argparse.Namespace) -> None:
+    if options.text is not None:
+        found = _of_text(options, loaded(options))
+        print(json.dumps(found.as_dict()) if options.json else text_report(found))
+        return
     scores = (_by_one_process if options.processes == 1 else _by_processes)(options, loaded(options))
     print(json.dumps(scores.as_dict()) if options.json else report(scores))
+
+
+def _of_text(options: argparse.Namespace, model: Model) -> TextScores:
+    """Scores of parsed raw text. Raises ValueError for options that have no effect on it."""
+    if options.no_punct or options.processes > 1:
+        raise ValueError("--text scores all words, in one process: leave out --no-punct and --processes")
+    reader = text_reader(options.model, "raw", options.trust_tokenizer)
+    gold = read_treebank(options.treebank, options.roots)
+    is_own = options.text == OF_TREEBANK
+    text = [TextPart(0, treebank_text(gold))] if is_own else stream_text(options.text)
+    return evaluate_text(model, reader, text, gold, options.batch_size)
 
 
 def _by_one_process(options: argparse.Namespace, model: Model) -> Scores:

@@ -30,7 +30,7 @@ from parser.parsing.text_input import text_reader
 from parser.parsing.worker_processes import answers, started
 from parser.remote import Remote
 from parser.text.parts import stream_text
-from parser.text.reading import read_text
+from parser.text.reading import read_parts
 from parser.text.sentences import numbered_from
 from parser.training.interruption import interruptible
 from parser.treebank.conllu import stream_sentences
@@ -104,7 +104,7 @@ def parse_file(options: argparse.Namespace) -> None:
 def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Parsed]:
     if options.form:
         reader = text_reader(options.model, options.form, options.trust_tokenizer)
-        sentences = read_text(reader, options.input)
+        sentences = read_parts(reader, stream_text(options.input))
     else:
         sentences = stream_sentences(options.input, tree=False)
     read = watched(model, sentences, options.input)

@@ -9,9 +9,12 @@ from parser.commands.options import Commands, add_config, add_overrides
 from parser.config_file import read_config
 from parser.evaluation.report import score_line
 from parser.machine import choose_device, peak_memory
-from parser.measures import shown
+from parser.measures import TEXT_MEASURES, TextMeasure, shown
 from parser.training.folder import BEST_MODEL
 from parser.training.run import train_and_score
+
+OF_TEXT: tuple[TextMeasure, ...] = "tokens", "sentences", "words", "uas", "las"
+"""Scores of the raw text of the test set that are shown."""
 
 
 def add_train(commands: Commands) -> None:
@@ -34,4 +37,6 @@ def train_parser(options: argparse.Namespace) -> None:
     for name, own in (("dev ", result["dev"]), ("test", result["test"])):
         if own:
             print(f"{name}  {score_line(own, measures)}")
+    if text := result["text"]:
+        print("text  " + "  ".join(f"{TEXT_MEASURES[measure]} {text[measure]:.2f}" for measure in OF_TEXT))
     print(f"peak memory {peak_memory(device)}")

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from parser.evaluation.scores import Scores
 from parser.evaluation.significance import RESAMPLES, Comparison
-from parser.measures import MEASURES, Measure
+from parser.evaluation.text_scores import TextScores
+from parser.measures import MEASURES, TEXT_MEASURES, Measure
 
 LABELS_SHOWN = 20
 MEANINGS: dict[Measure, str] = {
@@ -45,6 +46,16 @@ def report(scores: Scores) -> str:
     lines += ["", "LAS by arc length in words"]
     for name, value in scores.length_las().items():
         lines.append(f"  {name:<16}{value:6.2f}  of {scores.lengths[name]:,}")
+    return "\n".join(lines)
+
+
+def text_report(scores: TextScores) -> str:
+    """A line for each score of parsed raw text, with precision and recall."""
+    lines = [f"{'':<12}{'F1':>8}{'precision':>11}{'recall':>8}"]
+    for measure, name in TEXT_MEASURES.items():
+        right, of_found, of_gold = (own[measure] for own in (scores.right, scores.found, scores.gold))
+        precision, recall = (100 * right / total if total else 0.0 for total in (of_found, of_gold))
+        lines.append(f"{name:<12}{scores.percent(measure):8.2f}{precision:11.2f}{recall:8.2f}")
     return "\n".join(lines)
 
 

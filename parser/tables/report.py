@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from parser.config_file import flat
-from parser.measures import MEASURES
+from parser.measures import MEASURES, TEXT_MEASURES
 from parser.speed.document import MARKDOWN, Heading, Part, Picture, Table, write_document
 from parser.speed.drawing import PLAIN, REFERENCE, Line, draw_panels, svg
 from parser.speed.statistics import Estimate
@@ -82,6 +82,10 @@ def _table(table: TableConfig, rows: Rows) -> Table:
         for split in ("dev", "test")
         for measure in table.measures
     }
+    columns |= {
+        f"text {TEXT_MEASURES[measure]}": partial(_score, split="text", measure=measure)
+        for measure in table.text_measures
+    }
     if len({table.rows[name].base for name in rows}) > 1:
         bases = {id(own): table.rows[name].base or table.base for name, own in rows.items()}
         columns = {"config": lambda own: bases[id(own)], **columns}
@@ -103,7 +107,7 @@ def _table(table: TableConfig, rows: Rows) -> Table:
 
 
 def _score(runs: Sequence[Row], split: str, measure: str, form: str = "{:.2f}") -> str:
-    return _range([run[split][measure] for run in runs if run[split]], form)
+    return _range([run[split][measure] for run in runs if run.get(split)], form)
 
 
 def _range(values: Sequence[float], form: str, middle_of: Callable[[Sequence[float]], float] = mean) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from parser.config import Count, Settings
-from parser.measures import Measure
+from parser.measures import Measure, TextMeasure
 
 Seeds = Annotated[int, Field(gt=0, le=1000)]
 
@@ -49,6 +49,8 @@ class TableConfig(Settings):
     plot: PlotSettings | None = None
     measures: list[Measure] = Field(["uas", "las"], min_length=1)
     """The scores on dev and test that the table has."""
+    text_measures: list[TextMeasure] = Field([])
+    """The scores on the raw text of test that the table has, if the base has a tokenizer."""
 
     @property
     def targets(self) -> list[float]:

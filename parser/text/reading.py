@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, Protocol
 
-from parser.text.parts import stream_text
+from parser.text.parts import TextPart
 from parser.text.sentences import Token, TokenizedSentence, as_sentence
 from parser.treebank.parts import LAST_SPACE
 from parser.treebank.sentence import Sentence
@@ -48,9 +48,8 @@ class TextReader:
             yield from self._tokenizer.sentences(text[start:end], offset + start, is_sentence)
 
 
-def read_text(reader: TextReader, path: str) -> Iterator[Sentence]:
-    """The sentences of a text of any length. Raises what `stream_text` raises."""
-    parts = stream_text(path)
+def read_parts(reader: TextReader, parts: Iterable[TextPart]) -> Iterator[Sentence]:
+    """The sentences of a text of any length, numbered from 1."""
     found = (one for part in parts for one in reader.sentences(part.content, part.offset))
     return (as_sentence(one, ordinal) for ordinal, one in enumerate(found, 1))
 

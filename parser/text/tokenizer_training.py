@@ -1,4 +1,6 @@
-"""Training UDPipe's tokenizer on a treebank, in a process of its own: `python -m` this TRAIN DEV OUTPUT EPOCHS.
+"""Training UDPipe's tokenizer on a treebank, in a process of its own.
+
+Its arguments: files of training and dev text, the output, and the number of epochs.
 
 The library trains in one call, which no signal interrupts; the process can be killed.
 """

@@ -25,7 +25,6 @@ from parser.optimization.moving_average import MovingAverage
 from parser.optimization.optimizer import make_optimizer
 from parser.optimization.training_step import TrainingStep
 from parser.parsing.model import Model
-from parser.parsing.model_files import TOKENIZER
 from parser.text.udpipe import library
 from parser.training import data
 from parser.training.checkpoint import (
@@ -42,7 +41,7 @@ from parser.training.interruption import StoppedError, StopRequest, stop_request
 from parser.training.prepared import cache_folder
 from parser.training.record import Record
 from parser.training.schedule import Schedule, peak_learning_rate
-from parser.training.tokenizer import train_tokenizer
+from parser.training.tokenizer import has_tokenizer, train_tokenizer
 
 BAD_BATCH = "bad-batch.conllu"
 SECONDS_BETWEEN_CHECKPOINTS = 600
@@ -81,7 +80,7 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
                 say(f"{run}: there is no checkpoint; training from the start")
             save_checkpoint(run / CHECKPOINT, training)
         text = write_config(run, config)
-        if config.tokenizer and not (run / BEST_MODEL / TOKENIZER).is_file():
+        if config.tokenizer and not has_tokenizer(run):
             train_tokenizer(config, run, request)
         with Record(run, text, training.progress.metrics_size) as record:
             start = _Start(training.progress.epoch, preparation)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from parser.evaluation.scores import Scores
+from parser.evaluation.text_scores import TextScores
 from parser.files import write_atomically
 from parser.parsing.model import SCORES
 from parser.training.folder import BEST_MODEL, METRICS
@@ -16,13 +17,20 @@ from parser.training.folder import BEST_MODEL, METRICS
 RESULT = "result.json"
 
 
-def write_result(
-    run: Path, dev: Scores, test: Scores | None, device: torch.device, stamp: dict[str, Any]
-) -> dict[str, Any]:
+class Results(NamedTuple):
+    """Scores of the best model."""
+
+    dev: Scores
+    test: Scores | None
+    """None if the config has no test set."""
+    text: TextScores | None
+    """Of the raw text of the test set; None if the model has no tokenizer."""
+
+
+def write_result(run: Path, results: Results, device: torch.device, stamp: dict[str, Any]) -> dict[str, Any]:
     """Write the file; returns its content.
 
-    dev, test: scores of the best model; test is None if the config has no test set. stamp:
-    `parser.stamp.stamp()` when the run was started, or resumed last.
+    stamp: `parser.stamp.stamp()` when the run was started, or resumed last.
     """
     epochs = [json.loads(line) for line in (run / METRICS).read_text(encoding="utf-8").splitlines()]
     best = json.loads((run / BEST_MODEL / SCORES).read_text(encoding="utf-8"))
@@ -30,8 +38,9 @@ def write_result(
         "epochs": len(epochs),
         "best_epoch": best["epoch"],
         "seconds": sum(epoch["seconds"] for epoch in epochs),
-        "dev": dev.as_dict(),
-        "test": test and test.as_dict(),
+        "dev": results.dev.as_dict(),
+        "test": results.test and results.test.as_dict(),
+        "text": results.text and results.text.as_dict(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         **stamp,
     }

@@ -9,18 +9,22 @@ import torch
 
 from parser.batching.precision import set_precision
 from parser.config import Config, data_path
-from parser.evaluation.evaluate import evaluate
+from parser.evaluation.evaluate import evaluate, evaluate_text
 from parser.machine import choose_device
 from parser.parsing.model import Model
+from parser.parsing.text_input import text_reader
 from parser.stamp import stamp
+from parser.text.parts import TextPart
+from parser.text.treebank_text import treebank_text
 from parser.training.folder import BEST_MODEL
 from parser.training.loop import train
-from parser.training.result import write_result
+from parser.training.result import Results, write_result
 from parser.treebank.conllu import read_treebank
 
 
 def train_and_score(config: Config, run: Path, resume: bool = False) -> dict[str, Any]:
-    """Train a parser, score the best model on the test set if there is one; returns what `result.json` has.
+    """Train a parser, score the best model on the test set if there is one, and on its raw text if the model
+    has a tokenizer; returns what `result.json` has.
 
     Sets the threads and the precision of the process. Raises what `train` raises.
     """
@@ -32,5 +36,11 @@ def train_and_score(config: Config, run: Path, resume: bool = False) -> dict[str
         test = read_treebank(data_path(config.treebank.test), config.treebank.roots)
     began = stamp()
     scores = train(config, run, device, resume)
-    test_scores = evaluate(Model.load(run / BEST_MODEL, device), test) if test else None
-    return write_result(run, scores, test_scores, device, began)
+    test_scores = text_scores = None
+    if test:
+        model = Model.load(run / BEST_MODEL, device)
+        test_scores = evaluate(model, test)
+        if config.tokenizer:
+            reader = text_reader(run / BEST_MODEL, "raw", trusted=True)  # the run has trained it
+            text_scores = evaluate_text(model, reader, [TextPart(0, treebank_text(test))], test)
+    return write_result(run, Results(scores, test_scores, text_scores), device, began)

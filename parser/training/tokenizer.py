@@ -13,7 +13,7 @@ from parser.console import say
 from parser.files import write_atomically
 from parser.parsing.model_files import TOKENIZER
 from parser.text.tokenizer_training import as_training_text, started
-from parser.text.trust import remember
+from parser.text.trust import remember, was_trained_here
 from parser.training.folder import BEST_MODEL
 from parser.training.interruption import StoppedError, StopRequest
 from parser.treebank.conllu import read_treebank
@@ -24,6 +24,12 @@ SECONDS_BETWEEN_CHECKS = 0.2
 SCORES = re.compile(r"heldout tokens: .*?/.*?/([\d.]+)%, sentences: .*?/.*?/([\d.]+)%")
 """F1 in the log."""
 BEST = re.compile(r"Choosing parameters from epoch (\d+)")
+
+
+def has_tokenizer(run: Path) -> bool:
+    """Whether the model in the folder of a run has a tokenizer that was trained here."""
+    path = run / BEST_MODEL / TOKENIZER
+    return path.is_file() and was_trained_here(path.read_bytes())
 
 
 def train_tokenizer(config: Config, run: Path, request: StopRequest) -> None:

@@ -1,0 +1,195 @@
+"""Scores of parsed raw text, whose sentences and words differ from the gold ones, as in CoNLL 2018."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from parser.evaluation.alignment import SegmentedWord, Span, align
+from parser.evaluation.content_labels import CONTENT_LABELS, without_subtype
+from parser.evaluation.morphology import FUNCTIONAL_LABELS, universal_features
+from parser.measures import TEXT_MEASURES, TextMeasure
+from parser.parsing.parse import ParsedTree
+from parser.text.treebank_text import surface_tokens
+from parser.treebank.sentence import Sentence
+
+ROOT = -1
+NOT_ALIGNED = -2
+CHARACTERS_SHOWN = 30
+
+
+class _Word(NamedTuple):
+    head: int
+    """Its index in the text, or ROOT."""
+    label: str
+    """Without subtype."""
+    upos: str
+    xpos: str
+    features: str
+    """The universal ones."""
+    lemma: str
+
+
+@dataclass
+class ParsedText:
+    """Sentences with their trees, as one sequence of characters, tokens and words."""
+
+    characters: list[str] = field(default_factory=list)
+    """Forms of tokens, without white space."""
+    tokens: list[Span] = field(default_factory=list)
+    sentences: list[Span] = field(default_factory=list)
+    segments: list[SegmentedWord] = field(default_factory=list)
+    words: list[_Word] = field(default_factory=list)
+    function_words: dict[int, list[int]] = field(default_factory=dict)
+    """The function words that depend on a word."""
+    length: int = 0
+    """In characters."""
+
+    def add(self, sentence: Sentence, tree: ParsedTree) -> None:
+        """tree: with the tags that are compared; the sentence's own where it has none."""
+        start, first, number = self.length, len(self.words), 0
+        for token in surface_tokens(sentence):
+            # A token may have spaces in one of the segmentations, and be several in the other.
+            form = "".join(one for one in token.form if unicodedata.category(one) != "Zs")
+            span = self.length, self.length + len(form)
+            self.characters.append(form)
+            self.tokens.append(span)
+            for own in sentence.forms[number : number + token.words]:
+                self.segments.append(SegmentedWord(own, span, token.words > 1))
+            number += token.words
+            self.length = span[1]
+        self.sentences.append((start, self.length))
+        tags = tree.tags
+        columns = zip(
+            tree.heads,
+            tree.labels,
+            tags.get("upos", sentence.upos),
+            tags.get("xpos", sentence.xpos),
+            tags.get("feats", sentence.feats),
+            tags.get("lemma", sentence.lemmas),
+            strict=True,
+        )
+        for word, (head, label, upos, xpos, features, lemma) in enumerate(columns, first):
+            place, label = first + head - 1 if head else ROOT, without_subtype(label)
+            self.words.append(_Word(place, label, upos, xpos, universal_features(features), lemma))
+            if head and label in FUNCTIONAL_LABELS:
+                self.function_words.setdefault(place, []).append(word)
+
+    @property
+    def content_words(self) -> int:
+        return sum(word.label in CONTENT_LABELS for word in self.words)
+
+
+@dataclass(frozen=True)
+class TextScores:
+    right: dict[TextMeasure, int]
+    gold: dict[TextMeasure, int]
+    """Of how many in the gold trees."""
+    found: dict[TextMeasure, int]
+    """Of how many in the parsed text."""
+
+    def percent(self, measure: TextMeasure) -> float:
+        """F1."""
+        total = self.gold[measure] + self.found[measure]
+        return 200 * self.right[measure] / total if total else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        return {measure: self.percent(measure) for measure in TEXT_MEASURES}
+
+
+def parsed_text(sentences: Iterable[tuple[Sentence, ParsedTree]]) -> ParsedText:
+    text = ParsedText()
+    for sentence, tree in sentences:
+        text.add(sentence, tree)
+    return text
+
+
+def gold_text(sentences: Iterable[Sentence]) -> ParsedText:
+    return parsed_text((one, ParsedTree(one.heads, one.labels)) for one in sentences)
+
+
+def score_text(gold: ParsedText, found: ParsedText) -> TextScores:
+    """Raises ValueError if the texts do not have the same characters."""
+    _refuse_other_text(gold, found)
+    right: dict[TextMeasure, int] = dict.fromkeys(TEXT_MEASURES, 0)
+    right["tokens"] = len({*gold.tokens} & {*found.tokens})
+    right["sentences"] = len({*gold.sentences} & {*found.sentences})
+    aligned = align(gold.segments, found.segments)
+    for word, gold_word in aligned.items():
+        _count(right, gold, found, aligned, gold_word, word)
+    return TextScores(right, _totals(gold), _totals(found))
+
+
+def _totals(text: ParsedText) -> dict[TextMeasure, int]:
+    totals: dict[TextMeasure, int] = dict.fromkeys(TEXT_MEASURES, len(text.words))
+    content_words = text.content_words
+    return totals | {
+        "tokens": len(text.tokens),
+        "sentences": len(text.sentences),
+        "clas": content_words,
+        "mlas": content_words,
+        "blex": content_words,
+    }
+
+
+def _count(
+    right: dict[TextMeasure, int],
+    gold: ParsedText,
+    found: ParsedText,
+    aligned: dict[int, int],
+    gold_number: int,
+    number: int,
+) -> None:
+    """Count what is right of a word that is aligned."""
+    wanted, word = gold.words[gold_number], found.words[number]
+    upos, xpos = wanted.upos == word.upos, wanted.xpos == word.xpos
+    features = wanted.features == word.features
+    lemma = wanted.lemma in ("_", word.lemma)
+    head = wanted.head == (ROOT if word.head == ROOT else aligned.get(word.head, NOT_ALIGNED))
+    arc = head and wanted.label == word.label
+    content_arc = arc and wanted.label in CONTENT_LABELS
+    right["words"] += 1
+    right["upos"] += upos
+    right["xpos"] += xpos
+    right["ufeats"] += features
+    right["alltags"] += upos and xpos and features
+    right["lemmas"] += lemma
+    right["uas"] += head
+    right["las"] += arc
+    right["clas"] += content_arc
+    right["blex"] += content_arc and lemma
+    if content_arc and upos and features:
+        own = _function_words(gold, gold_number, lambda place: place)
+        its = _function_words(found, number, lambda place: aligned.get(place, NOT_ALIGNED))
+        right["mlas"] += own == its
+
+
+def _function_words(
+    text: ParsedText, number: int, place: Callable[[int], int]
+) -> list[tuple[int, str, str, str]]:
+    """What MLAS compares of the function words of a word. place: the gold word of a word."""
+    words = [(place(one), text.words[one]) for one in text.function_words.get(number, ())]
+    return [(gold, word.label, word.upos, word.features) for gold, word in words]
+
+
+def _refuse_other_text(gold: ParsedText, found: ParsedText) -> None:
+    own, its = "".join(gold.characters), "".join(found.characters)
+    if own == its:
+        return
+    place = next(
+        (place for place, (one, other) in enumerate(zip(own, its, strict=False)) if one != other),
+        min(len(own), len(its)),
+    )
+    word = _word_at(gold.tokens, place)
+    shown = [repr(text[place : place + CHARACTERS_SHOWN]) for text in (own, its)]
+    raise ValueError(
+        f"the text is not that of the treebank: at token {word:,} of the treebank, which has "
+        f"{shown[0]}, the text has {shown[1]} (without white space)"
+    )
+
+
+def _word_at(tokens: Sequence[Span], place: int) -> int:
+    """The number of the token, from 1, at a place."""
+    return sum(end <= place for _, end in tokens) + 1

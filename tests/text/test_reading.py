@@ -1,0 +1,175 @@
+"""Sentences of texts, by a tokenizer that was trained on the treebank that ships with the project."""
+
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parser.text import parts
+from parser.text.parts import stream_text
+from parser.text.reading import TextReader, read_parts
+from parser.text.sentences import as_sentence, numbered_from
+from parser.treebank.conllu import blocks, parse_block
+
+KEPT = Path("tests/text/tokenizer.udpipe")
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    pytest.importorskip("ufal.udpipe")
+    from parser.text.udpipe import UDPipeTokenizer
+
+    return UDPipeTokenizer(KEPT.read_bytes())
+
+
+def plain_paragraphs(text):
+    """The paragraphs, line by line."""
+    found, lines = [], []
+    for line in [*text.split("\n"), ""]:
+        if line.strip():
+            lines.append(line)
+        elif lines:
+            found.append("\n".join(lines))
+            lines = []
+    return found
+
+
+def without_space(text):
+    return "".join(text.replace("\0", " ").split())
+
+
+def test_sentences_tokens_and_words(tokenizer):
+    text = "The cat sleeps.  Don't\ngo!\n\nWas it round?\n"
+    found = list(TextReader("raw", tokenizer).sentences(text))
+    assert [one.text for one in found] == ["The cat sleeps.", "Don't go!", "Was it round?"]
+    assert [one.begins_paragraph for one in found] == [True, False, True]
+    assert [[token.form for token in one.tokens] for one in found][1] == ["Don't", "go", "!"]
+    assert found[1].words == ("Do", "n't", "go", "!")
+    for one in found:
+        for token in one.tokens:
+            assert text[token.start : token.end] == token.form
+            assert token.space_after == (text[token.end].isspace())
+
+
+def test_lines_of_a_sentence(tokenizer):
+    [found] = TextReader("raw", tokenizer).sentences("\n Don't  go.\n", offset=100)
+    sentence = as_sentence(found, 7)
+    blank = "\t_" * 7
+    assert "".join(sentence.lines) == (
+        "# newpar\n# sent_id = 7\n# text = Don't go.\n"
+        f"1-2\tDon't{blank}\tTokenRange=102:107\n1\tDo{blank}\t_\n2\tn't{blank}\t_\n"
+        f"3\tgo{blank}\tSpaceAfter=No|TokenRange=109:111\n4\t.{blank}\tTokenRange=111:112\n\n"
+    )
+    assert [sentence.lines[place].split("\t")[1] for place in sentence.word_lines] == list(sentence.forms)
+
+
+def test_numbers_go_on_in_the_next_part(tokenizer):
+    [found] = TextReader("raw", tokenizer).sentences("The cat sleeps.")
+    lines = "".join(as_sentence(found, 2).lines).encode()
+    assert b"# sent_id = 42\n" in numbered_from(40, lines)
+    assert numbered_from(0, lines) == lines
+    in_text = b"# text = # sent_id = 3\n1\t# sent_id = 3\n"
+    assert numbered_from(1, in_text) == in_text
+
+
+def test_a_sentence_in_each_line(tokenizer):
+    text = "The cat. The dog.\n\n  \nDon't go\n"
+    found = list(TextReader("one-sentence-per-line", tokenizer).sentences(text))
+    assert [one.words for one in found] == [
+        ("The", "cat", ".", "The", "dog", "."),
+        ("Do", "n't", "go"),
+    ]
+    assert [text[one.tokens[0].start : one.tokens[-1].end] for one in found] == [
+        "The cat. The dog.",
+        "Don't go",
+    ]
+
+
+def test_tokenized_text_needs_no_tokenizer():
+    text = "Don't  go .\r\n\r\nyes\u00a0sir\n"
+    found = list(TextReader("tokenized", None).sentences(text, offset=5))
+    assert [one.words for one in found] == [("Don't", "go", "."), ("yes", "sir")]
+    assert (found[1].tokens[1].start, found[1].tokens[1].end) == (5 + text.index("sir"), 5 + text.index("\n", 20))
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\n\r\t \0.a'"), max_size=80))
+def test_any_text_gives_valid_sentences(text):
+    """Nothing is lost but white space, paragraphs are kept apart, and the lines can be read."""
+    from parser.text.udpipe import UDPipeTokenizer
+
+    paragraphs = [without_space(one) for one in plain_paragraphs(text.replace("\0", " "))]
+    for form in ("raw", "one-sentence-per-line", "tokenized"):
+        own = None if form == "tokenized" else UDPipeTokenizer(KEPT.read_bytes())
+        found = list(TextReader(form, own).sentences(text))
+        tokens = [token for one in found for token in one.tokens]
+        assert "".join(without_space(token.form) for token in tokens) == without_space(text)
+        for token in tokens:
+            assert without_space(text[token.start : token.end]) == without_space(token.form)
+        starts = [one.begins_paragraph for one in found]
+        if form == "raw":
+            assert starts.count(True) == len([one for one in paragraphs if one])
+        for number, one in enumerate(found, 1):
+            sentence = as_sentence(one, number)
+            [block] = blocks(io.StringIO("".join(sentence.lines), newline="\n"))
+            read = parse_block(block, tree=False)
+            assert (read.forms, read.word_lines) == (sentence.forms, sentence.word_lines)
+
+
+def parts_of(content, tmp_path):
+    (tmp_path / "text").write_bytes(content)
+    return list(stream_text(str(tmp_path / "text")))
+
+
+def test_parts_end_at_blank_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "PART_BYTES", 16)
+    text = "".join(f"{'ä' * length}\n{length}\n \n" for length in range(1, 30))
+    found = parts_of(text.encode(), tmp_path)
+    assert "".join(part.content for part in found) == text
+    assert [part.offset for part in found] == [
+        len("".join(part.content for part in found[:number])) for number in range(len(found))
+    ]
+    assert len(found) > 10
+    assert all(part.content.endswith("\n \n") for part in found)
+
+
+@pytest.mark.parametrize("separator", ["\n", " ", ""])
+def test_a_paragraph_without_end_is_divided(tmp_path, monkeypatch, separator):
+    monkeypatch.setattr(parts, "PART_BYTES", 16)
+    monkeypatch.setattr(parts, "LONGEST_PARAGRAPH", 40)
+    text = separator.join(["straße€"] * 100)
+    found = parts_of(text.encode(), tmp_path)
+    assert "".join(part.content for part in found) == text
+    assert len(found) > 10
+    assert all(part.content.endswith(separator) for part in found[:-1])
+
+
+def test_what_is_not_utf_8_is_named_with_its_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "PART_BYTES", 4)
+    with pytest.raises(ValueError, match=r"text: line 4: byte 0xff is not UTF-8"):
+        parts_of(b"One.\n\nTwo.\nThree \xff\n", tmp_path)
+
+
+def test_a_byte_order_mark_is_no_character_of_the_text(tmp_path):
+    assert parts_of(b"\xef\xbb\xbfOne.", tmp_path) == [(0, "One.")]
+    assert parts_of(b"", tmp_path) == []
+
+
+def test_in_parts_as_in_one_piece(tokenizer, tmp_path, monkeypatch):
+    text = "The cat sleeps. Don't go!\nWas it round?\n\nShe cried." * 50
+    reader = TextReader("raw", tokenizer)
+    [whole] = parts_of(text.encode(), tmp_path)
+    monkeypatch.setattr(parts, "PART_BYTES", 100)
+    several = parts_of(text.encode(), tmp_path)
+    assert len(several) > 10
+    assert list(read_parts(reader, several)) == list(read_parts(reader, [whole]))
+
+
+def test_what_is_no_tokenizer_is_refused():
+    pytest.importorskip("ufal.udpipe")
+    from parser.text.udpipe import UDPipeTokenizer
+
+    for content in (b"", b"no tokenizer", KEPT.read_bytes()[:10]):
+        with pytest.raises(ValueError, match="not a tokenizer of UDPipe"):
+            UDPipeTokenizer(content)
