@@ -6,7 +6,10 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,9 @@ from parser.parsing.input_columns import BLANK
 from parser.parsing.model import Model
 from parser.parsing.parse import BATCH_SIZE, ParsedTree, parse_stream
 from parser.parsing.parse import parse as parse_sentences
+from parser.parsing.text_input import text_reader
+from parser.text.reading import TextReader
+from parser.text.sentences import TokenizedSentence, as_sentence
 from parser.treebank.sentence import NO_HEAD, Sentence
 
 FIELDS = {"upos": "upos", "xpos": "xpos", "feats": "feats", "lemmas": "lemma"}
@@ -28,19 +34,28 @@ Given = Sequence[str] | Mapping[str, Sequence[str]]
 """Words, or words and tags by column."""
 
 
-def load(path: str | os.PathLike[str], device: str = "auto") -> Parser:
-    """The model in a folder. device: cpu, cuda, cuda:1, ...; auto is CUDA where available.
+def load(path: str | os.PathLike[str], device: str = "auto", trust_tokenizer: bool = False) -> Parser:
+    """The model in a folder or a package. device: cpu, cuda, cuda:1, ...; auto is CUDA where available.
 
-    Raises ValueError if there is no model, or a broken one, and if the device is not there.
+    trust_tokenizer: whether text may be divided by a tokenizer that was not trained here, a binary file which
+    is not checked. Raises ValueError if there is no model, or a broken one, and if the device is not there.
     """
-    return Parser(Model.load(Path(path), choose_device(device)))
+    model = Model.load(Path(path), choose_device(device))
+    return Parser(model, partial(text_reader, Path(path), "raw", trust_tokenizer))
 
 
 class Parser:
-    """Parses sentences that are given as words. Threads may share it."""
+    """Parses sentences that are given as words, and texts. Threads may share it."""
 
-    def __init__(self, model: Model):
-        self._model = model
+    def __init__(self, model: Model, make_reader: Callable[[], TextReader] | None = None):
+        """make_reader: called when the first text is parsed."""
+        self._model, self._make_reader = model, make_reader
+
+    @cached_property
+    def _reader(self) -> TextReader:
+        if self._make_reader is None:
+            raise ValueError("a parser without the folder of its model has no tokenizer; use parser.load")
+        return self._make_reader()
 
     def parse(
         self,
@@ -80,6 +95,57 @@ class Parser:
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it should be at least 1")
         return self._parsed(iter(sentences), probabilities, batch_size)
+
+    def parse_text(self, text: str, *, probabilities: bool = False) -> list[Tree]:
+        """The trees of the sentences of a text, whose paragraphs end at blank lines.
+
+        Raises ValueError if the model has no tokenizer, or one that may not be opened.
+        """
+        [trees] = self.parse_texts([text], probabilities=probabilities)
+        return trees
+
+    def parse_texts(
+        self, texts: Iterable[str], *, probabilities: bool = False, batch_size: int = BATCH_SIZE
+    ) -> Iterator[list[Tree]]:
+        """The trees of each of any number of texts, in their order. Sentences of several are parsed together.
+
+        See `parse_text` and `parse_all`.
+        """
+        if batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}; it should be at least 1")
+        return self._parsed_texts(self._reader, texts, probabilities, batch_size)
+
+    def _parsed_texts(
+        self, reader: TextReader, texts: Iterable[str], probabilities: bool, batch_size: int
+    ) -> Iterator[list[Tree]]:
+        """Some sentences are read ahead; the queues have what is still to be yielded."""
+        lengths: deque[int] = deque()
+        found: deque[TokenizedSentence] = deque()
+
+        def sentences() -> Iterator[Sentence]:
+            for number, text in enumerate(texts, 1):
+                if not isinstance(text, str):
+                    raise ValueError(f"text {number}: a string is needed, not {type(text).__name__}")
+                if lone := SURROGATE.search(text):
+                    place = f"character {lone.start() + 1}"
+                    raise ValueError(f"text {number}, {place}: a lone surrogate, which is no character")
+                of_text = list(reader.sentences(text))
+                lengths.append(len(of_text))
+                found.extend(of_text)
+                yield from (as_sentence(one, ordinal) for ordinal, one in enumerate(of_text, 1))
+
+        trees: list[Tree] = []
+        watched = self._model.watch().check(sentences(), _warn)
+        for sentence, tree in parse_stream(self._model, watched, batch_size, probabilities=probabilities):
+            while not lengths[0]:
+                lengths.popleft()
+                yield []
+            trees.append(replace(_tree(sentence, tree), tokens=found.popleft().tokens))
+            if len(trees) == lengths[0]:
+                lengths.popleft()
+                yield trees
+                trees = []
+        yield from ([] for _ in lengths)
 
     def _parsed(self, sentences: Iterator[Given], probabilities: bool, batch_size: int) -> Iterator[Tree]:
         read = (_sentence(one, number) for number, one in enumerate(sentences, 1))
@@ -148,7 +214,7 @@ def _column(name: str, values: object) -> tuple[str, ...]:
 
 def _tree(sentence: Sentence, tree: ParsedTree) -> Tree:
     given = sentence.upos, sentence.xpos, sentence.feats, sentence.lemmas
-    tags = {
+    tags: dict[str, Any] = {
         name: _filled(values, tree.tags.get(column))
         for (name, column), values in zip(FIELDS.items(), given, strict=True)
     }

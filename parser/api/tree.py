@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from parser.api.drawing import as_svg, as_text
+from parser.pages.drawing import as_svg, as_text
+from parser.text.sentences import Token
 from parser.treebank.conllu_output import ARC_PROBABILITY
 
 Column = tuple[str, ...] | None
@@ -27,6 +27,8 @@ class Tree:
     lemmas: Column = None
     probabilities: tuple[float, ...] | None = None
     """Of the labelled arc to each word, when the parser made it; None unless asked for."""
+    tokens: tuple[Token, ...] | None = None
+    """The tokens of a sentence of a text, with their places there; None if words were given."""
 
     def __len__(self) -> int:
         """Number of words."""
@@ -34,9 +36,9 @@ class Tree:
 
     def to_conllu(self) -> str:
         """The sentence in CoNLL-U, with the blank line after it."""
-        miscellaneous: Sequence[str] = ["_"] * len(self)
-        if self.probabilities is not None:
-            miscellaneous = [f"{ARC_PROBABILITY}={number:.4f}" for number in self.probabilities]
+        multiword, miscellaneous = self._of_tokens()
+        for word, probability in enumerate(self.probabilities or ()):
+            miscellaneous[word].append(f"{ARC_PROBABILITY}={probability:.4f}")
         rows = zip(
             map(str, range(1, len(self) + 1)),
             self.words,
@@ -44,10 +46,26 @@ class Tree:
             map(str, self.heads),
             self.labels,
             ["_"] * len(self),
-            miscellaneous,
+            ("|".join(own) or "_" for own in miscellaneous),
             strict=True,
         )
-        return "".join("\t".join(row) + "\n" for row in rows) + "\n"
+        lines = (multiword.get(word, "") + "\t".join(row) + "\n" for word, row in enumerate(rows))
+        return "".join(lines) + "\n"
+
+    def _of_tokens(self) -> tuple[dict[int, str], list[list[str]]]:
+        """The lines of multiword tokens by their first words, from 0, and what MISC has of each word."""
+        multiword: dict[int, str] = {}
+        miscellaneous: list[list[str]] = [[] for _ in self.words]
+        first = 0
+        for token in self.tokens or ():
+            if len(token.words) == 1:
+                miscellaneous[first].append(token.miscellaneous)
+            else:
+                numbers = f"{first + 1}-{first + len(token.words)}"
+                blank = "\t".join("_" * 7)
+                multiword[first] = f"{numbers}\t{token.form}\t{blank}\t{token.miscellaneous}\n"
+            first += len(token.words)
+        return multiword, miscellaneous
 
     def __str__(self) -> str:
         """A drawing in text, a line for each word."""

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from tqdm import tqdm
 
@@ -26,7 +26,7 @@ from parser.files import atomic_file
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.part_parser import PartParser, written
-from parser.parsing.text_input import text_reader
+from parser.parsing.text_input import text_reader, tokenizer_of
 from parser.parsing.worker_processes import answers, started
 from parser.remote import Remote
 from parser.text.parts import stream_text
@@ -116,7 +116,9 @@ def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Pars
 def _workers(options: argparse.Namespace) -> AbstractContextManager[list[Remote]]:
     """Processes that have loaded the model; none if this process parses itself."""
     parsing = options.threads, options.precision, options.batch_size
-    text = options.form, options.trust_tokenizer
+    text: tuple[Any, ...] = ()
+    if options.form:
+        text = options.form, tokenizer_of(options.model, options.form, options.trust_tokenizer)
     arguments = (options.model, *parsing, options.scores, options.retag, *text)
     return started(PartParser, arguments, options.processes if options.processes > 1 else 0)
 

@@ -11,7 +11,7 @@ from parser.batching.precision import Precision, set_precision
 from parser.parsing.input_columns import Counts, column_counts
 from parser.parsing.model import Model
 from parser.parsing.parse import ParsedTree, parse_stream
-from parser.parsing.text_input import text_reader
+from parser.parsing.text_input import reader_with
 from parser.text.parts import TextPart
 from parser.text.reading import TextFormat
 from parser.text.sentences import as_sentence
@@ -41,14 +41,14 @@ class PartParser:
         probabilities: bool,
         retag: bool,
         form: TextFormat | None = None,
-        trusted: bool = False,
+        tokenizer: bytes | None = None,
     ):
-        """folder: of the model. form: of the text that is parsed, if it is no treebank; trusted: see
-        `text_reader`.
+        """folder: of the model. form: of the text that is parsed, if it is no treebank; tokenizer: see
+        `tokenizer_of`.
         """
         self._model = model_of_worker(folder, threads, precision)
         self._batch_size, self._probabilities, self._retag = batch_size, probabilities, retag
-        self._reader = text_reader(folder, form, trusted) if form else None
+        self._reader = reader_with(form, tokenizer) if form else None
 
     def run(self, part: TreebankPart | TextPart) -> ParsedPart:
         sentences, faults = self._read(part)

@@ -25,15 +25,29 @@ def text_reader(model: Path, form: TextFormat, trusted: bool = False) -> TextRea
     trusted: whether a tokenizer from elsewhere is opened. Raises ValueError if there is none, if it may not
     be opened, or if it is broken.
     """
+    content = tokenizer_of(model, form, trusted)
+    try:
+        return reader_with(form, content)
+    except ValueError as error:
+        raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
+
+
+def tokenizer_of(model: Path, form: TextFormat, trusted: bool = False) -> bytes | None:
+    """The tokenizer's file, which `reader_with` opens; None if the text needs no tokenizer.
+
+    See `text_reader`.
+    """
     if form == "tokenized":
-        return TextReader(form, None)
+        return None
     files = model_files(model)
     if not files.has(TOKENIZER):
         raise ValueError(f"{model}: {MISSING}")
     content = files.content(TOKENIZER)
     if not trusted and not was_trained_here(content):
         raise ValueError(f"{model}: {NOT_TRUSTED}")
-    try:
-        return TextReader(form, UDPipeTokenizer(content))
-    except ValueError as error:
-        raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
+    return content
+
+
+def reader_with(form: TextFormat, tokenizer: bytes | None) -> TextReader:
+    """Raises ValueError if the tokenizer is broken."""
+    return TextReader(form, None if tokenizer is None else UDPipeTokenizer(tokenizer))

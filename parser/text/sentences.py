@@ -26,6 +26,11 @@ class Token:
     space_after: bool
     """Whether there is white space, or the end of the paragraph, behind it."""
 
+    @property
+    def miscellaneous(self) -> str:
+        """The column MISC of CoNLL-U."""
+        return f"{'' if self.space_after else 'SpaceAfter=No|'}TokenRange={self.start}:{self.end}"
+
 
 @dataclass(frozen=True, slots=True)
 class TokenizedSentence:
@@ -46,7 +51,7 @@ def as_sentence(found: TokenizedSentence, ordinal: int) -> Sentence:
     word_lines: list[int] = []
     for token in found.tokens:
         first = len(word_lines) + 1
-        miscellaneous = f"{'' if token.space_after else 'SpaceAfter=No|'}TokenRange={token.start}:{token.end}"
+        miscellaneous = token.miscellaneous
         if len(token.words) > 1:
             numbers = f"{first}-{first + len(token.words) - 1}"
             lines.append(f"{numbers}\t{token.form}\t{UNKNOWN_COLUMNS}\t{miscellaneous}\n")

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_transitions import projective_trees
 
-from parser.api.drawing import arc_heights
 from parser.api.tree import Tree
+from parser.pages.drawing import arc_heights
 
 FOX = Tree(
     words=("The", "quick", "fox", "jumps", "over", "<it>", "."),

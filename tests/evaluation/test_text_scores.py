@@ -24,7 +24,9 @@ def read(text):
 def scores_of(gold, found):
     """Ours, and those of the shared task's scorer."""
     ours = score_text(gold_text(read(gold)), gold_text(read(found))).as_dict()
-    theirs = evaluate(load_conllu(io.StringIO(gold), "gold", {}), load_conllu(io.StringIO(found), "found", {}))
+    theirs = evaluate(
+        load_conllu(io.StringIO(gold), "gold", {}), load_conllu(io.StringIO(found), "found", {})
+    )
     return ours, {measure: 100 * theirs[name].f1 for measure, name in TEXT_MEASURES.items()}
 
 

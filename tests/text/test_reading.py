@@ -91,7 +91,10 @@ def test_tokenized_text_needs_no_tokenizer():
     text = "Don't  go .\r\n\r\nyes\u00a0sir\n"
     found = list(TextReader("tokenized", None).sentences(text, offset=5))
     assert [one.words for one in found] == [("Don't", "go", "."), ("yes", "sir")]
-    assert (found[1].tokens[1].start, found[1].tokens[1].end) == (5 + text.index("sir"), 5 + text.index("\n", 20))
+    assert (found[1].tokens[1].start, found[1].tokens[1].end) == (
+        5 + text.index("sir"),
+        5 + text.index("\n", 20),
+    )
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\n\r\t \0.a'"), max_size=80))

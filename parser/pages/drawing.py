@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from html import escape
 from itertools import accumulate
@@ -24,8 +25,13 @@ BOX = {
 }
 
 
-def as_text(words: Sequence[str], heads: Sequence[int], labels: Sequence[str]) -> str:
-    """A line for each word with its label, and arcs to the left of the words; ► is at the dependent."""
+def as_text(
+    words: Sequence[str], heads: Sequence[int], labels: Sequence[str], notes: Sequence[str] = ()
+) -> str:
+    """A line for each word with its label, and arcs to the left of the words; ► is at the dependent.
+
+    notes: a remark behind the label of each word, "" for none.
+    """
     heights = arc_heights(heads)
     right = 2 * max(heights, default=0)
     lines = [[0] * right for _ in words]
@@ -33,13 +39,29 @@ def as_text(words: Sequence[str], heads: Sequence[int], labels: Sequence[str]) -
         if head:
             first, last = sorted((head - 1, dependent))
             _draw(lines, first, last, right - 2 * height)
-    longest = max(map(len, words), default=0)
+    widths = [columns(word) for word in words]
+    longest = max(widths, default=0)
     rows = []
-    for line, word, label, head in zip(lines, words, labels, heads, strict=True):
+    for line, word, width, label, head, note in zip(
+        lines, words, widths, labels, heads, notes or [""] * len(words), strict=True
+    ):
         end = "►" if head else "─" if any(line) else " "
         root = "" if head else " (root)"
-        rows.append(f"{''.join(map(BOX.__getitem__, line))}{end} {word:<{longest}}  {label}{root}")
+        shown = f"{word}{' ' * (longest - width)}  {label}{root}"
+        rows.append(f"{''.join(map(BOX.__getitem__, line))}{end} {shown}{'  ' if note else ''}{note}")
     return "\n".join(rows)
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal a text takes: two for a wide character, none for a combining one."""
+    return sum(
+        0
+        if unicodedata.category(character) in ("Mn", "Me", "Cf")
+        else 2
+        if unicodedata.east_asian_width(character) in ("W", "F")
+        else 1
+        for character in text
+    )
 
 
 def _draw(lines: list[list[int]], first: int, last: int, column: int) -> None:
@@ -55,7 +77,10 @@ def _draw(lines: list[list[int]], first: int, last: int, column: int) -> None:
 def as_svg(words: Sequence[str], heads: Sequence[int], labels: Sequence[str]) -> str:
     """Words in a line, with arcs above them from head to dependent."""
     heights = arc_heights(heads)
-    widths = [CHARACTER * max(len(word), len(label)) + GAP for word, label in zip(words, labels, strict=True)]
+    widths = [
+        CHARACTER * max(columns(word), columns(label)) + GAP
+        for word, label in zip(words, labels, strict=True)
+    ]
     middles = [end - width / 2 for end, width in zip(accumulate(widths), widths, strict=True)]
     ground = LEVEL * (max(heights, default=0) + 1) + MARGIN
     parts = []

@@ -1,0 +1,214 @@
+"""Raw text in the commands and in programs."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from programs import running, wait_until
+
+import parser
+from parser.cli import main
+from parser.text import parts
+from parser.text.trust import remember
+
+KEPT = Path("tests/text/tokenizer.udpipe")
+MODEL = Path("tests/models/format-4")
+TEXT = "The cat sleeps. Don't go!\n\nWas it round?\n"
+
+pytest.importorskip("ufal.udpipe")
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A model with a tokenizer that was trained elsewhere."""
+    folder = tmp_path / "model"
+    shutil.copytree(MODEL, folder)
+    shutil.copy(KEPT, folder / "tokenizer.udpipe")
+    return folder
+
+
+@pytest.fixture
+def trusted(model):
+    remember(KEPT.read_bytes())
+    return model
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return str(path)
+
+
+def sentences_of(path):
+    return path.read_text(encoding="utf-8").split("\n\n")[:-1]
+
+
+def test_raw_text_is_parsed(trusted, text, tmp_path):
+    out = tmp_path / "out.conllu"
+    assert main(["parse", str(trusted), "--text", text, "-o", str(out)]) == 0
+    first, second, third = sentences_of(out)
+    assert first.startswith("# newpar\n# sent_id = 1\n# text = The cat sleeps.\n1\tThe\t")
+    assert "1-2\tDon't\t" in second
+    assert third.splitlines()[0] == "# newpar"
+    assert main(["check", str(out)]) == 0  # one root each, no cycle
+
+
+def test_several_processes_write_the_same(trusted, tmp_path, monkeypatch):
+    path, outs = tmp_path / "long.txt", [tmp_path / "1", tmp_path / "2"]
+    path.write_text(TEXT * 200, encoding="utf-8")
+    monkeypatch.setattr(parts, "PART_BYTES", 1 << 10)
+    for out, processes in zip(outs, "12", strict=True):
+        command = ["parse", str(trusted), "--tokenized", str(path), "-o", str(out), "--processes", processes]
+        assert main(command) == 0
+    one, several = (out.read_bytes() for out in outs)
+    assert one == several
+    assert one.count(b"# sent_id") == 400
+    assert b"# sent_id = 400\n" in one
+
+
+def test_text_from_processes_has_a_tokenizer_each(trusted, text, capfd):
+    assert main(["parse", str(trusted), "--text", text]) == 0
+    alone = capfd.readouterr().out
+    assert main(["parse", str(trusted), "--text", text, "--processes", "2"]) == 0
+    assert capfd.readouterr().out == alone
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_tokenizer_from_elsewhere_is_opened_only_if_trusted(model, text, capfd, processes):
+    command = ["parse", str(model), "--text", text, "--processes", processes]
+    assert main(command) == 2
+    assert "its tokenizer was not trained here" in capfd.readouterr().err
+    assert main([*command, "--trust-tokenizer"]) == 0
+    assert main(command) == 2  # it was trusted once
+    assert main(["parse", str(model), "--tokenized", text]) == 0  # needs none
+
+
+def test_a_model_without_tokenizer_says_what_to_do(text, capsys):
+    assert main(["parse", str(MODEL), "--text", text]) == 2
+    assert "Train it with `tokenizer: udpipe`" in capsys.readouterr().err
+    assert main(["parse", str(MODEL), "--one-sentence-per-line", text]) == 2
+
+
+def test_a_broken_tokenizer_is_named(trusted, text, capsys):
+    (trusted / "tokenizer.udpipe").write_bytes(b"broken")
+    assert main(["parse", str(trusted), "--text", text, "--trust-tokenizer"]) == 2
+    assert "tokenizer.udpipe: not a tokenizer of UDPipe" in capsys.readouterr().err
+
+
+def test_without_the_package_the_message_says_what_to_install(trusted, text, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ufal.udpipe", None)
+    monkeypatch.delattr("ufal.udpipe")
+    assert main(["parse", str(trusted), "--text", text]) == 2
+    assert "pip install 'stack-parser[text]'" in capsys.readouterr().err
+    assert main(["parse", str(trusted), "--tokenized", text]) == 0
+    config = "configs/quickstart.yaml"
+    assert main(["train", config, "--run", str(trusted.parent / "run")]) == 2
+    assert "pip install 'stack-parser[text]'" in capsys.readouterr().err
+
+
+def test_a_package_keeps_the_tokenizer(trusted, text, tmp_path, capsys):
+    package = tmp_path / "english.stackparser"
+    assert main(["pack", str(trusted), "-o", str(package)]) == 0
+    shutil.rmtree(trusted)
+    capsys.readouterr()
+    assert main(["parse", str(package), "--text", text]) == 0
+    assert capsys.readouterr().out.count("# sent_id") == 3
+
+
+def test_trees_of_text_in_a_program(trusted):
+    english = parser.load(trusted)
+    trees = english.parse_text(TEXT)
+    assert [tree.words for tree in trees] == [
+        ("The", "cat", "sleeps", "."),
+        ("Do", "n't", "go", "!"),
+        ("Was", "it", "round", "?"),
+    ]
+    assert [TEXT[token.start : token.end] for token in trees[1].tokens] == ["Don't", "go", "!"]
+    assert trees[1].to_conllu().startswith("1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\tTokenRange=16:21\n1\tDo\t")
+    assert [len(found) for found in english.parse_texts(["", "The cat. She.", " \n", "Was it?", ""])] == [
+        0,
+        2,
+        0,
+        1,
+        0,
+    ]
+    with pytest.raises(ValueError, match="text 2: a string is needed, not list"):
+        list(english.parse_texts(["Yes.", ["No"]]))
+    with pytest.raises(ValueError, match="text 1, character 2: a lone surrogate"):
+        english.parse_text("a\ud800")
+
+
+def test_a_program_trusts_by_argument(model):
+    english = parser.load(model)  # which opens no tokenizer
+    assert english.parse(["cats", "sleep"]).words == ("cats", "sleep")
+    with pytest.raises(ValueError, match="its tokenizer was not trained here"):
+        english.parse_text("Cats sleep.")
+    assert len(parser.load(model, trust_tokenizer=True).parse_text("Cats sleep.")) == 1
+
+
+def test_scores_of_raw_text(trusted, tmp_path, capsys):
+    treebank = "data/quickstart/dev.conllu"
+    assert main(["evaluate", str(trusted), treebank, "--text", "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["tokens"] == 100
+    assert 80 < scores["sentences"] < 100
+    other = tmp_path / "other.txt"
+    other.write_text("Another text.", encoding="utf-8")
+    assert main(["evaluate", str(trusted), treebank, "--text", str(other)]) == 2
+    assert "the text is not that of the treebank: at token 1" in capsys.readouterr().err
+    assert main(["evaluate", str(trusted), treebank, "--text", "--no-punct"]) == 2
+
+
+@pytest.fixture
+def text_config(config_file):
+    with config_file.open("a", encoding="utf-8") as file:
+        file.write("tokenizer: udpipe\ntokenizer_epochs: 1\n")
+    return config_file
+
+
+def test_a_finished_run_gets_a_tokenizer(config_file, tmp_path, capsys):
+    run = tmp_path / "run"
+    command = ["train", str(config_file), "--run", str(run)]
+    assert main(command) == 0
+    assert json.loads((run / "result.json").read_text())["text"] is None
+    changed = ["--resume", "--set", "tokenizer=udpipe", "--set", "tokenizer_epochs=1"]
+    assert main([*command, *changed]) == 0
+    assert "tokenizer trained in" in capsys.readouterr().out
+    assert json.loads((run / "result.json").read_text())["text"]["words"] > 90
+    (tmp_path / "text").write_text("cats sleep .", encoding="utf-8")
+    assert main(["parse", str(run / "model"), "--text", str(tmp_path / "text")]) == 0
+    assert main([*command, *changed]) == 0
+    assert "tokenizer trained in" not in capsys.readouterr().out  # it has one
+
+
+def test_a_signal_ends_the_training_of_a_tokenizer(text_config, tmp_path):
+    """At once, and nothing is left running."""
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "parser", "train", str(text_config), "--run", str(run)]
+    with running([*command, "--set", "tokenizer_epochs=1000"], stderr=subprocess.PIPE) as process:
+        wait_until((run / "tokenizer.log").exists, process)
+        [folder] = run.glob("tokenizer-*")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 128 + signal.SIGTERM
+        assert b"stopped while the tokenizer was trained; continue with --resume" in process.stderr.read()
+    assert not folder.exists()
+    assert not any(str(folder).encode() in command_line(number) for number in os.listdir("/proc"))
+
+
+def command_line(number):
+    try:
+        return Path("/proc", number, "cmdline").read_bytes() if number.isdigit() else b""
+    except OSError:
+        return b""
+
+
+def test_a_treebank_that_is_too_small_is_named(text_config, tmp_path, capsys):
+    (tmp_path / "tiny.conllu").write_text("1\ta\t_\tX\t_\t_\t0\troot\t_\t_\n2\tb\t_\tX\t_\t_\t1\tx\t_\t_\n\n")
+    assert main(["train", str(text_config), "--run", str(tmp_path / "run")]) == 2
+    assert "tiny.conllu: the tokenizer could not be trained: Not eno" in capsys.readouterr().err
