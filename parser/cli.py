@@ -12,6 +12,7 @@ import torch
 from parser import __version__
 from parser.commands.check import add_check
 from parser.commands.compare import add_compare
+from parser.commands.draw import add_draw
 from parser.commands.errors import WHAT_NEEDS_LESS, message_of
 from parser.commands.evaluate import add_evaluate
 from parser.commands.pack import add_pack
@@ -29,6 +30,7 @@ COMMANDS = (
     add_train,
     add_evaluate,
     add_parse,
+    add_draw,
     add_compare,
     add_pack,
     add_check,

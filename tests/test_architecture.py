@@ -28,6 +28,7 @@ ORDER = [
     {"parser.stepping", "parser.optimization"},
     {"parser.parsing"},
     {"parser.evaluation", "parser.baselines"},
+    {"parser.pages"},
     {"parser.training"},
     {"parser.api"},
     {"parser.plugins"},

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from parser.commands.options import Commands, add_model, add_punctuation, add_roots, prepared_device, watched
+from parser.commands.reports import curves_of, known_forms, write_page
+from parser.evaluation.errors import find_errors
 from parser.evaluation.report import comparison_report
 from parser.evaluation.significance import compare
 from parser.measures import MEASURES
+from parser.pages.comparison_page import Parsed, comparison_page
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.treebank.conllu import read_treebank
@@ -27,6 +31,9 @@ def add_compare(commands: Commands) -> None:
         default="las",
         help="the score that is compared (default: %(default)s)",
     )
+    command.add_argument(
+        "--report", type=Path, metavar="HTML", help="write a page with what changed, and trees of both"
+    )
     command.set_defaults(command=compare_models)
 
 
@@ -39,4 +46,16 @@ def compare_models(options: argparse.Namespace) -> None:
         gold = list(watched(model, gold, f"{folder}: {options.treebank}"))
     first, second = ([tree for _, tree in parse_stream(model, gold, options.batch_size)] for model in models)
     comparison = compare(gold, first, second, not options.no_punct, options.by)
+    if options.report:
+        parsed = [
+            Parsed(
+                str(folder),
+                find_errors(gold, trees, known_forms(model), not options.no_punct),
+                trees,
+                curves_of(folder),
+            )
+            for folder, model, trees in zip(folders, models, (first, second), strict=True)
+        ]
+        write_page(options.report, comparison_page(options.treebank, gold, parsed[0], parsed[1], comparison))
+        print(f"report: {options.report}", file=sys.stderr)
     print(comparison_report(comparison, str(options.first), str(options.model)))

@@ -17,7 +17,9 @@ from parser.treebank.sentence import Sentence
 
 PUNCTUATION_TAGS = frozenset(["PUNCT", "``", "''", ":", ",", "."])
 """UPOS of UD and the five tags of the Penn Treebank. XPOS is used for words without UPOS."""
-ARC_LENGTHS = ((1, 1), (2, 2), (3, 3), (4, 7), (8, 15), (16, None))
+Groups = Sequence[tuple[int, int | None]]
+"""Lowest and highest value of each; None for no highest."""
+ARC_LENGTHS: Groups = ((1, 1), (2, 2), (3, 3), (4, 7), (8, 15), (16, None))
 
 
 @dataclass
@@ -144,7 +146,7 @@ class Scores:
 
     def length_las(self) -> dict[str, float]:
         """LAS by the length of the gold arc in words; "root" for arcs from ROOT."""
-        names = ["root", *(_range_name(*group) for group in ARC_LENGTHS)]
+        names = ["root", *(range_name(*group) for group in ARC_LENGTHS)]
         return {
             name: _percent(self.correct_lengths[name], self.lengths[name])
             for name in names
@@ -178,13 +180,15 @@ def _percent(part: float, whole: float) -> float:
 
 
 def _length_group(dependent: int, head: int) -> str:
-    if head == 0:
-        return "root"
-    length = abs(head - dependent)
-    return next(_range_name(low, high) for low, high in ARC_LENGTHS if high is None or length <= high)
+    return group_of(abs(head - dependent), ARC_LENGTHS) if head else "root"
 
 
-def _range_name(low: int, high: int | None) -> str:
+def group_of(value: int, groups: Groups) -> str:
+    """The name of the group in which a value lies."""
+    return next(range_name(low, high) for low, high in groups if high is None or value <= high)
+
+
+def range_name(low: int, high: int | None) -> str:
     if high is None:
         return f"{low}+"
     return str(low) if low == high else f"{low}-{high}"

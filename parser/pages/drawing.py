@@ -41,14 +41,17 @@ def as_text(
             _draw(lines, first, last, right - 2 * height)
     widths = [columns(word) for word in words]
     longest = max(widths, default=0)
+    longest_label = max(map(columns, labels), default=0) + len(" (root)")
     rows = []
     for line, word, width, label, head, note in zip(
         lines, words, widths, labels, heads, notes or [""] * len(words), strict=True
     ):
         end = "►" if head else "─" if any(line) else " "
         root = "" if head else " (root)"
-        shown = f"{word}{' ' * (longest - width)}  {label}{root}"
-        rows.append(f"{''.join(map(BOX.__getitem__, line))}{end} {shown}{'  ' if note else ''}{note}")
+        arcs = "".join(map(BOX.__getitem__, line))
+        named = f"{label}{root}"
+        remark = f"{' ' * (longest_label - columns(named))}  {note}" if note else ""
+        rows.append(f"{arcs}{end} {word}{' ' * (longest - width)}  {named}{remark}")
     return "\n".join(rows)
 
 

@@ -16,6 +16,7 @@ from parser.parsing.text_input import text_reader
 from parser.stamp import stamp
 from parser.text.parts import TextPart
 from parser.text.treebank_text import treebank_text
+from parser.training.curves import write_curves
 from parser.training.folder import BEST_MODEL
 from parser.training.loop import train
 from parser.training.result import Results, write_result
@@ -43,4 +44,5 @@ def train_and_score(config: Config, run: Path, resume: bool = False) -> dict[str
         if config.tokenizer:
             reader = text_reader(run / BEST_MODEL, "raw", trusted=True)  # the run has trained it
             text_scores = evaluate_text(model, reader, [TextPart(0, treebank_text(test))], test)
+    write_curves(run)
     return write_result(run, Results(scores, test_scores, text_scores), device, began)

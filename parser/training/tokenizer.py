@@ -48,7 +48,8 @@ def train_tokenizer(config: Config, run: Path, request: StopRequest) -> None:
             _wait(process, request)
         said = log.read_text(encoding="utf-8", errors="replace")
         if process.returncode or not output.is_file():
-            reason = said.strip().rpartition("\n")[2].removeprefix("ValueError: ") or f"exit code {process.returncode}"
+            reason = said.strip().rpartition("\n")[2].removeprefix("ValueError: ")
+            reason = reason or f"exit code {process.returncode}"
             raise ValueError(f"{treebank.train}: the tokenizer could not be trained: {reason}; see {log}")
         content = output.read_bytes()
     remember(content)

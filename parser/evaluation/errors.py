@@ -1,0 +1,150 @@
+"""Where a parser's errors are: by kinds of words and sentences, and what is taken for what."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from parser.evaluation.content_labels import without_subtype
+from parser.evaluation.scores import ARC_LENGTHS, PUNCTUATION_TAGS, Scores, group_of, range_name
+from parser.parsing.parse import ParsedTree
+from parser.treebank.sentence import Sentence
+
+DISTANCES = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 5), (6, None))
+SENTENCE_LENGTHS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, None))
+ROOT = "ROOT"
+LABEL, ARC_LENGTH = "label", "length of the arc, in words"
+DISTANCE, SENTENCE_LENGTH = "distance to the root, in arcs", "length of the sentence, in words"
+KNOWN, TAG = "known and unknown words", "tag"
+GROUPINGS: dict[str, Sequence[str]] = {
+    LABEL: (),
+    ARC_LENGTH: ("root", *(range_name(*group) for group in ARC_LENGTHS)),
+    DISTANCE: tuple(range_name(*group) for group in DISTANCES),
+    SENTENCE_LENGTH: tuple(range_name(*group) for group in SENTENCE_LENGTHS),
+    KNOWN: ("in the training treebank", "not in it"),
+    TAG: (),
+}
+"""Ways to divide the words by the gold trees, and the groups in their order; () are ordered by size."""
+
+
+@dataclass
+class Group:
+    """Words that have something in common."""
+
+    words: int = 0
+    correct_heads: int = 0
+    correct_arcs: int = 0
+
+    @property
+    def uas(self) -> float:
+        return 100 * self.correct_heads / self.words
+
+    @property
+    def las(self) -> float:
+        return 100 * self.correct_arcs / self.words
+
+
+class SentenceErrors(NamedTuple):
+    words: int
+    errors: int
+    """Words whose head or label is wrong."""
+
+
+def _groups() -> dict[str, defaultdict[str, Group]]:
+    return {grouping: defaultdict(Group) for grouping in GROUPINGS}
+
+
+@dataclass
+class Errors:
+    """The errors of a parser on a treebank. Labels are without subtypes."""
+
+    scores: Scores = field(default_factory=Scores)
+    groups: dict[str, defaultdict[str, Group]] = field(default_factory=_groups)
+    """By grouping, see `GROUPINGS`."""
+    labels: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Gold and parsed label of each word with the right head and a wrong label."""
+    head_tags: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Tag of the gold and of the parsed head, for each word with a wrong head."""
+    sentences: list[SentenceErrors] = field(default_factory=list)
+
+    def ordered(self, grouping: str) -> Iterator[tuple[str, Group]]:
+        """The groups that have words."""
+        found = self.groups[grouping]
+        names = GROUPINGS[grouping] or sorted(found, key=lambda name: (-found[name].words, name))
+        return ((name, found[name]) for name in names if name in found)
+
+    def worst(self, most: int) -> list[int]:
+        """The numbers, from 0, of the sentences with the most errors, the greatest share of errors first."""
+        wrong = [number for number, (_, errors) in enumerate(self.sentences) if errors]
+        by_errors = sorted(wrong, key=lambda number: (-self.sentences[number].errors, number))[:most]
+        return sorted(by_errors, key=lambda number: -_share(self.sentences[number]))
+
+
+def find_errors(
+    gold: Sequence[Sentence],
+    trees: Sequence[ParsedTree],
+    is_known: Callable[[str], bool],
+    punctuation: bool = True,
+) -> Errors:
+    """is_known: whether a form is in the training treebank. punctuation: whether it is scored."""
+    errors = Errors()
+    for sentence, tree in zip(gold, trees, strict=True):
+        errors.scores.add(sentence, tree.heads, tree.labels, punctuation, tree.tags)
+        _add(errors, sentence, tree, is_known, punctuation)
+    return errors
+
+
+def _add(
+    errors: Errors, gold: Sentence, tree: ParsedTree, is_known: Callable[[str], bool], punctuation: bool
+) -> None:
+    tags = [xpos if upos == "_" else upos for upos, xpos in zip(gold.upos, gold.xpos, strict=True)]
+    tags_of_heads = [ROOT, *tags]
+    distances = distances_to_root(gold.heads)
+    words = wrong = 0
+    for number, (head, label, found_head, found_label) in enumerate(
+        zip(gold.heads, gold.labels, tree.heads, tree.labels, strict=True)
+    ):
+        if not punctuation and tags[number] in PUNCTUATION_TAGS:
+            continue
+        label, found_label = without_subtype(label), without_subtype(found_label)
+        right_head, right = head == found_head, (head, label) == (found_head, found_label)
+        words, wrong = words + 1, wrong + (not right)
+        for grouping, name in (
+            (LABEL, label),
+            (ARC_LENGTH, group_of(abs(head - number - 1), ARC_LENGTHS) if head else "root"),
+            (DISTANCE, group_of(distances[number], DISTANCES)),
+            (SENTENCE_LENGTH, group_of(len(gold), SENTENCE_LENGTHS)),
+            (KNOWN, GROUPINGS[KNOWN][not is_known(gold.forms[number])]),
+            (TAG, tags[number]),
+        ):
+            group = errors.groups[grouping][name]
+            group.words += 1
+            group.correct_heads += right_head
+            group.correct_arcs += right
+        if right_head and not right:
+            errors.labels[label, found_label] += 1
+        if not right_head:
+            errors.head_tags[tags_of_heads[head], tags_of_heads[found_head]] += 1
+    errors.sentences.append(SentenceErrors(words, wrong))
+
+
+def distances_to_root(heads: Sequence[int]) -> list[int]:
+    """For each word the number of arcs between it and the root word, which has 0."""
+    distances: list[int | None] = [None] * len(heads)
+    for word in range(len(heads)):
+        path = []
+        above: int | None = word
+        while above is not None and distances[above] is None:
+            path.append(above)
+            above = heads[above] - 1 if heads[above] else None
+        reached = -1 if above is None else distances[above]
+        assert reached is not None
+        for step, below in enumerate(reversed(path), 1):
+            distances[below] = reached + step
+    return [distance for distance in distances if distance is not None]
+
+
+def _share(sentence: SentenceErrors) -> float:
+    return sentence.errors / max(1, sentence.words)

@@ -1,0 +1,103 @@
+"""A page with the trees of a file, which can be filtered."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from html import escape
+from string import Template
+from typing import Any
+
+from parser.evaluation.scores import Scores
+from parser.pages.gold_trees import differences
+from parser.pages.page import asset, html_page
+from parser.treebank.faults import FORM, ID, RANGE_ID
+from parser.treebank.sentence import Sentence
+
+TREE_STYLES = ("page.css", "tree.css")
+TREE_SCRIPTS = ("tree_layout.js", "tree_drawing.js")
+"""What a page needs that draws trees."""
+STYLES = (*TREE_STYLES, "trees_page.css")
+SCRIPTS = (*TREE_SCRIPTS, "word_box.js", "tree_list.js", "tree_filter.js", "trees_page.js")
+NO_VALUE = "_"
+
+
+def trees_page(title: str, sentences: Sequence[Sentence], gold: Sequence[Sentence] | None = None) -> str:
+    """An HTML document with all trees. gold: sentences of the same words, with which they are compared."""
+    compared = [None] * len(sentences) if gold is None else gold
+    trees = [tree_data(*pair) for pair in zip(sentences, compared, strict=True)]
+    data: dict[str, Any] = {"sentences": trees, "words": sum(map(len, sentences))}
+    if gold is not None:
+        data["scores"] = scores_of(sentences, gold)
+    return html_page(
+        title,
+        Template(asset("trees_page.html")).substitute(title=escape(title)),
+        [asset(name) for name in STYLES],
+        [asset(name) for name in SCRIPTS],
+        {"trees": data},
+    )
+
+
+def tree_data(sentence: Sentence, gold: Sentence | None = None) -> dict[str, Any]:
+    """What `drawTree` draws: values by word, without columns that are empty.
+
+    With gold there are the scores of the sentence and, by the number of a word, what gold says of its arc
+    where it differs.
+    """
+    data: dict[str, Any] = {
+        "id": sentence.identifier,
+        "line": sentence.line,
+        "text": text_of(sentence),
+        "forms": sentence.forms,
+        "heads": sentence.heads,
+        "labels": sentence.labels,
+    }
+    for name in ("lemmas", "upos", "xpos", "feats"):
+        column = getattr(sentence, name)
+        if any(value != NO_VALUE for value in column):
+            data[name] = column
+    if tokens := list(_multiword_tokens(sentence)):
+        data["tokens"] = tokens
+    if is_right_to_left(sentence.forms):
+        data["rightToLeft"] = True
+    if gold is not None:
+        data["gold"] = {word: list(one) for word, one in differences(sentence, gold).items()}
+        data["scores"] = scores_of([sentence], [gold])
+    return data
+
+
+def text_of(sentence: Sentence) -> str:
+    """The `text` comment, or the words with blanks between them."""
+    for line in sentence.lines:
+        if line.startswith("#"):
+            key, _, value = line[1:].partition("=")
+            if key.strip() == "text" and value.strip():
+                return value.strip()
+    return " ".join(sentence.forms)
+
+
+def is_right_to_left(forms: Sequence[str]) -> bool:
+    """Whether the first letter, as the first character with a direction, is of a script from the right."""
+    for form in forms:
+        for character in form:
+            direction = unicodedata.bidirectional(character)
+            if direction in ("L", "R", "AL"):
+                return direction != "L"
+    return False
+
+
+def scores_of(sentences: Sequence[Sentence], gold: Sequence[Sentence]) -> dict[str, float]:
+    """UAS and LAS in percent, as `stack-parser evaluate` counts them."""
+    scores = Scores()
+    for sentence, its_gold in zip(sentences, gold, strict=True):
+        scores.add(its_gold, sentence.heads, sentence.labels)
+    return {"uas": round(scores.uas, 2), "las": round(scores.las, 2)}
+
+
+def _multiword_tokens(sentence: Sentence) -> Iterator[tuple[int, int, str]]:
+    """The first and last word of each, and its form."""
+    for line in sentence.lines:
+        if "-" in line and not line.startswith("#"):
+            columns = line.split("\t")
+            if span := RANGE_ID.fullmatch(columns[ID]):
+                yield int(span[1]), int(span[2]), columns[FORM]
