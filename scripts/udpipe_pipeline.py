@@ -1,14 +1,32 @@
-"""UDPipe 1's tagger and parser, trained on a treebank with the library's own settings.
+"""UDPipe 1's tagger and parser, trained with the library's own settings, beside a model on the same words.
 
-python scripts/udpipe_pipeline.py TRAIN.conllu DEV.conllu MODEL
+python scripts/udpipe_pipeline.py train TRAIN.conllu DEV.conllu UDPIPE_MODEL
+python scripts/udpipe_pipeline.py compare MODEL UDPIPE_MODEL TEST.conllu
+
+`compare` prints F1 as CoNLL 2018, on the sentences and words that the model's tokenizer finds in the text of
+the treebank, and on the gold ones.
 """
 
 from __future__ import annotations
 
+import io
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import torch
 from ufal import udpipe
+
+from parser.evaluation.text_scores import TextScores, gold_text, parsed_text, score_text
+from parser.measures import TEXT_MEASURES
+from parser.parsing.model import Model
+from parser.parsing.parse import parse_stream
+from parser.parsing.text_input import text_reader
+from parser.text.parts import TextPart
+from parser.text.reading import read_parts
+from parser.text.treebank_text import treebank_text
+from parser.treebank.conllu import blocks, parse_block, read_treebank
+from parser.treebank.sentence import Sentence
 
 DEFAULT_SETTINGS = ""
 """The parser is trained on the tags that the tagger predicts, and without outside vectors."""
@@ -24,8 +42,33 @@ def train(train: Path, dev: Path, model: Path) -> None:
     model.write_bytes(content)
 
 
-def parsed(model: Path, conllu: str) -> str:
-    """The sentences, whose tags, lemmas and trees are replaced."""
+def compare(model: Path, udpipe_model: Path, treebank: Path) -> None:
+    gold, ours = read_treebank(str(treebank)), Model.load(model, torch.device("cpu"))
+    text = [TextPart(0, treebank_text(gold))]
+    found = list(read_parts(text_reader(model, "raw"), text))
+    print(f"{'':<34}{''.join(f'{name:>10}' for name in TEXT_MEASURES.values())}")
+    for words, sentences in (("raw text", found), ("gold words", gold)):
+        by_us = score_text(gold_text(gold), parsed_text(parse_stream(ours, sentences)))
+        by_udpipe = score_text(gold_text(gold), gold_text(parsed(udpipe_model, sentences)))
+        for name, scores in (("this program", by_us), ("UDPipe 1", by_udpipe)):
+            print(f"{f'{name}, {words}':<34}{_numbers(scores)}")
+
+
+def _numbers(scores: TextScores) -> str:
+    return "".join(f"{scores.percent(measure):>10.2f}" for measure in TEXT_MEASURES)
+
+
+def parsed(model: Path, sentences: Sequence[Sentence]) -> Iterator[Sentence]:
+    """The sentences with UDPipe's tags, lemmas and trees instead of their own."""
+    lines = "".join(line for sentence in sentences for line in sentence.lines)
+    for block in blocks(io.StringIO(_processed(model, lines), newline="\n")):
+        found = parse_block(block, tree=True)
+        if not isinstance(found, Sentence):
+            raise ValueError(f"{model}: {found[0].message}")
+        yield found
+
+
+def _processed(model: Path, conllu: str) -> str:
     loaded, error = udpipe.Model.load(str(model)), udpipe.ProcessingError()
     if not loaded:
         raise ValueError(f"{model}: no model of UDPipe")
@@ -48,4 +91,4 @@ def _read(path: Path) -> udpipe.Sentences:
 
 
 if __name__ == "__main__":
-    train(*map(Path, sys.argv[1:]))
+    {"train": train, "compare": compare}[sys.argv[1]](*map(Path, sys.argv[2:]))
