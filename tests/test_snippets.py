@@ -3,12 +3,14 @@
 import importlib.util
 import re
 import shlex
+import shutil
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 
 from parser import cli
+from parser.text.trust import remember
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
@@ -40,7 +42,10 @@ def every(pattern):
 def test_a_snippet_runs(page, found, monkeypatch, tmp_path):
     """With a small model in place of that of the quick start, and without a trace in the project."""
     monkeypatch.chdir(ROOT)
-    code = found[1].replace("runs/quickstart/model", "tests/models/format-3")
+    shutil.copytree("tests/models/format-4", tmp_path / "model")
+    shutil.copy("tests/text/tokenizer.udpipe", tmp_path / "model")
+    remember(Path("tests/text/tokenizer.udpipe").read_bytes())
+    code = found[1].replace("runs/quickstart/model", str(tmp_path / "model"))
     code = code.replace("runs/mine", str(tmp_path / "mine"))
     exec(compile(code, name_of(page), "exec"), {"__name__": "__main__"})
 
