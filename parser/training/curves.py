@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from io import BytesIO
+from math import isfinite
 from pathlib import Path
 
 from parser.files import write_atomically
@@ -32,7 +33,8 @@ def write_curves(run: Path) -> None:
     for measure, name in MEASURES.items():
         if any(f"dev_{measure}" in epoch for epoch in epochs):
             values = [_number(epoch.get(f"dev_{measure}")) for epoch in epochs]
-            scores.plot(numbers, values, marker=".", label=f"{name}, best {max(values):.2f}")
+            best = max(filter(isfinite, values), default=0.0)
+            scores.plot(numbers, values, marker=".", label=f"{name}, best {best:.2f}")
     scores.set(xlabel="epoch", ylabel="dev score, percent")
     for axes in (losses, scores):
         axes.grid(True, color="0.9")

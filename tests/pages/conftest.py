@@ -1,0 +1,57 @@
+"""Pages in a browser."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+Opened = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium; without it, or without playwright, the test is skipped, and says so."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip(f"no browser: none of {', '.join(BROWSERS)} is on PATH")
+    with playwright.sync_playwright() as running:
+        chromium = running.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Opened]:
+    """Opens an HTML file; the test fails if the page writes to the console, or asks for anything else.
+
+    address: what follows the name of the file, such as "#word=dog". Further arguments are those of a browser
+    context, such as color_scheme="dark".
+    """
+    complaints: list[str] = []
+    contexts = []
+
+    def opened(path: Path, address: str = "", **settings: Any) -> Any:
+        contexts.append(browser.new_context(**settings))
+        page = contexts[-1].new_page()
+        own = path.resolve().as_uri()
+
+        def watch(request: Any) -> None:
+            if not request.url.startswith((own, "data:")):
+                complaints.append(f"asks for {request.url}")
+
+        page.on("request", watch)
+        page.on("console", lambda message: complaints.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+        page.goto(f"{own}{address}")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == []

@@ -1,0 +1,134 @@
+"""The pages of `evaluate --report` and `compare --report`, in a real browser where there is one."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from pages.small_trees import ALL, GOLD, HOSTILE, parsed
+
+from parser.cli import main
+from parser.evaluation.errors import find_errors
+from parser.evaluation.significance import compare
+from parser.pages.comparison_page import Parsed, comparison_page
+from parser.pages.report_page import report_page
+from parser.parsing.parse import ParsedTree
+from parser.training.curves import write_curves
+from parser.treebank.conllu import read_treebank
+
+MODEL, TREEBANK = "tests/models/format-4", "data/quickstart/dev.conllu"
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><script>alert(1)</script></svg>'
+
+
+def trees_of(sentences):
+    return [ParsedTree(one.heads, one.labels) for one in sentences]
+
+
+@pytest.fixture
+def report(tmp_path):
+    gold, trees = parsed(GOLD), trees_of(parsed(ALL))
+    errors = find_errors(gold, trees, lambda form: form == "Dogs")
+    path = tmp_path / "report.html"
+    path.write_text(report_page(HOSTILE, errors, gold, trees, SVG), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def comparison(tmp_path):
+    gold, second = parsed(GOLD), trees_of(parsed(ALL))
+    first = [ParsedTree(tuple(max(0, head - 1) for head in tree.heads), tree.labels) for tree in second]
+    found = [
+        Parsed(name, find_errors(gold, trees, lambda form: True), trees, None)
+        for name, trees in (("one", first), ("other", second))
+    ]
+    page = comparison_page("dogs.conllu", gold, found[0], found[1], compare(gold, first, second))
+    path = tmp_path / "comparison.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def cells(page, heading):
+    """The rows of the table below a heading."""
+    rows = page.locator("section", has=page.get_by_role("heading", name=heading, exact=True)).locator(
+        "tbody tr"
+    )
+    return [[text.strip() for text in row.locator("th, td").all_inner_texts()] for row in rows.all()]
+
+
+def test_a_report_has_scores_kinds_of_errors_and_trees(open_page, report):
+    page = open_page(report)
+    scores = {name: value for name, value, _ in cells(page, "Scores")}
+    assert (scores["UAS"], scores["LAS"]) == ("92.31", "84.62")
+    assert cells(page, "By known and unknown words") == [
+        ["in the training treebank", "1", "100.00", "0.00", "50.0 %"],
+        ["not in it", "12", "91.67", "91.67", "50.0 %"],
+    ]
+    assert cells(page, "Labels taken for others") == [["nsubj", "obl", "1", "100.0 %"]]
+    assert cells(page, "Heads taken for others, by their tags") == [["VERB", "NOUN", "1", "100.0 %"]]
+    page.locator(".tree-place svg").first.wait_for(state="attached")
+    assert page.locator(".tree-place").count() == 1  # the one sentence with errors
+    assert page.locator("h1").inner_text() == HOSTILE
+    assert page.locator(".picture").evaluate("(picture) => picture.naturalWidth") == 9
+
+
+def test_trees_are_drawn_when_they_come_into_view(open_page, tmp_path):
+    gold = read_treebank(TREEBANK)
+    trees = [ParsedTree(tuple(0 if head == 1 else head for head in one.heads), one.labels) for one in gold]
+    errors = find_errors(gold, trees, lambda form: True)
+    path = tmp_path / "report.html"
+    path.write_text(report_page("many", errors, gold, trees), encoding="utf-8")
+    page = open_page(path, viewport={"width": 400, "height": 300})
+    assert page.locator(".tree-place").count() == 20
+    assert page.locator(".tree-place svg").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
+    last = page.locator(".tree-place").last
+    last.focus()
+    last.locator("svg").wait_for(state="attached")
+    assert "would have curves.svg" in page.locator("main").inner_text()
+
+
+def test_a_comparison_has_both_trees_of_what_changed(open_page, comparison):
+    page = open_page(comparison, color_scheme="dark")
+    scores = {row[0]: row[1:] for row in cells(page, "Scores")}
+    assert scores["UAS"] == ["38.46", "92.31", "+53.85"]
+    groups = cells(page, "By length of the arc, in words")
+    words = sum(int(row[1]) for row in groups)
+    assert sum(int(row[5]) for row in groups) == round(float(scores["LAS"][2]) / 100 * words)
+    headings = page.locator("h3").all_inner_texts()
+    assert headings[0].endswith("A")
+    assert headings[1].endswith("fewer errors")
+    page.locator(".tree-place svg").nth(1).wait_for(state="attached")
+    assert cells(page, "Sentences that B parses worse") == []
+
+
+def test_the_commands_write_pages(tmp_path, capsys):
+    page = tmp_path / "page.html"
+    assert main(["evaluate", MODEL, TREEBANK, "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert main(["evaluate", MODEL, TREEBANK, "--json", "--report", str(page)]) == 0
+    assert json.loads(capsys.readouterr().out) == scores
+    assert f"<td>{scores['las']:.2f}</td>" in page.read_text(encoding="utf-8")
+    assert main(["compare", MODEL, "tests/models/format-3", TREEBANK, "--report", str(page)]) == 0
+    assert f"<td>{scores['las']:.2f}</td>" in page.read_text(encoding="utf-8")
+    assert main(["evaluate", MODEL, TREEBANK, "--report", str(page), "--processes", "2"]) == 2
+    assert "leave out --processes" in capsys.readouterr().err
+
+
+def test_a_report_has_the_curves_of_the_run(tmp_path):
+    shutil.copytree(MODEL, tmp_path / "model")
+    epochs = [{"epoch": 1, "loss": 2.0, "dev_loss": None, "dev_las": 40.0}]
+    epochs.append({"epoch": 2, "loss": 1.0, "dev_loss": 1.5, "dev_las": 50.0})
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in epochs))
+    write_curves(tmp_path)
+    drawn = (tmp_path / "curves.svg").read_bytes()
+    assert b"best 50.00" in drawn
+    write_curves(tmp_path)
+    assert (tmp_path / "curves.svg").read_bytes() == drawn
+    page = tmp_path / "page.html"
+    assert main(["evaluate", str(tmp_path / "model"), TREEBANK, "--report", str(page)]) == 0
+    assert "data:image/svg+xml;base64," in page.read_text(encoding="utf-8")
+
+
+def test_training_leaves_curves(config_file, tmp_path):
+    assert main(["train", str(config_file), "--run", str(tmp_path / "run")]) == 0
+    assert Path(tmp_path / "run" / "curves.svg").read_text(encoding="utf-8").startswith("<?xml")
