@@ -24,9 +24,7 @@ Pair = tuple[Sentence, Sentence | None]
 
 
 def add_draw(commands: Commands) -> None:
-    command = commands.add_parser(
-        "draw", help="draw trees: as a page for a browser, or in text", description=__doc__
-    )
+    command = commands.add_parser("draw", help="draw trees: as a page for a browser, or in text")
     command.add_argument(
         "treebank", metavar="FILE", help="CoNLL file with trees, optionally .gz; - for standard input"
     )

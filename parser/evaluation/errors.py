@@ -30,7 +30,7 @@ GROUPINGS: dict[str, Sequence[str]] = {
 
 
 @dataclass
-class Group:
+class WordGroup:
     """Words that have something in common."""
 
     words: int = 0
@@ -52,8 +52,8 @@ class SentenceErrors(NamedTuple):
     """Words whose head or label is wrong."""
 
 
-def _groups() -> dict[str, defaultdict[str, Group]]:
-    return {grouping: defaultdict(Group) for grouping in GROUPINGS}
+def _groups() -> dict[str, defaultdict[str, WordGroup]]:
+    return {grouping: defaultdict(WordGroup) for grouping in GROUPINGS}
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Errors:
     """The errors of a parser on a treebank. Labels are without subtypes."""
 
     scores: Scores = field(default_factory=Scores)
-    groups: dict[str, defaultdict[str, Group]] = field(default_factory=_groups)
+    groups: dict[str, defaultdict[str, WordGroup]] = field(default_factory=_groups)
     """By grouping, see `GROUPINGS`."""
     labels: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Gold and parsed label of each word with the right head and a wrong label."""
@@ -69,7 +69,7 @@ class Errors:
     """Tag of the gold and of the parsed head, for each word with a wrong head."""
     sentences: list[SentenceErrors] = field(default_factory=list)
 
-    def ordered(self, grouping: str) -> Iterator[tuple[str, Group]]:
+    def ordered(self, grouping: str) -> Iterator[tuple[str, WordGroup]]:
         """The groups that have words."""
         found = self.groups[grouping]
         names = GROUPINGS[grouping] or sorted(found, key=lambda name: (-found[name].words, name))

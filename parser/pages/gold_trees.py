@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Literal, NamedTuple
 
 from parser.evaluation.content_labels import without_subtype
-from parser.quoting import quoted
+from parser.quoting import quoted, shortened
 from parser.treebank.sentence import Sentence
 
 SAME_WORDS = "gold trees are compared with trees of the same sentences and words, in the same order"
@@ -55,12 +55,17 @@ def with_gold(
 
 
 def _place(path: str, sentence: Sentence) -> str:
-    return f"{path}:{sentence.line}: sentence {sentence.identifier}"
+    return f"{path}:{sentence.line}: sentence {_name(sentence)}"
+
+
+def _name(sentence: Sentence) -> str:
+    name = sentence.identifier
+    return shortened(name) if name.isprintable() else quoted(name)
 
 
 def _other_words(sentence: Sentence, gold: Sentence) -> str:
     """The first difference of the words."""
-    there = f"in sentence {sentence.identifier}"
+    there = f"in sentence {_name(sentence)}"
     for word, (form, gold_form) in enumerate(zip(sentence.forms, gold.forms, strict=False), 1):
         if form != gold_form:
             return f"word {word} is {quoted(gold_form)}, but {quoted(form)} {there}"

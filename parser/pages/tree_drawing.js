@@ -75,7 +75,8 @@ const treeDrawing = (() => {
   /** A label stands in a gap of its arc, in the middle or, of a long arc, near the dependent. */
   function labelPlace(arc, start, end) {
     const middle = end - Math.sign(end - start) * Math.min(Math.abs(end - start) / 2, LABEL_REACH);
-    return { middle, gap: treeLayout.labelWidth(arc, measure) / 2 + LABEL_DROP };
+    const width = treeLayout.labelWidth(arc, measure);
+    return { middle, gap: width ? width / 2 + LABEL_DROP : 0 };
   }
 
   /** Where an arc begins and ends, how high it is, and where its label stands. */

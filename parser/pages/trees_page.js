@@ -118,6 +118,8 @@
 
   function reset() {
     form.reset();
+    apply();
+    writeAddress();
   }
 
   const keys = {
@@ -163,7 +165,7 @@
   function listen() {
     form.addEventListener('submit', (event) => event.preventDefault());
     form.addEventListener('input', () => { apply(); writeAddress(); });
-    form.addEventListener('reset', () => setTimeout(() => { apply(); writeAddress(); }));
+    byId('reset-button').addEventListener('click', reset);
     addEventListener('hashchange', readAddress);
     addEventListener('beforeprint', () => shown.forEach(treeList.draw));
     addEventListener('resize', wordBox.place);

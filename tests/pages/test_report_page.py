@@ -65,6 +65,7 @@ def test_a_report_has_scores_kinds_of_errors_and_trees(open_page, report):
     ]
     assert cells(page, "Labels taken for others") == [["nsubj", "obl", "1", "100.0 %"]]
     assert cells(page, "Heads taken for others, by their tags") == [["VERB", "NOUN", "1", "100.0 %"]]
+    page.locator(".tree-place").first.focus()  # which scrolls there
     page.locator(".tree-place svg").first.wait_for(state="attached")
     assert page.locator(".tree-place").count() == 1  # the one sentence with errors
     assert page.locator("h1").inner_text() == HOSTILE
@@ -97,6 +98,7 @@ def test_a_comparison_has_both_trees_of_what_changed(open_page, comparison):
     headings = page.locator("h3").all_inner_texts()
     assert headings[0].endswith("A")
     assert headings[1].endswith("fewer errors")
+    page.locator(".tree-place").nth(1).focus()  # which scrolls there
     page.locator(".tree-place svg").nth(1).wait_for(state="attached")
     assert cells(page, "Sentences that B parses worse") == []
 

@@ -1,0 +1,301 @@
+"""The component `stack_parser` of spaCy's pipelines. spaCy imports this module; nothing else does."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from spacy.attrs import DEP, HEAD, LEMMA, MORPH, POS, SENT_START, TAG
+from spacy.language import Language
+from spacy.parts_of_speech import IDS as UPOS_OF_SPACY
+from spacy.pipeline import Pipe
+from spacy.pipeline.dep_parser import parser_score
+from spacy.tokens import Doc, Token
+from spacy.util import minibatch
+from spacy.vocab import Vocab
+
+from parser.files import write_atomically
+from parser.machine import choose_device
+from parser.parsing.input_columns import BLANK, InputColumnCheck, column_counts
+from parser.parsing.model import FILES, Model
+from parser.parsing.model_files import SUFFIX, model_files, pack
+from parser.parsing.parse import BATCH_SIZE, ParsedTree, parse_stream
+from parser.treebank.labels import MARK
+from parser.treebank.sentence import NO_HEAD, Sentence
+
+ATTRIBUTES = {"upos": POS, "xpos": TAG, "feats": MORPH, "lemma": LEMMA}
+"""Columns of a model, and where spaCy keeps them."""
+GIVEN: dict[str, Callable[[Token], str]] = {
+    "upos": lambda token: token.pos_,
+    "xpos": lambda token: token.tag_,
+    "feats": lambda token: str(token.morph),
+    "lemma": lambda token: token.lemma_,
+}
+LABEL_OF_SPACE = "dep"
+TAGS_OF_SPACE = {"upos": "SPACE", "xpos": "_SP", "feats": BLANK}
+"""What spaCy's own pipelines give white space. Its lemma is the white space itself."""
+_COUNTING = Lock()
+"""Not of a component, which could not be sent to another process with it."""
+
+
+class LoadedModel(NamedTuple):
+    model: Model
+    files: dict[str, bytes]
+    """Kept, because the folder may be gone or have another model when the pipeline is saved."""
+    check: InputColumnCheck
+    process: int
+
+    @classmethod
+    def of(cls, path: Path, device: str) -> LoadedModel:
+        """From a folder or a package. Raises ValueError."""
+        model = Model.load(path, choose_device(device))
+        files = model_files(path)
+        contents = {name: files.content(name) for name in FILES if files.has(name)}
+        return cls(model, contents, model.watch(), os.getpid())
+
+
+class SentenceTokens(NamedTuple):
+    """Where a sentence lies in a document: all numbers are those of its tokens there."""
+
+    start: int
+    end: int
+    words: list[int]
+    """Without white space."""
+
+
+@Language.factory(
+    "stack_parser",
+    assigns=[
+        *("token.dep", "token.head", "token.is_sent_start", "doc.sents"),
+        *("token.pos", "token.tag", "token.morph", "token.lemma"),
+    ],
+    default_config={"model": None, "device": "auto", "batch_size": BATCH_SIZE, "overwrite": False},
+    default_score_weights={"dep_uas": 0.5, "dep_las": 0.5, "dep_las_per_type": None, "sents_f": 0.0},
+)
+def make_component(
+    nlp: Language, name: str, model: str | None, device: str, batch_size: int, overwrite: bool
+) -> SpacyComponent:
+    """See `SpacyComponent`."""
+    return SpacyComponent(name, model, device, batch_size, overwrite)
+
+
+class SpacyComponent(Pipe):
+    """Gives documents trees and, where the model predicts them, tags and lemmas. Threads may share it."""
+
+    def __init__(self, name: str, model: str | None, device: str, batch_size: int, overwrite: bool):
+        """model: path of a folder or package. A path that can not be loaded is an error at the first use.
+
+        That is because the config of a saved pipeline still has the path, when the pipeline brings its own
+        model. batch_size: sentences that are parsed at the same time. overwrite: whether tags and lemmas of
+        earlier components are replaced. Raises ValueError.
+        """
+        if batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}; it should be at least 1")
+        choose_device(device)  # which refuses what is not there
+        self.name = name
+        self.scorer = parser_score
+        self._device, self._batch_size, self._overwrite = device, batch_size, overwrite
+        self._loaded: LoadedModel | None = None
+        self._missing = "it has no model: give add_pipe the config {'model': PATH}"
+        if model is not None:
+            try:
+                self._load(Path(model))
+            except ValueError as error:
+                self._missing = str(error)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Those of words; none without a model."""
+        if self._loaded is None:
+            return ()
+        strings = self._loaded.model.vocabulary.labels.strings
+        return tuple(sorted({label.partition(MARK)[0] for label in strings}))
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Raises ValueError without a model, and if the memory is too small for a sentence."""
+        self._annotate([doc])
+        return doc
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = BATCH_SIZE) -> Iterator[Doc]:
+        """The documents in their order. batch_size: documents whose sentences are parsed together.
+
+        As in spaCy's parser, the error handler is given all documents of a batch that fails.
+        """
+        for docs in minibatch(stream, batch_size):
+            try:
+                self._annotate(docs)
+            except Exception as error:
+                self.get_error_handler()(self.name, self, docs, error)
+            else:
+                yield from docs
+
+    def _annotate(self, docs: Sequence[Doc]) -> None:
+        model, _, check, process = self._ready()
+        if process != os.getpid():
+            # PyTorch's threads do not exist in a forked process, which would wait for them forever.
+            torch.set_num_threads(1)
+        columns = model.settings.network.read_columns
+        places = [list(_sentences_of(doc)) for doc in docs]
+        sentences = [
+            _sentence(doc, place.words, columns, number)
+            for doc, found in zip(docs, places, strict=True)
+            for number, place in enumerate(found, 1)
+            if place.words
+        ]
+        with _COUNTING:
+            check.add(column_counts(model.vocabulary, columns, sentences), _warn)
+        # All are parsed before any is written, so that a document is not left with a part of its trees.
+        trees = iter([tree for _, tree in parse_stream(model, sentences, self._batch_size)])
+        for doc, found in zip(docs, places, strict=True):
+            parsed = [(place, next(trees) if place.words else ParsedTree((), ())) for place in found]
+            _set_tags(doc, parsed, model.vocabulary.predicted, self._overwrite)
+            _set_trees(doc, parsed)
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Write the model's files. Raises ValueError without a model."""
+        folder, files = Path(path), self._ready().files
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            if name in files:
+                write_atomically(folder / name, files[name])
+            else:
+                (folder / name).unlink(missing_ok=True)  # of a model that was there before
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> SpacyComponent:
+        """Raises ValueError if there is no model, or a broken one. Safe for untrusted models."""
+        self._load(Path(path))
+        return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """A package of the model. Raises ValueError without a model."""
+        with tempfile.TemporaryDirectory() as folder:
+            package = Path(folder) / f"model{SUFFIX}"
+            pack(self._ready().files, package)
+            return package.read_bytes()
+
+    def from_bytes(self, content: bytes, *, exclude: Iterable[str] = ()) -> SpacyComponent:
+        """As `from_disk`."""
+        with tempfile.TemporaryDirectory() as folder:
+            package = Path(folder) / f"model{SUFFIX}"
+            package.write_bytes(content)
+            self._load(package)
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For processes that are not forked."""
+        options = self.name, None, self._device, self._batch_size, self._overwrite
+        return _unpickled, (options, self.to_bytes(), self.get_error_handler())
+
+    def _load(self, path: Path) -> None:
+        loaded = LoadedModel.of(path, self._device)
+        upos = loaded.model.vocabulary.predicted.get("upos")
+        if unknown := sorted(set(upos.strings if upos else ()) - {BLANK, *UPOS_OF_SPACY}):
+            names = ", ".join(unknown)
+            _warn(f"the component {self.name}: UPOS that spaCy does not have, X instead of them: {names}")
+        self._loaded = loaded
+
+    def _ready(self) -> LoadedModel:
+        if self._loaded is None:
+            raise ValueError(f"the component {self.name}: {self._missing}")
+        return self._loaded
+
+
+def _unpickled(
+    options: tuple[str, None, str, int, bool], content: bytes, error_handler: Callable[..., Any]
+) -> SpacyComponent:
+    component = SpacyComponent(*options).from_bytes(content)
+    component.set_error_handler(error_handler)
+    return component
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=3)
+
+
+def _sentences_of(doc: Doc) -> Iterator[SentenceTokens]:
+    """The sentences that earlier components have found; else all tokens are one."""
+    bounds = [(0, len(doc))]
+    if doc.has_annotation("SENT_START"):
+        bounds = [(sentence.start, sentence.end) for sentence in doc.sents]
+    for start, end in bounds:
+        yield SentenceTokens(start, end, [token.i for token in doc[start:end] if not token.is_space])
+
+
+def _sentence(doc: Doc, words: list[int], columns: Sequence[str], number: int) -> Sentence:
+    """words: tokens of the document. columns: those that the model reads. number: of the sentence, from 1."""
+    blank = (BLANK,) * len(words)
+    tags = {
+        name: tuple(given(doc[token]) or BLANK for token in words) if name in columns else blank
+        for name, given in GIVEN.items()
+    }
+    return Sentence(
+        forms=tuple(doc[token].text for token in words),
+        upos=tags["upos"],
+        xpos=tags["xpos"],
+        lemmas=tags["lemma"],
+        feats=tags["feats"],
+        heads=(NO_HEAD,) * len(words),
+        labels=blank,
+        identifier=f"#{number}",
+        line=number,
+        lines=(),
+        word_lines=(),
+    )
+
+
+def _set_tags(
+    doc: Doc, trees: Sequence[tuple[SentenceTokens, ParsedTree]], columns: Iterable[str], overwrite: bool
+) -> None:
+    """columns: those that the model predicts."""
+    for column in columns:
+        values = [token.text if column == "lemma" else TAGS_OF_SPACE[column] for token in doc]
+        for place, tree in trees:
+            for word, value in zip(place.words, tree.tags.get(column, ()), strict=True):
+                values[word] = value
+        keys = {value: _key(doc.vocab, column, value) for value in set(values)}
+        numbers: Any = np.array([keys[value] for value in values], dtype=np.uint64)
+        if not overwrite:
+            before = doc.to_array(ATTRIBUTES[column])
+            numbers = np.where(before == 0, numbers, before)
+        doc.from_array([ATTRIBUTES[column]], numbers)
+
+
+def _key(vocab: Vocab, column: str, value: str) -> int:
+    """The number of a tag in spaCy; 0 for none."""
+    if column == "feats":
+        # spaCy knows features with a value only.
+        return vocab.morphology.add("|".join(part for part in value.split("|") if part.count("=") == 1))
+    if value == BLANK and column != "lemma":
+        return 0
+    if column == "upos":
+        return UPOS_OF_SPACY.get(value, UPOS_OF_SPACY["X"])
+    return vocab.strings.add(value)
+
+
+def _set_trees(doc: Doc, trees: Iterable[tuple[SentenceTokens, ParsedTree]]) -> None:
+    """White space depends on the word before it or, where a sentence begins, on the first word."""
+    heads = np.arange(len(doc))
+    labels = [LABEL_OF_SPACE] * len(doc)
+    starts: Any = np.full(len(doc), -1)
+    for (start, end, words), tree in trees:
+        starts[start] = 1
+        anchors = np.array(words or [start])  # of white space alone, the first is the root
+        heads[start:end] = anchors[np.searchsorted(anchors, heads[start:end], "right").clip(1) - 1]
+        for word, head, label in zip(words, tree.heads, tree.labels, strict=True):
+            heads[word] = words[head - 1] if head else word
+            labels[word] = label
+    numbers = {label: doc.vocab.strings.add(label) for label in set(labels)}
+    arcs: Any = np.empty((len(doc), 2), dtype=np.uint64)
+    arcs[:, 0] = (heads - np.arange(len(doc))).view(np.uint64)
+    arcs[:, 1] = [numbers[label] for label in labels]
+    doc.from_array([HEAD, DEP], arcs)
+    # spaCy begins a sentence where the words below its root begin, and gives up on trees with many crossing
+    # arcs before it has found that.
+    doc.from_array([SENT_START], starts.view(np.uint64))

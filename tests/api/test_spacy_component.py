@@ -1,0 +1,347 @@
+"""The component of spaCy's pipelines."""
+
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate, islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from parser.evaluation.evaluate import evaluate
+from parser.evaluation.scores import score
+from parser.parsing.model import Model
+from parser.parsing.parse import ParsedTree, parse_stream
+from parser.treebank.conllu import read_treebank
+
+pytest.importorskip("spacy")
+
+import spacy
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from parser.api import spacy_component
+
+MODEL = "tests/models/format-3"
+READS_TAGS = "tests/models/format-2"
+CAT = "The cat sleeps."
+
+
+@pytest.fixture(scope="module")
+def english():
+    return pipeline()
+
+
+@pytest.fixture(scope="module")
+def gold():
+    return read_treebank("data/quickstart/dev.conllu")
+
+
+def pipeline(model=MODEL, **config):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("stack_parser", config={"model": model, "device": "cpu", **config})
+    return nlp
+
+
+def document(nlp, sentences, *, trees=False, tags=False):
+    """Of gold sentences."""
+    given = {"words": [form for one in sentences for form in one.forms]}
+    given["sent_starts"] = [word == 0 for one in sentences for word in range(len(one))]
+    if tags:
+        given["pos"] = [tag for one in sentences for tag in one.upos]
+        given["morphs"] = [feats for one in sentences for feats in one.feats]
+    if trees:
+        ends = accumulate(map(len, sentences), initial=0)
+        given["heads"] = [
+            before + (head - 1 if head else word)
+            for before, one in zip(ends, sentences, strict=False)
+            for word, head in enumerate(one.heads)
+        ]
+        given["deps"] = [label for one in sentences for label in one.labels]
+    return Doc(nlp.vocab, **given)
+
+
+def arcs(doc):
+    return [(token.i, token.head.i, token.dep_) for token in doc]
+
+
+def trees_of(doc):
+    for sentence in doc.sents:
+        heads = [0 if token.head == token else token.head.i - sentence.start + 1 for token in sentence]
+        yield ParsedTree(tuple(heads), tuple(token.dep_ for token in sentence))
+
+
+@pytest.mark.parametrize("model", [MODEL, READS_TAGS])
+@pytest.mark.parametrize("sentences", [1, 7])
+def test_the_trees_are_those_that_the_evaluation_scores(model, sentences, gold):
+    nlp = pipeline(model)
+    parts = [gold[start : start + sentences] for start in range(0, len(gold), sentences)]
+    docs = nlp.pipe([document(nlp, part, tags=model == READS_TAGS) for part in parts])
+    found = [tree for doc in docs for tree in trees_of(doc)]
+    loaded = Model.load(Path(model), torch.device("cpu"))
+    for ours, (_, theirs) in zip(found, parse_stream(loaded, gold), strict=True):
+        assert (ours.heads, ours.labels) == (theirs.heads, theirs.labels)
+    if model == MODEL:
+        assert score(gold, found).las == evaluate(loaded, gold).las > 50
+
+
+def test_one_text_without_sentences_is_one_sentence(english):
+    doc = english(CAT + " It barks.")
+    assert [sentence.text for sentence in doc.sents] == [doc.text]
+    assert [token.dep_ for token in doc].count("root") == 1
+
+
+@pytest.mark.parametrize("text", ["", " \n ", "a", " a", CAT])
+def test_short_texts(english, text):
+    doc = english(text)
+    assert doc.text == text
+    assert [sentence.text for sentence in doc.sents] == [text][: len(doc)]
+    assert [token.dep_ for token in doc if token.is_space] == ["dep"] * (text[:1] == " ")
+    [again] = english.pipe([text])
+    assert arcs(again) == arcs(doc)
+
+
+def test_white_space_is_not_parsed(english):
+    words = ["\n", "The", " ", "cat", "sleeps", "\n", "\n", ".", "\n", " ", "It", "barks", " ", "\t", " "]
+    starts = [number in (0, 9, 13) for number in range(len(words))]
+    doc = english(Doc(english.vocab, words=words, sent_starts=starts))
+    words = ["The", "cat", "sleeps", ".", "It", "barks"]
+    plain = english(Doc(english.vocab, words=words, sent_starts=[1, 0, 0, 0, 1, 0]))
+    kept = [token for token in doc if not token.is_space]
+    assert [(kept.index(token.head), token.dep_, token.pos_) for token in kept] == [
+        (token.head.i, token.dep_, token.pos_) for token in plain
+    ]
+    spaces = [token for token in doc if token.is_space]
+    assert [token.head.i for token in spaces] == [1, 1, 4, 4, 7, 10, 11, 13, 13]
+    assert {(token.dep_, token.pos_, token.tag_, str(token.morph)) for token in spaces} == {
+        ("dep", "SPACE", "_SP", "")
+    }
+    assert all(token.lemma_ == token.text for token in spaces)
+    assert [sentence.start for sentence in doc.sents] == [0, 9, 13]
+
+
+def test_boundaries_stay_whatever_the_tree(monkeypatch):
+    words = 121
+    outward = sorted(range(words), key=lambda word: (abs(word - words // 2), word))
+    heads = np.zeros(words, dtype=int)
+    heads[outward[1:]] = np.array(outward[:-1]) + 1  # all arcs cross
+    tree = ParsedTree(tuple(heads.tolist()), ("dep",) * words)
+    monkeypatch.setattr(
+        spacy_component, "parse_stream", lambda model, found, _: ((one, tree) for one in found)
+    )
+    starts = [number % words == 0 for number in range(3 * words)]
+    nlp = pipeline("tests/models/format-1")
+    with pytest.warns(UserWarning, match="blank for 100%"):
+        doc = nlp(Doc(nlp.vocab, words=["a"] * 3 * words, sent_starts=starts))
+    assert [sentence.start for sentence in doc.sents] == [0, words, 2 * words]
+    assert [found.heads for found in trees_of(doc)] == [tree.heads] * 3
+
+
+def test_tags_are_set_where_there_are_none(english):
+    words = ["The", "cat", "sleeps"]
+    doc = english(Doc(english.vocab, words=words))
+    assert [token.pos_ for token in doc] == ["DET", "NOUN", "VERB"]
+    assert (doc[1].tag_, str(doc[1].morph), doc[2].lemma_) == ("NN", "Number=Sing", "sleep")
+    assert doc.has_annotation("MORPH", require_complete=True)
+    given = {
+        "pos": ["X", "", "X"],
+        "tags": ["a", "", ""],
+        "morphs": ["", "Case=Nom", ""],
+        "lemmas": ["b", "", ""],
+    }
+    for overwrite, expected in ((False, ["X", "NOUN", "X"]), (True, ["DET", "NOUN", "VERB"])):
+        nlp = pipeline(overwrite=overwrite)
+        again = nlp(Doc(nlp.vocab, words=words, **given))
+        assert [token.pos_ for token in again] == expected
+        assert (again[0].tag_ == "a") == (again[0].lemma_ == "b") == (not overwrite)
+        assert str(again[1].morph) == ("Number=Sing" if overwrite else "Case=Nom")
+        assert again[2].tag_ == doc[2].tag_
+
+
+def test_tags_that_spacy_does_not_have(tmp_path):
+    shutil.copytree(MODEL, tmp_path / "model")
+    vocabulary = tmp_path / "model/vocabulary.json"
+    text = vocabulary.read_text().replace('"NOUN"', '"NOMEN"').replace('"DET"', '"_"')
+    vocabulary.write_text(text.replace('"Number=Sing"', '"Sing|Case=Nom|a=b=c"').replace('"VBZ"', '"_"'))
+    with pytest.warns(UserWarning, match=r"UPOS that spaCy does not have, X instead of them: NOMEN$"):
+        nlp = pipeline(str(tmp_path / "model"))
+    doc = nlp("The cat sleeps")
+    assert [token.pos_ for token in doc] == ["", "X", "VERB"]
+    assert str(doc[1].morph) == "Case=Nom"
+
+
+def test_a_model_that_reads_tags_and_gets_none_warns_once():
+    nlp = pipeline(READS_TAGS)
+    with pytest.warns(UserWarning, match="UPOS is blank for 100% of the words") as caught:
+        nlp(CAT)
+    assert len([one for one in caught if "UPOS" in str(one.message)]) == 1
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "FEATS")
+        nlp(CAT)
+        list(nlp.pipe([CAT]))
+
+
+def test_sentences_of_many_documents_are_parsed_together(english, monkeypatch):
+    together = []
+
+    def parse_and_note(model, sentences, batch_size):
+        together.append(len(sentences))
+        return parse_stream(model, sentences, batch_size)
+
+    monkeypatch.setattr(spacy_component, "parse_stream", parse_and_note)
+    made = 0
+
+    def texts():
+        nonlocal made
+        for number in range(1000):
+            made += 1
+            yield "" if number == 3 else f"The dog {number}"
+
+    first = list(islice(english.pipe(texts(), batch_size=50), 60))
+    assert together == [49, 50]
+    assert made == 100
+    assert [doc.text for doc in first] == ["" if number == 3 else f"The dog {number}" for number in range(60)]
+    assert arcs(first[7]) == arcs(english("The dog 7"))
+
+
+def test_errors_go_to_the_handler(monkeypatch):
+    nlp = pipeline()
+    handled = []
+
+    def refuse(model, sentences, batch_size):
+        if any("bad" in sentence.forms for sentence in sentences):
+            raise ValueError("refused")
+        return parse_stream(model, sentences, batch_size)
+
+    monkeypatch.setattr(spacy_component, "parse_stream", refuse)
+    with pytest.raises(ValueError, match="refused"):
+        nlp("bad")
+    with pytest.raises(ValueError, match="refused"):
+        list(nlp.pipe(["good", "bad"]))
+    nlp.set_error_handler(lambda name, component, docs, error: handled.append((name, docs, str(error))))
+    texts = ["a", "b", "good", "bad", "c"]
+    assert [doc.text for doc in nlp.pipe(texts, batch_size=2)] == ["a", "b", "c"]
+    [(name, docs, error)] = handled
+    assert (name, [doc.text for doc in docs], error) == ("stack_parser", ["good", "bad"], "refused")
+    assert not any(doc.has_annotation("DEP") for doc in docs)
+
+
+def test_a_saved_pipeline_needs_nothing_else(english, tmp_path):
+    model, saved = tmp_path / "model", tmp_path / "saved"
+    shutil.copytree(MODEL, model)
+    (model / "tokenizer.udpipe").write_bytes(b"nobody opens it")
+    nlp = pipeline(str(model), overwrite=True)
+    shutil.rmtree(model)
+    nlp.to_disk(saved)
+    assert (saved / "stack_parser/tokenizer.udpipe").read_bytes() == b"nobody opens it"
+    code = """
+import sys, spacy, parser.api.spacy_component
+nlp = spacy.load(sys.argv[1])
+print([(token.i, token.head.i, token.dep_) for token in nlp(sys.argv[2])])
+print(nlp.config["components"]["stack_parser"])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(saved), CAT], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.startswith(str(arcs(english(CAT))))
+    assert "'overwrite': True" in done.stdout
+    english.to_disk(saved)  # whose model has no tokenizer
+    assert not (saved / "stack_parser/tokenizer.udpipe").exists()
+    (saved / "stack_parser/weights.safetensors").write_bytes(b"broken")
+    with pytest.raises(ValueError, match="files are broken"):
+        spacy.load(saved)
+
+
+def test_bytes_and_pickles(english):
+    expected = arcs(english(CAT))
+    nlp = pipeline(None)
+    assert nlp.get_pipe("stack_parser").labels == ()
+    assert arcs(nlp.from_bytes(english.to_bytes())(CAT)) == expected
+    again = pickle.loads(pickle.dumps(english.get_pipe("stack_parser")))
+    assert arcs(again(english.make_doc(CAT))) == expected
+    assert again.name == "stack_parser"
+    with pytest.raises(ValueError, match="neither a model's folder nor a package"):
+        again.from_bytes(b"no package")
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (None, r"it has no model: give add_pipe the config \{'model': PATH\}"),
+        ("nowhere", "nowhere: not a model's folder, .* missing"),
+    ],
+)
+def test_without_a_model(model, message, tmp_path):
+    nlp = pipeline(model)
+    for use in (nlp, nlp.to_bytes, lambda: nlp.to_disk(tmp_path), lambda: list(nlp.pipe([CAT]))):
+        with pytest.raises(ValueError, match=f"^the component stack_parser: {message}"):
+            use(CAT) if use is nlp else use()
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"batch_size": 0}, "batch_size is 0; it should be at least 1"),
+        ({"device": "abacus"}, "abacus"),
+        ({"model": 3}, "model"),
+    ],
+)
+def test_a_config_that_can_not_be(config, message):
+    with pytest.raises(ValueError, match=message):
+        pipeline(**config)
+
+
+def test_labels_and_scores(english, gold):
+    labels = english.get_pipe("stack_parser").labels
+    assert {"root", "nsubj", "acl:relcl"} <= set(labels)
+    assert not any("↑" in label for label in labels)
+    docs = [[document(english, [one], trees=trees) for one in gold[:60]] for trees in (False, True)]
+    scores = english.evaluate([Example(*both) for both in zip(*docs, strict=True)])
+    right = words = 0
+    for both in zip(english.pipe(docs[0]), docs[1], strict=True):
+        ours, theirs = ({arc for arc in arcs(doc) if arc[2] != "punct"} for doc in both)
+        right += len(ours & theirs)
+        words += len(ours) + len(theirs)
+    assert scores["dep_las"] == pytest.approx(2 * right / words)
+    assert scores["dep_uas"] >= scores["dep_las"]
+    assert scores["sents_f"] == 1.0
+
+
+def test_many_threads_share_a_component(english, gold):
+    texts = [" ".join(one.forms) for one in gold[:20]]
+    alone = [arcs(english(text)) for text in texts]
+    with ThreadPoolExecutor(8) as threads:
+        assert [arcs(doc) for doc in threads.map(english, texts)] == alone
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_several_processes(english):
+    texts = [f"The dog {number} sleeps." for number in range(12)]
+    docs = list(english.pipe(texts, n_process=2, batch_size=3))
+    assert [arcs(doc) for doc in docs] == [arcs(english(text)) for text in texts]
+
+
+def test_a_drawing(english):
+    doc = english(CAT)
+    svg = spacy.displacy.render(doc, style="dep", jupyter=False)
+    assert svg.startswith("<svg")
+    assert all(f">{token.dep_}</textPath>" in svg for token in doc if token.dep_ not in ("root", "punct"))
+
+
+def test_spacy_finds_the_component_and_nothing_else_needs_spacy():
+    entry = re.search(
+        r"\[project\.entry-points\.spacy_factories\]\n(.*)\n", Path("pyproject.toml").read_text()
+    )
+    assert entry[1] == 'stack_parser = "parser.api.spacy_component:make_component"'
+    importing = [
+        path
+        for path in Path("parser").rglob("*.py")
+        if re.search(r"^\s*(import|from) spacy\b", path.read_text(), re.M)
+    ]
+    assert importing == [Path("parser/api/spacy_component.py")]

@@ -1,0 +1,110 @@
+"""`stack-parser draw`."""
+
+import gzip
+import io
+import sys
+
+import pytest
+from pages.small_trees import ALL, CATS, DOGS, GOLD, GOLD_DOGS
+
+from parser.cli import main
+from parser.pages.drawing import as_text, columns
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A folder with parsed and gold trees, in which the command runs."""
+    (tmp_path / "parsed.conllu").write_text(ALL, encoding="utf-8")
+    (tmp_path / "gold.conllu").write_text(GOLD, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_page_is_written(files, capsys):
+    assert main(["draw", "parsed.conllu"]) == 0
+    assert capsys.readouterr().err == "trees.html: 5 trees\n"
+    assert "<title>Trees of parsed.conllu</title>" in (files / "trees.html").read_text(encoding="utf-8")
+    assert main(["draw", "parsed.conllu", "--gold", "gold.conllu", "-o", "compared.html"]) == 0
+    assert '"scores"' in (files / "compared.html").read_text(encoding="utf-8")
+    assert main(["draw", "parsed.conllu", "-o", "-"]) == 0
+    assert capsys.readouterr().out == (files / "trees.html").read_text(encoding="utf-8")
+
+
+def test_drawings_in_text(files, capsys):
+    assert main(["draw", "parsed.conllu", "--text"]) == 0
+    assert capsys.readouterr().out.startswith(
+        "# sent_id = dogs\n"
+        "# text = Dogs bark loudly\n"
+        "╭─┬─► Dogs    obl\n"
+        "│ ╰── bark    root (root)\n"
+        "╰───► loudly  advmod\n"
+        "\n"
+        "# sent_id = cats\n"
+    )
+
+
+def test_drawings_in_text_tell_what_gold_says(files, capsys):
+    assert main(["draw", "parsed.conllu", "--gold", "gold.conllu", "--text", "-o", "trees.txt"]) == 0
+    lines = (files / "trees.txt").read_text(encoding="utf-8").splitlines()
+    assert lines[2] == "# UAS 66.67, LAS 33.33"
+    assert [line.partition("✗ ")[2] for line in lines[3:6]] == [
+        "gold: nsubj of bark",
+        "",
+        "gold: advmod of bark",
+    ]
+    assert sum("✗" in line for line in lines) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_standard_input_and_compressed_files(files, monkeypatch, capsys):
+    (files / "gold.conllu.gz").write_bytes(gzip.compress(GOLD_DOGS.encode()))
+    for arguments, expected in (
+        (["--text", "--gold", "gold.conllu.gz"], "# UAS 66.67, LAS 33.33"),
+        (["-o", "-"], "<title>Trees of standard input</title>"),
+    ):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(DOGS.encode())))
+        assert main(["draw", "-", *arguments]) == 0
+        assert expected in capsys.readouterr().out
+
+
+def test_control_characters_do_not_reach_the_terminal(files, capsys):
+    (files / "bell.conllu").write_text(CATS.replace("Cats", "Cats\x1b[2J"), encoding="utf-8")
+    assert main(["draw", "bell.conllu", "--text"]) == 0
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed
+    assert "Cats�[2J" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["parsed.conllu", "-o", "parsed.conllu"], "parsed.conllu: output would overwrite the input"),
+        (["parsed.conllu", "--gold", "gold.conllu", "-o", "gold.conllu"], "gold.conllu: output would over"),
+        (["-", "--gold", "-"], "standard input can not be both FILE and --gold"),
+        (["parsed.conllu", "--gold", "cats.conllu"], "cats.conllu:1: sentence cats: word 1 is 'Cats', but"),
+        (["empty.conllu"], "empty.conllu:1: sentence -: the file holds no sentence"),
+        (["missing.conllu"], "missing.conllu: No such file or directory"),
+        (["rootless.conllu"], "rootless.conllu:2: sentence cats: no word has HEAD 0"),
+    ],
+)
+def test_what_can_not_be_drawn(files, capsys, arguments, message):
+    (files / "cats.conllu").write_text(CATS, encoding="utf-8")
+    (files / "rootless.conllu").write_text(CATS.replace("\t0\troot", "\t1\troot"), encoding="utf-8")
+    (files / "empty.conllu").write_text("", encoding="utf-8")
+    assert main(["draw", *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not (files / "trees.html").exists()
+    assert (files / "parsed.conllu").read_text(encoding="utf-8") == ALL
+
+
+def test_several_roots(files, capsys):
+    (files / "roots.conllu").write_text(CATS.replace("\t2\tnsubj:pass", "\t0\troot"), encoding="utf-8")
+    assert main(["draw", "roots.conllu", "--text"]) == 2
+    assert main(["draw", "roots.conllu", "--text", "--roots", "attach-to-first"]) == 0
+    assert "sleep  dep" in capsys.readouterr().out
+
+
+def test_words_of_wide_and_combining_characters_are_aligned():
+    assert [columns(word) for word in ("ab", "日本", "e\u0301", "\uff46")] == [2, 4, 1, 2]
+    drawing = as_text(["日本", "e\u0301", "abc"], [0, 1, 1], ["root", "dep", "dep"])
+    assert drawing.splitlines() == ["╭─┬── 日本  root (root)", "│ ╰─► e\u0301     dep", "╰───► abc   dep"]

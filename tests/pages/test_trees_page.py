@@ -1,0 +1,116 @@
+"""The document of a page with trees, and its data."""
+
+import json
+import re
+
+import pytest
+from pages.small_trees import ALL, CATS, DOGS, FRENCH, GOLD, GOLD_CATS, GOLD_DOGS, HOSTILE, UYGHUR, parsed
+
+from parser.evaluation.scores import score
+from parser.pages.gold_trees import with_gold
+from parser.pages.page import asset, html_page, json_text
+from parser.pages.trees_page import SCRIPTS, STYLES, tree_data, trees_page
+from parser.treebank.conllu import read_treebank
+
+
+def data_in(page):
+    text = re.search(r'<script type="application/json" id="trees">(.*?)</script>', page, re.DOTALL)[1]
+    return json.loads(text)
+
+
+def test_data_of_a_sentence():
+    [sentence], [gold] = parsed(DOGS), parsed(GOLD_DOGS)
+    assert tree_data(sentence) == {
+        "id": "dogs",
+        "line": 1,
+        "text": "Dogs bark loudly",
+        "forms": ("Dogs", "bark", "loudly"),
+        "heads": (2, 0, 1),
+        "labels": ("obl", "root", "advmod"),
+        "upos": ("NOUN", "VERB", "ADV"),
+    }
+    data = tree_data(sentence, gold)
+    assert data["gold"] == {1: [2, "nsubj", "label"], 3: [2, "advmod", "head"]}
+    assert data["scores"] == {"uas": 66.67, "las": 33.33}
+
+
+def test_a_wrong_subtype_is_no_error():
+    [sentence], [gold] = parsed(CATS), parsed(GOLD_CATS)
+    data = tree_data(sentence, gold)
+    assert data["gold"] == {1: [2, "nsubj", ""]}
+    assert data["scores"] == {"uas": 100.0, "las": 100.0}
+
+
+def test_multiword_tokens_and_scripts_from_the_right():
+    [french], [uyghur] = parsed(FRENCH), parsed(UYGHUR)
+    assert tree_data(french)["tokens"] == [(1, 2, "du")]
+    assert tree_data(uyghur)["rightToLeft"]
+    assert "rightToLeft" not in tree_data(french)
+
+
+def test_the_text_is_that_of_the_comment():
+    [sentence] = parsed("# text = Go away!\n" + CATS)
+    assert tree_data(sentence)["text"] == "Go away!"
+
+
+def test_the_page_holds_all_sentences_and_scores():
+    sentences = read_treebank("data/quickstart/test.conllu")
+    data = data_in(trees_page("Trees", sentences, sentences[:]))
+    assert [tuple(one["forms"]) for one in data["sentences"]] == [one.forms for one in sentences]
+    assert [one["feats"] for one in data["sentences"] if "feats" in one]
+    assert data["scores"] == {"uas": 100.0, "las": 100.0}
+    assert data["words"] == sum(map(len, sentences))
+
+
+def test_scores_are_those_of_evaluate():
+    sentences, gold = parsed(ALL), parsed(GOLD)
+    scores = score(gold, [(one.heads, one.labels) for one in sentences])
+    data = data_in(trees_page("Trees", sentences, gold))
+    assert data["scores"] == {"uas": round(scores.uas, 2), "las": round(scores.las, 2)}
+
+
+def test_data_can_not_end_their_script():
+    [sentence] = parsed(f"1\t{HOSTILE}\t_\tX\t<!--\t_\t0\troot\t_\t_\n\n")
+    page = trees_page("Trees of </title><b>", [sentence])
+    assert HOSTILE not in page
+    assert "</title><b>" not in page
+    assert "<!--" not in page
+    assert page.count("</script>") == 1 + len(SCRIPTS)
+    assert data_in(page)["sentences"][0]["forms"] == [HOSTILE]
+    assert json.loads(json_text([HOSTILE, "\u2028\0"])) == [HOSTILE, "\u2028\0"]
+
+
+def test_nothing_is_loaded_from_elsewhere():
+    page = trees_page("Trees", parsed(ALL))
+    addresses = set(re.findall(r"https?://[^\s\"']+", page))
+    assert addresses == {"http://www.w3.org/2000/svg"}
+    assert "default-src 'none'" in page
+    assert "unsafe" not in page
+    assert all("</" not in asset(name) for name in (*SCRIPTS, *STYLES))
+
+
+def test_a_page_without_scripts_may_run_none():
+    assert "script-src 'none'" in html_page("Empty", "<p>Nothing</p>", [], [])
+
+
+@pytest.mark.parametrize(
+    ("own", "gold", "message"),
+    [
+        (
+            DOGS + CATS,
+            DOGS + DOGS,
+            "gold:6: sentence dogs: word 1 is 'Dogs', but 'Cats' in sentence cats of own, line 6",
+        ),
+        (DOGS + CATS, DOGS, "own:6: sentence cats: is not in gold"),
+        (DOGS, DOGS + CATS, "gold:6: sentence cats: is not in own"),
+        (
+            DOGS,
+            "1\tDogs\t_\t_\t_\t_\t0\troot\t_\t_\n\n",
+            "gold:1: sentence #1: has 1 words, but there are 3 in sentence dogs of own",
+        ),
+    ],
+)
+def test_gold_trees_of_other_words_are_refused(own, gold, message):
+    with pytest.raises(ValueError, match="the same sentences and words, in the same order") as raised:
+        list(with_gold("own", parsed(own), "gold", parsed(gold)))
+    assert str(raised.value).startswith(message)
