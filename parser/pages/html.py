@@ -8,6 +8,8 @@ from html import escape
 
 BAR_WIDTH, BAR_HEIGHT = 120, 10
 """Pixels."""
+FIGURE_SPACE = "\u2007"
+"""As wide as a digit."""
 
 
 class Html(str):
@@ -45,7 +47,8 @@ def bar(share: float) -> Html:
     width = BAR_WIDTH * min(1.0, max(0.0, share))
     size = f'width="{BAR_WIDTH}" height="{BAR_HEIGHT}"'
     drawn = f'<rect width="{width:.1f}" height="{BAR_HEIGHT}"/>'
-    return Html(f'<svg class="bar" {size} aria-hidden="true">{drawn}</svg> {100 * share:.1f} %')
+    number = f"{100 * share:5.1f}".replace(" ", FIGURE_SPACE)
+    return Html(f'<svg class="bar" {size} aria-hidden="true">{drawn}</svg> {number} %')
 
 
 def picture(svg: bytes, description: str) -> str:

@@ -20,6 +20,7 @@ STYLES = (*TREE_STYLES, "report_page.css")
 SCRIPTS = (*TREE_SCRIPTS, "report_page.js")
 PAIRS_SHOWN, SENTENCES_SHOWN = 25, 20
 WORST = "worst"
+SCORES_NOTE = "Tags and lemmas that the model does not predict are the gold ones."
 LABELS_NOTE = "Words with the right head and a wrong label, without subtypes."
 HEADS_NOTE = (
     "The tag of the gold head and that of the head which the parser chose, of words with a wrong head."
@@ -43,7 +44,7 @@ def report_page(
     body = [
         _header(title, f"{errors.scores.sentences:,} sentences, {errors.scores.words:,} words"),
         "<main>",
-        section("Scores", _scores(errors)),
+        section("Scores", _scores(errors), note=SCORES_NOTE),
         section("Learning curves", *_curves(curves), note="" if curves else NO_CURVES),
         *(section(f"By {grouping}", _groups(errors, grouping)) for grouping in GROUPINGS),
         section("Labels taken for others", _pairs(errors.labels), note=LABELS_NOTE),

@@ -52,7 +52,10 @@ def cells(page, heading):
     rows = page.locator("section", has=page.get_by_role("heading", name=heading, exact=True)).locator(
         "tbody tr"
     )
-    return [[text.strip() for text in row.locator("th, td").all_inner_texts()] for row in rows.all()]
+    return [
+        [text.strip().lstrip("\u2007") for text in row.locator("th, td").all_inner_texts()]
+        for row in rows.all()
+    ]
 
 
 def test_a_report_has_scores_kinds_of_errors_and_trees(open_page, report):
