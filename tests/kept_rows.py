@@ -71,6 +71,7 @@ def english_ewt():
     )
 
 
+TEXT = "text-2026-11-24/rows.jsonl"
 UNTAGGED = "upos", "xpos", "ufeats", "lemmas", "uas", "las", "mlas", "blex"
 
 
@@ -79,6 +80,16 @@ def untagged():
     runs = {run["name"]: run for run in rows("accuracy-2026-11-23/untagged/rows.jsonl")}
     which = [f"test {measure}" for measure in UNTAGGED]
     return table(*((name, *scores(runs[name], "dev las", *which), minutes(runs[name])) for name in PUBLISHED))
+
+
+OF_TEXT = "tokens", "sentences", "words", "upos", "lemmas", "uas", "las", "mlas", "blex"
+
+
+def raw_text():
+    """Scores of raw text, on test."""
+    runs = {run["name"]: run for run in rows("text-2026-11-24/treebanks/rows.jsonl")}
+    which = [f"text {measure}" for measure in OF_TEXT]
+    return table(*((name, *scores(runs[name], *which)) for name in (*PUBLISHED, "shipped treebank")))
 
 
 def time_to_accuracy():
@@ -247,9 +258,9 @@ def precision():
     )
 
 
-def printed(command):
+def printed(command, file="single-figures-2026-11-22/rows.jsonl"):
     """What a kept command printed, of all its runs."""
-    kept = rows("single-figures-2026-11-22/rows.jsonl")
+    kept = rows(file)
     return [line for row in kept if command in " ".join(row["command"]) for line in row["printed"]]
 
 
@@ -294,6 +305,7 @@ def expected(page):
             *time_to_accuracy(),
             *english_ewt(),
             *untagged(),
+            *raw_text(),
         ],
         "docs/batching.md": on_the_fly,
         "docs/recurrence.md": recurrence,

@@ -10,6 +10,7 @@ from kept_rows import (
     MEASURED,
     ROOT,
     SPLITS,
+    TEXT,
     expected,
     features,
     gain,
@@ -63,11 +64,21 @@ def test_what_a_feature_contributes_is_told_of_equal_seeds():
 
 
 def test_the_output_of_the_quick_start_is_what_was_printed():
-    lines = printed("quickstart.yaml")
-    shown = re.search(r"\n    2,000 training trees.*?peak memory [^\n]*", text_of("README.md"), re.DOTALL)[0]
-    found = [line.strip() for line in shown.splitlines() if line.strip() not in ("", "…")]
-    assert len(found) >= 10
-    assert [line for line in found if line not in lines] == []
+    readme = text_of("README.md")
+    [scores] = re.findall(r"\n\n((?:    (?:dev|test|text) .*\n){3})", readme)
+    [tree] = re.findall(r"\n\n((?:    [╭╰│├─ ].*\n){6})", readme)
+    for command, shown in (("quickstart.yaml", scores), ("draw --text", tree)):
+        lines = [line.strip() for line in printed(command, TEXT)]
+        assert [line for line in shown.splitlines() if line.strip() not in lines] == []
+
+
+def test_the_costs_of_raw_text_are_told_as_printed():
+    *_, speeds, share = printed("measure_tokenizing", TEXT)
+    tokenized, parsed = (f"{float(speed):,.0f}" for speed in re.findall(r"([\d.]+) \[", speeds))
+    share = re.search(r"[\d.]+ \[.*\]", share)[0]
+    in_prose("docs/accuracy.md", f"{tokenized} sentences/s", f"{parsed} sentences/s", f"{share} of the time")
+    [english] = [run for run in rows("text-2026-11-24/treebanks/rows.jsonl") if run["name"] == "English EWT"]
+    in_prose("README.md", f"from raw text a LAS of {english['text']['las']:.2f}")
 
 
 def in_prose(page, *sentences):
