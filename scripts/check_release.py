@@ -16,6 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 NOT_SOURCE = (".git", ".venv", "build", "runs", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
 EPOCHS = 4
+SUFFIXES = (".py", ".js", ".css", ".html")
+"""Of the files that are installed."""
 
 
 def main() -> None:
@@ -43,7 +45,7 @@ def _check_content(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
         found = {name for name in file.namelist() if ".dist-info/" not in name}
         information = [name for name in file.namelist() if ".dist-info/" in name]
-    wanted = {str(path.relative_to(ROOT)) for path in (ROOT / "parser").rglob("*.py")}
+    wanted = {str(path.relative_to(ROOT)) for path in (ROOT / "parser").rglob("*") if path.suffix in SUFFIXES}
     if found != wanted:
         unexpected, missing = sorted(found - wanted), sorted(wanted - found)
         sys.exit(f"{wheel.name} has unexpected files {unexpected} and lacks {missing}")
@@ -58,7 +60,7 @@ def _install(wheel: Path, folder: Path) -> Path:
     venv.create(environment, with_pip=True)
     python = environment / "bin" / "python"
     pins = str(ROOT / "constraints.txt")
-    _run([str(python), "-m", "pip", "install", "--quiet", "-c", pins, str(wheel)], folder)
+    _run([str(python), "-m", "pip", "install", "--quiet", "-c", pins, f"{wheel}[text]"], folder)
     return environment / "bin" / "stack-parser"
 
 
@@ -74,6 +76,8 @@ def _use(command: Path, folder: Path) -> None:
         ["evaluate", model, test],
         ["parse", model, test, "-o", "parsed.conllu"],
         ["check", "parsed.conllu"],
+        ["evaluate", model, test, "--text", "--json"],
+        ["draw", "parsed.conllu", "--gold", test],
         ["plugins"],
     ):
         print(f"$ stack-parser {' '.join(arguments)}", flush=True)
