@@ -113,6 +113,8 @@ class Parser:
         """
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it should be at least 1")
+        if isinstance(texts, str):
+            raise ValueError("texts: a list of strings is needed, not one; parse_text takes that")
         return self._parsed_texts(self._reader, texts, probabilities, batch_size)
 
     def _parsed_texts(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from parser.commands.options import Commands, add_model, add_punctuation, add_roots, prepared_device, watched
-from parser.commands.reports import curves_of, known_forms, write_page
+from parser.commands.reports import curves_of, known_forms, refuse_place, write_page
 from parser.evaluation.errors import find_errors
 from parser.evaluation.report import comparison_report
 from parser.evaluation.significance import compare
@@ -38,6 +37,7 @@ def add_compare(commands: Commands) -> None:
 
 
 def compare_models(options: argparse.Namespace) -> None:
+    refuse_place(options.report, [options.treebank])
     device = prepared_device(options)
     gold = read_treebank(options.treebank, options.roots)
     folders = options.first, options.model
@@ -50,12 +50,11 @@ def compare_models(options: argparse.Namespace) -> None:
         parsed = [
             Parsed(
                 str(folder),
-                find_errors(gold, trees, known_forms(model), not options.no_punct),
+                find_errors(gold, trees, known_forms(*models), not options.no_punct),
                 trees,
                 curves_of(folder),
             )
-            for folder, model, trees in zip(folders, models, (first, second), strict=True)
+            for folder, trees in zip(folders, (first, second), strict=True)
         ]
         write_page(options.report, comparison_page(options.treebank, gold, parsed[0], parsed[1], comparison))
-        print(f"report: {options.report}", file=sys.stderr)
     print(comparison_report(comparison, str(options.first), str(options.model)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
 from parser.commands.options import (
@@ -18,19 +17,20 @@ from parser.commands.options import (
     warning_of,
     watched,
 )
-from parser.commands.reports import curves_of, known_forms, write_page
+from parser.commands.reports import curves_of, known_forms, refuse_place, write_page
 from parser.evaluation.errors import find_errors
 from parser.evaluation.evaluate import evaluate, evaluate_text
 from parser.evaluation.part_evaluator import PartEvaluator
 from parser.evaluation.report import report, text_report
 from parser.evaluation.scores import Scores
-from parser.evaluation.text_scores import TextScores
+from parser.evaluation.text_scores import OtherTextError, TextScores
 from parser.pages.report_page import report_page
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.text_input import text_reader
 from parser.parsing.worker_processes import answers, started
 from parser.text.parts import TextPart, stream_text
+from parser.text.reading import read_parts
 from parser.text.treebank_text import treebank_text
 from parser.training.interruption import interruptible
 from parser.treebank.conllu import NO_SENTENCE, read_treebank
@@ -67,40 +67,52 @@ def add_evaluate(commands: Commands) -> None:
 
 
 def evaluate_model(options: argparse.Namespace) -> None:
+    _refuse_combinations(options)
+    model = loaded(options)
+    scores: Scores | TextScores
     if options.text is not None:
-        of_text = _of_text(options, loaded(options))
-        print(json.dumps(of_text.as_dict()) if options.json else text_report(of_text))
-        return
-    if options.report:
-        found = _with_report(options, loaded(options))
-        print(json.dumps(found.as_dict()) if options.json else report(found))
-        return
-    scores = (_by_one_process if options.processes == 1 else _by_processes)(options, loaded(options))
-    print(json.dumps(scores.as_dict()) if options.json else report(scores))
+        scores = _of_text(options, model)
+    elif options.report:
+        scores = _with_report(options, model)
+    else:
+        scores = (_by_one_process if options.processes == 1 else _by_processes)(options, model)
+    if options.json:
+        print(json.dumps(scores.as_dict()))
+    else:
+        print(text_report(scores) if isinstance(scores, TextScores) else report(scores))
+
+
+def _refuse_combinations(options: argparse.Namespace) -> None:
+    """Raises ValueError for options that have no effect together."""
+    if options.text is not None and (options.no_punct or options.processes > 1 or options.report):
+        others = "--no-punct, --processes and --report"
+        raise ValueError(f"--text scores all words, in one process: leave out {others}")
+    if options.report and options.processes > 1:
+        raise ValueError("--report is written by one process: leave out --processes")
+    refuse_place(options.report, [options.treebank])
 
 
 def _of_text(options: argparse.Namespace, model: Model) -> TextScores:
-    """Scores of parsed raw text. Raises ValueError for options that have no effect on it."""
-    if options.no_punct or options.processes > 1 or options.report:
-        others = "--no-punct, --processes and --report"
-        raise ValueError(f"--text scores all words, in one process: leave out {others}")
+    """Scores of parsed raw text."""
     reader = text_reader(options.model, "raw", options.trust_tokenizer)
     gold = read_treebank(options.treebank, options.roots)
     is_own = options.text == OF_TREEBANK
     text = [TextPart(0, treebank_text(gold))] if is_own else stream_text(options.text)
-    return evaluate_text(model, reader, text, gold, options.batch_size)
+    source = options.treebank if is_own else options.text
+    sentences = watched(model, read_parts(reader, text), source)
+    try:
+        return evaluate_text(model, sentences, gold, options.batch_size)
+    except OtherTextError as error:
+        raise ValueError(f"{source}: {error}; give the text of {options.treebank}") from None
 
 
 def _with_report(options: argparse.Namespace, model: Model) -> Scores:
-    """Scores, after a page has been written. Raises ValueError for several processes."""
-    if options.processes > 1:
-        raise ValueError("--report is written by one process: leave out --processes")
+    """Scores, after a page has been written."""
     gold = list(watched(model, read_treebank(options.treebank, options.roots), options.treebank))
     trees = [tree for _, tree in parse_stream(model, gold, options.batch_size)]
     errors = find_errors(gold, trees, known_forms(model), not options.no_punct)
     title = f"{options.model} on {options.treebank}"
     write_page(options.report, report_page(title, errors, gold, trees, curves_of(options.model)))
-    print(f"report: {options.report}", file=sys.stderr)
     return errors.scores
 
 

@@ -29,13 +29,16 @@ from parser.parsing.part_parser import PartParser, written
 from parser.parsing.text_input import text_reader, tokenizer_of
 from parser.parsing.worker_processes import answers, started
 from parser.remote import Remote
-from parser.text.parts import stream_text
+from parser.text.parts import TextPart, stream_text
 from parser.text.reading import read_parts
 from parser.text.sentences import numbered_from
 from parser.training.interruption import interruptible
 from parser.treebank.conllu import stream_sentences
-from parser.treebank.faults import Faults
+from parser.treebank.faults import Faults, TreebankError
 from parser.treebank.parts import stream_parts
+
+NO_COLUMNS = "no tabs: a line needs ten columns"
+"""In the message for a file that is no treebank."""
 
 
 def add_parse(commands: Commands) -> None:
@@ -83,6 +86,14 @@ def parse_file(options: argparse.Namespace) -> None:
     model = loaded(options)
     if options.retag and not model.vocabulary.predicted:
         raise ValueError(f"{options.model}: predicts neither tags nor lemmas; leave out --retag")
+    try:
+        _parse(options, model)
+    except TreebankError as error:
+        hint = "\nif this is raw text, add --text" if NO_COLUMNS in str(error) else ""
+        raise ValueError(f"{error}{hint}") from None
+
+
+def _parse(options: argparse.Namespace, model: Model) -> None:
     sentences = words = 0
     with interruptible(), _workers(options) as workers:
         began = time.monotonic()
@@ -104,13 +115,17 @@ def parse_file(options: argparse.Namespace) -> None:
 def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Parsed]:
     if options.form:
         reader = text_reader(options.model, options.form, options.trust_tokenizer)
-        sentences = read_parts(reader, stream_text(options.input))
+        sentences = read_parts(reader, _text(options))
     else:
         sentences = stream_sentences(options.input, tree=False)
     read = watched(model, sentences, options.input)
     parsed = parse_stream(model, read, options.batch_size, probabilities=options.scores)
     for sentence, tree in parsed:
         yield _Parsed(written(sentence, tree, options.retag), 1, len(sentence))
+
+
+def _text(options: argparse.Namespace) -> Iterator[TextPart]:
+    return stream_text(options.input, one_sentence_per_line=options.form != "raw")
 
 
 def _workers(options: argparse.Namespace) -> AbstractContextManager[list[Remote]]:
@@ -126,7 +141,7 @@ def _workers(options: argparse.Namespace) -> AbstractContextManager[list[Remote]
 def _by_processes(options: argparse.Namespace, model: Model, workers: Sequence[Remote]) -> Iterator[_Parsed]:
     """As `_by_one_process`, but all parts are parsed; nothing after a fault is written."""
     faults, check = Faults(), model.watch()
-    parts = stream_text(options.input) if options.form else stream_parts(options.input)
+    parts = _text(options) if options.form else stream_parts(options.input)
     sentences = 0
     for part in answers(workers, parts):
         if not faults.total:
@@ -139,9 +154,9 @@ def _by_processes(options: argparse.Namespace, model: Model, workers: Sequence[R
 
 
 def _bar(options: argparse.Namespace) -> tqdm:
-    """Of the bytes of the output, which are about those of the input; with an estimate if these are known."""
+    """Of the bytes of the output, about those of a treebank; with an estimate if these are known."""
     path, hidden = options.input, {"disable": True} if options.output == "-" else {}
-    is_plain = os.path.isfile(path) and not path.endswith(".gz")
+    is_plain = not options.form and os.path.isfile(path) and not path.endswith(".gz")
     total = os.path.getsize(path) if is_plain else None
     return tqdm(desc="parsing", total=total, unit="B", unit_scale=True, **{**PROGRESS_BAR, **hidden})
 

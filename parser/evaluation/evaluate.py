@@ -8,8 +8,6 @@ from parser.evaluation.scores import Scores, score
 from parser.evaluation.text_scores import TextScores, gold_text, parsed_text, score_text
 from parser.parsing.model import Model
 from parser.parsing.parse import BATCH_SIZE, parse_stream
-from parser.text.parts import TextPart
-from parser.text.reading import TextReader, read_parts
 from parser.treebank.sentence import Sentence
 
 
@@ -23,14 +21,13 @@ def evaluate(
 
 def evaluate_text(
     model: Model,
-    reader: TextReader,
-    text: Iterable[TextPart],
+    sentences: Iterable[Sentence],
     gold: Iterable[Sentence],
     batch_size: int = BATCH_SIZE,
 ) -> TextScores:
-    """Parse a text and score its tokens, sentences, words, tags and trees against the gold ones.
+    """Parse the sentences that were found in a text, and score tokens, sentences, words, tags and trees.
 
-    Raises ValueError if it is not the text of the gold trees.
+    Raises OtherTextError if it is not the text of the gold trees.
     """
-    parsed = parse_stream(model, read_parts(reader, text), batch_size)
+    parsed = parse_stream(model, sentences, batch_size)
     return score_text(gold_text(gold), parsed_text(parsed))

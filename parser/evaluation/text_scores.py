@@ -20,6 +20,10 @@ NOT_ALIGNED = -2
 CHARACTERS_SHOWN = 30
 
 
+class OtherTextError(ValueError):
+    """The parsed text is not that of the gold trees."""
+
+
 class _Word(NamedTuple):
     head: int
     """Its index in the text, or ROOT."""
@@ -111,7 +115,7 @@ def gold_text(sentences: Iterable[Sentence]) -> ParsedText:
 
 
 def score_text(gold: ParsedText, found: ParsedText) -> TextScores:
-    """Raises ValueError if the texts do not have the same characters."""
+    """Raises OtherTextError if the texts do not have the same characters."""
     _refuse_other_text(gold, found)
     right: dict[TextMeasure, int] = dict.fromkeys(TEXT_MEASURES, 0)
     right["tokens"] = len({*gold.tokens} & {*found.tokens})
@@ -183,11 +187,15 @@ def _refuse_other_text(gold: ParsedText, found: ParsedText) -> None:
         min(len(own), len(its)),
     )
     word = _word_at(gold.tokens, place)
-    shown = [repr(text[place : place + CHARACTERS_SHOWN]) for text in (own, its)]
-    raise ValueError(
-        f"the text is not that of the treebank: at token {word:,} of the treebank, which has "
-        f"{shown[0]}, the text has {shown[1]} (without white space)"
+    here, there = (text[place : place + CHARACTERS_SHOWN] for text in (own, its))
+    raise OtherTextError(
+        f"not the text of the treebank: at token {word:,} of the treebank, which "
+        f"{_shown(here)}, the text {_shown(there)} (without white space)"
     )
+
+
+def _shown(text: str) -> str:
+    return f"has {text!r}" if text else "ends"
 
 
 def _word_at(tokens: Sequence[Span], place: int) -> int:

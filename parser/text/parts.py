@@ -28,20 +28,22 @@ class TextPart(NamedTuple):
     content: str
 
 
-def stream_text(path: str) -> Iterator[TextPart]:
+def stream_text(path: str, one_sentence_per_line: bool = False) -> Iterator[TextPart]:
     """Read a text part by part: plain, `.gz` or, for "-", from standard input.
 
-    Raises ValueError where the text is not UTF-8, with the number of the line.
+    one_sentence_per_line: whether parts may end with any line, not only with paragraphs. Raises ValueError
+    where the text is not UTF-8, with the number of the line.
     """
     with open_bytes(path) as file:
         offset, line = 0, 1
-        for number, content in enumerate(_contents(file)):
+        for number, content in enumerate(_contents(file, one_sentence_per_line)):
             try:
                 text = content.decode("utf-8")
             except UnicodeDecodeError as error:
                 line += content.count(b"\n", 0, error.start)
                 byte = content[error.start]
-                raise ValueError(f"{path}: line {line}: byte 0x{byte:02x} is not UTF-8") from None
+                message = f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8"
+                raise ValueError(f"{path}:{line}: {message}") from None
             line += content.count(b"\n")
             if number == 0:
                 text = text.removeprefix(BYTE_ORDER_MARK)
@@ -49,14 +51,14 @@ def stream_text(path: str) -> Iterator[TextPart]:
             offset += len(text)
 
 
-def _contents(file: BufferedReader) -> Iterator[bytes]:
-    """The bytes of the parts, each but the last with the blank line at its end."""
+def _contents(file: BufferedReader, by_lines: bool) -> Iterator[bytes]:
+    """The bytes of the parts, each but the last with the line at its end that may end it."""
     pending, searched, most = b"", 0, PART_BYTES
     while piece := file.read1(PART_BYTES):
         pending += piece
         if len(pending) < most:
             continue
-        if end := _last_end(pending, searched):
+        if end := pending.rfind(b"\n") + 1 if by_lines else _last_end(pending, searched):
             yield pending[:end]
             pending, searched, most = pending[end:], 0, PART_BYTES
         else:  # no blank line: more is read at a time, so that the search is linear

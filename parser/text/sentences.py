@@ -38,6 +38,7 @@ class TokenizedSentence:
     text: str
     """As in the text, with one space for any white space."""
     begins_paragraph: bool
+    """Only in raw text: not where each line is a sentence."""
 
     @property
     def words(self) -> tuple[str, ...]:

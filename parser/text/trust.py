@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import suppress
 from pathlib import Path
 
 
-def remember(content: bytes) -> None:
-    """Note that a tokenizer was trained here. Without a folder to write in, it will have to be trusted."""
-    with suppress(OSError):
-        place = _place(content)
-        if place:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.touch()
+def remember(content: bytes) -> bool:
+    """Note that a tokenizer was trained here. Returns whether there is a folder to note it in."""
+    place = _place(content)
+    if place is None:
+        return False
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
+    except OSError:
+        return False
+    return True
 
 
 def was_trained_here(content: bytes) -> bool:

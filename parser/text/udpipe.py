@@ -45,7 +45,7 @@ class UDPipeTokenizer:
         tokenizer = self._model.newTokenizer("ranges;presegmented" if is_sentence else "ranges")
         tokenizer.setText(paragraph + "\n")
         sentence, error = self._udpipe.Sentence(), self._udpipe.ProcessingError()
-        begins = True
+        begins = not is_sentence
         while tokenizer.nextSentence(sentence, error):
             tokens = tuple(_tokens(self._output.writeSentence(sentence), offset))
             text = paragraph[tokens[0].start - offset : tokens[-1].end - offset]

@@ -43,9 +43,10 @@ def refuse_other_config(run: Path, config: Config) -> None:
 
     Only `MAY_CHANGE` may differ.
     """
-    if not (run / CONFIG).is_file():
+    earlier = earlier_config(run)
+    if earlier is None:
         return
-    before, now = flat(read_config(run / CONFIG).model_dump()), flat(config.model_dump())
+    before, now = flat(earlier.model_dump()), flat(config.model_dump())
     changes = [
         f"  {key}: was {before.get(key)!r}, is now {now.get(key)!r}"
         for key in dict.fromkeys([*before, *now])
@@ -57,6 +58,11 @@ def refuse_other_config(run: Path, config: Config) -> None:
             f"{run}: was started with another config:\n{differences}\n"
             "resume with that one, or train without --resume"
         )
+
+
+def earlier_config(run: Path) -> Config | None:
+    """The config with which a run was started, or resumed last."""
+    return read_config(run / CONFIG) if (run / CONFIG).is_file() else None
 
 
 def write_config(run: Path, config: Config) -> str:

@@ -25,7 +25,6 @@ from parser.optimization.moving_average import MovingAverage
 from parser.optimization.optimizer import make_optimizer
 from parser.optimization.training_step import TrainingStep
 from parser.parsing.model import Model
-from parser.text.udpipe import library
 from parser.training import data
 from parser.training.checkpoint import (
     Progress,
@@ -35,13 +34,20 @@ from parser.training.checkpoint import (
     save_checkpoint,
 )
 from parser.training.epoch import NotANumberError, epoch_metrics, mean_loss, train_epoch
-from parser.training.folder import BEST_MODEL, CHECKPOINT, claimed, refuse_other_config, write_config
+from parser.training.folder import (
+    BEST_MODEL,
+    CHECKPOINT,
+    claimed,
+    earlier_config,
+    refuse_other_config,
+    write_config,
+)
 from parser.training.graphs import graphs_of
 from parser.training.interruption import StoppedError, StopRequest, stop_request
 from parser.training.prepared import cache_folder
 from parser.training.record import Record
 from parser.training.schedule import Schedule, peak_learning_rate
-from parser.training.tokenizer import has_tokenizer, train_tokenizer
+from parser.training.tokenizer import prepare_tokenizer, refuse_untrainable
 
 BAD_BATCH = "bad-batch.conllu"
 SECONDS_BETWEEN_CHECKPOINTS = 600
@@ -58,8 +64,7 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
     model. Raises StoppedError after a signal, ValueError, and what `data.load` and `claimed` raise.
     """
     refuse_missing(config.training.precision, device)
-    if config.tokenizer:
-        library()
+    refuse_untrainable(config)
     if resume:
         refuse_other_format(run / CHECKPOINT)
         refuse_other_config(run, config)
@@ -79,9 +84,9 @@ def train(config: Config, run: Path, device: torch.device, resume: bool = False)
             if resume:
                 say(f"{run}: there is no checkpoint; training from the start")
             save_checkpoint(run / CHECKPOINT, training)
+        before = earlier_config(run)
         text = write_config(run, config)
-        if config.tokenizer and not has_tokenizer(run):
-            train_tokenizer(config, run, request)
+        prepare_tokenizer(config, before, run, request)
         with Record(run, text, training.progress.metrics_size) as record:
             start = _Start(training.progress.epoch, preparation)
             _Run(config, run, model, loaded, training, record, start).go_on(request)

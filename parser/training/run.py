@@ -15,6 +15,7 @@ from parser.parsing.model import Model
 from parser.parsing.text_input import text_reader
 from parser.stamp import stamp
 from parser.text.parts import TextPart
+from parser.text.reading import read_parts
 from parser.text.treebank_text import treebank_text
 from parser.training.curves import write_curves
 from parser.training.folder import BEST_MODEL
@@ -43,6 +44,6 @@ def train_and_score(config: Config, run: Path, resume: bool = False) -> dict[str
         test_scores = evaluate(model, test)
         if config.tokenizer:
             reader = text_reader(run / BEST_MODEL, "raw", trusted=True)  # the run has trained it
-            text_scores = evaluate_text(model, reader, [TextPart(0, treebank_text(test))], test)
+            text_scores = evaluate_text(model, read_parts(reader, [TextPart(0, treebank_text(test))]), test)
     write_curves(run)
     return write_result(run, Results(scores, test_scores, text_scores), device, began)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
 from parser.config import Config, data_path
-from parser.console import say
+from parser.console import say, warn
 from parser.files import write_atomically
 from parser.parsing.model_files import TOKENIZER
 from parser.text.tokenizer_training import as_training_text, started
 from parser.text.trust import remember, was_trained_here
+from parser.text.udpipe import library
 from parser.training.folder import BEST_MODEL
 from parser.training.interruption import StoppedError, StopRequest
 from parser.treebank.conllu import read_treebank
 
+TRAINING = "tokenizer-"
+"""Begins the name of a folder that lies in that of the run while the tokenizer is trained."""
 LOG = "tokenizer.log"
 """In the folder of the run: what UDPipe says of each epoch."""
 SECONDS_BETWEEN_CHECKS = 0.2
@@ -26,10 +30,39 @@ SCORES = re.compile(r"heldout tokens: .*?/.*?/([\d.]+)%, sentences: .*?/.*?/([\d
 BEST = re.compile(r"Choosing parameters from epoch (\d+)")
 
 
-def has_tokenizer(run: Path) -> bool:
-    """Whether the model in the folder of a run has a tokenizer that was trained here."""
+def refuse_untrainable(config: Config) -> None:
+    """Raises ValueError, before work is done, if a tokenizer is asked for that can not be trained."""
+    if not config.tokenizer:
+        return
+    library()
+    for source in (config.treebank.train, config.treebank.dev):
+        path = Path(data_path(source))
+        if path.exists() and not path.is_file():
+            raise ValueError(f"{path}: can be read only once, and a tokenizer needs it again: give a file")
+
+
+def prepare_tokenizer(config: Config, before: Config | None, run: Path, request: StopRequest) -> None:
+    """Give the model in the folder of a run the tokenizer that the config asks for, or none.
+
+    before: the config with which the run was started or resumed last. Raises as `train_tokenizer`.
+    """
+    for left in run.glob(f"{TRAINING}*"):  # by a run that was killed
+        shutil.rmtree(left, ignore_errors=True)
     path = run / BEST_MODEL / TOKENIZER
-    return path.is_file() and was_trained_here(path.read_bytes())
+    if not config.tokenizer:
+        path.unlink(missing_ok=True)
+        return
+    same = before is None or (before.tokenizer, before.tokenizer_epochs) == (
+        config.tokenizer,
+        config.tokenizer_epochs,
+    )
+    if not path.is_file():
+        train_tokenizer(config, run, request)
+    elif not same or not was_trained_here(path.read_bytes()):
+        why = "was not trained here" if same else "was trained with other settings"
+        say(f"{path}: {why}; it is trained anew")
+        path.unlink()
+        train_tokenizer(config, run, request)
 
 
 def train_tokenizer(config: Config, run: Path, request: StopRequest) -> None:
@@ -39,7 +72,7 @@ def train_tokenizer(config: Config, run: Path, request: StopRequest) -> None:
     raises.
     """
     began, treebank, log = time.monotonic(), config.treebank, run / LOG
-    with tempfile.TemporaryDirectory(prefix="tokenizer-", dir=run) as folder:
+    with tempfile.TemporaryDirectory(prefix=TRAINING, dir=run) as folder:
         train, dev, output = (Path(folder) / name for name in ("train", "dev", "output"))
         for path, source in ((train, treebank.train), (dev, treebank.dev)):
             text = as_training_text(read_treebank(data_path(source), treebank.roots))
@@ -52,7 +85,10 @@ def train_tokenizer(config: Config, run: Path, request: StopRequest) -> None:
             reason = reason or f"exit code {process.returncode}"
             raise ValueError(f"{treebank.train}: the tokenizer could not be trained: {reason}; see {log}")
         content = output.read_bytes()
-    remember(content)
+    if not remember(content):
+        warn(
+            "warning: no folder to note that the tokenizer was trained here: parsing needs --trust-tokenizer"
+        )
     (run / BEST_MODEL).mkdir(exist_ok=True)
     write_atomically(run / BEST_MODEL / TOKENIZER, content)
     say(f"tokenizer trained in {time.monotonic() - began:.0f} s{_dev_scores(said)}")

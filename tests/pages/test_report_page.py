@@ -113,8 +113,26 @@ def test_the_commands_write_pages(tmp_path, capsys):
     assert main(["evaluate", MODEL, TREEBANK, "--json", "--report", str(page)]) == 0
     assert json.loads(capsys.readouterr().out) == scores
     assert f"<td>{scores['las']:.2f}</td>" in page.read_text(encoding="utf-8")
-    assert main(["compare", MODEL, "tests/models/format-3", TREEBANK, "--report", str(page)]) == 0
+    assert main(["compare", MODEL, "tests/models/format-1", TREEBANK, "--report", str(page)]) == 0
     assert f"<td>{scores['las']:.2f}</td>" in page.read_text(encoding="utf-8")
+    for place in (tmp_path, tmp_path / "missing" / "page.html", "-"):
+        assert main(["evaluate", MODEL, TREEBANK, "--report", str(place)]) == 2
+        assert "give the name of a file" in capsys.readouterr().err
+    shutil.copy(TREEBANK, tmp_path / "gold.conllu")
+    assert (
+        main(
+            [
+                "compare",
+                MODEL,
+                MODEL,
+                str(tmp_path / "gold.conllu"),
+                "--report",
+                str(tmp_path / "gold.conllu"),
+            ]
+        )
+        == 2
+    )
+    assert "would overwrite what is read" in capsys.readouterr().err
     assert main(["evaluate", MODEL, TREEBANK, "--report", str(page), "--processes", "2"]) == 2
     assert "leave out --processes" in capsys.readouterr().err
 

@@ -81,6 +81,7 @@ def test_a_sentence_in_each_line(tokenizer):
         ("The", "cat", ".", "The", "dog", "."),
         ("Do", "n't", "go"),
     ]
+    assert not any(one.begins_paragraph for one in found)
     assert [text[one.tokens[0].start : one.tokens[-1].end] for one in found] == [
         "The cat. The dog.",
         "Don't go",
@@ -148,9 +149,18 @@ def test_a_paragraph_without_end_is_divided(tmp_path, monkeypatch, separator):
     assert all(part.content.endswith(separator) for part in found[:-1])
 
 
+def test_with_a_sentence_in_each_line_parts_end_at_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "PART_BYTES", 16)
+    (tmp_path / "text").write_text("Don't go.\n" * 100)
+    found = list(stream_text(str(tmp_path / "text"), one_sentence_per_line=True))
+    assert "".join(part.content for part in found) == "Don't go.\n" * 100
+    assert len(found) > 40
+    assert all(part.content.endswith("\n") for part in found)
+
+
 def test_what_is_not_utf_8_is_named_with_its_line(tmp_path, monkeypatch):
     monkeypatch.setattr(parts, "PART_BYTES", 4)
-    with pytest.raises(ValueError, match=r"text: line 4: byte 0xff is not UTF-8"):
+    with pytest.raises(ValueError, match=r"text:4: byte 0xff is not UTF-8; convert"):
         parts_of(b"One.\n\nTwo.\nThree \xff\n", tmp_path)
 
 

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import parser
 from parser.cli import main
 from parser.text import parts
 from parser.text.trust import remember
+from parser.training import tokenizer
 
 KEPT = Path("tests/text/tokenizer.udpipe")
 MODEL = Path("tests/models/format-4")
@@ -59,24 +61,19 @@ def test_raw_text_is_parsed(trusted, text, tmp_path):
     assert main(["check", str(out)]) == 0  # one root each, no cycle
 
 
-def test_several_processes_write_the_same(trusted, tmp_path, monkeypatch):
+@pytest.mark.parametrize("form", ["--text", "--one-sentence-per-line", "--tokenized"])
+def test_several_processes_write_the_same(form, trusted, tmp_path, monkeypatch):
     path, outs = tmp_path / "long.txt", [tmp_path / "1", tmp_path / "2"]
-    path.write_text(TEXT * 200, encoding="utf-8")
+    path.write_text((TEXT * 100).replace("\n\n", "\n" if form != "--text" else "\n\n"), encoding="utf-8")
     monkeypatch.setattr(parts, "PART_BYTES", 1 << 10)
+    assert len(list(parts.stream_text(str(path), form != "--text"))) > 3
     for out, processes in zip(outs, "12", strict=True):
-        command = ["parse", str(trusted), "--tokenized", str(path), "-o", str(out), "--processes", processes]
-        assert main(command) == 0
+        assert main(["parse", str(trusted), form, str(path), "-o", str(out), "--processes", processes]) == 0
     one, several = (out.read_bytes() for out in outs)
     assert one == several
-    assert one.count(b"# sent_id") == 400
-    assert b"# sent_id = 400\n" in one
-
-
-def test_text_from_processes_has_a_tokenizer_each(trusted, text, capfd):
-    assert main(["parse", str(trusted), "--text", text]) == 0
-    alone = capfd.readouterr().out
-    assert main(["parse", str(trusted), "--text", text, "--processes", "2"]) == 0
-    assert capfd.readouterr().out == alone
+    count = one.count(b"# sent_id")
+    assert count >= 200
+    assert f"# sent_id = {count}\n".encode() in one
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
@@ -93,6 +90,11 @@ def test_a_model_without_tokenizer_says_what_to_do(text, capsys):
     assert main(["parse", str(MODEL), "--text", text]) == 2
     assert "Train it with `tokenizer: udpipe`" in capsys.readouterr().err
     assert main(["parse", str(MODEL), "--one-sentence-per-line", text]) == 2
+
+
+def test_raw_text_without_the_option_is_recognised(trusted, text, capsys):
+    assert main(["parse", str(trusted), text]) == 2
+    assert "if this is raw text, add --text" in capsys.readouterr().err
 
 
 def test_a_broken_tokenizer_is_named(trusted, text, capsys):
@@ -138,6 +140,8 @@ def test_trees_of_text_in_a_program(trusted):
         1,
         0,
     ]
+    with pytest.raises(ValueError, match="texts: a list of strings is needed"):
+        english.parse_texts("The cat")
     with pytest.raises(ValueError, match="text 2: a string is needed, not list"):
         list(english.parse_texts(["Yes.", ["No"]]))
     with pytest.raises(ValueError, match="text 1, character 2: a lone surrogate"):
@@ -161,7 +165,7 @@ def test_scores_of_raw_text(trusted, tmp_path, capsys):
     other = tmp_path / "other.txt"
     other.write_text("Another text.", encoding="utf-8")
     assert main(["evaluate", str(trusted), treebank, "--text", str(other)]) == 2
-    assert "the text is not that of the treebank: at token 1" in capsys.readouterr().err
+    assert "other.txt: not the text of the treebank: at token 1" in capsys.readouterr().err
     assert main(["evaluate", str(trusted), treebank, "--text", "--no-punct"]) == 2
 
 
@@ -185,6 +189,58 @@ def test_a_finished_run_gets_a_tokenizer(config_file, tmp_path, capsys):
     assert main(["parse", str(run / "model"), "--text", str(tmp_path / "text")]) == 0
     assert main([*command, *changed]) == 0
     assert "tokenizer trained in" not in capsys.readouterr().out  # it has one
+    assert main([*command, "--resume", "--set", "tokenizer=null"]) == 0
+    assert not (run / "model" / "tokenizer.udpipe").exists()
+
+
+def test_a_tokenizer_of_other_settings_or_from_elsewhere_is_trained_anew(
+    text_config, tmp_path, monkeypatch, capsys
+):
+    def trained(config, run, request):
+        (run / "model").mkdir(exist_ok=True)
+        shutil.copy(KEPT, run / "model")
+
+    monkeypatch.setattr(tokenizer, "train_tokenizer", trained)
+    run = tmp_path / "run"
+    command = ["train", str(text_config), "--run", str(run), "--set", "treebank.test=null"]
+    assert main(command) == 0
+    left = run / "tokenizer-left"
+    left.mkdir()
+    for changes, said in (
+        ([], "was not trained here"),
+        (["--set", "tokenizer_epochs=2"], "was trained with other settings"),
+    ):
+        assert main([*command, "--resume", *changes]) == 0
+        assert said in capsys.readouterr().out
+        remember(KEPT.read_bytes())
+    assert not left.exists()
+
+
+def test_a_treebank_that_is_a_pipe_is_refused_first(text_config, tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    command = ["train", str(text_config), "--run", str(tmp_path / "run")]
+    assert main([*command, "--set", f"treebank.train={tmp_path / 'pipe'}"]) == 2
+    assert "can be read only once" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+def test_the_training_of_a_tokenizer_ends_with_a_killed_run(text_config, tmp_path):
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "parser", "train", str(text_config), "--run", str(run)]
+    with running([*command, "--set", "tokenizer_epochs=1000"]) as process:
+        wait_until(
+            lambda: (run / "tokenizer.log").exists() and (run / "tokenizer.log").stat().st_size, process
+        )
+        [folder] = run.glob("tokenizer-*")
+        process.kill()
+        process.wait()
+        while is_training(folder):
+            time.sleep(0.05)
+
+
+def is_training(folder):
+    return any(str(folder).encode() in command_line(number) for number in os.listdir("/proc"))
 
 
 def test_a_signal_ends_the_training_of_a_tokenizer(text_config, tmp_path):
@@ -198,7 +254,7 @@ def test_a_signal_ends_the_training_of_a_tokenizer(text_config, tmp_path):
         assert process.wait() == 128 + signal.SIGTERM
         assert b"stopped while the tokenizer was trained; continue with --resume" in process.stderr.read()
     assert not folder.exists()
-    assert not any(str(folder).encode() in command_line(number) for number in os.listdir("/proc"))
+    assert not is_training(folder)
 
 
 def command_line(number):
