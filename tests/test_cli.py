@@ -96,7 +96,7 @@ def test_a_run_leaves_its_folder_alone_in_the_working_directory(config_file, tmp
     assert main(["train", str(config_file), "--run", where, "--set", "training.epochs=1"]) == 0
     left = {path.name for path in Path(where).iterdir()}
     files = {"config.yaml", "checkpoint.safetensors", "lock", "metrics.jsonl", "model", "result.json"}
-    assert left == {*files, "tensorboard"}
+    assert left == {*files, "tensorboard", "curves.svg"}
     assert where == "." or os.listdir(".") == [where]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "tiny.conllu", "tiny.yaml"]
 
@@ -216,6 +216,7 @@ def test_runs_live_under_their_configs_name(monkeypatch, config_file, tmp_path):
     assert sorted(os.listdir(tmp_path / "runs" / "tiny")) == [
         "checkpoint.safetensors",
         "config.yaml",
+        "curves.svg",
         "lock",
         "metrics.jsonl",
         "model",
