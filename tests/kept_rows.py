@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from statistics import mean, median
 
+from parser.measures import TEXT_MEASURES
 from parser.speed.findings import ratio
 from parser.speed.former_names import row_with_new_names
 from parser.speed.row_file import read_content
@@ -90,6 +91,14 @@ def raw_text():
     runs = {run["name"]: run for run in rows("text-2026-11-24/treebanks/rows.jsonl")}
     which = [f"text {measure}" for measure in OF_TEXT]
     return table(*((name, *scores(runs[name], *which)) for name in (*PUBLISHED, "shipped treebank")))
+
+
+def beside_udpipe():
+    """The same for this program and for UDPipe on the same words."""
+    names, *lines = [line for line in printed("udpipe_pipeline", TEXT) if line.strip()]
+    places = [names.split().index(TEXT_MEASURES[measure]) for measure in OF_TEXT]
+    cells = [re.fullmatch(r"(\S.*?)\s+([\d. ]+)", line).groups() for line in lines]
+    return table(*((name, *(numbers.split()[place] for place in places)) for name, numbers in cells))
 
 
 def time_to_accuracy():
@@ -306,6 +315,7 @@ def expected(page):
             *english_ewt(),
             *untagged(),
             *raw_text(),
+            *beside_udpipe(),
         ],
         "docs/batching.md": on_the_fly,
         "docs/recurrence.md": recurrence,
