@@ -1,4 +1,4 @@
-# make train CONFIG=configs/quickstart.yaml     trains a parser
+# make train CONFIG=configs/quickstart.yaml     trains a parser; PROCESSES=2 shares the work among two processes
 # make evaluate MODEL=… TREEBANK=…              scores it
 # make parse MODEL=… IN=… OUT=…                 writes trees
 # make speed CONFIG=configs/speed/quick.yaml    measures batching methods side by side
@@ -18,6 +18,7 @@ BASE_PYTHON ?= python3
 CONFIG ?= configs/quickstart.yaml
 IN ?= -
 OUT ?= -
+PROCESSES ?= 1
 
 .PHONY: setup train evaluate parse table speed plots headline test test-slow fuzz data test-simulated test-gpu budgets gpu release-check check
 
@@ -29,7 +30,7 @@ setup: $(READY)
 	touch .venv/ready
 
 train: $(READY)
-	$(PYTHON) -m parser train "$(CONFIG)" $(ARGUMENTS)
+	$(PYTHON) -m parser train "$(CONFIG)" --processes $(PROCESSES) $(ARGUMENTS)
 
 evaluate: $(READY)
 	@$(PYTHON) -m parser evaluate "$(MODEL)" "$(TREEBANK)" $(ARGUMENTS)

@@ -13,7 +13,7 @@ from parser import __version__
 from parser.commands.check import add_check
 from parser.commands.compare import add_compare
 from parser.commands.draw import add_draw
-from parser.commands.errors import WHAT_NEEDS_LESS, message_of
+from parser.commands.errors import DONE, USER_ERROR, WHAT_NEEDS_LESS, exit_code_of, message_of
 from parser.commands.evaluate import add_evaluate
 from parser.commands.pack import add_pack
 from parser.commands.parse import add_parse
@@ -23,9 +23,6 @@ from parser.commands.train import add_train, train_parser
 from parser.machine import one_memory_error, tune_process
 from parser.training.interruption import StoppedError
 
-DONE, USER_ERROR, INTERRUPTED = 0, 2, 130
-SIGNALLED = 128
-"""Plus the signal's number: the exit code that shells give to a process that a signal ended."""
 COMMANDS = (
     add_train,
     add_evaluate,
@@ -59,12 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return DONE
         print(message_of(error), file=sys.stderr)
         return USER_ERROR
-    except StoppedError as stopped:
-        print(stopped, file=sys.stderr)
-        return SIGNALLED + stopped.signal
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
+    except (StoppedError, KeyboardInterrupt) as stopped:
+        print(str(stopped) or "interrupted", file=sys.stderr)
+        return exit_code_of(stopped)
     return DONE
 
 

@@ -23,6 +23,7 @@ ORDER = [
     {"parser.text"},
     {"parser.transitions"},
     {"parser.config", "parser.config_file"},
+    {"parser.distributed"},
     {"parser.replay"},
     {"parser.networks"},
     {"parser.stepping", "parser.optimization"},

@@ -58,6 +58,7 @@ def train(
         settings = read_config(Path(config))
     folder = Path(run) if run is not None else Path("runs") / Path(str(config)).stem
     found = train_and_score(settings, folder, resume)
+    assert found  # this is the only process
     shown = ("dev", "test", "text", "best_epoch", "epochs", "seconds")
     return Result(folder / BEST_MODEL, **{name: found[name] for name in shown})
 

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from parser.training.interruption import StoppedError
+
+DONE, FAULT_OF_PROGRAM, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
+SIGNALLED = 128
+"""Plus the signal's number: the exit code that shells give to a process that a signal ended."""
+
 WHAT_NEEDS_LESS = (
     "training needs less with a lower training.batch_size, training.max_batch_words, or sizes in "
     "parser.network; parsing with a lower --batch-size"
 )
+
+
+def exit_code_of(error: BaseException) -> int:
+    """The exit code of a command that ends with this error."""
+    if isinstance(error, StoppedError):
+        return SIGNALLED + error.signal
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    return USER_ERROR if isinstance(error, (ValueError, OSError)) else FAULT_OF_PROGRAM
 
 
 def message_of(error: Exception) -> str:

@@ -50,6 +50,15 @@ class TokenEncoder(nn.Module):
         """The pretrained vectors, whether or not they are trained."""
         return list(self.embeddings[PRETRAINED].parameters()) if PRETRAINED in self.embeddings else []
 
+    def changed_rows(self, tokens: Tokens) -> dict[Tensor, Tensor]:
+        """By the weight of an embedding: the rows that can have a gradient, also after word dropout."""
+        unknown = torch.tensor([UNKNOWN])
+        return {
+            embedding.weight: torch.cat([tokens.values[:, self._index[name]], unknown]).unique()
+            for name, embedding in self.embeddings.items()
+            if isinstance(embedding, nn.Embedding) and embedding.weight.requires_grad
+        }
+
     def forward(self, tokens: Tokens) -> Tensor:
         """[words, size] The vectors of the words."""
         parts = []

@@ -73,6 +73,12 @@ class GraphedGradients:
 
     def __call__(self, batch: PaddedBatch) -> tuple[Tensor, int]:
         """The sum of the transitions' losses (a scalar on the device) and the number of transitions."""
+        loss, transitions = self.sums(batch)
+        self._step.divide(transitions)
+        return loss, transitions
+
+    def sums(self, batch: PaddedBatch) -> tuple[Tensor, int]:
+        """As `TrainingStep.sums`."""
         if batch.shape not in self._by_shape:
             self._by_shape[batch.shape] = self._one_shape(batch.packed)
         place, work = self._by_shape[batch.shape]
@@ -80,7 +86,6 @@ class GraphedGradients:
         for weight, gradient in zip(self._weights, self._gradients, strict=True):
             weight.grad = gradient  # a step without graphs has others
         work()
-        self._step.divide(batch.transitions)
         return self._loss, batch.transitions
 
     def _one_shape(self, first: Packed[Batch]) -> _OneShape:

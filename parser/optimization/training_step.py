@@ -49,13 +49,28 @@ class TrainingStep:
         forward: computes the loss of a microbatch; the network unless given. Returns the sum of the
         transitions' losses (a scalar on the device) and the number of transitions.
         """
+        loss, transitions = self.sums(microbatches, forward)
+        self.divide(transitions)
+        return loss, transitions
+
+    def sums(
+        self,
+        microbatches: Iterable[Batch],
+        forward: Callable[[Batch, Inventory], BatchLoss] | None = None,
+    ) -> tuple[Tensor, int]:
+        """As `gradients`, but of the sum of the transitions' losses.
+
+        A weight that no sentence uses gets a gradient of zeros.
+        """
         self.network.zero_grad()
-        losses, transitions = [], 0
+        losses, transitions = [torch.zeros((), device=self.inventory.kind.device)], 0
         for batch in microbatches:
             losses.append(self.accumulate(batch, forward or self.network))
             transitions += len(batch.transitions)
             del batch  # memory may be short while the next one is made
-        self.divide(transitions)
+        for weight in self.network.parameters():
+            if weight.requires_grad and weight.grad is None:
+                weight.grad = torch.zeros_like(weight)
         return reduce(torch.add, losses), transitions
 
     def accumulate(self, batch: Batch, forward: Callable[[Batch, Inventory], BatchLoss]) -> Tensor:
@@ -66,8 +81,8 @@ class TrainingStep:
             loss.total.backward()
         return loss.transitions.detach()
 
-    def divide(self, transitions: int) -> None:
-        """Divide the sums of gradients by the number of transitions."""
+    def divide(self, transitions: int | Tensor) -> None:
+        """Divide the sums of gradients by the number of transitions, a scalar."""
         with self.phase("backward"):
             gradients = [weight.grad for weight in self.network.parameters() if weight.grad is not None]
             torch._foreach_div_(gradients, transitions)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ NETWORK, AVERAGE, OPTIMIZER, RANDOM, DEVICE_RANDOM, TOTALS = (
     "random.cuda",
     "totals",
 )
+RandomState = Mapping[str, Tensor]
+"""The states of a process's random number generators by name."""
 
 
 FORMAT = "2"
@@ -70,16 +73,26 @@ class Training:
     graphs: Graphs | None = None
 
 
-def save_checkpoint(path: Path, training: Training) -> None:
-    """Replace the checkpoint. Raises OSError with the file's name; the previous checkpoint stays then."""
+def random_state(device: torch.device) -> RandomState:
+    """That of this process."""
+    found = {RANDOM: torch.get_rng_state()}
+    return {**found, DEVICE_RANDOM: torch.cuda.get_rng_state(device)} if device.type == "cuda" else found
+
+
+def save_checkpoint(path: Path, training: Training, others: Sequence[RandomState] = ()) -> None:
+    """Replace the checkpoint.
+
+    others: the random states of the processes with ranks from 1. Raises OSError with the file's name; the
+    previous checkpoint stays then.
+    """
     tensors = {f"{NETWORK}{name}": tensor for name, tensor in training.step.network.state_dict().items()}
     if training.step.average:
         tensors |= {f"{AVERAGE}{name}": tensor for name, tensor in training.step.average.state().items()}
     for number, state in training.step.optimizer.state_dict()["state"].items():
         tensors |= {f"{OPTIMIZER}{number}.{name}": tensor for name, tensor in state.items()}
-    tensors |= {RANDOM: torch.get_rng_state(), TOTALS: training.totals}
-    if training.totals.is_cuda:
-        tensors[DEVICE_RANDOM] = torch.cuda.get_rng_state(training.totals.device)
+    tensors |= {TOTALS: training.totals, **random_state(training.totals.device)}
+    for rank, state in enumerate(others, 1):
+        tensors |= {f"{_of_rank(rank)}{name}": tensor for name, tensor in state.items()}
     told = {
         "format": FORMAT,
         "progress": json.dumps({**vars(training.progress), "best": vars(training.progress.best)}),
@@ -88,8 +101,11 @@ def save_checkpoint(path: Path, training: Training) -> None:
     write_atomically(path, save({name: tensor.contiguous() for name, tensor in tensors.items()}, told))
 
 
-def load_checkpoint(path: Path, training: Training) -> None:
-    """Restore the state of a run into a fresh `training`. Raises ValueError if the file is of another run."""
+def load_checkpoint(path: Path, training: Training, rank: int = 0) -> None:
+    """Restore the state of a run into a fresh `training`, in the process of that rank.
+
+    Raises ValueError if the file is of another run.
+    """
     try:
         with safe_open(path, "pt") as file:
             told: dict[str, Any] = {name: json.loads(text) for name, text in file.metadata().items()}
@@ -98,6 +114,7 @@ def load_checkpoint(path: Path, training: Training) -> None:
         if progress.data != training.progress.data:
             raise ValueError("the treebanks or the word vectors have changed since the run began")
         _restore(training, tensors)
+        _restore_random(tensors, rank, progress, training.totals.device)
         training.schedule.load_state(told["schedule"])
     except (SafetensorError, RuntimeError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: broken, or not of this run: {error}") from None
@@ -133,9 +150,22 @@ def _restore(training: Training, tensors: dict[str, Tensor]) -> None:
     groups = training.step.optimizer.state_dict()["param_groups"]
     training.step.optimizer.load_state_dict({"state": states, "param_groups": groups})
     training.totals.copy_(tensors[TOTALS])
-    torch.set_rng_state(tensors[RANDOM])
-    if training.totals.is_cuda and DEVICE_RANDOM in tensors:
-        torch.cuda.set_rng_state(tensors[DEVICE_RANDOM], training.totals.device)
+
+
+def _restore_random(tensors: dict[str, Tensor], rank: int, progress: Progress, device: torch.device) -> None:
+    """Of the process of that rank; a fresh state if it had none, since fewer processes wrote the file."""
+    own = _below(_of_rank(rank), tensors) if rank else tensors
+    if rank and RANDOM not in own:
+        number = (torch.initial_seed() + rank) * 1_000_003 + progress.epoch
+        torch.manual_seed((number * 1_000_003 + progress.batches) % 2**63)
+        return
+    torch.set_rng_state(own[RANDOM])
+    if device.type == "cuda" and DEVICE_RANDOM in own:
+        torch.cuda.set_rng_state(own[DEVICE_RANDOM], device)
+
+
+def _of_rank(rank: int) -> str:
+    return f"rank-{rank}."
 
 
 def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

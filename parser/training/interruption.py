@@ -27,8 +27,10 @@ class StoppedError(Exception):
 class StopRequest:
     """Remembers the first signal."""
 
-    def __init__(self) -> None:
+    def __init__(self, says_so: bool = True) -> None:
+        """says_so: whether the user is told at once."""
         self.signal: int | None = None
+        self._says_so = says_so
         self._terminals = [output for output in OUTPUTS if os.isatty(output)]
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
@@ -39,8 +41,9 @@ class StopRequest:
         elif self.signal not in (None, signal.SIGHUP):
             raise KeyboardInterrupt
         self.signal = number
-        with suppress(OSError):  # the terminal may be gone
-            print("\nsaving, then stopping; send the signal again to stop at once", file=sys.stderr)
+        if self._says_so:
+            with suppress(OSError):  # the terminal may be gone
+                print("\nsaving, then stopping; send the signal again to stop at once", file=sys.stderr)
 
     def _leave_terminals(self) -> None:
         """Discard output to the closed terminal: writing there would raise an error before saving."""
@@ -49,12 +52,13 @@ class StopRequest:
 
 
 @contextmanager
-def stop_request() -> Iterator[StopRequest]:
+def stop_request(says_so: bool = True) -> Iterator[StopRequest]:
     """Inside the block the first signal is remembered, and a second one interrupts.
 
-    Has no effect outside of the main thread, the only one where Python handles signals.
+    says_so: see `StopRequest`. Has no effect outside of the main thread, the only one where Python handles
+    signals.
     """
-    request = StopRequest()
+    request = StopRequest(says_so)
     with _handled_by(request._remember):
         yield request
 

@@ -6,6 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from parser.batching.deterministic import deterministic_sums
 from parser.batching.precision import computing_in, refuse_missing
 from parser.config import Config, data_path
 from parser.console import say
+from parser.distributed.process_group import ALONE, LostProcessError, ProcessGroup
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.report import score_line
 from parser.evaluation.scores import Scores
@@ -26,14 +28,17 @@ from parser.optimization.optimizer import make_optimizer
 from parser.optimization.training_step import TrainingStep
 from parser.parsing.model import Model
 from parser.training import data
+from parser.training.alike import copy_checkpoint, refuse_other_data
 from parser.training.checkpoint import (
     Progress,
     Training,
     load_checkpoint,
+    random_state,
     refuse_other_format,
     save_checkpoint,
 )
-from parser.training.epoch import NotANumberError, epoch_metrics, mean_loss, train_epoch
+from parser.training.dev_loss import mean_loss
+from parser.training.epoch import NotANumberError, epoch_metrics, train_epoch
 from parser.training.folder import (
     BEST_MODEL,
     CHECKPOINT,
@@ -56,41 +61,66 @@ SECONDS_BETWEEN_LINES = 30
 """Within an epoch, if standard error is no terminal and shows no progress bar."""
 
 
-def train(config: Config, run: Path, device: torch.device, resume: bool = False) -> Scores:
+def train(
+    config: Config,
+    run: Path,
+    device: torch.device,
+    resume: bool = False,
+    processes: ProcessGroup = ALONE,
+) -> Scores:
     """Train a parser; the folder `run` gets the metrics and, in `model/`, the model with the best dev
     score.
 
-    An earlier run in that folder is moved aside, or resumed if `resume`. Returns the dev scores of the best
-    model. Raises StoppedError after a signal, ValueError, and what `data.load` and `claimed` raise.
+    An earlier run in that folder is moved aside, or resumed if `resume`. processes: those that call this
+    function with the same arguments, to share the work; only the first one uses the folder. Returns the dev
+    scores of the best model. Raises StoppedError after a signal, ValueError, LostProcessError, and what
+    `data.load` and `claimed` raise.
     """
     refuse_missing(config.training.precision, device)
     refuse_untrainable(config)
-    if resume:
+    if resume and processes.is_first:
         refuse_other_format(run / CHECKPOINT)
         refuse_other_config(run, config)
     torch.manual_seed(config.training.seed)
     began = time.monotonic()
-    model, loaded = data.load(config, device, cache_folder())
+    with processes.first_before_others():
+        model, loaded = data.load(config, device, cache_folder())
     preparation = time.monotonic() - began
     _say_data(loaded, config, preparation)
     training = _fresh(model, loaded, config)
-    with claimed(run, resume) as moved, stop_request() as request:
-        if moved:
-            say(f"{run} held a run already: it is now {moved}")
-        if resume and (run / CHECKPOINT).is_file():
-            load_checkpoint(run / CHECKPOINT, training)
-            say(f"resuming {_place(training.progress)}")
-        else:
-            if resume:
-                say(f"{run}: there is no checkpoint; training from the start")
-            save_checkpoint(run / CHECKPOINT, training)
-        before = earlier_config(run)
-        text = write_config(run, config)
-        prepare_tokenizer(config, before, run, request)
-        with Record(run, text, training.progress.metrics_size) as record:
-            start = _Start(training.progress.epoch, preparation)
-            _Run(config, run, model, loaded, training, record, start).go_on(request)
+    refuse_other_data(processes, training.progress.data)
+    with ExitStack() as stack:
+        request = stack.enter_context(stop_request(says_so=processes.count == 1))
+        record = None
+        if processes.is_first:
+            text = _begin(config, run, training, resume, stack, request)
+            record = stack.enter_context(Record(run, text, training.progress.metrics_size))
+        copy_checkpoint(processes, run / CHECKPOINT, training)
+        start = _Start(training.progress.epoch, preparation)
+        _Run(config, run, model, loaded, training, record, start, processes).go_on(request)
     return training.progress.best
+
+
+def _begin(
+    config: Config, run: Path, training: Training, resume: bool, stack: ExitStack, request: StopRequest
+) -> str:
+    """Claim the folder until the stack ends, and restore or write its checkpoint.
+
+    Returns the text of the config.
+    """
+    if moved := stack.enter_context(claimed(run, resume)):
+        say(f"{run} held a run already: it is now {moved}")
+    if resume and (run / CHECKPOINT).is_file():
+        load_checkpoint(run / CHECKPOINT, training)
+        say(f"resuming {_place(training.progress)}")
+    else:
+        if resume:
+            say(f"{run}: there is no checkpoint; training from the start")
+        save_checkpoint(run / CHECKPOINT, training)
+    before = earlier_config(run)
+    text = write_config(run, config)
+    prepare_tokenizer(config, before, run, request)
+    return text
 
 
 def _say_data(loaded: data.TrainingData, config: Config, seconds: float) -> None:
@@ -131,33 +161,53 @@ class _Run:
     """Its network is the one that is trained."""
     loaded: data.TrainingData
     training: Training
-    record: Record
+    record: Record | None
+    """None in processes that write nothing."""
     start: _Start
+    processes: ProcessGroup
 
     def go_on(self, request: StopRequest) -> None:
-        """Train to the end. Raises StoppedError, ValueError."""
-        progress, settings, device = self.training.progress, self.config.training, self.model.device
-        self._keep_best()  # a kill may have come after the checkpoint
-        while not progress.finished:
-            with deterministic_sums(settings.deterministic, device):
-                with computing_in(settings.precision, device):
-                    self._finish_epoch(request)
-                self._end_epoch()
-            self._save(request)
+        """Train to the end. Raises StoppedError, ValueError, and LostProcessError after saving."""
+        try:
+            self._keep_best()  # a kill may have come after the checkpoint
+            while not self.training.progress.finished:
+                self._one_epoch(request)
+        except LostProcessError as error:
+            if self.processes.is_first:
+                save_checkpoint(self.folder / CHECKPOINT, self.training)
+            raise LostProcessError(str(error), saved=_saved(self.training.progress)) from error
+
+    def _one_epoch(self, request: StopRequest) -> None:
+        settings, device = self.config.training, self.model.device
+        with deterministic_sums(settings.deterministic, device):
+            with computing_in(settings.precision, device):
+                self._finish_epoch(request)
+            self._end_epoch()
+        self._save(request)
 
     def _finish_epoch(self, request: StopRequest) -> None:
         saved = said = time.monotonic()
         has_bar = sys.stderr is not None and sys.stderr.isatty()
+        settings = self.config.training
+
+        def asks() -> bool:
+            return bool(request.signal) or time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS
+
         try:
-            for check in train_epoch(self.model, self.loaded, self.config.training, self.training):
+            for position in train_epoch(
+                self.model, self.loaded, settings, self.training, self.processes, asks
+            ):
                 if not has_bar and time.monotonic() - said > SECONDS_BETWEEN_LINES:
-                    say(f"epoch {self.training.progress.epoch}: {check.share:.0%}")
+                    say(f"epoch {self.training.progress.epoch}: {position.share:.0%}")
                     said = time.monotonic()
-                if request.signal or time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
-                    check.synchronise()
+                if position.asked:
+                    position.synchronise()
                     self._save(request)
                     saved = time.monotonic()
+                    position.asked = False
         except NotANumberError as error:
+            if not self.processes.is_first:
+                self.processes.wait_for_end_of_first()
             raise ValueError(f"{error}{self._write_sentences(error.rows)}. {self._what_may_help()}") from None
 
     def _what_may_help(self) -> str:
@@ -182,7 +232,8 @@ class _Run:
         progress = self.training.progress
         metrics, scores = self._evaluate()
         self.training.schedule.after_epoch(progress.epoch, metrics["dev_loss"])
-        progress.metrics_size = self.record.write(progress.epoch, metrics)
+        if self.record:
+            progress.metrics_size = self.record.write(progress.epoch, metrics)
         self._say_cost_of_exploration(metrics["sentences_per_second"])
         by = self.config.training.best_by
         improved = scores.percent(by) > progress.best.percent(by) or not progress.best_epoch
@@ -198,11 +249,12 @@ class _Run:
         began = time.monotonic()
         metrics = epoch_metrics(self.training, self.config.training, self.loaded.train)
         model = self._result()
-        dev_loss = mean_loss(model, self.loaded.dev)
+        dev_loss = mean_loss(model, self.loaded.dev, self.processes)
         if len(self.loaded.dev) and not math.isfinite(dev_loss):
             message = f"epoch {progress.epoch}: the dev loss is not a finite number. {self._what_may_help()}"
             raise ValueError(message)
-        scores = evaluate(model, self.loaded.dev_sentences)
+        own = evaluate(model, self.processes.share(self.loaded.dev_sentences))
+        scores = sum(self.processes.gathered(own), Scores())
         seconds = progress.seconds + time.monotonic() - began
         of_dev = {f"dev_{measure}": scores.percent(measure) for measure in self._measures()}
         is_first = progress.epoch == self.start.epoch
@@ -232,16 +284,21 @@ class _Run:
             say(f"exploration has begun: the epoch took {before / speed:.2f} times as long as the one before")
 
     def _save(self, request: StopRequest) -> None:
-        """Raises StoppedError."""
-        save_checkpoint(self.folder / CHECKPOINT, self.training)
+        """Raises StoppedError if one of the processes has got a signal."""
+        states = self.processes.gathered(random_state(self.model.device))
+        if self.processes.is_first:
+            save_checkpoint(self.folder / CHECKPOINT, self.training, states[1:])
         self._keep_best()
-        if request.signal and not self.training.progress.finished:
-            message = f"stopped {_place(self.training.progress)}; everything is saved, continue with --resume"
-            raise StoppedError(message, request.signal)
+        # Also waits until the first one has written.
+        signal = self.processes.greatest(request.signal or 0)
+        if signal and not self.training.progress.finished:
+            raise StoppedError(_saved(self.training.progress), signal)
 
     def _keep_best(self) -> None:
         """Save the present model if the epoch that has just ended is the best."""
         progress = self.training.progress
+        if not self.processes.is_first:
+            return
         if progress.best_epoch and progress.best_epoch == progress.epoch - 1 and not progress.batches:
             about = {
                 "epoch": progress.best_epoch,
@@ -261,6 +318,10 @@ def _place(progress: Progress) -> str:
     if progress.finished:
         return f"at the end, after {progress.epoch - 1} epochs"
     return f"in epoch {progress.epoch}, after {progress.batches} of its batches"
+
+
+def _saved(progress: Progress) -> str:
+    return f"stopped {_place(progress)}; everything is saved, continue with --resume"
 
 
 def _epoch_line(epoch: int, metrics: dict[str, float], measures: Sequence[Measure]) -> str:

@@ -25,6 +25,8 @@ class Results(NamedTuple):
     """None if the config has no test set."""
     text: TextScores | None
     """Of the raw text of the test set; None if the model has no tokenizer."""
+    processes: int = 1
+    """That trained."""
 
 
 def write_result(run: Path, results: Results, device: torch.device, stamp: dict[str, Any]) -> dict[str, Any]:
@@ -41,6 +43,7 @@ def write_result(run: Path, results: Results, device: torch.device, stamp: dict[
         "dev": results.dev.as_dict(),
         "test": results.test and results.test.as_dict(),
         "text": results.text and results.text.as_dict(),
+        "processes": results.processes,
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         **stamp,
     }

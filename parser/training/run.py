@@ -9,6 +9,8 @@ import torch
 
 from parser.batching.precision import set_precision
 from parser.config import Config, data_path
+from parser.distributed.joining import own_device
+from parser.distributed.process_group import ALONE, ProcessGroup
 from parser.evaluation.evaluate import evaluate, evaluate_text
 from parser.machine import choose_device
 from parser.parsing.model import Model
@@ -24,20 +26,24 @@ from parser.training.result import Results, write_result
 from parser.treebank.conllu import read_treebank
 
 
-def train_and_score(config: Config, run: Path, resume: bool = False) -> dict[str, Any]:
+def train_and_score(
+    config: Config, run: Path, resume: bool = False, processes: ProcessGroup = ALONE
+) -> dict[str, Any] | None:
     """Train a parser, score the best model on the test set if there is one, and on its raw text if the model
-    has a tokenizer; returns what `result.json` has.
+    has a tokenizer; returns what `result.json` has, but None in other processes than the first.
 
     Sets the threads and the precision of the process. Raises what `train` raises.
     """
-    device = choose_device(config.device)
+    device = own_device(choose_device(config.device))
     torch.set_num_threads(config.threads)
     set_precision("float32", device)  # PyTorch's default for cuDNN is tf32
     test = None
     if config.treebank.test:
         test = read_treebank(data_path(config.treebank.test), config.treebank.roots)
     began = stamp()
-    scores = train(config, run, device, resume)
+    scores = train(config, run, device, resume, processes)
+    if not processes.is_first:
+        return None
     test_scores = text_scores = None
     if test:
         model = Model.load(run / BEST_MODEL, device)
@@ -46,4 +52,4 @@ def train_and_score(config: Config, run: Path, resume: bool = False) -> dict[str
             reader = text_reader(run / BEST_MODEL, "raw", trusted=True)  # the run has trained it
             text_scores = evaluate_text(model, read_parts(reader, [TextPart(0, treebank_text(test))]), test)
     write_curves(run)
-    return write_result(run, Results(scores, test_scores, text_scores), device, began)
+    return write_result(run, Results(scores, test_scores, text_scores, processes.count), device, began)

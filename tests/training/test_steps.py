@@ -12,7 +12,7 @@ from parser.config_file import read_config
 from parser.evaluation.scores import Scores
 from parser.networks.loss import transition_loss
 from parser.parsing.model import Model
-from parser.training import data, epoch, loop
+from parser.training import batch_gradients, data, epoch, loop
 from parser.training.epoch import epoch_metrics, train_epoch
 from parser.training.gold_batches import epoch_batches
 
@@ -125,11 +125,11 @@ def test_training_ends_after_so_many_epochs_in_vain(
 def test_exploring_begins_in_its_epoch_with_its_share(config_file, tmp_path, monkeypatch, probability):
     explores = []
 
-    def batch(model, loaded, rows, exploration, prepared, batch=epoch.training_batch):
+    def batch(model, loaded, rows, exploration, prepared, batch=batch_gradients.training_batch):
         explores.append(exploration is not None)
         return batch(model, loaded, rows, exploration, prepared)
 
-    monkeypatch.setattr(epoch, "training_batch", batch)
+    monkeypatch.setattr(batch_gradients, "training_batch", batch)
     exploration = f"training.exploration={{from_epoch: 3, probability: {probability}}}"
     changes = [exploration, "training.epochs=5", "training.batch_size=1"]
     loop.train(read_config(config_file, changes), tmp_path / "run", CPU)

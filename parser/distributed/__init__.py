@@ -1,0 +1,1 @@
+"""Several processes that train one parser: joining them, and starting them on one machine."""
