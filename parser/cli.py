@@ -17,6 +17,7 @@ from parser.commands.errors import DONE, USER_ERROR, WHAT_NEEDS_LESS, exit_code_
 from parser.commands.evaluate import add_evaluate
 from parser.commands.pack import add_pack
 from parser.commands.parse import add_parse
+from parser.commands.parse_corpus import add_parse_corpus
 from parser.commands.speed import add_plots, add_plugins, add_speed
 from parser.commands.table import add_table
 from parser.commands.train import add_train, train_parser
@@ -27,6 +28,7 @@ COMMANDS = (
     add_train,
     add_evaluate,
     add_parse,
+    add_parse_corpus,
     add_draw,
     add_compare,
     add_pack,

@@ -3,12 +3,13 @@
 A core is slower when the others are busy, too, so N processes seldom do N times the work. Each turn measures
 one process and N processes of both kinds. The gains are medians over the turns, with 95 % intervals.
 
-python scripts/measure_processes.py MODEL FILE.conllu [--sentences 50000] [--processes 2] [--turns 5]
+python scripts/measure_processes.py MODEL FILE.conllu [--sentences 50000] [--processes 2] [--turns 5] [--ray]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import re
 import subprocess
@@ -40,6 +41,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=50_000)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--ray", action="store_true", help="several processes are those of parse-corpus")
     given = parser.parse_args()
     counts = (1, given.processes)
     speeds: dict[tuple[str, int], list[float]] = {}
@@ -50,16 +52,21 @@ def main() -> None:
             for count in counts:
                 for name, speed in (
                     ("products", products_per_second(count)),
-                    ("parsing", sentences_per_second(given.model, text, "--processes", str(count))),
+                    ("parsing", parsed_per_second(given.model, text, count, given.ray)),
                 ):
                     speeds.setdefault((name, count), []).append(speed)
                     print(f"turn {turn}: {name}, {count} processes: {speed:,.0f}/s", flush=True)
+    print_gains(speeds, "parsing", given.processes)
+
+
+def print_gains(speeds: dict[tuple[str, int], list[float]], work: str, processes: int) -> None:
+    """speeds: by kind of work and number of processes, one for each turn."""
     gains: dict[str, list[float]] = {}
-    for name in ("products", "parsing"):
-        one, several = speeds[name, 1], speeds[name, given.processes]
+    for name in ("products", work):
+        one, several = speeds[name, 1], speeds[name, processes]
         gains[name] = [more / less for more, less in zip(several, one, strict=True)]
-        print(f"{name}: {given.processes} processes over one: {median_of(gains[name])}")
-    print(f"the gain of parsing over that of products: {ratio_of(gains['parsing'], gains['products'], True)}")
+        print(f"{name}: {processes} processes over one: {median_of(gains[name])}")
+    print(f"the gain of {work} over that of products: {ratio_of(gains[work], gains['products'], True)}")
 
 
 def write_sentences(treebank: str, count: int, path: Path) -> None:
@@ -67,6 +74,26 @@ def write_sentences(treebank: str, count: int, path: Path) -> None:
         texts = ("".join(sentence.lines) for sentence in stream_sentences(treebank, tree=False))
         for text in islice(cycle(texts), count):
             file.write(text.rstrip("\n") + "\n\n")
+
+
+def parsed_per_second(model: Path, text: Path, processes: int, by_ray: bool) -> float:
+    """Sentences."""
+    if processes > 1 and by_ray:
+        return corpus_per_second(model, text, processes)
+    return sentences_per_second(model, text, "--processes", str(processes))
+
+
+def corpus_per_second(model: Path, text: Path, workers: int) -> float:
+    """What `stack-parser parse-corpus` reports of a corpus of one file, without the time to start."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "in"), Path(folder, "out")
+        source.mkdir()
+        (source / text.name).symlink_to(text)
+        command = ["parse-corpus", str(model), str(source), str(target), "--workers", str(workers)]
+        subprocess.run([sys.executable, "-m", "parser", *command], capture_output=True, check=True)
+        report = json.loads((target / "report.json").read_text(encoding="utf-8"))
+        speed: float = report["sentences_per_second"]
+        return speed
 
 
 def sentences_per_second(model: Path, text: Path, *options: str) -> float:

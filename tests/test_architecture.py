@@ -29,6 +29,7 @@ ORDER = [
     {"parser.stepping", "parser.optimization"},
     {"parser.parsing"},
     {"parser.evaluation", "parser.baselines"},
+    {"parser.corpus"},
     {"parser.pages"},
     {"parser.training"},
     {"parser.api"},

@@ -90,6 +90,18 @@ def add_processes(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_text(command: argparse.ArgumentParser, what_is: str) -> None:
+    """what_is: begins the descriptions, such as "IN is"."""
+    forms = command.add_mutually_exclusive_group()
+    for option, form, text in (
+        ("--text", "raw", "raw text, whose paragraphs end at blank lines"),
+        ("--one-sentence-per-line", "one-sentence-per-line", "raw text with a sentence in each line"),
+        ("--tokenized", "tokenized", "text with a sentence in each line, and blanks between its words"),
+    ):
+        forms.add_argument(option, dest="form", action="store_const", const=form, help=f"{what_is} {text}")
+    add_trust(command)
+
+
 def add_trust(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--trust-tokenizer",

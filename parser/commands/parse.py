@@ -16,7 +16,7 @@ from parser.commands.options import (
     Commands,
     add_model,
     add_processes,
-    add_trust,
+    add_text,
     loaded,
     warning_of,
     watched,
@@ -59,19 +59,8 @@ def add_parse(commands: Commands) -> None:
         action="store_true",
         help="replace tags and lemmas of the input by predicted ones",
     )
-    _add_text(command)
+    add_text(command, "IN is")
     command.set_defaults(command=parse_file)
-
-
-def _add_text(command: argparse.ArgumentParser) -> None:
-    forms = command.add_mutually_exclusive_group()
-    for option, form, text in (
-        ("--text", "raw", "IN is raw text, whose paragraphs end at blank lines"),
-        ("--one-sentence-per-line", "one-sentence-per-line", "IN is raw text with a sentence in each line"),
-        ("--tokenized", "tokenized", "IN has a sentence in each line, and blanks between its words"),
-    ):
-        forms.add_argument(option, dest="form", action="store_const", const=form, help=text)
-    add_trust(command)
 
 
 class _Parsed(NamedTuple):

@@ -1,0 +1,83 @@
+"""`stack-parser parse-corpus`: parse all files of a folder, on the machines of a Ray cluster."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tqdm import tqdm
+
+from parser.commands.options import Commands, add_model, add_text, positive, prepared_device
+from parser.console import PROGRESS_BAR
+from parser.corpus.run import REPORT, Summary, parse_corpus
+from parser.corpus.workers import WorkerSettings
+from parser.parsing.model import Model
+from parser.parsing.text_input import tokenizer_of
+from parser.training.interruption import interruptible
+
+
+def add_parse_corpus(commands: Commands) -> None:
+    command = commands.add_parser("parse-corpus", help="parse all files of a folder, by workers of Ray")
+    add_model(command)
+    command.add_argument("source", type=Path, metavar="IN_FOLDER", help="folder of CoNLL or text files")
+    command.add_argument("target", type=Path, metavar="OUT_FOLDER", help="folder for the trees")
+    command.add_argument(
+        "--workers", type=positive, metavar="N", help="processes that parse (default: one for each CPU)"
+    )
+    command.add_argument(
+        "--address", help="of a Ray cluster, whose machines share the folders (default: this machine alone)"
+    )
+    command.add_argument("--scores", action="store_true", help="as of parse")
+    command.add_argument("--retag", action="store_true", help="as of parse")
+    add_text(command, "the files are")
+    command.set_defaults(command=parse_folder)
+
+
+def parse_folder(options: argparse.Namespace) -> None:
+    settings = _settings(options)
+    with interruptible(), tqdm(desc="parsing", unit="file", **PROGRESS_BAR) as bar:
+
+        def progress(summary: Summary, files: int) -> None:
+            bar.total = files
+            bar.set_postfix(sentences=f"{summary.sentences:,}", refresh=False)
+            bar.update(summary.files + len(summary.failures) - bar.n)
+
+        report = parse_corpus(
+            options.source, options.target, settings, options.address, options.workers, progress
+        )
+    _tell(report, options.target)
+
+
+def _settings(options: argparse.Namespace) -> WorkerSettings:
+    """Raises ValueError, before work is done, if the model can not do what is asked for."""
+    if prepared_device(options).type != "cpu":
+        raise ValueError("parse-corpus is for CPUs: use --device cpu, or parse on a GPU")
+    model = options.model.resolve()
+    if options.retag and not Model.load(model, prepared_device(options)).vocabulary.predicted:
+        raise ValueError(f"{options.model}: predicts neither tags nor lemmas; leave out --retag")
+    return WorkerSettings(
+        folder=model,
+        threads=options.threads,
+        precision=options.precision,
+        batch_size=options.batch_size,
+        probabilities=options.scores,
+        retag=options.retag,
+        form=options.form,
+        tokenizer=tokenizer_of(model, options.form, options.trust_tokenizer) if options.form else None,
+    )
+
+
+def _tell(report: dict, target: Path) -> None:
+    """Raises ValueError if there are failures."""
+    before = f", {report['done_before']:,} were there already" if report["done_before"] else ""
+    others = f", {report['other_files']:,} with other suffixes left out" if report["other_files"] else ""
+    print(
+        f"{report['files']:,} files{before}{others}; {report['sentences']:,} sentences, {report['words']:,} "
+        f"words in {report['seconds']:.1f} s, of which {report['seconds_to_start']:.1f} s to start: "
+        f"{report['sentences_per_second']:,.0f} sentences/s by {report['workers']} workers",
+        file=sys.stderr,
+    )
+    if failures := report["failures"]:
+        told = "\n".join(f"{name}: {message}" for name, message in failures.items())
+        raise ValueError(f"{told}\n{len(failures):,} files could not be parsed; see {target / REPORT}")

@@ -1,0 +1,1 @@
+"""Parsing folders of many files by the workers of a Ray cluster."""

@@ -1,0 +1,100 @@
+"""The cluster of Ray: joining or starting one, and the results of its workers."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from parser.corpus.files import CorpusFile
+from parser.corpus.workers import Row, Worker, WorkerSettings, cut
+
+MISSING = "parse-corpus needs Ray: pip install 'stack-parser[ray]'"
+BLOCK_BYTES = 1 << 18
+"""A block is parsed by one worker. A part that is larger is a block of its own."""
+MOST_BLOCKS = 1000
+"""Into which the list of files is divided."""
+CUTTERS = 2
+"""Files that are cut at the same time."""
+
+
+def library() -> ModuleType:
+    """Ray. Raises ValueError, which says what to install, if it is not there."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # a restarted worker is no message for users
+    try:
+        import ray.data
+    except ImportError:
+        raise ValueError(MISSING) from None
+    return ray
+
+
+@contextmanager
+def cluster(address: str | None, workers: int | None, threads: int) -> Iterator[int]:
+    """Join the cluster with that address, or start one on this machine; yields the number of workers.
+
+    workers: as many as there are CPUs for, unless given. threads: of a worker.
+    """
+    ray = library()
+    own_cpus = None if address or not workers else workers * threads
+    try:
+        with _quiet():
+            ray.init(
+                address=address or "local",
+                num_cpus=own_cpus,
+                **({} if address else {"include_dashboard": False}),
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+    except (ConnectionError, RuntimeError) as error:
+        raise ValueError(f"--address {address}: {str(error).partition(chr(10))[0]}") from None
+    try:
+        yield workers or max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Discards what is written to standard error: Ray tells there that its messages are switched off."""
+    kept = os.dup(2)
+    with open(os.devnull, "w") as nothing:
+        os.dup2(nothing.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def results(files: Sequence[CorpusFile], settings: WorkerSettings, workers: int) -> Generator[Row]:
+    """A row for each part, as the workers finish it; those of `Worker.__call__`.
+
+    A worker that dies is replaced, and what it was doing is done again. To be closed before the cluster is
+    left, which would else wait forever.
+    """
+    ray = library()
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.target_max_block_size = BLOCK_BYTES
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    rows: list[dict[str, Any]] = [file._asdict() for file in files]
+    dataset = (
+        ray.data.from_items(rows, override_num_blocks=min(len(rows), MOST_BLOCKS))
+        # They use no CPU that a worker could have, else they would wait for workers, and these for them.
+        .flat_map(partial(cut, form=settings.form), num_cpus=0, compute=ray.data.TaskPoolStrategy(CUTTERS))
+        .map_batches(
+            Worker,
+            fn_constructor_args=(settings,),
+            compute=ray.data.ActorPoolStrategy(size=workers),
+            num_cpus=settings.threads,
+            batch_size=None,
+            batch_format="numpy",
+        )
+    )
+    with closing(iter(dataset.iter_rows())) as found:
+        yield from found

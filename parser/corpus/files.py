@@ -1,0 +1,80 @@
+"""The files of a corpus, and where their trees go."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import NamedTuple
+
+from parser.text.reading import TextFormat
+
+TREEBANKS = (".conllu", ".conll", ".conllx")
+TEXTS = (".txt",)
+COMPRESSED = ".gz"
+
+
+class CorpusFile(NamedTuple):
+    name: str
+    """Its path below the folder of the corpus."""
+    path: str
+    output: str
+    unfinished: str
+    """Folder for the trees of its parts until all of them are there."""
+
+
+class Corpus(NamedTuple):
+    missing: list[CorpusFile]
+    """Those whose trees are missing, the largest first, so that no large one is left for the end."""
+    done: int
+    """How many have their trees already."""
+    others: int
+    """How many files have other suffixes, and are left out."""
+
+
+def find_files(source: Path, target: Path, unfinished: Path, form: TextFormat | None) -> Corpus:
+    """All files below the folder `source`; their trees go to the same names below `target`.
+
+    Trees of texts have the suffix `.conllu`. Raises ValueError if there is no file, if two files would have
+    the same output, or if the folders are the same.
+    """
+    if not source.is_dir():
+        raise ValueError(f"{source}: there is no such folder")
+    if target.exists() and target.samefile(source):
+        raise ValueError(f"{target}: the trees would overwrite the corpus; choose another folder")
+    suffixes = TEXTS if form else TREEBANKS
+    all_files = [path for path in sorted(source.rglob("*")) if path.is_file() and target not in path.parents]
+    found = [path for path in all_files if _suffix(path) in suffixes]
+    if not found:
+        wanted = ", ".join(suffixes)
+        raise ValueError(f"{source}: no file with the suffix {wanted}, or with {COMPRESSED} behind it")
+    files = [_corpus_file(path, source, target, unfinished, form) for path in found]
+    _refuse_same_output(files)
+    missing = [file for file in files if not Path(file.output).exists()]
+    missing.sort(key=lambda file: -Path(file.path).stat().st_size)
+    return Corpus(missing, len(files) - len(missing), len(all_files) - len(found))
+
+
+def _suffix(path: Path) -> str:
+    """Without that of compression."""
+    return Path(path.name.removesuffix(COMPRESSED)).suffix
+
+
+def _corpus_file(
+    path: Path, source: Path, target: Path, unfinished: Path, form: TextFormat | None
+) -> CorpusFile:
+    name = path.relative_to(source)
+    output = target / name
+    if form:
+        compressed = COMPRESSED if path.name.endswith(COMPRESSED) else ""
+        output = output.with_name(Path(path.name.removesuffix(COMPRESSED)).stem + TREEBANKS[0] + compressed)
+    stat = path.stat()
+    state = hashlib.sha256(f"{name}\n{stat.st_size}\n{stat.st_mtime_ns}".encode("utf-8", "surrogateescape"))
+    return CorpusFile(str(name), str(path), str(output), str(unfinished / state.hexdigest()[:24]))
+
+
+def _refuse_same_output(files: list[CorpusFile]) -> None:
+    by_output: dict[str, str] = {}
+    for file in files:
+        other = by_output.setdefault(file.output, file.path)
+        if other != file.path:
+            raise ValueError(f"{file.path}: its trees would go to {file.output}, as those of {other}")

@@ -1,0 +1,128 @@
+"""Parts of files: reading them in order, and keeping the trees of each until the file is complete."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from parser.corpus.files import COMPRESSED, CorpusFile
+from parser.files import atomic_file
+from parser.parsing.part_parser import ParsedPart
+from parser.text.parts import TextPart, stream_text
+from parser.text.reading import TextFormat
+from parser.text.sentences import numbered_from
+from parser.treebank.faults import Fault, Faults
+from parser.treebank.parts import TreebankPart, stream_parts
+
+
+class NumberedPart(NamedTuple):
+    number: int
+    """Of the part in its file, from 0."""
+    is_last: bool
+    part: TreebankPart | TextPart
+
+
+def numbered_parts(path: str, form: TextFormat | None) -> Iterator[NumberedPart]:
+    """The parts of a file; one without content if it is empty. Raises OSError, ValueError."""
+    source: Iterator[TreebankPart | TextPart]
+    if form:
+        source = stream_text(path, one_sentence_per_line=form != "raw")
+        empty: TreebankPart | TextPart = TextPart(0, "")
+    else:
+        source, empty = stream_parts(path), TreebankPart(1, 1, b"")
+    number, pending = 0, next(source, empty)
+    for following in source:
+        yield NumberedPart(number, False, pending)
+        number, pending = number + 1, following
+    yield NumberedPart(number, True, pending)
+
+
+class PartResult(NamedTuple):
+    sentences: int
+    words: int
+    faults: Faults
+
+
+class PartOutputs:
+    """The trees of the parts of a file, in a folder. Each appears whole or not at all."""
+
+    def __init__(self, folder: str, is_compressed: bool):
+        self._folder, self._is_compressed = Path(folder), is_compressed
+
+    @classmethod
+    def of(cls, file: CorpusFile) -> PartOutputs:
+        return cls(file.unfinished, file.output.endswith(COMPRESSED))
+
+    def result(self, number: int) -> PartResult | None:
+        """That of a part whose trees are there."""
+        try:
+            told: dict[str, Any] = json.loads(self._about(number).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        faults = Faults([Fault(**fault) for fault in told["first"]], told["total"], told["ended"])
+        return PartResult(told["sentences"], told["words"], faults)
+
+    def keep(self, number: int, parsed: ParsedPart) -> PartResult:
+        """Write the trees of a part."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        content = gzip.compress(parsed.content, mtime=0) if self._is_compressed else parsed.content
+        # Not `write_atomically`: a worker that was taken for dead may still write the same part.
+        with atomic_file(str(self._trees(number))) as file:
+            file.write(content)
+        faults = parsed.faults
+        told = {
+            "sentences": parsed.sentences,
+            "words": parsed.words,
+            "first": [vars(fault) for fault in faults.first],
+            "total": faults.total,
+            "ended": faults.ended,
+        }
+        with atomic_file(str(self._about(number))) as file:  # which says that the trees are complete
+            file.write(json.dumps(told).encode())
+        return PartResult(parsed.sentences, parsed.words, faults)
+
+    def attempt(self, number: int) -> int:
+        """Note that a worker begins with a part; returns how many have begun."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{number}.attempts"
+        with path.open("ab") as file:
+            file.write(b".")
+        return path.stat().st_size
+
+    def join(self, results: list[PartResult], output: str, renumbers: bool) -> None:
+        """Make a file of the trees of all parts, and remove these. renumbers: counts `# sent_id` anew."""
+        Path(output).parent.mkdir(parents=True, exist_ok=True)
+        whole = self._folder / "whole"
+        with whole.open("wb") as file:
+            before = 0
+            for number, result in enumerate(results):
+                if renumbers and number:
+                    file.write(self._renumbered(number, before))
+                else:
+                    with self._trees(number).open("rb") as part:
+                        shutil.copyfileobj(part, file)
+                before += result.sentences
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(whole, output)
+        self.remove()
+
+    def _renumbered(self, number: int, before: int) -> bytes:
+        content = self._trees(number).read_bytes()
+        if not self._is_compressed:
+            return numbered_from(before, content)
+        return gzip.compress(numbered_from(before, gzip.decompress(content)), mtime=0)
+
+    def remove(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _trees(self, number: int) -> Path:
+        return self._folder / f"{number}.trees"
+
+    def _about(self, number: int) -> Path:
+        return self._folder / f"{number}.json"

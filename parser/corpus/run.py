@@ -1,0 +1,172 @@
+"""Parsing a corpus: what is missing is parsed, files take their names when they are complete."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from parser.corpus.cluster import cluster, results
+from parser.corpus.files import Corpus, CorpusFile, find_files
+from parser.corpus.parts import PartOutputs, PartResult
+from parser.corpus.workers import Row, WorkerSettings
+from parser.files import file_lock, write_atomically
+from parser.treebank.faults import Faults
+
+UNFINISHED, REPORT, SETTINGS, LOCK = ".unfinished", "report.json", ".settings.json", ".lock"
+
+
+@dataclass
+class Summary:
+    """What has been done."""
+
+    files: int = 0
+    """Complete ones."""
+    sentences: int = 0
+    words: int = 0
+    failures: dict[str, str] = field(default_factory=dict)
+    """By name of the file: what is wrong."""
+
+
+def parse_corpus(
+    source: Path,
+    target: Path,
+    settings: WorkerSettings,
+    address: str | None = None,
+    workers: int | None = None,
+    progress: Callable[[Summary, int], None] = lambda summary, files: None,
+) -> dict[str, Any]:
+    """Parse the files below a folder into another folder; returns what its `report.json` has.
+
+    Files whose trees are there already are left out. address, workers: see `cluster`. progress: called with
+    the summary and the number of files, whenever a file ends. Raises ValueError if nothing can be done; what
+    is wrong with single files is in the report.
+    """
+    corpus = find_files(source, target, target / UNFINISHED, settings.form)
+    target.mkdir(parents=True, exist_ok=True)
+    with file_lock(target / LOCK, f"{target}: another process writes there"):
+        _refuse_other_settings(target, settings)
+        began = time.monotonic()
+        summary, count, started = Summary(), 0, 0.0
+        if corpus.missing:
+            with (
+                cluster(address, workers, settings.threads) as count,
+                closing(results(corpus.missing, settings, count)) as rows,
+            ):
+                first = next(rows)
+                started = time.monotonic() - first["seconds"] - began
+                all_rows = chain([first], rows)
+                _collect(all_rows, corpus.missing, summary, settings.form is not None, progress)
+        shutil.rmtree(target / UNFINISHED, ignore_errors=True)
+        return _report(target, corpus, summary, count, started, time.monotonic() - began)
+
+
+def _collect(
+    rows: Iterable[Row],
+    files: list[CorpusFile],
+    summary: Summary,
+    renumbers: bool,
+    progress: Callable[[Summary, int], None],
+) -> None:
+    """Complete each file when all of its parts are there."""
+    pending = {file.name: _Pending(file) for file in files}
+    for row in rows:
+        own = pending.get(row["name"])
+        if own is None or not own.add(row):
+            continue
+        del pending[row["name"]]
+        try:
+            found = own.complete(renumbers)
+        except (OSError, ValueError) as error:
+            summary.failures[own.file.name] = str(error)
+        else:
+            summary.files += 1
+            summary.sentences += sum(result.sentences for result in found)
+            summary.words += sum(result.words for result in found)
+        progress(summary, len(files))
+
+
+class _Pending:
+    """A file of which parts are missing."""
+
+    def __init__(self, file: CorpusFile):
+        self.file = file
+        self._there: set[int] = set()
+        self._count: int | None = None
+        self._error = ""
+
+    def add(self, row: Row) -> bool:
+        """Note a part; returns whether the file needs no more. A part may come twice."""
+        self._there.add(row["number"])
+        if row["is_last"]:
+            self._count = row["number"] + 1
+        self._error = self._error or row["error"]
+        return bool(self._error) or len(self._there) == self._count
+
+    def complete(self, renumbers: bool) -> list[PartResult]:
+        """Give the file its name. Raises ValueError if it is faulty."""
+        outputs = PartOutputs.of(self.file)
+        if self._error:
+            raise ValueError(self._error)
+        found = [outputs.result(number) for number in range(self._count or 0)]
+        there = [result for result in found if result]
+        if len(there) < len(found):
+            raise ValueError("the trees of a part have disappeared; start again")
+        faults = Faults()
+        for result in there:
+            faults.merge(result.faults)
+        faults.check(self.file.path)
+        outputs.join(there, self.file.output, renumbers)
+        return there
+
+
+def _refuse_other_settings(target: Path, settings: WorkerSettings) -> None:
+    """Raises ValueError if the folder has trees of another model, or by other options."""
+    now = {
+        "model": _digest(settings.folder),
+        "text": settings.form,
+        "scores": settings.probabilities,
+        "retag": settings.retag,
+    }
+    path = target / SETTINGS
+    if path.is_file() and json.loads(path.read_text(encoding="utf-8")) != now:
+        raise ValueError(f"{target}: has trees of another model or by other options; choose another folder")
+    write_atomically(path, json.dumps(now).encode())
+
+
+def _digest(model: Path) -> str:
+    """Of a folder or a package."""
+    paths = sorted(path for path in model.iterdir() if path.is_file()) if model.is_dir() else [model]
+    found = hashlib.sha256()
+    for path in paths:
+        found.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()
+
+
+def _report(
+    target: Path, corpus: Corpus, summary: Summary, workers: int, started: float, seconds: float
+) -> dict[str, Any]:
+    """Write `report.json`; returns its content. started: seconds until a worker began, of `seconds`."""
+    working = seconds - started
+    report = {
+        "files": summary.files,
+        "done_before": corpus.done,
+        "other_files": corpus.others,
+        "sentences": summary.sentences,
+        "words": summary.words,
+        "workers": workers,
+        "seconds": seconds,
+        "seconds_to_start": started,
+        "sentences_per_second": summary.sentences / working if working else 0.0,
+        "failures": summary.failures,
+    }
+    content = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+    write_atomically(target / REPORT, content.encode("utf-8", "surrogateescape"))
+    return report

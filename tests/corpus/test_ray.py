@@ -1,0 +1,101 @@
+"""`stack-parser parse-corpus` by workers of Ray, which may be killed, as the program may."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from programs import running
+
+pytest.importorskip("ray")
+
+MODEL = "tests/models/format-4"
+TREES = Path(MODEL, "parsed.conllu").read_text()
+KILLS_OF_WORKERS, KILLS_OF_PROGRAMS = 20, 5
+
+
+def program(corpus, target):
+    arguments = ["parse-corpus", MODEL, str(corpus), str(target), "--workers", "2", "--device", "cpu"]
+    return [sys.executable, "-m", "parser", *arguments]
+
+
+def write_corpus(folder, files, copies):
+    """Files of different sizes, whose sentences have names of their own; returns their contents."""
+    folder.mkdir()
+    contents = {}
+    for number in range(files):
+        once = TREES.replace("# sent_id = ", f"# sent_id = {number}-%d-")
+        contents[f"{number}.conllu"] = "".join(
+            once.replace("%d", str(copy)) for copy in range(copies + number)
+        )
+        (folder / f"{number}.conllu").write_text(contents[f"{number}.conllu"])
+    return contents
+
+
+def names_of(trees):
+    return [line for line in trees.splitlines() if line.startswith("# sent_id")]
+
+
+def assert_complete(contents, target):
+    """No sentence is missing, none is there twice."""
+    for name, content in contents.items():
+        assert names_of((target / name).read_text()) == names_of(content)
+    assert not (target / ".unfinished").exists()
+
+
+def test_workers_of_ray_parse_a_corpus(tmp_path):
+    contents, target = write_corpus(tmp_path / "in", 3, 10), tmp_path / "out"
+    (tmp_path / "in" / "faulty.conllu").write_text("1\tfaulty\n")
+    done = subprocess.run(program(tmp_path / "in", target), capture_output=True, text=True)
+    assert done.returncode == 2
+    summary, fault, failures = done.stderr.splitlines()
+    assert summary.startswith("3 files; ")
+    assert "faulty.conllu:1: sentence " in fault
+    assert failures.startswith("1 files could not be parsed")
+    assert_complete(contents, target)
+    assert json.loads((target / "report.json").read_text())["workers"] == 2
+
+
+def children_of(process, name):
+    """The numbers of the processes below it whose command line begins so."""
+    found = subprocess.run(
+        ["ps", "-eo", "pid,ppid,args", "--no-headers"], capture_output=True, text=True, check=True
+    )
+    rows = [line.split(None, 2) for line in found.stdout.splitlines()]
+    below = {process.pid}
+    for _ in range(5):
+        below |= {int(pid) for pid, parent, _ in rows if int(parent) in below}
+    return [int(pid) for pid, _, command in rows if int(pid) in below and command.startswith(name)]
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_when_workers_and_programs_are_killed(tmp_path):
+    contents, target = write_corpus(tmp_path / "in", 12, 2500), tmp_path / "out"
+    draw, workers, programs = random.Random(1), 0, 0
+    while True:
+        with running(program(tmp_path / "in", target), stderr=subprocess.PIPE, text=True) as process:
+            dies_after = draw.uniform(14, 24) if programs < KILLS_OF_PROGRAMS else float("inf")
+            began = time.monotonic()
+            while process.poll() is None:
+                time.sleep(draw.uniform(1, 4))
+                if time.monotonic() - began > dies_after:
+                    process.send_signal(signal.SIGKILL)
+                    programs += 1
+                    break
+                own = children_of(process, "ray::MapWorker")
+                if own and workers < KILLS_OF_WORKERS:
+                    with suppress(ProcessLookupError):
+                        os.kill(draw.choice(own), signal.SIGKILL)
+                        workers += 1
+            if process.wait() == 0:
+                break
+            assert process.returncode == -signal.SIGKILL, process.stderr.read()
+    assert workers == KILLS_OF_WORKERS
+    assert programs == KILLS_OF_PROGRAMS
+    assert_complete(contents, target)

@@ -1,0 +1,215 @@
+"""Corpora are parsed as single files are. Here the cluster is this process, in test_ray.py it is Ray."""
+
+import gzip
+import json
+import random
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from parser.cli import main
+from parser.corpus import run as corpus_run
+from parser.corpus import workers
+from parser.corpus.workers import Worker, cut
+from parser.parsing.part_parser import PartParser
+from parser.text import parts as text_parts
+from parser.text.trust import remember
+from parser.treebank import parts
+
+MODEL = "tests/models/format-4"
+TREES = Path(MODEL, "parsed.conllu").read_text()
+TEXT = "The cat sleeps. Don't go!\n\nWas it round?\n\n" * 30
+TOKENIZER = Path("tests/text/tokenizer.udpipe")
+
+
+@contextmanager
+def one_worker(address, workers, threads):
+    yield 1
+
+
+def results_here(files, settings, count):
+    """As `cluster.results`; parts come in any order, and some of them twice."""
+    rows = [row for file in files for row in cut(file._asdict(), settings.form)]
+    rows += rows[: len(rows) // 3]
+    random.Random(1).shuffle(rows)
+    worker = Worker(settings)
+    for row in rows:
+        for result in worker({name: [value] for name, value in row.items()}):
+            yield {name: values[0] for name, values in result.items()}
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch):
+    monkeypatch.setattr(corpus_run, "cluster", one_worker)
+    monkeypatch.setattr(corpus_run, "results", results_here)
+    monkeypatch.setattr(parts, "PART_BYTES", 1000)
+    monkeypatch.setattr(text_parts, "PART_BYTES", 200)
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """A small file, a large one, a compressed one in a folder, an empty one, and another format."""
+    folder = tmp_path / "corpus"
+    (folder / "below").mkdir(parents=True)
+    (folder / "small.conllu").write_text(TREES[: TREES.index("\n\n") + 2])
+    (folder / "large.conllu").write_text(TREES * 3)
+    (folder / "below" / "packed.conllu.gz").write_bytes(gzip.compress(TREES.encode()))
+    (folder / "empty.conllu").write_text("")
+    (folder / "README").write_text("no trees")
+    return folder
+
+
+def parse_corpus(corpus, target, *options, model=MODEL):
+    return main(["parse-corpus", str(model), str(corpus), str(target), "--device", "cpu", *options])
+
+
+def report_of(target):
+    return json.loads((target / "report.json").read_text())
+
+
+def files_of(target):
+    return sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.name[0] != ".")
+
+
+def parsed(path, tmp_path, *options, model=MODEL):
+    """What `parse` writes."""
+    out = tmp_path / "expected.conllu"
+    assert main(["parse", str(model), str(path), "-o", str(out), "--device", "cpu", *options]) == 0
+    return out.read_text()
+
+
+@pytest.mark.parametrize("options", [(), ("--scores", "--retag")])
+def test_trees_are_those_of_parse(corpus, tmp_path, options, capsys):
+    target = tmp_path / "trees"
+    assert parse_corpus(corpus, target, *options) == 0
+    assert "4 files, 1 with other suffixes left out; " in capsys.readouterr().err
+    assert files_of(target) == [
+        *("below", "below/packed.conllu.gz", "empty.conllu", "large.conllu", "report.json", "small.conllu")
+    ]
+    for name in ("small.conllu", "large.conllu", "empty.conllu"):
+        assert (target / name).read_text() == parsed(corpus / name, tmp_path, *options)
+    packed = gzip.decompress((target / "below" / "packed.conllu.gz").read_bytes()).decode()
+    assert packed == parsed(corpus / "below" / "packed.conllu.gz", tmp_path, *options)
+    report = report_of(target)
+    assert (report["files"], report["other_files"], report["failures"]) == (4, 1, {})
+    assert report["sentences"] == 4 * TREES.count("\n\n") + 1
+    assert not (target / ".unfinished").exists()
+
+
+def test_trees_of_texts_are_those_of_parse(tmp_path):
+    pytest.importorskip("ufal.udpipe")
+    corpus, model, target = tmp_path / "corpus", tmp_path / "model", tmp_path / "trees"
+    corpus.mkdir()
+    (corpus / "one.txt").write_text(TEXT)
+    (corpus / "two.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
+    shutil.copytree(MODEL, model)
+    shutil.copy(TOKENIZER, model / "tokenizer.udpipe")
+    remember(TOKENIZER.read_bytes())
+    assert parse_corpus(corpus, target, "--text", model=model) == 0
+    expected = parsed(corpus / "one.txt", tmp_path, "--text", model=model)
+    assert (target / "one.conllu").read_text() == expected
+    assert gzip.decompress((target / "two.conllu.gz").read_bytes()).decode() == expected
+
+
+def test_faults_are_reported_and_the_rest_goes_on(corpus, tmp_path, capsys):
+    target, lines = tmp_path / "trees", (TREES * 3).splitlines(keepends=True)
+    (corpus / "broken.conllu.gz").write_bytes(gzip.compress(TREES.encode())[:-20])
+    lines[-3] = "1\tfaulty\n"
+    (corpus / "faulty.conllu").write_text("".join(lines))
+    assert parse_corpus(corpus, target) == 2
+    told = capsys.readouterr().err
+    assert f"faulty.conllu:{len(lines) - 2}: sentence " in told
+    assert "broken.conllu.gz: not a complete gzip file" in told
+    assert "2 files could not be parsed; see " in told
+    assert report_of(target)["failures"].keys() == {"faulty.conllu", "broken.conllu.gz"}
+    assert not {"faulty.conllu", "broken.conllu.gz"} & set(files_of(target))
+    lines[-3] = "1\tmended\t_\tX\t_\t_\t0\troot\t_\t_\n"
+    (corpus / "faulty.conllu").write_text(TREES)
+    (corpus / "broken.conllu.gz").write_bytes(gzip.compress(TREES.encode()))
+    assert parse_corpus(corpus, target) == 0
+    assert (report_of(target)["files"], report_of(target)["done_before"]) == (2, 4)
+
+
+class KilledError(Exception):
+    """As if the program had ended."""
+
+
+@pytest.fixture
+def dies_once(monkeypatch):
+    """The parser dies at its 5th part, and returns how many it has parsed."""
+    runs = []
+
+    def run_or_die(parser, part, run=PartParser.run):
+        runs.append(part)
+        if len(runs) == 5:
+            raise KilledError
+        return run(parser, part)
+
+    monkeypatch.setattr(PartParser, "run", run_or_die)
+    return runs
+
+
+def test_what_is_missing_is_parsed_when_started_again(corpus, tmp_path, dies_once):
+    target, whole = tmp_path / "trees", tmp_path / "whole"
+    with pytest.raises(KilledError):
+        parse_corpus(corpus, target)
+    assert parse_corpus(corpus, target) == 0
+    in_two_starts = len(dies_once) - 1
+    assert parse_corpus(corpus, whole) == 0
+    assert in_two_starts <= len(dies_once) - 1 - in_two_starts  # no part was parsed again
+    for name in ("small.conllu", "large.conllu", "below/packed.conllu.gz"):
+        assert (target / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_part_that_ends_its_workers_is_given_up(corpus, tmp_path, monkeypatch, capsys):
+    (corpus / "large.conllu").unlink()
+    (corpus / "below" / "packed.conllu.gz").unlink()
+
+    def die(parser, part):
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PartParser, "run", die)
+        for _ in range(2 * workers.MOST_ATTEMPTS):
+            with pytest.raises(KilledError):
+                parse_corpus(corpus, tmp_path / "trees")
+            if len(list((tmp_path / "trees").rglob("*.attempts"))) == 2:
+                break
+    for path in (tmp_path / "trees").rglob("*.attempts"):
+        path.write_bytes(b"." * workers.MOST_ATTEMPTS)
+    assert parse_corpus(corpus, tmp_path / "trees") == 2
+    assert "part 1 has ended 5 workers, perhaps because memory ran out" in capsys.readouterr().err
+    assert parse_corpus(corpus, tmp_path / "trees") == 0  # a new start tries again
+
+
+def test_trees_of_another_model_are_refused(corpus, tmp_path, capsys):
+    assert parse_corpus(corpus, tmp_path / "trees") == 0
+    assert parse_corpus(corpus, tmp_path / "trees", "--scores") == 2
+    assert "has trees of another model or by other options" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ((), "no file with the suffix .txt, or with .gz behind it"),
+        (("a.txt", "a.txt.gz", "sub/a.txt"), None),
+    ],
+)
+def test_what_can_not_be_is_said(tmp_path, capsys, names, message):
+    (tmp_path / "in" / "sub").mkdir(parents=True)
+    for name in names:
+        (tmp_path / "in" / name).write_bytes(gzip.compress(b"A b .\n") if name.endswith("gz") else b"A b .\n")
+    code = parse_corpus(tmp_path / "in", tmp_path / "out", "--tokenized")
+    assert code == (2 if message else 0)
+    assert not message or message in capsys.readouterr().err
+    if not message:
+        assert {"a.conllu", "a.conllu.gz", "sub/a.conllu"} < set(files_of(tmp_path / "out"))
+
+
+def test_the_corpus_is_not_overwritten(corpus, capsys):
+    assert parse_corpus(corpus, corpus) == 2
+    assert "the trees would overwrite the corpus" in capsys.readouterr().err
+    assert parse_corpus(corpus / "nowhere", corpus) == 2
+    assert "there is no such folder" in capsys.readouterr().err
