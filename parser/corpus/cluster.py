@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from parser.corpus.files import CorpusFile
-from parser.corpus.workers import Row, Worker, WorkerSettings, cut
+from parser.corpus.workers import CorpusWorker, Row, WorkerSettings, cut
 
 MISSING = "parse-corpus needs Ray: pip install 'stack-parser[ray]'"
 BLOCK_BYTES = 1 << 18
@@ -72,7 +72,7 @@ def _quiet() -> Iterator[None]:
 
 
 def results(files: Sequence[CorpusFile], settings: WorkerSettings, workers: int) -> Generator[Row]:
-    """A row for each part, as the workers finish it; those of `Worker.__call__`.
+    """A row for each part, as the workers finish it; those of `CorpusWorker.__call__`.
 
     A worker that dies is replaced, and what it was doing is done again. To be closed before the cluster is
     left, which would else wait forever.
@@ -88,7 +88,7 @@ def results(files: Sequence[CorpusFile], settings: WorkerSettings, workers: int)
         # They use no CPU that a worker could have, else they would wait for workers, and these for them.
         .flat_map(partial(cut, form=settings.form), num_cpus=0, compute=ray.data.TaskPoolStrategy(CUTTERS))
         .map_batches(
-            Worker,
+            CorpusWorker,
             fn_constructor_args=(settings,),
             compute=ray.data.ActorPoolStrategy(size=workers),
             num_cpus=settings.threads,

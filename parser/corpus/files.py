@@ -22,7 +22,7 @@ class CorpusFile(NamedTuple):
     """Folder for the trees of its parts until all of them are there."""
 
 
-class Corpus(NamedTuple):
+class FoundFiles(NamedTuple):
     missing: list[CorpusFile]
     """Those whose trees are missing, the largest first, so that no large one is left for the end."""
     done: int
@@ -31,7 +31,7 @@ class Corpus(NamedTuple):
     """How many files have other suffixes, and are left out."""
 
 
-def find_files(source: Path, target: Path, unfinished: Path, form: TextFormat | None) -> Corpus:
+def find_files(source: Path, target: Path, unfinished: Path, form: TextFormat | None) -> FoundFiles:
     """All files below the folder `source`; their trees go to the same names below `target`.
 
     Trees of texts have the suffix `.conllu`. Raises ValueError if there is no file, if two files would have
@@ -51,7 +51,7 @@ def find_files(source: Path, target: Path, unfinished: Path, form: TextFormat | 
     _refuse_same_output(files)
     missing = [file for file in files if not Path(file.output).exists()]
     missing.sort(key=lambda file: -Path(file.path).stat().st_size)
-    return Corpus(missing, len(files) - len(missing), len(all_files) - len(found))
+    return FoundFiles(missing, len(files) - len(missing), len(all_files) - len(found))
 
 
 def _suffix(path: Path) -> str:

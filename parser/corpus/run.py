@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from parser.corpus.cluster import cluster, results
-from parser.corpus.files import Corpus, CorpusFile, find_files
+from parser.corpus.files import CorpusFile, FoundFiles, find_files
 from parser.corpus.parts import PartOutputs, PartResult
 from parser.corpus.workers import Row, WorkerSettings
 from parser.files import file_lock, write_atomically
@@ -151,7 +151,7 @@ def _digest(model: Path) -> str:
 
 
 def _report(
-    target: Path, corpus: Corpus, summary: Summary, workers: int, started: float, seconds: float
+    target: Path, corpus: FoundFiles, summary: Summary, workers: int, started: float, seconds: float
 ) -> dict[str, Any]:
     """Write `report.json`; returns its content. started: seconds until a worker began, of `seconds`."""
     working = seconds - started

@@ -68,7 +68,7 @@ def _row_of(numbered: NumberedPart, is_there: bool) -> Row:
     }
 
 
-class Worker:
+class CorpusWorker:
     """A process that holds the model."""
 
     def __init__(self, settings: WorkerSettings):

@@ -63,7 +63,8 @@ class TrainingStep:
         A weight that no sentence uses gets a gradient of zeros.
         """
         self.network.zero_grad()
-        losses, transitions = [torch.zeros((), device=self.inventory.kind.device)], 0
+        losses: list[Tensor] = []
+        transitions = 0
         for batch in microbatches:
             losses.append(self.accumulate(batch, forward or self.network))
             transitions += len(batch.transitions)
@@ -71,7 +72,8 @@ class TrainingStep:
         for weight in self.network.parameters():
             if weight.requires_grad and weight.grad is None:
                 weight.grad = torch.zeros_like(weight)
-        return reduce(torch.add, losses), transitions
+        nothing = [] if losses else [torch.zeros((), device=self.inventory.kind.device)]
+        return reduce(torch.add, losses + nothing), transitions
 
     def accumulate(self, batch: Batch, forward: Callable[[Batch, Inventory], BatchLoss]) -> Tensor:
         """Add the gradients of a microbatch; returns the sum of its transitions' losses."""

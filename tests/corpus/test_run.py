@@ -12,7 +12,7 @@ import pytest
 from parser.cli import main
 from parser.corpus import run as corpus_run
 from parser.corpus import workers
-from parser.corpus.workers import Worker, cut
+from parser.corpus.workers import CorpusWorker, cut
 from parser.parsing.part_parser import PartParser
 from parser.text import parts as text_parts
 from parser.text.trust import remember
@@ -34,7 +34,7 @@ def results_here(files, settings, count):
     rows = [row for file in files for row in cut(file._asdict(), settings.form)]
     rows += rows[: len(rows) // 3]
     random.Random(1).shuffle(rows)
-    worker = Worker(settings)
+    worker = CorpusWorker(settings)
     for row in rows:
         for result in worker({name: [value] for name, value in row.items()}):
             yield {name: values[0] for name, values in result.items()}

@@ -97,9 +97,10 @@ def trained(treebank):
 def test_an_epoch_reads_its_losses_every_twenty_batches(trained):
     waits = trained[1].synchronizations_by_file()
     batches = math.ceil(SENTENCES / BATCH_SIZE) + 1  # the first one of an epoch may be smaller
-    looks, at_the_end = math.ceil(batches / TRAINING_STEPS), 3
+    looks, at_the_end = math.ceil(batches / TRAINING_STEPS), 2
     # A look reads the losses of its batches and the running loss.
     assert waits.pop("parser/training/epoch.py") <= 2 * looks + at_the_end
+    assert waits.pop("parser/training/dev_loss.py") == 1
     assert set(waits) <= MOVED | PARSED | {"parser/training/checkpoint.py"}
 
 
