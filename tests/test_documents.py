@@ -81,6 +81,13 @@ def test_the_costs_of_raw_text_are_told_as_printed():
     in_prose("README.md", f"from raw text a LAS of {english['text']['las']:.2f}")
 
 
+def test_the_gains_of_several_processes_are_told_as_printed():
+    lines = printed("scripts", "processes-2026-11-24/rows.jsonl")
+    gains = [line.rpartition(": ")[2] for line in lines if "processes over one" in line]
+    assert len(gains) == 6
+    in_prose("docs/scale.md", *gains)
+
+
 def in_prose(page, *sentences):
     text = " ".join(text_of(page).split())
     assert [sentence for sentence in sentences if sentence not in text] == []
