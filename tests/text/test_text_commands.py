@@ -67,8 +67,9 @@ def test_several_processes_write_the_same(form, trusted, tmp_path, monkeypatch):
     path.write_text((TEXT * 100).replace("\n\n", "\n" if form != "--text" else "\n\n"), encoding="utf-8")
     monkeypatch.setattr(parts, "PART_BYTES", 1 << 10)
     assert len(list(parts.stream_text(str(path), form != "--text"))) > 3
+    command = ["parse", str(trusted), "--device", "cpu", form, str(path)]
     for out, processes in zip(outs, "12", strict=True):
-        assert main(["parse", str(trusted), form, str(path), "-o", str(out), "--processes", processes]) == 0
+        assert main([*command, "-o", str(out), "--processes", processes]) == 0
     one, several = (out.read_bytes() for out in outs)
     assert one == several
     count = one.count(b"# sent_id")
@@ -78,7 +79,7 @@ def test_several_processes_write_the_same(form, trusted, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_tokenizer_from_elsewhere_is_opened_only_if_trusted(model, text, capfd, processes):
-    command = ["parse", str(model), "--text", text, "--processes", processes]
+    command = ["parse", str(model), "--device", "cpu", "--text", text, "--processes", processes]
     assert main(command) == 2
     assert "its tokenizer was not trained here" in capfd.readouterr().err
     assert main([*command, "--trust-tokenizer"]) == 0
