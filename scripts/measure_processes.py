@@ -17,6 +17,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -43,24 +45,21 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--ray", action="store_true", help="several processes are those of parse-corpus")
     given = parser.parse_args()
-    counts = (1, given.processes)
-    speeds: dict[tuple[str, int], list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder) / "input.conllu"
         write_sentences(given.treebank, given.sentences, text)
-        for turn in range(1, given.turns + 1):
-            for count in counts:
-                for name, speed in (
-                    ("products", products_per_second(count)),
-                    ("parsing", parsed_per_second(given.model, text, count, given.ray)),
-                ):
-                    speeds.setdefault((name, count), []).append(speed)
-                    print(f"turn {turn}: {name}, {count} processes: {speed:,.0f}/s", flush=True)
-    print_gains(speeds, "parsing", given.processes)
+        parsing = partial(parsed_per_second, given.model, text, given.ray)
+        measure_gains("parsing", parsing, given.processes, given.turns)
 
 
-def print_gains(speeds: dict[tuple[str, int], list[float]], work: str, processes: int) -> None:
-    """speeds: by kind of work and number of processes, one for each turn."""
+def measure_gains(work: str, per_second: Callable[[int], float], processes: int, turns: int) -> None:
+    """Measure and print what several processes gain. per_second: the speed of so many processes."""
+    speeds: dict[tuple[str, int], list[float]] = {}
+    for turn in range(1, turns + 1):
+        for count in (1, processes):
+            for name, speed in (("products", products_per_second(count)), (work, per_second(count))):
+                speeds.setdefault((name, count), []).append(speed)
+                print(f"turn {turn}: {name}, {count} processes: {speed:,.0f}/s", flush=True)
     gains: dict[str, list[float]] = {}
     for name in ("products", work):
         one, several = speeds[name, 1], speeds[name, processes]
@@ -76,7 +75,7 @@ def write_sentences(treebank: str, count: int, path: Path) -> None:
             file.write(text.rstrip("\n") + "\n\n")
 
 
-def parsed_per_second(model: Path, text: Path, processes: int, by_ray: bool) -> float:
+def parsed_per_second(model: Path, text: Path, by_ray: bool, processes: int) -> float:
     """Sentences."""
     if processes > 1 and by_ray:
         return corpus_per_second(model, text, processes)

@@ -14,9 +14,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from measure_processes import print_gains, products_per_second
+from measure_processes import measure_gains
 
 EPOCHS = 2
 
@@ -30,16 +31,8 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--turns", type=int, default=5)
     given = parser.parse_args()
-    speeds: dict[tuple[str, int], list[float]] = {}
-    for turn in range(1, given.turns + 1):
-        for count in (1, given.processes):
-            for name, speed in (
-                ("products", products_per_second(count)),
-                ("training", trained_per_second(given.config, given.overrides, count)),
-            ):
-                speeds.setdefault((name, count), []).append(speed)
-                print(f"turn {turn}: {name}, {count} processes: {speed:,.0f}/s", flush=True)
-    print_gains(speeds, "training", given.processes)
+    training = partial(trained_per_second, given.config, given.overrides)
+    measure_gains("training", training, given.processes, given.turns)
 
 
 def trained_per_second(config: str, overrides: Sequence[str], processes: int) -> float:

@@ -128,6 +128,12 @@ def loaded(options: argparse.Namespace) -> Model:
     return Model.load(options.model, device)
 
 
+def refuse_to_retag(options: argparse.Namespace, model: Model) -> None:
+    """Raises ValueError for --retag if the model predicts nothing that it could replace."""
+    if options.retag and not model.vocabulary.predicted:
+        raise ValueError(f"{options.model}: predicts neither tags nor lemmas; leave out --retag")
+
+
 def positive(text: str) -> int:
     """The type of an option that is a number from 1."""
     if not text.isdecimal() or int(text) < 1:

@@ -18,6 +18,7 @@ from parser.commands.options import (
     add_processes,
     add_text,
     loaded,
+    refuse_to_retag,
     warning_of,
     watched,
 )
@@ -73,8 +74,7 @@ class _Parsed(NamedTuple):
 
 def parse_file(options: argparse.Namespace) -> None:
     model = loaded(options)
-    if options.retag and not model.vocabulary.predicted:
-        raise ValueError(f"{options.model}: predicts neither tags nor lemmas; leave out --retag")
+    refuse_to_retag(options, model)
     try:
         _parse(options, model)
     except TreebankError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from parser.commands.options import Commands, add_model, add_text, positive, prepared_device
+from parser.commands.options import Commands, add_model, add_text, positive, prepared_device, refuse_to_retag
 from parser.console import PROGRESS_BAR
 from parser.corpus.run import REPORT, Summary, parse_corpus
 from parser.corpus.workers import WorkerSettings
@@ -51,11 +51,12 @@ def parse_folder(options: argparse.Namespace) -> None:
 
 def _settings(options: argparse.Namespace) -> WorkerSettings:
     """Raises ValueError, before work is done, if the model can not do what is asked for."""
-    if prepared_device(options).type != "cpu":
+    device = prepared_device(options)
+    if device.type != "cpu":
         raise ValueError("parse-corpus is for CPUs: use --device cpu, or parse on a GPU")
     model = options.model.resolve()
-    if options.retag and not Model.load(model, prepared_device(options)).vocabulary.predicted:
-        raise ValueError(f"{options.model}: predicts neither tags nor lemmas; leave out --retag")
+    if options.retag:
+        refuse_to_retag(options, Model.load(model, device))
     return WorkerSettings(
         folder=model,
         threads=options.threads,

@@ -67,7 +67,7 @@ class PartOutputs:
         faults = Faults([Fault(**fault) for fault in told["first"]], told["total"], told["ended"])
         return PartResult(told["sentences"], told["words"], faults)
 
-    def keep(self, number: int, parsed: ParsedPart) -> PartResult:
+    def keep(self, number: int, parsed: ParsedPart) -> None:
         """Write the trees of a part."""
         self._folder.mkdir(parents=True, exist_ok=True)
         content = gzip.compress(parsed.content, mtime=0) if self._is_compressed else parsed.content
@@ -84,7 +84,6 @@ class PartOutputs:
         }
         with atomic_file(str(self._about(number))) as file:  # which says that the trees are complete
             file.write(json.dumps(told).encode())
-        return PartResult(parsed.sentences, parsed.words, faults)
 
     def attempt(self, number: int) -> int:
         """Note that a worker begins with a part; returns how many have begun."""
