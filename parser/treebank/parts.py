@@ -67,27 +67,28 @@ def _chunks(file: BufferedReader) -> Iterator[bytes]:
 
 
 def parts(chunks: Iterable[bytes]) -> Iterator[TreebankPart]:
-    """Divide a file, of which each chunk is a piece, between sentences.
+    """Divide a file, of which each chunk is a piece, between sentences; a smaller file is one part.
 
     No byte is lost, up to a sentence that is too large: it is the end of the last part.
     """
     line, ordinal = 1, 1
     pending = b"\n"  # begins with the end of the line before
     searched, blank_end, has_content = 0, 1, False
+    ends: list[int] = []  # of sentences, each after its blank lines
     for chunk in chunks:
         pending += chunk
-        ends = []  # of sentences, each after its blank lines
         for found in BLANK_LINE.finditer(pending, searched):
             if found.start(1) > blank_end:  # there are lines between the last blank line and this one
                 if has_content:
                     ends.append(blank_end)
                 has_content = True
             blank_end = found.end(1)
-        if ends:
+        if ends and len(pending) > PART_BYTES:
             content = pending[1 : ends[-1]]
             yield TreebankPart(line, ordinal, content)
             line += content.count(b"\n")
             ordinal += len(ends)
+            ends = []
             pending = pending[len(content) :]
             blank_end -= len(content)
         searched = pending.rfind(b"\n")

@@ -18,10 +18,17 @@ PIECES = [WORD, b"# a comment\n", b"# sent_id = s\n", b"faulty\n", b"\n", b"\n\n
 PIECES += ["\ufeff".encode(), "\u2028\n".encode(), "\xa0\n".encode(), b"\xff\n", b"\x85\n", b"\x1c\n", b"x"]
 
 
+def cut(chunks, least=0):
+    """The parts of a file, none of which waits for more than `least` bytes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "PART_BYTES", least)
+        return list(parts.parts(chunks))
+
+
 def read(file, size):
     """All sentences before the first fault, with their places, and all faults."""
     sentences, faults = [], Faults()
-    for part in parts.parts(file[begin : begin + size] for begin in range(0, len(file), size)):
+    for part in cut(file[begin : begin + size] for begin in range(0, len(file), size)):
         found, own = read_part(part, tree=True)
         if not faults.total:
             sentences += found
@@ -34,14 +41,14 @@ def read(file, size):
 @example("\xa0\n".encode() + WORD + "\ufeff \n\u2028\r\n\n".encode() + WORD, 1)
 def test_a_file_read_in_parts_is_the_file_read_as_a_whole(file, size):
     assert read(file, size) == read(file, len(file) + 1)
-    assert b"".join(part.content for part in parts.parts([file[:size], file[size:]])) == file
+    assert b"".join(part.content for part in cut([file[:size], file[size:]])) == file
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join))
 def test_parts_of_one_sentence_begin_where_its_block_begins(file):
     text = file.decode("utf-8", "surrogateescape").split("\n")
     blocks = list(conllu.blocks([line + "\n" for line in text[:-1]] + [text[-1]] * bool(text[-1])))
-    found = list(parts.parts(file[place : place + 1] for place in range(len(file))))
+    found = cut(file[place : place + 1] for place in range(len(file)))
     if not blocks:
         assert len(found) == bool(file)
         return
@@ -50,6 +57,13 @@ def test_parts_of_one_sentence_begin_where_its_block_begins(file):
         (block.line, block.ordinal) for block in blocks[: len(found)]
     ]
     assert len(found) >= len(blocks) - 2
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join), st.integers(1, 100), st.integers(0, 100))
+def test_a_file_that_is_no_larger_than_a_part_is_one(file, size, least):
+    found = cut((file[begin : begin + size] for begin in range(0, len(file), size)), least)
+    assert b"".join(part.content for part in found) == file
+    assert len(found) == bool(file) or len(file) > least
 
 
 def test_every_white_space_of_unicode_makes_a_blank_line():
