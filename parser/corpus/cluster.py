@@ -14,12 +14,15 @@ from parser.corpus.files import CorpusFile
 from parser.corpus.workers import CorpusWorker, Row, WorkerSettings, cut
 
 MISSING = "parse-corpus needs Ray: pip install 'stack-parser[ray]'"
-BLOCK_BYTES = 1 << 18
-"""A block is parsed by one worker. A part that is larger is a block of its own."""
-MOST_BLOCKS = 1000
-"""Into which the list of files is divided."""
-CUTTERS = 2
-"""Files that are cut at the same time."""
+BLOCK_BYTES = 1 << 20
+"""A block is parsed by one worker. A part that is larger is a block of its own, smaller ones are parsed
+together."""
+MOST_LISTS, LISTS_OF_WORKER = 1000, 4
+"""Into which the list of files is divided: at most, and at least for each worker. Each gives one block or
+more."""
+CUTTERS, WORKERS_OF_CUTTER = 2, 100
+"""Files that are cut at the same time: at least, and one more for so many workers. One that has a core gives
+work to about twice as many."""
 
 
 def library() -> ModuleType:
@@ -83,10 +86,11 @@ def results(files: Sequence[CorpusFile], settings: WorkerSettings, workers: int)
     context.target_max_block_size = BLOCK_BYTES
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     rows: list[dict[str, Any]] = [file._asdict() for file in files]
+    cutters = CUTTERS + workers // WORKERS_OF_CUTTER
     dataset = (
-        ray.data.from_items(rows, override_num_blocks=min(len(rows), MOST_BLOCKS))
+        ray.data.from_items(rows, override_num_blocks=_lists(files, workers))
         # They use no CPU that a worker could have, else they would wait for workers, and these for them.
-        .flat_map(partial(cut, form=settings.form), num_cpus=0, compute=ray.data.TaskPoolStrategy(CUTTERS))
+        .flat_map(partial(cut, form=settings.form), num_cpus=0, compute=ray.data.TaskPoolStrategy(cutters))
         .map_batches(
             CorpusWorker,
             fn_constructor_args=(settings,),
@@ -98,3 +102,9 @@ def results(files: Sequence[CorpusFile], settings: WorkerSettings, workers: int)
     )
     with closing(iter(dataset.iter_rows())) as found:
         yield from found
+
+
+def _lists(files: Sequence[CorpusFile], workers: int) -> int:
+    """Into how many lists the files are divided: with less than a block in each, batches would be small."""
+    blocks = sum(file.size for file in files) // BLOCK_BYTES
+    return min(len(files), MOST_LISTS, max(blocks, LISTS_OF_WORKER * workers))

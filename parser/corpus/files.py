@@ -20,6 +20,8 @@ class CorpusFile(NamedTuple):
     output: str
     unfinished: str
     """Folder for the trees of its parts until all of them are there."""
+    size: int
+    """Bytes, compressed if it is."""
 
 
 class FoundFiles(NamedTuple):
@@ -50,7 +52,7 @@ def find_files(source: Path, target: Path, unfinished: Path, form: TextFormat | 
     files = [_corpus_file(path, source, target, unfinished, form) for path in found]
     _refuse_same_output(files)
     missing = [file for file in files if not Path(file.output).exists()]
-    missing.sort(key=lambda file: -Path(file.path).stat().st_size)
+    missing.sort(key=lambda file: -file.size)
     return FoundFiles(missing, len(files) - len(missing), len(all_files) - len(found))
 
 
@@ -69,7 +71,9 @@ def _corpus_file(
         output = output.with_name(Path(path.name.removesuffix(COMPRESSED)).stem + TREEBANKS[0] + compressed)
     stat = path.stat()
     state = hashlib.sha256(f"{name}\n{stat.st_size}\n{stat.st_mtime_ns}".encode("utf-8", "surrogateescape"))
-    return CorpusFile(str(name), str(path), str(output), str(unfinished / state.hexdigest()[:24]))
+    return CorpusFile(
+        str(name), str(path), str(output), str(unfinished / state.hexdigest()[:24]), stat.st_size
+    )
 
 
 def _refuse_same_output(files: list[CorpusFile]) -> None:

@@ -88,10 +88,16 @@ class PartOutputs:
     def attempt(self, number: int) -> int:
         """Note that a worker begins with a part; returns how many have begun."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / f"{number}.attempts"
-        with path.open("ab") as file:
+        with self._attempts(number).open("ab") as file:
             file.write(b".")
-        return path.stat().st_size
+        return self.attempts(number)
+
+    def attempts(self, number: int) -> int:
+        """How many workers have begun with a part."""
+        try:
+            return self._attempts(number).stat().st_size
+        except FileNotFoundError:
+            return 0
 
     def join(self, results: list[PartResult], output: str, renumbers: bool) -> None:
         """Make a file of the trees of all parts, and remove these. renumbers: counts `# sent_id` anew."""
@@ -125,3 +131,6 @@ class PartOutputs:
 
     def _about(self, number: int) -> Path:
         return self._folder / f"{number}.json"
+
+    def _attempts(self, number: int) -> Path:
+        return self._folder / f"{number}.attempts"

@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from parser.corpus.cluster import cluster, results
@@ -33,6 +34,8 @@ class Summary:
     words: int = 0
     failures: dict[str, str] = field(default_factory=dict)
     """By name of the file: what is wrong."""
+    part_seconds: list[float] = field(default_factory=list)
+    """How long a worker took for each part that was parsed."""
 
 
 def parse_corpus(
@@ -78,6 +81,8 @@ def _collect(
     """Complete each file when all of its parts are there."""
     pending = {file.name: _Pending(file) for file in files}
     for row in rows:
+        if row["seconds"]:
+            summary.part_seconds.append(row["seconds"])
         own = pending.get(row["name"])
         if own is None or not own.add(row):
             continue
@@ -165,8 +170,14 @@ def _report(
         "seconds": seconds,
         "seconds_to_start": started,
         "sentences_per_second": summary.sentences / working if working else 0.0,
+        "part_seconds": _spread(summary.part_seconds),
         "failures": summary.failures,
     }
     content = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
     write_atomically(target / REPORT, content.encode("utf-8", "surrogateescape"))
     return report
+
+
+def _spread(seconds: list[float]) -> dict[str, float]:
+    """Of the seconds that workers took for parts."""
+    return {"median": median(seconds), "greatest": max(seconds)} if seconds else {}

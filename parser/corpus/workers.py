@@ -22,6 +22,8 @@ from parser.treebank.parts import TreebankPart
 
 MOST_ATTEMPTS = 5
 """To parse a part. One that kills each worker would else be begun forever."""
+RESULT = "name", "number", "is_last", "error", "seconds"
+"""The columns of the rows of results."""
 Row = dict[str, Any]
 
 
@@ -76,28 +78,54 @@ class CorpusWorker:
         self._form = settings.form
         self._parser = PartParser(*settings)
 
-    def __call__(self, rows: Mapping[str, Sequence[Any]]) -> Iterator[Mapping[str, Sequence[Any]]]:
-        """Parse parts; the rows of the results have what the driver needs to know of each."""
-        for values in zip(*rows.values(), strict=True):
-            row, began = dict(zip(rows, values, strict=True)), time.monotonic()
-            result = {name: row[name] for name in ("name", "number", "is_last")}
-            result["error"] = row["error"] or self._parsed(row)
-            result["seconds"] = time.monotonic() - began
-            yield {name: [value] for name, value in result.items()}
+    def __call__(self, rows: Mapping[str, Sequence[Any]]) -> Mapping[str, Sequence[Any]]:
+        """Parse the parts of a block; the rows of the results have what the driver needs to know of each."""
+        block = [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
+        for row in block:
+            row["seconds"] = 0.0  # unless it is parsed now
+        for group in _groups([row for row in block if _is_missing(row)]):
+            began = time.monotonic()
+            errors = self._parsed(group)
+            seconds = (time.monotonic() - began) / len(group)
+            for row, error in zip(group, errors, strict=True):
+                row.update(error=error, seconds=seconds)
+        return {name: [row[name] for row in block] for name in RESULT}
 
-    def _parsed(self, row: Row) -> str:
-        """Parse a part, and keep its trees; returns what is wrong, if anything."""
-        file = CorpusFile(*(row[name] for name in CorpusFile._fields))
-        outputs, number = PartOutputs.of(file), int(row["number"])
-        if row["is_there"] or outputs.result(number):
-            return ""
-        if outputs.attempt(number) > MOST_ATTEMPTS:
-            return f"part {number + 1} has ended {MOST_ATTEMPTS} workers, perhaps because memory ran out"
+    def _parsed(self, group: Sequence[Row]) -> list[str]:
+        """Parse parts together, and keep their trees; returns what is wrong with each, if anything."""
+        numbers = [int(row["number"]) for row in group]
+        all_outputs = list(map(_outputs, group))
+        attempts = [outputs.attempt(number) for outputs, number in zip(all_outputs, numbers, strict=True)]
+        if max(attempts) > MOST_ATTEMPTS:
+            ended = f"has ended {MOST_ATTEMPTS} workers, perhaps because memory ran out"
+            return [f"part {number + 1} {ended}" for number in numbers]
         try:
-            outputs.keep(number, self._parser.run(_part_of(row, self._form)))
+            parsed = self._parser.run_together([_part_of(row, self._form) for row in group])
+            for outputs, number, part in zip(all_outputs, numbers, parsed, strict=True):
+                outputs.keep(number, part)
         except (ValueError, OSError, MemoryError) as error:
-            return f"part {number + 1}: {error or 'out of memory'}"
-        return ""
+            if len(group) > 1:
+                return [self._parsed([row])[0] for row in group]
+            return [f"part {numbers[0] + 1}: {error or 'out of memory'}"]
+        return [""] * len(group)
+
+
+def _is_missing(row: Row) -> bool:
+    """Whether a part is to be parsed: it can be read, and its trees are not there."""
+    return not (row["error"] or row["is_there"] or _outputs(row).result(int(row["number"])))
+
+
+def _groups(rows: Sequence[Row]) -> list[Sequence[Row]]:
+    """The parts of a block that are parsed together.
+
+    Each alone if one of them was begun before, since it may have ended a worker: only that one is given up.
+    """
+    begun = any(_outputs(row).attempts(int(row["number"])) for row in rows)
+    return [[row] for row in rows] if begun else [rows] if rows else []
+
+
+def _outputs(row: Row) -> PartOutputs:
+    return PartOutputs.of(CorpusFile(*(row[name] for name in CorpusFile._fields)))
 
 
 def _part_of(row: Row, form: TextFormat | None) -> TreebankPart | TextPart:

@@ -1,7 +1,9 @@
-"""Reading, parsing and writing parts of a file, for `stack-parser parse --processes`."""
+"""Reading, parsing and writing parts of files, in a process that may have others beside it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,11 +53,22 @@ class PartParser:
         self._reader = reader_with(form, tokenizer) if form else None
 
     def run(self, part: TreebankPart | TextPart) -> ParsedPart:
-        sentences, faults = self._read(part)
-        parsed = parse_stream(self._model, sentences, self._batch_size, probabilities=self._probabilities)
-        content = b"".join(written(sentence, tree, self._retag) for sentence, tree in parsed)
-        columns = column_counts(self._model.vocabulary, self._model.settings.network.read_columns, sentences)
-        return ParsedPart(content, len(sentences), sum(map(len, sentences)), faults, columns)
+        [parsed] = self.run_together([part])
+        return parsed
+
+    def run_together(self, parts: Sequence[TreebankPart | TextPart]) -> list[ParsedPart]:
+        """Parse parts as if they were one, since parts of few sentences would leave batches half empty."""
+        read = [self._read(part) for part in parts]
+        all_sentences = chain.from_iterable(sentences for sentences, _ in read)
+        parsed = parse_stream(self._model, all_sentences, self._batch_size, probabilities=self._probabilities)
+        lines = (written(sentence, tree, self._retag) for sentence, tree in parsed)
+        columns = self._model.settings.network.read_columns
+        found = []
+        for sentences, faults in read:
+            content = b"".join(islice(lines, len(sentences)))
+            counts = column_counts(self._model.vocabulary, columns, sentences)
+            found.append(ParsedPart(content, len(sentences), sum(map(len, sentences)), faults, counts))
+        return found
 
     def _read(self, part: TreebankPart | TextPart) -> tuple[list[Sentence], Faults]:
         """The sentences of a text are numbered from 1."""

@@ -20,6 +20,7 @@ from parser.treebank import parts
 
 MODEL = "tests/models/format-4"
 TREES = Path(MODEL, "parsed.conllu").read_text()
+WORD = "1\ta" + 8 * "\t_" + "\n"
 TEXT = "The cat sleeps. Don't go!\n\nWas it round?\n\n" * 30
 TOKENIZER = Path("tests/text/tokenizer.udpipe")
 
@@ -33,11 +34,13 @@ def results_here(files, settings, count):
     """As `cluster.results`; parts come in any order, and some of them twice."""
     rows = [row for file in files for row in cut(file._asdict(), settings.form)]
     rows += rows[: len(rows) // 3]
-    random.Random(1).shuffle(rows)
-    worker = CorpusWorker(settings)
-    for row in rows:
-        for result in worker({name: [value] for name, value in row.items()}):
-            yield {name: values[0] for name, values in result.items()}
+    draw, worker = random.Random(1), CorpusWorker(settings)
+    draw.shuffle(rows)
+    while rows:
+        block = [rows.pop() for _ in range(min(draw.randint(1, 3), len(rows)))]
+        found = worker({name: [row[name] for row in block] for name in block[0]})
+        for values in zip(*found.values(), strict=True):
+            yield dict(zip(found, values, strict=True))
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +98,7 @@ def test_trees_are_those_of_parse(corpus, tmp_path, options, capsys):
     report = report_of(target)
     assert (report["files"], report["other_files"], report["failures"]) == (4, 1, {})
     assert report["sentences"] == 4 * TREES.count("\n\n") + 1
+    assert 0 < report["part_seconds"]["median"] < report["part_seconds"]["greatest"]
     assert not (target / ".unfinished").exists()
 
 
@@ -138,50 +142,56 @@ class KilledError(Exception):
 
 @pytest.fixture
 def dies_once(monkeypatch):
-    """The parser dies at its 5th part, and returns how many it has parsed."""
-    runs = []
+    """The parser dies once, when it begins with its 4th block, and returns the parts that it has parsed."""
+    begun, done = [], []
 
-    def run_or_die(parser, part, run=PartParser.run):
-        runs.append(part)
-        if len(runs) == 5:
+    def run_or_die(parser, group, run=PartParser.run_together):
+        begun.append(group)
+        if len(begun) == 4:
             raise KilledError
-        return run(parser, part)
+        done.extend(group)
+        return run(parser, group)
 
-    monkeypatch.setattr(PartParser, "run", run_or_die)
-    return runs
+    monkeypatch.setattr(PartParser, "run_together", run_or_die)
+    return done
 
 
 def test_what_is_missing_is_parsed_when_started_again(corpus, tmp_path, dies_once):
     target, whole = tmp_path / "trees", tmp_path / "whole"
     with pytest.raises(KilledError):
         parse_corpus(corpus, target)
+    assert dies_once
     assert parse_corpus(corpus, target) == 0
-    in_two_starts = len(dies_once) - 1
+    in_two_starts = len(dies_once)
     assert parse_corpus(corpus, whole) == 0
-    assert in_two_starts <= len(dies_once) - 1 - in_two_starts  # no part was parsed again
+    assert in_two_starts <= len(dies_once) - in_two_starts  # no part was parsed again
+    assert parse_corpus(corpus, target) == 0
+    assert report_of(target)["part_seconds"] == {}
     for name in ("small.conllu", "large.conllu", "below/packed.conllu.gz"):
         assert (target / name).read_bytes() == (whole / name).read_bytes()
 
 
-def test_a_part_that_ends_its_workers_is_given_up(corpus, tmp_path, monkeypatch, capsys):
-    (corpus / "large.conllu").unlink()
-    (corpus / "below" / "packed.conllu.gz").unlink()
+def test_only_a_part_that_ends_its_workers_is_given_up(tmp_path, monkeypatch, capsys):
+    """Not those that were parsed together with it."""
+    corpus, target = tmp_path / "corpus", tmp_path / "trees"
+    corpus.mkdir()
+    for number in range(6):
+        (corpus / f"{number}.conllu").write_text(f"# sent_id = s{number}\n{WORD}\n")
 
-    def die(parser, part):
-        raise KilledError
+    def die_of_one(parser, group, run=PartParser.run_together):
+        if any(b"s3" in part.content for part in group):
+            raise KilledError
+        return run(parser, group)
 
     with monkeypatch.context() as patch:
-        patch.setattr(PartParser, "run", die)
-        for _ in range(2 * workers.MOST_ATTEMPTS):
+        patch.setattr(PartParser, "run_together", die_of_one)
+        for _ in range(workers.MOST_ATTEMPTS):
             with pytest.raises(KilledError):
-                parse_corpus(corpus, tmp_path / "trees")
-            if len(list((tmp_path / "trees").rglob("*.attempts"))) == 2:
-                break
-    for path in (tmp_path / "trees").rglob("*.attempts"):
-        path.write_bytes(b"." * workers.MOST_ATTEMPTS)
-    assert parse_corpus(corpus, tmp_path / "trees") == 2
-    assert "part 1 has ended 5 workers, perhaps because memory ran out" in capsys.readouterr().err
-    assert parse_corpus(corpus, tmp_path / "trees") == 0  # a new start tries again
+                parse_corpus(corpus, target)
+        assert parse_corpus(corpus, target) == 2
+    assert "3.conllu: part 1 has ended 5 workers, perhaps because memory ran out" in capsys.readouterr().err
+    assert files_of(target) == [*(f"{number}.conllu" for number in (0, 1, 2, 4, 5)), "report.json"]
+    assert parse_corpus(corpus, target) == 0  # a new start tries again
 
 
 def test_trees_of_another_model_are_refused(corpus, tmp_path, capsys):
