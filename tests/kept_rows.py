@@ -304,6 +304,12 @@ def headline():
     return [line for line in written.splitlines()[2:] if line.startswith("|")]
 
 
+def corpus_plan():
+    """The tables that `scripts/plan_corpus.py` printed."""
+    found = printed("plan_corpus", "corpus-2026-11-24/plan.jsonl")
+    return [line for line in found if line.startswith("|") and "---" not in line]
+
+
 @cache
 def expected(page):
     """The lines of a page's tables that tell what was measured."""
@@ -319,6 +325,7 @@ def expected(page):
         ],
         "docs/batching.md": on_the_fly,
         "docs/recurrence.md": recurrence,
+        "docs/scale.md": corpus_plan,
         "docs/speed.md": lambda: [*stack_lstm(), *single_figures()],
     }
     return tuple(lines[page]()) if page in lines else ()

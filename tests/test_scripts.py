@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -277,3 +278,38 @@ def test_a_part_that_failed_or_did_not_end_is_not_done(program, tmp_path, monkey
     if "left" not in program:
         measure_gpu.run_tests(tmp_path)
         assert not (tmp_path / "tests.txt").exists()
+
+
+def test_workers_that_are_alike_share_the_parts():
+    plan = script("plan_corpus")
+    assert plan.simulated([2.0], 10, 4, plan.Supposed()) == 6.0
+    assert plan.simulated([2.0], 8, 4, plan.Supposed()) == 4.0
+
+
+def test_a_slow_worker_delays_only_its_own_parts():
+    plan = script("plan_corpus")
+    # While it does one part in 5 s, the other does the rest.
+    assert plan.simulated([1.0], 6, 2, plan.Supposed(slow_share=0.5, slowdown=5.0)) == 5.0
+
+
+def test_parts_of_workers_that_die_are_done_again():
+    plan = script("plan_corpus")
+    rate, seconds, restart = 0.02, 10.0, 3.0
+    supposed = plan.Supposed(deaths_per_second=rate, seconds_to_restart=restart)
+    found = plan.simulated([seconds], 40_000, 50, supposed) / (40_000 * seconds / 50)
+    # A part needs exp(rate * seconds) tries, each of which takes as long as its worker lives, or to the end.
+    tries = math.exp(rate * seconds)
+    expected = (tries - 1) * (1 / rate + restart) / seconds
+    assert found == pytest.approx(expected, rel=0.02)
+
+
+def test_what_a_corpus_takes(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend("scripts")
+    measure, trees = script("measure_corpus"), "tests/models/format-4/parsed.conllu"
+    sentences = Path(trees).read_text().count("\n\n")
+    measure.write_files(trees, 3 * sentences, 2000, tmp_path / "in")
+    contents = [path.read_text() for path in (tmp_path / "in").iterdir()]
+    assert sum(content.count("\n\n") for content in contents) == 3 * sentences
+    assert all(len(content.encode()) < 4000 for content in contents)
+    assert measure.found(1500)["files"] == 1500
+    assert measure.cut_into_parts(trees, sentences)["parts"] == 1
