@@ -15,6 +15,7 @@ from typing import Any
 
 from parser.api.tree import Tree
 from parser.machine import choose_device
+from parser.parsing.ensemble import load_models
 from parser.parsing.input_columns import BLANK
 from parser.parsing.model import Model
 from parser.parsing.parse import BATCH_SIZE, ParsedTree, parse_stream
@@ -30,18 +31,25 @@ PACKAGE = __name__.partition(".")[0] + "."
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
+ModelPath = str | os.PathLike[str]
 Given = Sequence[str] | Mapping[str, Sequence[str]]
 """Words, or words and tags by column."""
 
 
-def load(path: str | os.PathLike[str], device: str = "auto", trust_tokenizer: bool = False) -> Parser:
-    """The model in a folder or a package. device: cpu, cuda, cuda:1, ...; auto is CUDA where available.
+def load(
+    path: ModelPath | Sequence[ModelPath], device: str = "auto", trust_tokenizer: bool = False
+) -> Parser:
+    """The model in a folder or a package; several are an ensemble, whose scores are averaged.
 
-    trust_tokenizer: whether text may be divided by a tokenizer that was not trained here, a binary file which
-    is not checked. Raises ValueError if there is no model, or a broken one, and if the device is not there.
+    device: cpu, cuda, cuda:1, ...; auto is CUDA where available. trust_tokenizer: whether text may be divided
+    by a tokenizer that was not trained here, a binary file which is not checked. Raises ValueError if there
+    is no model, or a broken one, if models do not fit together, and if the device is not there.
     """
-    model = Model.load(Path(path), choose_device(device))
-    return Parser(model, partial(text_reader, Path(path), "raw", trust_tokenizer))
+    paths = [Path(path)] if isinstance(path, str | os.PathLike) else list(map(Path, path))
+    if not paths:
+        raise ValueError("path: there is no model in an empty list")
+    model = load_models(paths, choose_device(device))
+    return Parser(model, partial(text_reader, paths[0], "raw", trust_tokenizer))
 
 
 class Parser:

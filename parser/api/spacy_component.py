@@ -23,9 +23,10 @@ from spacy.vocab import Vocab
 
 from parser.files import write_atomically
 from parser.machine import choose_device
+from parser.parsing.ensemble import contents, load_models, model_paths
 from parser.parsing.input_columns import BLANK, InputColumnCheck, column_counts
-from parser.parsing.model import FILES, Model
-from parser.parsing.model_files import SUFFIX, model_files, pack
+from parser.parsing.model import Model
+from parser.parsing.model_files import SUFFIX, pack
 from parser.parsing.parse import BATCH_SIZE, ParsedTree, parse_stream
 from parser.treebank.labels import MARK
 from parser.treebank.sentence import NO_HEAD, Sentence
@@ -55,10 +56,8 @@ class LoadedModel(NamedTuple):
     @classmethod
     def of(cls, path: Path, device: str) -> LoadedModel:
         """From a folder or a package. Raises ValueError."""
-        model = Model.load(path, choose_device(device))
-        files = model_files(path)
-        contents = {name: files.content(name) for name in FILES if files.has(name)}
-        return cls(model, contents, model.watch(), os.getpid())
+        model = load_models([path], choose_device(device))
+        return cls(model, contents([path]), model.watch(), os.getpid())
 
 
 class SentenceTokens(NamedTuple):
@@ -161,12 +160,12 @@ class SpacyComponent(Pipe):
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Write the model's files. Raises ValueError without a model."""
         folder, files = Path(path), self._ready().files
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in FILES:
-            if name in files:
-                write_atomically(folder / name, files[name])
-            else:
-                (folder / name).unlink(missing_ok=True)  # of a model that was there before
+        for name, content in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(folder / name, content)
+        for path in model_paths(folder):
+            if path.relative_to(folder).as_posix() not in files:  # of a model that was there before
+                path.unlink()
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> SpacyComponent:
         """Raises ValueError if there is no model, or a broken one. Safe for untrusted models."""

@@ -12,7 +12,7 @@ from parser.evaluation.report import comparison_report
 from parser.evaluation.significance import compare
 from parser.measures import MEASURES
 from parser.pages.comparison_page import Parsed, comparison_page
-from parser.parsing.model import Model
+from parser.parsing.ensemble import load_models
 from parser.parsing.parse import parse_stream
 from parser.treebank.conllu import read_treebank
 
@@ -41,7 +41,7 @@ def compare_models(options: argparse.Namespace) -> None:
     device = prepared_device(options)
     gold = read_treebank(options.treebank, options.roots)
     folders = options.first, options.model
-    models = [Model.load(folder, device) for folder in folders]
+    models = [load_models([folder], device) for folder in folders]
     for folder, model in zip(folders, models, strict=True):
         gold = list(watched(model, gold, f"{folder}: {options.treebank}"))
     first, second = ([tree for _, tree in parse_stream(model, gold, options.batch_size)] for model in models)

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from parser.commands.options import (
     Commands,
+    add_ensemble,
     add_model,
     add_processes,
     add_punctuation,
     add_roots,
     add_trust,
     loaded,
+    models_of,
     warning_of,
     watched,
 )
@@ -44,6 +46,7 @@ OF_TREEBANK = ""
 def add_evaluate(commands: Commands) -> None:
     command = commands.add_parser("evaluate", help="score a trained parser on a treebank")
     add_model(command)
+    add_ensemble(command)
     add_processes(command)
     command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, optionally .gz")
     add_roots(command)
@@ -111,7 +114,7 @@ def _with_report(options: argparse.Namespace, model: Model) -> Scores:
     gold = list(watched(model, read_treebank(options.treebank, options.roots), options.treebank))
     trees = [tree for _, tree in parse_stream(model, gold, options.batch_size)]
     errors = find_errors(gold, trees, known_forms(model), not options.no_punct)
-    title = f"{options.model} on {options.treebank}"
+    title = f"{', '.join(map(str, models_of(options)))} on {options.treebank}"
     write_page(options.report, report_page(title, errors, gold, trees, curves_of(options.model)))
     return errors.scores
 
@@ -124,7 +127,7 @@ def _by_one_process(options: argparse.Namespace, model: Model) -> Scores:
 def _by_processes(options: argparse.Namespace, model: Model) -> Scores:
     scores, faults, check = Scores(), Faults(), model.watch()
     arguments = (
-        options.model,
+        models_of(options),
         options.threads,
         options.precision,
         options.batch_size,

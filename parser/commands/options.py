@@ -12,6 +12,7 @@ import torch
 from parser.batching.precision import Precision, set_precision
 from parser.console import warn
 from parser.machine import choose_device
+from parser.parsing.ensemble import load_models
 from parser.parsing.model import Model
 from parser.parsing.parse import BATCH_SIZE
 from parser.remote import start_server
@@ -80,6 +81,22 @@ def add_model(command: argparse.ArgumentParser, name: str = "MODEL") -> None:
     command.add_argument("--slots", type=_renamed("--batch-size"), help=argparse.SUPPRESS)
 
 
+def add_ensemble(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--ensemble",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="MODEL",
+        help="other models, whose scores are averaged with those of the first at every transition",
+    )
+
+
+def models_of(options: argparse.Namespace) -> tuple[Path, ...]:
+    """The folders or packages of a command with `--ensemble`."""
+    return (options.model, *options.ensemble)
+
+
 def add_processes(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--processes",
@@ -125,7 +142,7 @@ def loaded(options: argparse.Namespace) -> Model:
         raise ValueError(f"--processes is for CPUs, not for {device}: use --device cpu, or one process")
     if options.processes > 1:
         start_server(WORKER_MODULES)  # which imports them while the model is loaded
-    return Model.load(options.model, device)
+    return load_models(models_of(options), device)
 
 
 def refuse_to_retag(options: argparse.Namespace, model: Model) -> None:

@@ -1,4 +1,4 @@
-"""`stack-parser pack`: a model's folder as one file."""
+"""`stack-parser pack`: a model's folder, or the models of an ensemble, as one file."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from pathlib import Path
 
 import torch
 
-from parser.commands.options import Commands
-from parser.parsing.model import FILES, Model
-from parser.parsing.model_files import SUFFIX, pack, read_all
+from parser.commands.options import Commands, add_ensemble, models_of
+from parser.parsing.ensemble import contents, load_models
+from parser.parsing.model_files import SUFFIX, pack
 
 
 def add_pack(commands: Commands) -> None:
     command = commands.add_parser("pack", help="put a model's folder into one file")
     command.add_argument("model", type=Path, metavar="MODEL", help="folder of a trained model")
+    add_ensemble(command)
     command.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help=f"the package (default: MODEL{SUFFIX})"
     )
@@ -22,10 +23,10 @@ def add_pack(commands: Commands) -> None:
 
 
 def pack_model(options: argparse.Namespace) -> None:
-    if options.model.is_file():
+    if options.model.is_file() and not options.ensemble:
         raise ValueError(f"{options.model}: is a file; only the folder of a model is packed")
-    Model.load(options.model, torch.device("cpu"))  # which checks it
+    load_models(models_of(options), torch.device("cpu"))  # which checks them
     folder = options.model.resolve()
     output = options.output or folder.with_name(folder.name + SUFFIX)
-    pack(dict(read_all(options.model, FILES)), output)
+    pack(contents(models_of(options)), output)
     print(f"{output}: {output.stat().st_size:,} bytes")

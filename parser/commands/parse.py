@@ -14,10 +14,12 @@ from tqdm import tqdm
 
 from parser.commands.options import (
     Commands,
+    add_ensemble,
     add_model,
     add_processes,
     add_text,
     loaded,
+    models_of,
     refuse_to_retag,
     warning_of,
     watched,
@@ -45,6 +47,7 @@ NO_COLUMNS = "no tabs: a line needs ten columns"
 def add_parse(commands: Commands) -> None:
     command = commands.add_parser("parse", help="write trees into a CoNLL file")
     add_model(command)
+    add_ensemble(command)
     add_processes(command)
     command.add_argument(
         "input", metavar="IN", help="CoNLL or text file, optionally .gz; - for standard input"
@@ -123,7 +126,7 @@ def _workers(options: argparse.Namespace) -> AbstractContextManager[list[Remote]
     text: tuple[Any, ...] = ()
     if options.form:
         text = options.form, tokenizer_of(options.model, options.form, options.trust_tokenizer)
-    arguments = (options.model, *parsing, options.scores, options.retag, *text)
+    arguments = (models_of(options), *parsing, options.scores, options.retag, *text)
     return started(PartParser, arguments, options.processes if options.processes > 1 else 0)
 
 

@@ -8,18 +8,31 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from parser.commands.options import Commands, add_model, add_text, positive, prepared_device, refuse_to_retag
+from parser.commands.options import (
+    Commands,
+    add_ensemble,
+    add_model,
+    add_text,
+    models_of,
+    positive,
+    prepared_device,
+    refuse_to_retag,
+)
 from parser.console import PROGRESS_BAR
 from parser.corpus.run import REPORT, Summary, parse_corpus
 from parser.corpus.workers import WorkerSettings
-from parser.parsing.model import Model
+from parser.parsing.ensemble import load_models
 from parser.parsing.text_input import tokenizer_of
 from parser.training.interruption import interruptible
+
+FAILURES_SHOWN = 20
+"""Files whose faults are printed."""
 
 
 def add_parse_corpus(commands: Commands) -> None:
     command = commands.add_parser("parse-corpus", help="parse all files of a folder, by workers of Ray")
     add_model(command)
+    add_ensemble(command)
     command.add_argument("source", type=Path, metavar="IN_FOLDER", help="folder of CoNLL or text files")
     command.add_argument("target", type=Path, metavar="OUT_FOLDER", help="folder for the trees")
     command.add_argument(
@@ -54,18 +67,18 @@ def _settings(options: argparse.Namespace) -> WorkerSettings:
     device = prepared_device(options)
     if device.type != "cpu":
         raise ValueError("parse-corpus is for CPUs: use --device cpu, or parse on a GPU")
-    model = options.model.resolve()
-    if options.retag:
-        refuse_to_retag(options, Model.load(model, device))
+    models = tuple(path.resolve() for path in models_of(options))
+    if options.retag or options.ensemble:
+        refuse_to_retag(options, load_models(models, device))
     return WorkerSettings(
-        folder=model,
+        models=models,
         threads=options.threads,
         precision=options.precision,
         batch_size=options.batch_size,
         probabilities=options.scores,
         retag=options.retag,
         form=options.form,
-        tokenizer=tokenizer_of(model, options.form, options.trust_tokenizer) if options.form else None,
+        tokenizer=tokenizer_of(models[0], options.form, options.trust_tokenizer) if options.form else None,
     )
 
 
@@ -74,11 +87,17 @@ def _tell(report: dict, target: Path) -> None:
     before = f", {report['done_before']:,} were there already" if report["done_before"] else ""
     others = f", {report['other_files']:,} with other suffixes left out" if report["other_files"] else ""
     print(
-        f"{report['files']:,} files{before}{others}; {report['sentences']:,} sentences, {report['words']:,} "
+        f"{_files(report['files'])}{before}{others}; {report['sentences']:,} sentences, {report['words']:,} "
         f"words in {report['seconds']:.1f} s, of which {report['seconds_to_start']:.1f} s to start: "
         f"{report['sentences_per_second']:,.0f} sentences/s by {report['workers']} workers",
         file=sys.stderr,
     )
     if failures := report["failures"]:
-        told = "\n".join(f"{name}: {message}" for name, message in failures.items())
-        raise ValueError(f"{told}\n{len(failures):,} files could not be parsed; see {target / REPORT}")
+        told = [message if name in message else f"{name}: {message}" for name, message in failures.items()]
+        more = [f"and {len(told) - FAILURES_SHOWN:,} more"] if len(told) > FAILURES_SHOWN else []
+        summary = f"{_files(len(failures))} could not be parsed; see {target / REPORT}"
+        raise ValueError("\n".join([*told[:FAILURES_SHOWN], *more, summary]))
+
+
+def _files(count: int) -> str:
+    return f"{count:,} file{'' if count == 1 else 's'}"

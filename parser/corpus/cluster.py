@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from types import ModuleType
 from typing import Any
 
+from parser.console import warn
 from parser.corpus.files import CorpusFile
 from parser.corpus.workers import CorpusWorker, Row, WorkerSettings, cut
 
@@ -40,12 +42,15 @@ def library() -> ModuleType:
 def cluster(address: str | None, workers: int | None, threads: int) -> Iterator[int]:
     """Join the cluster with that address, or start one on this machine; yields the number of workers.
 
-    workers: as many as there are CPUs for, unless given. threads: of a worker.
+    workers: as many as there are CPUs for, unless given. threads: of a worker. Raises ValueError if
+    there is no such cluster, or if none of its machines has so many CPUs.
     """
     ray = library()
     own_cpus = None if address or not workers else workers * threads
+    if address:
+        warn(f"joining the cluster at {address}")
     try:
-        with _quiet():
+        with _quiet(), _own_signal_handlers():
             ray.init(
                 address=address or "local",
                 num_cpus=own_cpus,
@@ -56,9 +61,23 @@ def cluster(address: str | None, workers: int | None, threads: int) -> Iterator[
     except (ConnectionError, RuntimeError) as error:
         raise ValueError(f"--address {address}: {str(error).partition(chr(10))[0]}") from None
     try:
-        yield workers or max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)
+        cpus = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
+        room = sum(count // threads for count in cpus)
+        if not room:
+            raise ValueError(f"--threads {threads}: no machine has so many CPUs, but {max(cpus)} at most")
+        yield workers or room
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _own_signal_handlers() -> Iterator[None]:
+    """Restores the handlers that Ray replaces by its own, which print where the program is."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
 
 
 @contextmanager
@@ -84,11 +103,12 @@ def results(files: Sequence[CorpusFile], settings: WorkerSettings, workers: int)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.target_max_block_size = BLOCK_BYTES
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # it would tell of a signal, too
     rows: list[dict[str, Any]] = [file._asdict() for file in files]
-    cutters = CUTTERS + workers // WORKERS_OF_CUTTER
+    lists = _lists(files, workers)
+    cutters = min(lists, CUTTERS + workers // WORKERS_OF_CUTTER)
     dataset = (
-        ray.data.from_items(rows, override_num_blocks=_lists(files, workers))
+        ray.data.from_items(rows, override_num_blocks=lists)
         # They use no CPU that a worker could have, else they would wait for workers, and these for them.
         .flat_map(partial(cut, form=settings.form), num_cpus=0, compute=ray.data.TaskPoolStrategy(cutters))
         .map_batches(

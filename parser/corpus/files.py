@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,24 +38,34 @@ class FoundFiles(NamedTuple):
 def find_files(source: Path, target: Path, unfinished: Path, form: TextFormat | None) -> FoundFiles:
     """All files below the folder `source`; their trees go to the same names below `target`.
 
-    Trees of texts have the suffix `.conllu`. Raises ValueError if there is no file, if two files would have
-    the same output, or if the folders are the same.
+    Trees of texts have the suffix `.conllu`. All paths are absolute. Raises ValueError if there is no file,
+    or if the folders are the same.
     """
     if not source.is_dir():
         raise ValueError(f"{source}: there is no such folder")
     if target.exists() and target.samefile(source):
         raise ValueError(f"{target}: the trees would overwrite the corpus; choose another folder")
     suffixes = TEXTS if form else TREEBANKS
-    all_files = [path for path in sorted(source.rglob("*")) if path.is_file() and target not in path.parents]
+    all_files = [path for path in _files_below(source) if target not in path.parents]
     found = [path for path in all_files if _suffix(path) in suffixes]
     if not found:
         wanted = ", ".join(suffixes)
         raise ValueError(f"{source}: no file with the suffix {wanted}, or with {COMPRESSED} behind it")
     files = [_corpus_file(path, source, target, unfinished, form) for path in found]
-    _refuse_same_output(files)
     missing = [file for file in files if not Path(file.output).exists()]
     missing.sort(key=lambda file: -file.size)
     return FoundFiles(missing, len(files) - len(missing), len(all_files) - len(found))
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """In order. Raises ValueError for a folder that can not be read; links to folders are not followed."""
+
+    def refuse(error: OSError) -> None:
+        raise ValueError(f"{error.filename}: {error.strerror}")
+
+    for below, folders, names in os.walk(folder, onerror=refuse):
+        folders.sort()
+        yield from (Path(below, name) for name in sorted(names) if os.path.isfile(os.path.join(below, name)))
 
 
 def _suffix(path: Path) -> str:
@@ -74,11 +86,3 @@ def _corpus_file(
     return CorpusFile(
         str(name), str(path), str(output), str(unfinished / state.hexdigest()[:24]), stat.st_size
     )
-
-
-def _refuse_same_output(files: list[CorpusFile]) -> None:
-    by_output: dict[str, str] = {}
-    for file in files:
-        other = by_output.setdefault(file.output, file.path)
-        if other != file.path:
-            raise ValueError(f"{file.path}: its trees would go to {file.output}, as those of {other}")

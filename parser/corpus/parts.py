@@ -19,6 +19,8 @@ from parser.text.sentences import numbered_from
 from parser.treebank.faults import Fault, Faults
 from parser.treebank.parts import TreebankPart, stream_parts
 
+ATTEMPTS = ".attempts"
+
 
 class NumberedPart(NamedTuple):
     number: int
@@ -58,24 +60,34 @@ class PartOutputs:
     def of(cls, file: CorpusFile) -> PartOutputs:
         return cls(file.unfinished, file.output.endswith(COMPRESSED))
 
-    def result(self, number: int) -> PartResult | None:
-        """That of a part whose trees are there."""
+    def result(self, number: int, digest: str | None = None) -> PartResult | None:
+        """That of a part whose trees are there.
+
+        digest: of the part; trees of another part with this number, of a file that was cut otherwise, do not
+        count.
+        """
         try:
             told: dict[str, Any] = json.loads(self._about(number).read_text(encoding="utf-8"))
-        except FileNotFoundError:
+            if self._trees(number).stat().st_size != told["bytes"] or digest not in (None, told["digest"]):
+                return None
+        except (FileNotFoundError, KeyError, ValueError):
             return None
         faults = Faults([Fault(**fault) for fault in told["first"]], told["total"], told["ended"])
         return PartResult(told["sentences"], told["words"], faults)
 
-    def keep(self, number: int, parsed: ParsedPart) -> None:
+    def keep(self, number: int, digest: str, parsed: ParsedPart) -> None:
         """Write the trees of a part."""
         self._folder.mkdir(parents=True, exist_ok=True)
         content = gzip.compress(parsed.content, mtime=0) if self._is_compressed else parsed.content
         # Not `write_atomically`: a worker that was taken for dead may still write the same part.
         with atomic_file(str(self._trees(number))) as file:
             file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         faults = parsed.faults
         told = {
+            "digest": digest,
+            "bytes": len(content),
             "sentences": parsed.sentences,
             "words": parsed.words,
             "first": [vars(fault) for fault in faults.first],
@@ -102,6 +114,11 @@ class PartOutputs:
     def join(self, results: list[PartResult], output: str, renumbers: bool) -> None:
         """Make a file of the trees of all parts, and remove these. renumbers: counts `# sent_id` anew."""
         Path(output).parent.mkdir(parents=True, exist_ok=True)
+        os.replace(self._whole(results, renumbers) if len(results) > 1 else self._trees(0), output)
+        self.remove()
+
+    def _whole(self, results: list[PartResult], renumbers: bool) -> Path:
+        """One file of all parts."""
         whole = self._folder / "whole"
         with whole.open("wb") as file:
             before = 0
@@ -114,8 +131,7 @@ class PartOutputs:
                 before += result.sentences
             file.flush()
             os.fsync(file.fileno())
-        os.replace(whole, output)
-        self.remove()
+        return whole
 
     def _renumbered(self, number: int, before: int) -> bytes:
         content = self._trees(number).read_bytes()
@@ -126,6 +142,11 @@ class PartOutputs:
     def remove(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def forget_attempts(self) -> None:
+        """So that a new start tries again."""
+        for path in self._folder.glob(f"*{ATTEMPTS}"):
+            path.unlink(missing_ok=True)
+
     def _trees(self, number: int) -> Path:
         return self._folder / f"{number}.trees"
 
@@ -133,4 +154,4 @@ class PartOutputs:
         return self._folder / f"{number}.json"
 
     def _attempts(self, number: int) -> Path:
-        return self._folder / f"{number}.attempts"
+        return self._folder / f"{number}{ATTEMPTS}"

@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
@@ -34,8 +34,10 @@ class Summary:
     words: int = 0
     failures: dict[str, str] = field(default_factory=dict)
     """By name of the file: what is wrong."""
-    part_seconds: list[float] = field(default_factory=list)
-    """How long a worker took for each part that was parsed."""
+    block_seconds: list[float] = field(default_factory=list)
+    """How long a worker took for each part, or for small parts that it parsed together."""
+    seconds_to_complete: float = 0.0
+    """In which this program has made files of the trees of their parts."""
 
 
 def parse_corpus(
@@ -50,12 +52,13 @@ def parse_corpus(
 
     Files whose trees are there already are left out. address, workers: see `cluster`. progress: called with
     the summary and the number of files, whenever a file ends. Raises ValueError if nothing can be done; what
-    is wrong with single files is in the report.
+    is wrong with single files is in the report. What is done is not lost, whatever ends the function.
     """
+    source, target = source.resolve(), target.resolve()  # a cluster has other working folders
     corpus = find_files(source, target, target / UNFINISHED, settings.form)
     target.mkdir(parents=True, exist_ok=True)
     with file_lock(target / LOCK, f"{target}: another process writes there"):
-        _refuse_other_settings(target, settings)
+        _refuse_other_start(source, target, settings)
         began = time.monotonic()
         summary, count, started = Summary(), 0, 0.0
         if corpus.missing:
@@ -67,7 +70,9 @@ def parse_corpus(
                 started = time.monotonic() - first["seconds"] - began
                 all_rows = chain([first], rows)
                 _collect(all_rows, corpus.missing, summary, settings.form is not None, progress)
-        shutil.rmtree(target / UNFINISHED, ignore_errors=True)
+        _leave_failures(
+            [file for file in corpus.missing if file.name in summary.failures], target / UNFINISHED
+        )
         return _report(target, corpus, summary, count, started, time.monotonic() - began)
 
 
@@ -82,11 +87,14 @@ def _collect(
     pending = {file.name: _Pending(file) for file in files}
     for row in rows:
         if row["seconds"]:
-            summary.part_seconds.append(row["seconds"])
+            summary.block_seconds.append(row["seconds"])
+        if row["is_disk_full"]:
+            raise ValueError(f"{row['name']}: {row['error']}; start again when there is room")
         own = pending.get(row["name"])
         if own is None or not own.add(row):
             continue
         del pending[row["name"]]
+        began = time.monotonic()
         try:
             found = own.complete(renumbers)
         except (OSError, ValueError) as error:
@@ -95,6 +103,7 @@ def _collect(
             summary.files += 1
             summary.sentences += sum(result.sentences for result in found)
             summary.words += sum(result.words for result in found)
+        summary.seconds_to_complete += time.monotonic() - began
         progress(summary, len(files))
 
 
@@ -132,26 +141,47 @@ class _Pending:
         return there
 
 
-def _refuse_other_settings(target: Path, settings: WorkerSettings) -> None:
-    """Raises ValueError if the folder has trees of another model, or by other options."""
+def _leave_failures(failed: Sequence[CorpusFile], unfinished: Path) -> None:
+    """Remove all parts but those of files that failed, so that a new start has less to do."""
+    if not failed:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        return
+    kept = {file.unfinished for file in failed}
+    for folder in unfinished.glob("*"):
+        if str(folder) not in kept:
+            shutil.rmtree(folder, ignore_errors=True)
+    for file in failed:
+        PartOutputs.of(file).forget_attempts()
+
+
+def _refuse_other_start(source: Path, target: Path, settings: WorkerSettings) -> None:
+    """Raises ValueError if the folder has files of something else, or trees of other files or options."""
     now = {
-        "model": _digest(settings.folder),
+        "source": str(source),
+        "model": _digest(settings.models),
         "text": settings.form,
+        "precision": settings.precision,
         "scores": settings.probabilities,
         "retag": settings.retag,
     }
     path = target / SETTINGS
-    if path.is_file() and json.loads(path.read_text(encoding="utf-8")) != now:
-        raise ValueError(f"{target}: has trees of another model or by other options; choose another folder")
+    has_files = any(child.name not in (SETTINGS, LOCK, REPORT) for child in target.iterdir())
+    if has_files and not path.is_file():
+        raise ValueError(f"{target}: has files that parse-corpus has not written; choose another folder")
+    if has_files and json.loads(path.read_text(encoding="utf-8")) != now:
+        raise ValueError(
+            f"{target}: has trees of other files, of another model or by other options; choose another folder"
+        )
     write_atomically(path, json.dumps(now).encode())
 
 
-def _digest(model: Path) -> str:
-    """Of a folder or a package."""
-    paths = sorted(path for path in model.iterdir() if path.is_file()) if model.is_dir() else [model]
+def _digest(models: Sequence[Path]) -> str:
+    """Of folders or packages."""
     found = hashlib.sha256()
-    for path in paths:
-        found.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
+    for model in models:
+        paths = sorted(path for path in model.rglob("*") if path.is_file()) if model.is_dir() else [model]
+        for path in paths:
+            found.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
     return found.hexdigest()
 
 
@@ -170,7 +200,8 @@ def _report(
         "seconds": seconds,
         "seconds_to_start": started,
         "sentences_per_second": summary.sentences / working if working else 0.0,
-        "part_seconds": _spread(summary.part_seconds),
+        "seconds_to_complete": summary.seconds_to_complete,
+        "block_seconds": _spread(summary.block_seconds),
         "failures": summary.failures,
     }
     content = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
@@ -179,5 +210,5 @@ def _report(
 
 
 def _spread(seconds: list[float]) -> dict[str, float]:
-    """Of the seconds that workers took for parts."""
+    """Of the seconds that workers took for blocks."""
     return {"median": median(seconds), "greatest": max(seconds)} if seconds else {}

@@ -6,15 +6,19 @@ them.
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+
 from parser.batching.precision import Precision
 from parser.corpus.files import CorpusFile
 from parser.corpus.parts import NumberedPart, PartOutputs, numbered_parts
-from parser.machine import tune_process
+from parser.machine import one_memory_error, tune_process
 from parser.parsing.part_parser import PartParser
 from parser.text.parts import TextPart
 from parser.text.reading import TextFormat
@@ -22,15 +26,16 @@ from parser.treebank.parts import TreebankPart
 
 MOST_ATTEMPTS = 5
 """To parse a part. One that kills each worker would else be begun forever."""
-RESULT = "name", "number", "is_last", "error", "seconds"
-"""The columns of the rows of results."""
+RESULT = "name", "number", "is_last", "error", "is_disk_full", "seconds"
+"""The columns of the rows of results. The seconds of parts that were parsed together are in the row of the
+first one."""
 Row = dict[str, Any]
 
 
 class WorkerSettings(NamedTuple):
     """As of `PartParser`."""
 
-    folder: Path
+    models: tuple[Path, ...]
     threads: int
     precision: Precision
     batch_size: int
@@ -48,17 +53,18 @@ def cut(row: Row, form: TextFormat | None) -> Iterator[Row]:
     try:
         for numbered in numbered_parts(file.path, form):
             number = numbered.number
-            is_there = outputs.result(number) is not None
-            yield {**row, **_row_of(numbered, is_there), "error": ""}
+            yield {**row, **_row_of(numbered, outputs), "error": ""}
     except (OSError, ValueError) as error:
         end = NumberedPart(number, True, TextPart(0, ""))
-        yield {**row, **_row_of(end, True), "error": str(error)}
+        yield {**row, **_row_of(end, outputs), "error": str(error)}
 
 
-def _row_of(numbered: NumberedPart, is_there: bool) -> Row:
-    """is_there: whether its trees are; then the content is not needed."""
+def _row_of(numbered: NumberedPart, outputs: PartOutputs) -> Row:
+    """The content is left out if the trees are there."""
     part = numbered.part
     content = part.content.encode() if isinstance(part, TextPart) else part.content
+    digest = hashlib.sha256(content).hexdigest()
+    is_there = outputs.result(numbered.number, digest) is not None
     return {
         "number": numbered.number,
         "is_last": numbered.is_last,
@@ -66,6 +72,7 @@ def _row_of(numbered: NumberedPart, is_there: bool) -> Row:
         "ordinal": part.ordinal if isinstance(part, TreebankPart) else 0,
         "offset": part.offset if isinstance(part, TextPart) else 0,
         "content": b"" if is_there else content,
+        "digest": digest,
         "is_there": is_there,
     }
 
@@ -82,37 +89,48 @@ class CorpusWorker:
         """Parse the parts of a block; the rows of the results have what the driver needs to know of each."""
         block = [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
         for row in block:
-            row["seconds"] = 0.0  # unless it is parsed now
+            row.update(seconds=0.0, is_disk_full=False)
         for group in _groups([row for row in block if _is_missing(row)]):
             began = time.monotonic()
-            errors = self._parsed(group)
-            seconds = (time.monotonic() - began) / len(group)
-            for row, error in zip(group, errors, strict=True):
-                row.update(error=error, seconds=seconds)
+            self._parse(group)
+            group[0]["seconds"] = time.monotonic() - began
         return {name: [row[name] for row in block] for name in RESULT}
 
-    def _parsed(self, group: Sequence[Row]) -> list[str]:
-        """Parse parts together, and keep their trees; returns what is wrong with each, if anything."""
-        numbers = [int(row["number"]) for row in group]
-        all_outputs = list(map(_outputs, group))
-        attempts = [outputs.attempt(number) for outputs, number in zip(all_outputs, numbers, strict=True)]
+    def _parse(self, group: Sequence[Row]) -> None:
+        """Parse parts together, and keep their trees; notes in the rows what is wrong, if anything."""
+        attempts = [_outputs(row).attempt(int(row["number"])) for row in group]
         if max(attempts) > MOST_ATTEMPTS:
-            ended = f"has ended {MOST_ATTEMPTS} workers, perhaps because memory ran out"
-            return [f"part {number + 1} {ended}" for number in numbers]
+            _note(group, f"it has ended {MOST_ATTEMPTS} workers, perhaps because memory ran out")
+            return
         try:
-            parsed = self._parser.run_together([_part_of(row, self._form) for row in group])
-            for outputs, number, part in zip(all_outputs, numbers, parsed, strict=True):
-                outputs.keep(number, part)
-        except (ValueError, OSError, MemoryError) as error:
-            if len(group) > 1:
-                return [self._parsed([row])[0] for row in group]
-            return [f"part {numbers[0] + 1}: {error or 'out of memory'}"]
-        return [""] * len(group)
+            with one_memory_error():
+                parsed = self._parser.run_together([_part_of(row, self._form) for row in group])
+            for row, part in zip(group, parsed, strict=True):
+                _outputs(row).keep(int(row["number"]), row["digest"], part)
+        except Exception as error:  # whatever it is, other files are not affected
+            if len(group) > 1 and not _is_of_disk(error):
+                for row in group:
+                    self._parse([row])
+                return
+            out_of_memory = isinstance(error, (MemoryError, torch.OutOfMemoryError))
+            _note(group, "out of memory" if out_of_memory else str(error) or type(error).__name__)
+            for row in group:
+                row["is_disk_full"] = _is_of_disk(error)
+
+
+def _note(group: Sequence[Row], error: str) -> None:
+    for row in group:
+        row["error"] = f"part {int(row['number']) + 1}: {error}"
+
+
+def _is_of_disk(error: Exception) -> bool:
+    """Whether no other file could be written either."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 def _is_missing(row: Row) -> bool:
     """Whether a part is to be parsed: it can be read, and its trees are not there."""
-    return not (row["error"] or row["is_there"] or _outputs(row).result(int(row["number"])))
+    return not (row["error"] or row["is_there"] or _outputs(row).result(int(row["number"]), row["digest"]))
 
 
 def _groups(rows: Sequence[Row]) -> list[Sequence[Row]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,15 +27,15 @@ class EvaluatedPart(NamedTuple):
 class PartEvaluator:
     def __init__(
         self,
-        folder: Path,
+        models: Sequence[Path],
         threads: int,
         precision: Precision,
         batch_size: int,
         roots: Roots,
         punctuation: bool,
     ):
-        """folder: of the model; roots: see `read_treebank`; punctuation: whether it is scored."""
-        self._model = model_of_worker(folder, threads, precision)
+        """models: see `load_models`; roots: see `read_treebank`; punctuation: whether it is scored."""
+        self._model = model_of_worker(models, threads, precision)
         self._batch_size, self._roots, self._punctuation = batch_size, roots, punctuation
 
     def run(self, part: TreebankPart) -> EvaluatedPart:

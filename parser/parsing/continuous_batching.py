@@ -6,15 +6,18 @@ batching all rows are in use until no sentences are left.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from parser.batching.cuda_graph import CudaGraphs, GraphedWork
 from parser.batching.transfer import to_device
+from parser.parsing.ensemble import Reading, own_numbers
 from parser.parsing.greedy import best_transitions, legal_scores, write_arc_probabilities
 from parser.parsing.model import Model
-from parser.stepping.inference.stepper import inference_stepper
-from parser.stepping.inference.words import WordVectors
+from parser.stepping.inference.ensemble import EnsembleInference, Member
+from parser.stepping.inference.stepper import InferenceStepper, inference_stepper
 from parser.stepping.positions import Positions
 from parser.transitions.state import State
 from parser.transitions.system import TransitionSystem
@@ -34,21 +37,21 @@ def parse_tokens(
     batch_size: int,
     probabilities: Tensor | None = None,
     in_graph: bool = False,
-    words: WordVectors | None = None,
+    readings: Sequence[Reading] = (),
 ) -> State:
     """Parse sentences; return the final state, whose flat tensors have the trees.
 
     batch_size: number of sentences in the batch, reduced if they are very long. probabilities: [words + 1],
     filled with the probabilities of the arcs, in the order of `State.heads`. in_graph: whether a GPU repeats
-    the steps as a CUDA graph. words: the vectors of the tokens, if they are known.
+    the steps as a CUDA graph. readings: of the sentences by the model and by those whose scores are averaged
+    with its own; by the model alone unless given.
     """
     inventory = model.inventory
     max_batch_size = max(1, MAX_FRAMES // (int(tokens.lengths.max()) + 1))
     queue = _Queue(
         tokens.lengths, min(batch_size, len(tokens), max_batch_size), inventory.system, model.device
     )
-    words = words or WordVectors.of(model.network, tokens)
-    parsers = inference_stepper(model.network, inventory, tokens, words, len(queue.state.depth))
+    parsers = _parsers(readings or [Reading.of(model, tokens)], len(queue.state.depth))
     parsers.restart(torch.ones_like(queue.state.depth, dtype=torch.bool), queue.positions())
 
     def steps() -> None:
@@ -74,6 +77,18 @@ def parse_tokens(
         if parsers.reserve(deepest + STEPS_BETWEEN_SYNCHRONISATIONS) and in_graph:
             work = GraphedWork(steps, graphs)
         work()
+
+
+def _parsers(readings: Sequence[Reading], batch: int) -> InferenceStepper:
+    """`batch` parsers of the sentences."""
+    members = [
+        Member(
+            inference_stepper(model.network, model.inventory, tokens, words, batch),
+            own_numbers(readings[0].model, model),
+        )
+        for model, tokens, words in readings
+    ]
+    return EnsembleInference(members) if len(members) > 1 else members[0].parsers
 
 
 class _Queue:

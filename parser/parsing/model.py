@@ -22,7 +22,7 @@ from parser.files import write_atomically
 from parser.former_names import with_new_names
 from parser.networks.stack_parser import StackParser
 from parser.parsing.input_columns import ColumnShares, InputColumnCheck, as_json, from_json
-from parser.parsing.model_files import TOKENIZER, ModelFiles, Shapes, model_files
+from parser.parsing.model_files import SETTINGS, TOKENIZER, ModelFiles, Shapes, model_files
 from parser.quoting import shortened
 from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
@@ -30,7 +30,7 @@ from parser.transitions.system import TransitionSystem
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary
 from parser.validation_errors import FAULTS_SHOWN, fault_lines, more_faults
 
-SETTINGS, VOCABULARY, WEIGHTS, SCORES = "config.yaml", "vocabulary.json", "weights.safetensors", "scores.json"
+VOCABULARY, WEIGHTS, SCORES = "vocabulary.json", "weights.safetensors", "scores.json"
 COLUMN_SHARES = "columns.json"
 FILES = SETTINGS, VOCABULARY, WEIGHTS, COLUMN_SHARES, SCORES, TOKENIZER
 VECTORS = f"tokens.embeddings.{PRETRAINED}.weight"
@@ -69,6 +69,8 @@ class Model:
     network: StackParser
     dev_shares: Mapping[str, ColumnShares] = field(default_factory=dict)
     """By column: shares of blank and of unknown values in the dev treebank. Older models have none."""
+    others: tuple[Model, ...] = ()
+    """The other models of an ensemble, whose scores are averaged with its own."""
 
     @classmethod
     def build(
@@ -109,22 +111,12 @@ class Model:
 
     @classmethod
     def load(cls, path: Path, device: torch.device) -> Model:
-        """From a folder or a package. Raises ValueError if there is no model, a broken or a newer one.
-
-        Safe for untrusted models: nothing in them is executed, and the sizes are checked before memory is
-        allocated.
-        """
-        files = model_files(path)
-        missing = [name for name in (SETTINGS, VOCABULARY, WEIGHTS) if not files.has(name)]
-        if missing:
-            raise ValueError(f"{path}: not a model's folder, {', '.join(missing)} missing")
-        try:
-            return cls._read(files, device)
-        except BROKEN as error:
-            raise ValueError(f"{path}: the model's files are broken or not of one model: {error}") from None
+        """As `load_model`, from a folder or a package."""
+        return load_model(model_files(path), device)
 
     @classmethod
-    def _read(cls, files: ModelFiles, device: torch.device) -> Model:
+    def read(cls, files: ModelFiles, device: torch.device) -> Model:
+        """Raises one of the exceptions `BROKEN`."""
         content = bounded_yaml.load(files.text(SETTINGS, bounded_yaml.MAX_TEXT_LENGTH))
         if not isinstance(content, dict):
             raise ValueError(f"{SETTINGS}: no keys and values")
@@ -153,6 +145,21 @@ class Model:
         model.network.load_state_dict(weights)
         model.network.eval()
         return model
+
+
+def load_model(files: ModelFiles, device: torch.device) -> Model:
+    """Raises ValueError if there is no model, a broken or a newer one.
+
+    Safe for untrusted models: nothing in them is executed, and the sizes are checked before memory is
+    allocated.
+    """
+    missing = [name for name in (SETTINGS, VOCABULARY, WEIGHTS) if not files.has(name)]
+    if missing:
+        raise ValueError(f"{files.name}: not a model's folder, {', '.join(missing)} missing")
+    try:
+        return Model.read(files, device)
+    except BROKEN as error:
+        raise ValueError(f"{files.name}: the model's files are broken or not of one model: {error}") from None
 
 
 def _weight_name(name: str) -> str:

@@ -1,6 +1,7 @@
 """The files of a model: in a folder, or in one package that `stack-parser pack` has made.
 
-A package is a zip file whose members are stored as they are. They are read in place: nothing is extracted.
+A package is a zip file whose members are stored as they are. They are read in place: nothing is extracted. An
+ensemble has the files of each model in a folder of their own, `model-1` and so on.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 import json
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +22,7 @@ from torch import Tensor
 from parser.files import atomic_file
 
 SUFFIX = ".stackparser"
+SETTINGS, MEMBER = "config.yaml", "model-"
 TOKENIZER = "tokenizer.udpipe"
 """The only file that is neither text nor numbers. It is opened when text is to be parsed."""
 DATE = (1980, 1, 1, 0, 0, 0)
@@ -30,6 +33,9 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 class ModelFiles(Protocol):
+    name: str
+    """For messages."""
+
     def has(self, name: str) -> bool: ...
 
     def text(self, name: str, most: int | None = None) -> str:
@@ -46,7 +52,7 @@ class ModelFiles(Protocol):
 
 class Folder:
     def __init__(self, path: Path):
-        self._path = path
+        self._path, self.name = path, str(path)
 
     def has(self, name: str) -> bool:
         return (self._path / name).is_file()
@@ -69,7 +75,7 @@ class Folder:
 class Package:
     def __init__(self, path: Path):
         """Raises ValueError if the file is no package."""
-        self._path = path
+        self._path, self.name = path, str(path)
         with self._opened("neither a model's folder nor a package of one") as package:
             self._members = {member.filename: member for member in package.infolist()}
         size = path.stat().st_size
@@ -112,6 +118,32 @@ class Package:
             raise ValueError(f"{self._path}: {what}: {reason}") from None
 
 
+class MemberFiles:
+    """Those of one model of an ensemble."""
+
+    def __init__(self, files: ModelFiles, folder: str):
+        self._files, self._folder = files, folder
+        self.name = f"{files.name}, {folder}"
+
+    def has(self, name: str) -> bool:
+        return self._files.has(self._inside(name))
+
+    def text(self, name: str, most: int | None = None) -> str:
+        return self._files.text(self._inside(name), most)
+
+    def weights(self, name: str) -> dict[str, Tensor]:
+        return self._files.weights(self._inside(name))
+
+    def shapes(self, name: str) -> Shapes:
+        return self._files.shapes(self._inside(name))
+
+    def content(self, name: str) -> bytes:
+        return self._files.content(self._inside(name))
+
+    def _inside(self, name: str) -> str:
+        return f"{self._folder}/{name}"
+
+
 def _bounded(name: str, text: str, most: int | None) -> str:
     if most is not None and len(text) > most:
         raise ValueError(f"{name}: longer than {most:,} characters")
@@ -123,15 +155,19 @@ def model_files(path: Path) -> ModelFiles:
     return Package(path) if path.is_file() else Folder(path)
 
 
+def members_of(files: ModelFiles) -> list[ModelFiles]:
+    """Those of each model of an ensemble, or of the only model."""
+    folders = takewhile(lambda folder: files.has(f"{folder}/{SETTINGS}"), map(member_folder, count(1)))
+    return [MemberFiles(files, folder) for folder in folders] or [files]
+
+
+def member_folder(number: int) -> str:
+    """Of a model of an ensemble. number: from 1."""
+    return f"{MEMBER}{number}"
+
+
 def pack(files: Mapping[str, bytes], output: Path) -> None:
     """Write a package, which appears under its name when it is complete."""
     with atomic_file(str(output)) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as package:
         for name, content in files.items():
             package.writestr(zipfile.ZipInfo(name, DATE), content)
-
-
-def read_all(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """The files of these names that a folder has."""
-    for name in names:
-        if (folder / name).is_file():
-            yield name, (folder / name).read_bytes()

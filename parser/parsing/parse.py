@@ -11,9 +11,9 @@ from torch import Tensor
 
 from parser.batching.microbatches import TooLongError, in_microbatches
 from parser.parsing.continuous_batching import parse_tokens
+from parser.parsing.ensemble import Reading
 from parser.parsing.model import Model
 from parser.parsing.tags import predicted_tags
-from parser.stepping.inference.words import WordVectors
 from parser.treebank.pseudo_projective import deprojectivize
 from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import Sentence
@@ -88,12 +88,13 @@ def _parse_together(
     # Longest first, so that no long sentence remains at the end, when rows of the batch become empty.
     order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
     ordered = [sentences[number] for number in order]
-    tokens = model.vocabulary.encode_tokens(ordered)
+    all_tokens = [member.vocabulary.encode_tokens(ordered) for member in (model, *model.others)]
+    tokens = all_tokens[0]
     found = torch.ones(tokens.words + 1, device=model.device) if probabilities else None
     with torch.inference_mode():
-        words = WordVectors.of(model.network, tokens)
-        state = parse_tokens(model, tokens, batch_size, found, words=words)
-        tags = predicted_tags(model, words, ordered)
+        readings = list(map(Reading.of, (model, *model.others), all_tokens))
+        state = parse_tokens(model, tokens, batch_size, found, readings=readings)
+        tags = predicted_tags(model, readings[0].words, ordered)
     heads = Ragged(state.heads[:-1].cpu(), tokens.lengths).unflatten()
     labels = Ragged(state.labels[:-1].cpu(), tokens.lengths).unflatten()
     label_name = model.vocabulary.labels.string

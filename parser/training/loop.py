@@ -55,6 +55,8 @@ from parser.training.schedule import Schedule, peak_learning_rate
 from parser.training.tokenizer import prepare_tokenizer, refuse_untrainable
 
 BAD_BATCH = "bad-batch.conllu"
+SAVED_BEFORE = "the last checkpoint is kept, continue with --resume"
+"""What a process knows that does not write it."""
 SECONDS_BETWEEN_CHECKPOINTS = 600
 """Within an epoch. Each epoch also ends with a checkpoint."""
 SECONDS_BETWEEN_LINES = 30
@@ -173,8 +175,9 @@ class _Run:
             while not self.training.progress.finished:
                 self._one_epoch(request)
         except LostProcessError as error:
-            if self.processes.is_first:
-                save_checkpoint(self.folder / CHECKPOINT, self.training)
+            if not self.processes.is_first:
+                raise LostProcessError(str(error), saved=SAVED_BEFORE) from error
+            save_checkpoint(self.folder / CHECKPOINT, self.training)
             raise LostProcessError(str(error), saved=_saved(self.training.progress)) from error
 
     def _one_epoch(self, request: StopRequest) -> None:

@@ -1,7 +1,6 @@
 """`stack-parser parse-corpus` by workers of Ray, which may be killed, as the program may."""
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -10,8 +9,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
-from programs import running
+from programs import running, wait_until
 
 pytest.importorskip("ray")
 
@@ -20,8 +20,18 @@ TREES = Path(MODEL, "parsed.conllu").read_text()
 KILLS_OF_WORKERS, KILLS_OF_PROGRAMS = 20, 5
 
 
-def program(corpus, target):
-    arguments = ["parse-corpus", MODEL, str(corpus), str(target), "--workers", "2", "--device", "cpu"]
+def program(corpus, target, *options):
+    arguments = [
+        "parse-corpus",
+        MODEL,
+        str(corpus),
+        str(target),
+        "--workers",
+        "2",
+        "--device",
+        "cpu",
+        *options,
+    ]
     return [sys.executable, "-m", "parser", *arguments]
 
 
@@ -46,7 +56,6 @@ def assert_complete(contents, target):
     """No sentence is missing, none is there twice."""
     for name, content in contents.items():
         assert names_of((target / name).read_text()) == names_of(content)
-    assert not (target / ".unfinished").exists()
 
 
 def test_workers_of_ray_parse_a_corpus(tmp_path):
@@ -57,21 +66,27 @@ def test_workers_of_ray_parse_a_corpus(tmp_path):
     summary, fault, failures = done.stderr.splitlines()
     assert summary.startswith("3 files; ")
     assert "faulty.conllu:1: sentence " in fault
-    assert failures.startswith("1 files could not be parsed")
+    assert failures.startswith("1 file could not be parsed")
     assert_complete(contents, target)
     assert json.loads((target / "report.json").read_text())["workers"] == 2
 
 
+def test_a_signal_ends_the_program_with_one_message(tmp_path):
+    write_corpus(tmp_path / "in", 1, 20_000)
+    with running(program(tmp_path / "in", tmp_path / "out"), stderr=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: any((tmp_path / "out").rglob("*.attempts")), process)
+        process.send_signal(signal.SIGTERM)
+        assert (process.wait(), process.stderr.read()) == (128 + signal.SIGTERM, "interrupted\n")
+
+
 def children_of(process, name):
-    """The numbers of the processes below it whose command line begins so."""
-    found = subprocess.run(
-        ["ps", "-eo", "pid,ppid,args", "--no-headers"], capture_output=True, text=True, check=True
-    )
-    rows = [line.split(None, 2) for line in found.stdout.splitlines()]
-    below = {process.pid}
-    for _ in range(5):
-        below |= {int(pid) for pid, parent, _ in rows if int(parent) in below}
-    return [int(pid) for pid, _, command in rows if int(pid) in below and command.startswith(name)]
+    """The processes below it whose command line begins so."""
+    found = []
+    for child in psutil.Process(process.pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if " ".join(child.cmdline()).startswith(name):
+                found.append(child)
+    return found
 
 
 @pytest.mark.slow
@@ -90,8 +105,8 @@ def test_nothing_is_lost_when_workers_and_programs_are_killed(tmp_path):
                     break
                 own = children_of(process, "ray::MapWorker")
                 if own and workers < KILLS_OF_WORKERS:
-                    with suppress(ProcessLookupError):
-                        os.kill(draw.choice(own), signal.SIGKILL)
+                    with suppress(psutil.NoSuchProcess):
+                        draw.choice(own).kill()
                         workers += 1
             if process.wait() == 0:
                 break
@@ -99,3 +114,4 @@ def test_nothing_is_lost_when_workers_and_programs_are_killed(tmp_path):
     assert workers == KILLS_OF_WORKERS
     assert programs == KILLS_OF_PROGRAMS
     assert_complete(contents, target)
+    assert not (target / ".unfinished").exists()

@@ -1,5 +1,6 @@
 """Corpora are parsed as single files are. Here the cluster is this process, in test_ray.py it is Ray."""
 
+import errno
 import gzip
 import json
 import random
@@ -12,6 +13,7 @@ import pytest
 from parser.cli import main
 from parser.corpus import run as corpus_run
 from parser.corpus import workers
+from parser.corpus.parts import PartOutputs
 from parser.corpus.workers import CorpusWorker, cut
 from parser.parsing.part_parser import PartParser
 from parser.text import parts as text_parts
@@ -73,7 +75,8 @@ def report_of(target):
 
 
 def files_of(target):
-    return sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.name[0] != ".")
+    found = (path.relative_to(target) for path in target.rglob("*"))
+    return sorted(str(path) for path in found if path.parts[0][0] != ".")
 
 
 def parsed(path, tmp_path, *options, model=MODEL):
@@ -98,8 +101,16 @@ def test_trees_are_those_of_parse(corpus, tmp_path, options, capsys):
     report = report_of(target)
     assert (report["files"], report["other_files"], report["failures"]) == (4, 1, {})
     assert report["sentences"] == 4 * TREES.count("\n\n") + 1
-    assert 0 < report["part_seconds"]["median"] < report["part_seconds"]["greatest"]
+    assert 0 < report["block_seconds"]["median"] < report["block_seconds"]["greatest"]
     assert not (target / ".unfinished").exists()
+
+
+def test_several_models_parse_together(corpus, tmp_path, capsys):
+    target = tmp_path / "trees"
+    assert parse_corpus(corpus, target, "--ensemble", MODEL) == 0
+    assert (target / "large.conllu").read_text() == parsed(corpus / "large.conllu", tmp_path)
+    assert parse_corpus(corpus, target) == 2
+    assert "of another model" in capsys.readouterr().err
 
 
 def test_trees_of_texts_are_those_of_parse(tmp_path):
@@ -136,7 +147,7 @@ def test_faults_are_reported_and_the_rest_goes_on(corpus, tmp_path, capsys):
     assert (report_of(target)["files"], report_of(target)["done_before"]) == (2, 4)
 
 
-class KilledError(Exception):
+class KilledError(BaseException):
     """As if the program had ended."""
 
 
@@ -166,7 +177,7 @@ def test_what_is_missing_is_parsed_when_started_again(corpus, tmp_path, dies_onc
     assert parse_corpus(corpus, whole) == 0
     assert in_two_starts <= len(dies_once) - in_two_starts  # no part was parsed again
     assert parse_corpus(corpus, target) == 0
-    assert report_of(target)["part_seconds"] == {}
+    assert report_of(target)["block_seconds"] == {}
     for name in ("small.conllu", "large.conllu", "below/packed.conllu.gz"):
         assert (target / name).read_bytes() == (whole / name).read_bytes()
 
@@ -189,15 +200,111 @@ def test_only_a_part_that_ends_its_workers_is_given_up(tmp_path, monkeypatch, ca
             with pytest.raises(KilledError):
                 parse_corpus(corpus, target)
         assert parse_corpus(corpus, target) == 2
-    assert "3.conllu: part 1 has ended 5 workers, perhaps because memory ran out" in capsys.readouterr().err
+    assert (
+        "3.conllu: part 1: it has ended 5 workers, perhaps because memory ran out" in capsys.readouterr().err
+    )
     assert files_of(target) == [*(f"{number}.conllu" for number in (0, 1, 2, 4, 5)), "report.json"]
+    assert len(list((target / ".unfinished").iterdir())) == 1
     assert parse_corpus(corpus, target) == 0  # a new start tries again
+
+
+@pytest.mark.parametrize("size", [300, 3000, 1 << 21])
+def test_a_file_that_is_cut_otherwise_when_started_again_is_whole(
+    corpus, tmp_path, monkeypatch, dies_once, size
+):
+    target = tmp_path / "trees"
+    with pytest.raises(KilledError):
+        parse_corpus(corpus, target)
+    monkeypatch.setattr(parts, "PART_BYTES", size)
+    assert parse_corpus(corpus, target) == 0
+    for name in ("small.conllu", "large.conllu"):
+        assert (target / name).read_text() == parsed(corpus / name, tmp_path)
+
+
+def test_trees_that_did_not_reach_the_disk_are_made_again(corpus, tmp_path, dies_once):
+    target = tmp_path / "trees"
+    with pytest.raises(KilledError):
+        parse_corpus(corpus, target)
+    cut_off = next(target.rglob("*.trees"))
+    cut_off.write_bytes(cut_off.read_bytes()[:-10])
+    assert parse_corpus(corpus, target) == 0
+    assert (target / "large.conllu").read_text() == parsed(corpus / "large.conllu", tmp_path)
+
+
+def fails_for(monkeypatch, mark, error):
+    """The parser raises an error for parts that have a mark."""
+
+    def run_or_fail(parser, group, run=PartParser.run_together):
+        if any(mark in part.content for part in group):
+            raise error
+        return run(parser, group)
+
+    monkeypatch.setattr(PartParser, "run_together", run_or_fail)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory"),
+        (ZeroDivisionError(), "ZeroDivisionError"),
+        (OSError(errno.EIO, "Input/output error"), "Input/output error"),
+    ],
+)
+def test_an_error_is_of_one_file(corpus, tmp_path, monkeypatch, capsys, error, message):
+    target = tmp_path / "trees"
+    (corpus / "bad.conllu").write_text(f"# sent_id = bad\n{WORD}\n")
+    with monkeypatch.context() as patch:
+        fails_for(patch, b"bad", error)
+        assert parse_corpus(corpus, target) == 2
+    told = capsys.readouterr().err
+    assert "bad.conllu: part 1: " in told
+    assert message in told
+    assert report_of(target)["files"] == 4
+    assert parse_corpus(corpus, target) == 0
+    assert (report_of(target)["files"], report_of(target)["done_before"]) == (1, 4)
+
+
+def test_a_full_disk_ends_all_and_loses_nothing(corpus, tmp_path, monkeypatch, capsys):
+    target, keep, kept = tmp_path / "trees", PartOutputs.keep, []
+
+    def keep_or_fail(outputs, number, digest, part):
+        if len(kept) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        keep(outputs, number, digest, part)
+        kept.append(number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PartOutputs, "keep", keep_or_fail)
+        assert parse_corpus(corpus, target) == 2
+    assert "No space left on device; start again when there is room" in capsys.readouterr().err
+    assert parse_corpus(corpus, target) == 0
+    assert (target / "large.conllu").read_text() == parsed(corpus / "large.conllu", tmp_path)
 
 
 def test_trees_of_another_model_are_refused(corpus, tmp_path, capsys):
     assert parse_corpus(corpus, tmp_path / "trees") == 0
     assert parse_corpus(corpus, tmp_path / "trees", "--scores") == 2
-    assert "has trees of another model or by other options" in capsys.readouterr().err
+    assert "has trees of other files, of another model or by other options" in capsys.readouterr().err
+    shutil.copytree(corpus, tmp_path / "others")
+    assert parse_corpus(tmp_path / "others", tmp_path / "trees") == 2
+    assert "has trees of other files" in capsys.readouterr().err
+
+
+def test_files_of_somebody_else_are_no_trees(corpus, tmp_path, capsys):
+    (tmp_path / "trees").mkdir()
+    (tmp_path / "trees" / "small.conllu").write_text("a letter")
+    assert parse_corpus(corpus, tmp_path / "trees") == 2
+    assert "has files that parse-corpus has not written" in capsys.readouterr().err
+    assert (tmp_path / "trees" / "small.conllu").read_text() == "a letter"
+
+
+def test_trees_within_the_corpus_are_not_parsed_again(corpus, capsys, monkeypatch):
+    monkeypatch.chdir(corpus.parent)
+    model = Path(__file__).parent.parent / "models" / "format-4"
+    assert parse_corpus("corpus", "corpus/trees", model=model) == 0
+    assert parse_corpus(corpus, f"../{corpus.parent.name}/corpus/trees", model=model) == 0
+    assert report_of(corpus / "trees")["done_before"] == 4
+    assert not (corpus / "trees" / "trees").exists()
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,8 @@ def test_a_signal_ends_all_with_one_message(config_file, tmp_path):
 
 
 @pytest.mark.slow
-def test_one_message_tells_of_the_death_of_a_process(config_file, tmp_path):
+@pytest.mark.parametrize(("rank", "saved"), [(0, "the last checkpoint is kept"), (1, "everything is saved")])
+def test_one_message_tells_of_the_death_of_a_process(config_file, tmp_path, rank, saved):
     def kill_one(process):
         children = subprocess.run(
             ["pgrep", "-P", str(process.pid), "-f", "parser train"],
@@ -56,13 +57,13 @@ def test_one_message_tells_of_the_death_of_a_process(config_file, tmp_path):
             text=True,
             check=True,
         )
-        subprocess.run(["kill", "-9", children.stdout.split()[-1]], check=True)
+        subprocess.run(["kill", "-9", children.stdout.split()[rank]], check=True)
 
     told, code = stopped(config_file, tmp_path / "run", kill_one)
     assert code == 128 + signal.SIGKILL
     assert told.count("\n") == 1, told
     assert "one of the 2 processes has ended without a message" in told
-    assert "everything is saved, continue with --resume" in told
+    assert f"{saved}, continue with --resume" in told
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,97 @@
+"""Several models that parse together: their scores are averaged at every transition.
+
+They may read different columns and know different words, but have the same transition system and labels. Tags
+and lemmas are those that the first one predicts, and its tokenizer divides texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from parser.parsing.model import FILES, Model, load_model
+from parser.parsing.model_files import MEMBER, member_folder, members_of, model_files
+from parser.stepping.inference.words import WordVectors
+from parser.treebank.tokens import Tokens
+
+SHOWN = 3
+"""Labels of a message."""
+
+
+class Reading(NamedTuple):
+    """Sentences as a model reads them."""
+
+    model: Model
+    tokens: Tokens
+    """On the host."""
+    words: WordVectors
+
+    @classmethod
+    def of(cls, model: Model, tokens: Tokens) -> Reading:
+        return cls(model, tokens, WordVectors.of(model.network, tokens))
+
+
+def load_models(paths: Sequence[Path], device: torch.device) -> Model:
+    """The models in folders and packages, as one; a package may hold several.
+
+    Raises ValueError if one is missing or broken, or if they do not fit together.
+    """
+    found = [
+        (files.name, load_model(files, device)) for path in paths for files in members_of(model_files(path))
+    ]
+    (name, first), *others = found
+    for other_name, other in others:
+        if fault := _contradiction(first, other):
+            raise ValueError(f"{other_name}: can not parse together with {name}: {fault}")
+    return replace(first, others=tuple(model for _, model in others))
+
+
+def contents(paths: Sequence[Path]) -> dict[str, bytes]:
+    """The files of models in folders and packages: names and contents for a package of all."""
+    models = [files for path in paths for files in members_of(model_files(path))]
+    folders = [f"{member_folder(number)}/" for number in range(1, len(models) + 1)] if models[1:] else [""]
+    return {
+        f"{folder}{name}": files.content(name)
+        for folder, files in zip(folders, models, strict=True)
+        for name in FILES
+        if files.has(name)
+    }
+
+
+def model_paths(folder: Path) -> list[Path]:
+    """The files of a folder that belong to a model or to an ensemble."""
+    folders = folder, *folder.glob(f"{MEMBER}*")
+    return [path for each in folders for path in (each / name for name in FILES) if path.is_file()]
+
+
+def _contradiction(first: Model, other: Model) -> str:
+    """Why two models can not parse together, if they can not."""
+    systems = [model.settings.system for model in (first, other)]
+    if systems[0] != systems[1]:
+        return f"its transition system is {systems[1]}, not {systems[0]}"
+    ours, theirs = (_transitions(model).keys() for model in (first, other))
+    if different := sorted(label for _, label in ours ^ theirs):
+        more = ", ..." if len(different) > SHOWN else ""
+        return f"only one of them has the labels {', '.join(different[:SHOWN])}{more}"
+    return ""
+
+
+def own_numbers(first: Model, member: Model) -> Tensor:
+    """[transitions + 1] The member's number of each transition of the first model, and of `no_op`."""
+    number = _transitions(member)
+    return torch.tensor(
+        [*(number[transition] for transition in _transitions(first)), member.inventory.no_op],
+        device=member.device,
+    )
+
+
+def _transitions(model: Model) -> dict[tuple[int, str], int]:
+    """By kind and label: the number of each labelled transition of a model, in their order."""
+    kinds, labels = (column[:-1].tolist() for column in (model.inventory.kind, model.inventory.label))
+    named = zip(kinds, map(model.vocabulary.labels.string, labels), strict=True)
+    return {transition: number for number, transition in enumerate(named)}

@@ -1,0 +1,152 @@
+"""Several models parse as a plain parser does that averages their scores."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from plain_network import PlainParser
+from plain_transitions import sentence
+
+import parser
+from parser.cli import main
+from parser.config import NetworkSettings, ParserSettings
+from parser.parsing.ensemble import load_models
+from parser.parsing.model import Model
+from parser.parsing.parse import parse
+from parser.transitions import SYSTEMS
+from parser.treebank.vocabulary import Vocabulary
+
+CPU = torch.device("cpu")
+TREES = [
+    sentence((2, 0, 2, 3), labels=["det", "root", "obj", "det"]),
+    sentence((0, 1), labels=["root", "punct"]),
+]
+OTHER_TREES = [
+    sentence((0, 1, 1, 1), labels=["root", "punct", "punct", "punct"], forms=["other"] * 4),
+    *TREES,
+]
+"""More words, and the labels in another order."""
+
+
+def saved(folder, trees=TREES, system="arc-hybrid", columns=("form", "upos"), **options):
+    """A model with large random weights."""
+    sizes = {name: 3 for name in columns if name != "form"}
+    network = {"word_size": 5, "tag_sizes": sizes, "token_size": 6, "hidden_size": 7, "transition_size": 4}
+    settings = ParserSettings(system=system, network=NetworkSettings(**network, **options))
+    model = Model.build(settings, Vocabulary.build(trees, columns), CPU)
+    for weight in model.network.parameters():
+        torch.nn.init.normal_(weight, std=0.8)
+    model.save(folder, {})
+    return folder
+
+
+def three(tmp_path, system="arc-hybrid"):
+    """Models that read different columns, have different networks, and number labels differently."""
+    torch.manual_seed(1)
+    return [
+        saved(tmp_path / "one", system=system, layers=2),
+        saved(tmp_path / "two", OTHER_TREES, system, ("form",), composition=True, layers=1),
+        saved(tmp_path / "three", OTHER_TREES, system, word_features=True),
+    ]
+
+
+def named(member, number):
+    """The kind and the label of a transition."""
+    label = member.vocabulary.labels.string(int(member.inventory.label[number]))
+    return int(member.inventory.kind[number]), label
+
+
+def plain_trees(models, one):
+    """Heads, labels and probabilities by the mean of the scores of plain parsers."""
+    plain = [
+        PlainParser(member.network, member.inventory, member.vocabulary.encode_tokens([one]))
+        for member in models
+    ]
+    labels, probabilities = {}, {}
+    while not plain[0].configuration.finished():
+        scores = [
+            {named(member, number): float(score) for number, score in enumerate(own.scores())}
+            for member, own in zip(models, plain, strict=True)
+        ]
+        means = {name: sum(own[name] for own in scores) / len(scores) for name in scores[0]}
+        best = max(means, key=means.get)
+        probability = torch.tensor(list(means.values())).softmax(0)[list(means).index(best)]
+        before = set(plain[0].configuration.heads)
+        for member, own in zip(models, plain, strict=True):
+            own.take(next(number for number in range(len(member.inventory)) if named(member, number) == best))
+        for dependent in plain[0].configuration.heads.keys() - before:
+            labels[dependent], probabilities[dependent] = best[1], float(probability)
+    heads = plain[0].configuration.tree()
+    words = range(1, len(heads) + 1)
+    return heads, tuple(labels[word] for word in words), [probabilities[word] for word in words]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@torch.no_grad()
+def test_scores_are_averaged_at_every_transition(tmp_path, system):
+    paths = three(tmp_path, system)
+    ensemble = load_models(paths, CPU)
+    members = [Model.load(path, CPU) for path in paths]
+    for member in (ensemble, *ensemble.others, *members):
+        member.network.double()
+    sentences = [sentence((0, *range(1, length))) for length in (5, 1, 17, 3, 9)]
+    found = parse(ensemble, sentences, batch_size=2, probabilities=True)
+    for one, tree in zip(sentences, found, strict=True):
+        heads, labels, probabilities = plain_trees(members, one)
+        assert (tree.heads, tree.labels) == (heads, labels)
+        assert tree.probabilities == pytest.approx(probabilities, rel=1e-5)
+
+
+def test_equal_models_parse_as_one(tmp_path):
+    path = saved(tmp_path / "one")
+    sentences = [sentence((0, *range(1, length))) for length in (5, 1, 17)]
+    assert parse(load_models([path] * 3, CPU), sentences) == parse(Model.load(path, CPU), sentences)
+
+
+def test_models_that_do_not_fit_together_are_refused(tmp_path):
+    first = saved(tmp_path / "one")
+    with pytest.raises(ValueError, match=r"eager: can not parse together with .*one: its transition system"):
+        load_models([first, saved(tmp_path / "eager", system="arc-eager")], CPU)
+    more = [*TREES, sentence((0, 1), labels=["root", "vocative"])]
+    with pytest.raises(ValueError, match=r"two: can not .*: only one of them has the labels vocative"):
+        load_models([first, saved(tmp_path / "two", more)], CPU)
+    with pytest.raises(ValueError, match=r"nowhere: not a model's folder"):
+        load_models([first, tmp_path / "nowhere"], CPU)
+
+
+@pytest.fixture
+def treebank(tmp_path):
+    path = tmp_path / "gold.conllu"
+    lines = ["1\tword0\t_\tNOUN\t_\t_\t2\tdet\t_\t_", "2\tword1\t_\tVERB\t_\t_\t0\troot\t_\t_"]
+    path.write_text(("\n".join(lines) + "\n\n") * 30 + "\n".join(lines[1:]).replace("2\tw", "1\tw") + "\n\n")
+    return path
+
+
+def test_commands_and_programs_take_several_models(tmp_path, treebank, capsys):
+    first, *others = map(str, three(tmp_path))
+    package, outputs, scores = str(tmp_path / "all.stackparser"), [], []
+    assert main(["pack", first, "--ensemble", *others, "-o", package]) == 0
+    packed_again = str(tmp_path / "again.stackparser")
+    assert main(["pack", package, "--ensemble", first, "-o", packed_again]) == 0
+    capsys.readouterr()
+    for models in ([first, "--ensemble", *others], [package]):
+        for more in ([], ["--processes", "2"]):
+            out = tmp_path / "parsed.conllu"
+            assert main(["parse", models[0], str(treebank), "-o", str(out), *more, *models[1:]]) == 0
+            outputs.append(out.read_text())
+            assert main(["evaluate", models[0], str(treebank), "--json", *more, *models[1:]]) == 0
+            scores.append(json.loads(capsys.readouterr().out))
+    assert all(output == outputs[0] for output in outputs)
+    assert all(score == scores[0] for score in scores)
+    alone = tmp_path / "alone.conllu"
+    assert main(["parse", first, str(treebank), "-o", str(alone)]) == 0
+    assert alone.read_text() != outputs[0]
+    words = {"words": ["word0", "word1"], "upos": ["NOUN", "VERB"]}
+    trees = [
+        next(parser.load(path, device="cpu").parse_all([words])) for path in ([first, *others], Path(package))
+    ]
+    assert trees[0] == trees[1]
+    assert trees[0].to_conllu().split("\t")[6:8] == outputs[0].split("\t")[6:8]
+    with pytest.raises(ValueError, match="no model in an empty list"):
+        parser.load([])
