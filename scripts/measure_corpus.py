@@ -2,16 +2,17 @@
 
 python scripts/measure_corpus.py MODEL FILE.conllu ROWS.jsonl [--sentences 100000]
 
-The sentences of a treebank are repeated, and written to files of different sizes. A file that is no larger
-than a part is parsed as one block, so the size of files is that of blocks. Each size and number of workers
-gives a row: the seconds of each part, how long the workers were busy, what the driver, Ray's own processes
-and its object store took, and the memory of each worker over time. One row is about finding many files, one
-about cutting them into parts. `scripts/plan_corpus.py` reads the rows.
+The sentences of a treebank are repeated, and written to files of different sizes; last to one file, which is
+parsed in parts. Small files are parsed together, in blocks. Each size and number of workers gives a row: the
+seconds of each block, how long the workers were busy, what the driver, Ray's own processes and its object
+store took, and the memory of each worker over time. One row is about finding many files, one about cutting
+them into parts. `scripts/plan_corpus.py` reads the rows.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import tempfile
 import threading
 import time
@@ -31,11 +32,13 @@ from parser.stamp import append_stamped
 from parser.treebank.conllu import stream_sentences
 
 KIB = 1 << 10
-FILE_SIZES = 16 * KIB, 128 * KIB, 2000 * KIB
-"""Bytes. The last one is a little less than a part of a large file, `parser.treebank.parts.PART_BYTES`."""
+FILE_SIZES = 16 * KIB, 128 * KIB, 2000 * KIB, 1 << 40
+"""Bytes: a little less than a part (`parser.treebank.parts.PART_BYTES`) in the third one, all in the last."""
 WORKERS = 1, 2
 FOUND_FILES, FILES_OF_FOLDER = 100_000, 1000
 SECONDS_BETWEEN_SAMPLES = 2.0
+OBJECT_STORE = "/dev/shm"
+"""Where Ray keeps what processes pass to each other."""
 WORKER, SERVERS = "ray::MapWorker", ("raylet", "gcs_server")
 """How the command lines of Ray's processes begin, and the names of its own ones."""
 
@@ -54,7 +57,7 @@ def main() -> None:
 
     keep({"measured": "finding", **found(FOUND_FILES)})
     keep({"measured": "cutting", **cut_into_parts(given.treebank, given.sentences)})
-    settings = WorkerSettings(given.model.resolve(), 1, "float32", 256, False, False, None, None)
+    settings = WorkerSettings((given.model.resolve(),), 1, "float32", 256, False, False, None, None)
     for size in FILE_SIZES:
         for workers in WORKERS:
             with tempfile.TemporaryDirectory() as folder:
@@ -123,7 +126,7 @@ def parsed(folder: Path, settings: WorkerSettings, workers: int) -> dict[str, An
         report = parse_corpus(source, target, settings, workers=workers, progress=keep)
     driver_cpu = time.process_time() - before
     assert not report["failures"], report["failures"]
-    part_seconds = summaries[-1].part_seconds
+    block_seconds = summaries[-1].block_seconds
     seconds = report["seconds"] - report["seconds_to_start"]
     return {
         "files": report["files"],
@@ -132,13 +135,14 @@ def parsed(folder: Path, settings: WorkerSettings, workers: int) -> dict[str, An
         "bytes_out": _bytes_below(target),
         "seconds_to_start": report["seconds_to_start"],
         "seconds": seconds,
-        "busy_share": sum(part_seconds) / (workers * seconds),
+        "busy_share": sum(block_seconds) / (workers * seconds),
         "driver_cpu_seconds": driver_cpu,
         "ray_cpu_seconds": max(sample.servers_cpu for sample in samples),
         "driver_memory": max(sample.driver for sample in samples),
         "object_store_memory": max(sample.object_store for sample in samples),
         "worker_memory": [sample.workers for sample in samples],
-        "part_seconds": [round(each, 4) for each in part_seconds],
+        "seconds_to_complete": report["seconds_to_complete"],
+        "block_seconds": [round(each, 4) for each in block_seconds],
     }
 
 
@@ -186,7 +190,7 @@ def _sample() -> Sample:
     return Sample(
         [memory.rss - memory.shared for memory in workers],
         this.memory_info().rss,
-        max((process.memory_info().shared for process in servers), default=0),
+        shutil.disk_usage(OBJECT_STORE).used,
         sum(each.user + each.system for each in times),
     )
 
