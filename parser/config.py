@@ -224,6 +224,9 @@ class TrainingSettings(Settings):
     optimizer: OptimizerSettings = OptimizerSettings()
     max_grad_norm: float = Field(5.0, gt=0, allow_inf_nan=True)
     """Gradient clipping: the largest norm of all gradients together; .inf for none."""
+    frozen: tuple[str, ...] = Field((), strict=False)
+    """Weights that are not trained: parts of the network, or beginnings of names in `weights.safetensors`, as
+    `tokens.embeddings` or `stack`. Vectors of words that are new in fine-tuning keep random values."""
     average: float | None = Field(None, gt=0, lt=1)
     """The model is the exponential moving average of the weights with this decay, as 0.999."""
     unknown_probability: float = Field(0.5, ge=0, le=1)
@@ -250,6 +253,9 @@ class Config(Settings):
     treebank: TreebankSettings
     parser: ParserSettings = ParserSettings()
     training: TrainingSettings = TrainingSettings()
+    initial_model: str | None = None
+    """Folder or package of a model with the same network, with whose weights training begins (fine-tuning).
+    What the treebank has in addition is added to its vocabulary and labels. `train --from` sets it."""
     tokenizer: Literal["udpipe"] | None = None
     """Whether the model gets a tokenizer, with which it parses raw text. `udpipe`: that of UDPipe 1 (Straka &
     Straková 2017) is trained on the text of the treebank; needs the package ufal.udpipe. A finished run gets

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -26,6 +27,12 @@ def add_train(commands: Commands) -> None:
     command = commands.add_parser("train", help="train a parser as a config says")
     add_config(command, "configs", "runs")
     add_overrides(command)
+    command.add_argument(
+        "--from",
+        dest="initial_model",
+        metavar="MODEL",
+        help="begin with the weights of a model, and add to its vocabulary and labels (fine-tuning)",
+    )
     command.add_argument("--resume", action="store_true", help="continue a run that was stopped")
     command.add_argument(
         "--processes",
@@ -38,6 +45,8 @@ def add_train(commands: Commands) -> None:
 
 
 def train_parser(options: argparse.Namespace) -> None:
+    if options.initial_model:
+        options.overrides.append(f"initial_model={json.dumps(options.initial_model)}")
     if options.processes > 1:
         sys.exit(launch(_arguments(options), options.processes))
     with joined(exit_code_of) as processes:

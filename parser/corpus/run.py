@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import time
@@ -19,6 +18,7 @@ from parser.corpus.files import CorpusFile, FoundFiles, find_files
 from parser.corpus.parts import PartOutputs, PartResult
 from parser.corpus.workers import Row, WorkerSettings
 from parser.files import file_lock, write_atomically
+from parser.parsing.model_files import digest_of
 from parser.treebank.faults import Faults
 
 UNFINISHED, REPORT, SETTINGS, LOCK = ".unfinished", "report.json", ".settings.json", ".lock"
@@ -158,7 +158,7 @@ def _refuse_other_start(source: Path, target: Path, settings: WorkerSettings) ->
     """Raises ValueError if the folder has files of something else, or trees of other files or options."""
     now = {
         "source": str(source),
-        "model": _digest(settings.models),
+        "model": digest_of(settings.models),
         "text": settings.form,
         "precision": settings.precision,
         "scores": settings.probabilities,
@@ -173,16 +173,6 @@ def _refuse_other_start(source: Path, target: Path, settings: WorkerSettings) ->
             f"{target}: has trees of other files, of another model or by other options; choose another folder"
         )
     write_atomically(path, json.dumps(now).encode())
-
-
-def _digest(models: Sequence[Path]) -> str:
-    """Of folders or packages."""
-    found = hashlib.sha256()
-    for model in models:
-        paths = sorted(path for path in model.rglob("*") if path.is_file()) if model.is_dir() else [model]
-        for path in paths:
-            found.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
-    return found.hexdigest()
 
 
 def _report(

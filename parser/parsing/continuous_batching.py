@@ -13,9 +13,10 @@ from torch import Tensor
 
 from parser.batching.cuda_graph import CudaGraphs, GraphedWork
 from parser.batching.transfer import to_device
-from parser.parsing.ensemble import Reading, own_numbers
+from parser.parsing.ensemble import Reading
 from parser.parsing.greedy import best_transitions, legal_scores, write_arc_probabilities
 from parser.parsing.model import Model
+from parser.parsing.transition_numbers import numbers_in
 from parser.stepping.inference.ensemble import EnsembleInference, Member
 from parser.stepping.inference.stepper import InferenceStepper, inference_stepper
 from parser.stepping.positions import Positions
@@ -84,7 +85,7 @@ def _parsers(readings: Sequence[Reading], batch: int) -> InferenceStepper:
     members = [
         Member(
             inference_stepper(model.network, model.inventory, tokens, words, batch),
-            own_numbers(readings[0].model, model),
+            numbers_in(model, readings[0].model),
         )
         for model, tokens, words in readings
     ]

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from parser.parsing.model import FILES, Model, load_model
 from parser.parsing.model_files import MEMBER, member_folder, members_of, model_files
+from parser.parsing.transition_numbers import numbered_transitions
 from parser.stepping.inference.words import WordVectors
 from parser.treebank.tokens import Tokens
 
@@ -74,24 +74,8 @@ def _contradiction(first: Model, other: Model) -> str:
     systems = [model.settings.system for model in (first, other)]
     if systems[0] != systems[1]:
         return f"its transition system is {systems[1]}, not {systems[0]}"
-    ours, theirs = (_transitions(model).keys() for model in (first, other))
+    ours, theirs = (numbered_transitions(model).keys() for model in (first, other))
     if different := sorted(label for _, label in ours ^ theirs):
         more = ", ..." if len(different) > SHOWN else ""
         return f"only one of them has the labels {', '.join(different[:SHOWN])}{more}"
     return ""
-
-
-def own_numbers(first: Model, member: Model) -> Tensor:
-    """[transitions + 1] The member's number of each transition of the first model, and of `no_op`."""
-    number = _transitions(member)
-    return torch.tensor(
-        [*(number[transition] for transition in _transitions(first)), member.inventory.no_op],
-        device=member.device,
-    )
-
-
-def _transitions(model: Model) -> dict[tuple[int, str], int]:
-    """By kind and label: the number of each labelled transition of a model, in their order."""
-    kinds, labels = (column[:-1].tolist() for column in (model.inventory.kind, model.inventory.label))
-    named = zip(kinds, map(model.vocabulary.labels.string, labels), strict=True)
-    return {transition: number for number, transition in enumerate(named)}

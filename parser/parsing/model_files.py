@@ -6,10 +6,11 @@ ensemble has the files of each model in a folder of their own, `model-1` and so 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count, takewhile
 from pathlib import Path
@@ -171,3 +172,13 @@ def pack(files: Mapping[str, bytes], output: Path) -> None:
     with atomic_file(str(output)) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as package:
         for name, content in files.items():
             package.writestr(zipfile.ZipInfo(name, DATE), content)
+
+
+def digest_of(models: Sequence[Path]) -> str:
+    """A hash of the files in folders and packages."""
+    found = hashlib.sha256()
+    for model in models:
+        paths = sorted(path for path in model.rglob("*") if path.is_file()) if model.is_dir() else [model]
+        for path in paths:
+            found.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()

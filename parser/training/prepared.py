@@ -21,6 +21,7 @@ from parser.config import Config, data_path
 from parser.console import say
 from parser.files import write_atomically
 from parser.parsing.model import system_of
+from parser.parsing.model_files import digest_of
 from parser.replay.examples import Examples
 from parser.transitions.inventory import Inventory
 from parser.treebank.ragged import Ragged
@@ -162,6 +163,7 @@ def place_of(config: Config, folder: Path) -> Path | None:
         network.columns,
         network.tags.predict,
         network.fold_case,
+        digest_of([Path(data_path(config.initial_model))]) if config.initial_model else "",
         hash_of([*source, *paths]),
     ]
     return folder / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}{SUFFIX}"

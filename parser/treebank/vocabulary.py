@@ -79,6 +79,11 @@ class Lexicon:
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return cls((string for string, _ in ordered), fold_case)
 
+    def extended(self, other: Lexicon) -> Lexicon:
+        """With the strings of another lexicon behind its own, which keep their numbers."""
+        more = (string for string in other.strings if string not in self._numbers)
+        return Lexicon((*self.strings, *more), self.fold_case)
+
 
 @dataclass(frozen=True)
 class Vocabulary:
@@ -126,6 +131,21 @@ class Vocabulary:
             for name in predicted
         }
         return cls(lexicons, labels, frozenset(on_root), frozenset(between_words), of_predicted)
+
+    def extended(self, other: Vocabulary) -> Vocabulary:
+        """With what another vocabulary of the same columns has in addition, at the ends of its lexicons."""
+        labels = self.labels.extended(other.labels)
+
+        def numbers(own: frozenset[int], others: frozenset[int]) -> frozenset[int]:
+            return own | {labels.number(other.labels.string(number)) for number in others}
+
+        return Vocabulary(
+            {name: lexicon.extended(other.columns[name]) for name, lexicon in self.columns.items()},
+            labels,
+            numbers(self.root_labels, other.root_labels),
+            numbers(self.word_labels, other.word_labels),
+            {name: lexicon.extended(other.predicted[name]) for name, lexicon in self.predicted.items()},
+        )
 
     def with_predicted(self, names: Iterable[str]) -> Vocabulary:
         """With some of the columns as predicted ones."""

@@ -1,0 +1,85 @@
+"""Fine-tuning: training that begins with the weights of a model, on another treebank or on more of the same.
+
+The vocabulary and the labels of the model stay, and those of the treebank are added. What is new begins with
+random weights.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from parser.config import Config, data_path
+from parser.config_file import flat
+from parser.networks.stack_parser import StackParser
+from parser.parsing.model import Model
+from parser.parsing.transition_numbers import numbers_in
+from parser.treebank.vocabulary import CHARACTERS
+
+OF_TRANSITIONS = (
+    *("transition_embeddings.weight", "scores.weight", "scores.bias"),
+    "composition.transitions.weight",
+)
+"""Weights with a row for each labelled transition, and some with another one for `no_op`."""
+OF_CHARACTERS = f"tokens.embeddings.{CHARACTERS}.characters.weight"
+"""Its last row is that of the padding character."""
+FREE = ("dropout", "weight", "pretrained")
+"""Ends of the names of settings that may differ from those of the model."""
+
+
+def load_initial(config: Config) -> Model | None:
+    """The model that training begins with, if the config names one.
+
+    Raises ValueError if it is missing or broken, or has another network than the config.
+    """
+    if config.initial_model is None:
+        return None
+    path = Path(data_path(config.initial_model))
+    model = Model.load(path, torch.device("cpu"))
+    wanted, found = (_compared(settings.model_dump()) for settings in (config.parser, model.settings))
+    different = [
+        f"parser.{name} is {wanted.get(name)} in the config, and {found.get(name)} in the model"
+        for name in sorted({*wanted, *found})
+        if wanted.get(name) != found.get(name)
+    ]
+    if different:
+        raise ValueError(f"{path}: " + "; ".join(different))
+    return model
+
+
+def _compared(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in flat(settings).items() if not name.endswith(FREE)}
+
+
+@torch.no_grad()
+def copy_weights(source: Model, target: Model) -> None:
+    """Begin with the weights of a model whose vocabulary the other one extends."""
+    rows = numbers_in(target, source)
+    weights = target.network.state_dict()
+    for name, old in source.network.state_dict().items():
+        own, old = weights[name], old.to(target.device)
+        if name in OF_TRANSITIONS:
+            own[rows[: len(old)]] = old
+        elif name == OF_CHARACTERS:
+            own[: len(old) - 1] = old[:-1]
+            own[-1] = old[-1]
+        else:
+            own[tuple(map(slice, old.shape))] = old  # lexicons grow at their ends
+
+
+def freeze(network: StackParser, names: tuple[str, ...]) -> None:
+    """Exclude weights from training. names: beginnings of theirs. Raises ValueError if one is unknown."""
+    weights = dict(network.named_parameters())
+    for name in names:
+        found = [weight for own, weight in weights.items() if own == name or own.startswith(f"{name}.")]
+        if not found:
+            parts = sorted({own.partition(".")[0] for own in weights})
+            raise ValueError(
+                f"training.frozen: no weight's name begins with {name}; parts are {', '.join(parts)}"
+            )
+        for weight in found:
+            weight.requires_grad_(False)
+    if not any(weight.requires_grad for weight in weights.values()):
+        raise ValueError("training.frozen: nothing is left to train")
