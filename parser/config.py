@@ -24,6 +24,9 @@ Threads = Annotated[int, Field(gt=0, le=1024)]
 class TreebankSettings(Settings):
     train: str
     """CoNLL-U or CoNLL-X file; ${PARSER_DATA} stands for the data folder, `data` unless it is set."""
+    train_sentences: Count | None = None
+    """Only so many sentences from the beginning of `train` are trained on, for learning curves over its size.
+    A tokenizer is trained on all."""
     dev: str
     """The model with the best LAS on it is kept."""
     test: str | None = None

@@ -75,13 +75,17 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
 
 def training_trees(config: Config) -> list[Sentence]:
     """The trees of `TrainingData.train`, in the same order."""
+    return _projective(_read_training(config), config.treebank.non_projective == "lift")
+
+
+def _read_training(config: Config) -> list[Sentence]:
     sentences = read_treebank(data_path(config.treebank.train), config.treebank.roots)
-    return _projective(sentences, config.treebank.non_projective == "lift")
+    return sentences[: config.treebank.train_sentences]
 
 
 def _prepare(config: Config, dev_sentences: list[Sentence], initial: Model | None) -> Prepared:
     path, lifts = config.treebank.train, config.treebank.non_projective == "lift"
-    sentences = read_treebank(data_path(path), config.treebank.roots)
+    sentences = _read_training(config)
     trees = _projective(sentences, lifts)
     if not trees:
         raise ValueError(f"{path}: no projective tree to learn from")

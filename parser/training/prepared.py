@@ -158,6 +158,7 @@ def place_of(config: Config, folder: Path) -> Path | None:
     asked = [
         treebank.roots,
         treebank.non_projective,
+        treebank.train_sentences,
         config.parser.system,
         network.composition,
         network.columns,

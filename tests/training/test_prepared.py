@@ -52,17 +52,18 @@ def test_a_second_start_finds_what_the_first_prepared(config_file, tmp_path, cou
         "parser.system=arc-eager",
         "treebank.non_projective=drop",
         "treebank.roots=attach-to-first",
+        "treebank.train_sentences=5",
     ):
         data.load(read_config(config_file, [*changes, change]), CPU, tmp_path / "cache")
-    assert len(counted) == 4
+    assert len(counted) == 5
     with (tmp_path / "tiny.conllu").open("a") as file:
         file.write("1\tmore\tmore\tX\tX\t_\t0\troot\t_\t_\n\n")
     data.load(config, CPU, tmp_path / "cache")
-    assert len(counted) == 5
+    assert len(counted) == 6
     if pretrained:
         (tmp_path / "vectors.txt").write_text(VECTORS.replace("4", "5"))
         data.load(config, CPU, tmp_path / "cache")
-        assert len(counted) == 6
+        assert len(counted) == 7
 
 
 @pytest.mark.parametrize(
@@ -165,3 +166,11 @@ def test_a_hash_tells_files_apart(tmp_path):
     assert hash_of([str(tmp_path / "a"), str(tmp_path / "b")]) != hash_of(
         [str(tmp_path / "c"), str(tmp_path / "d")]
     )
+
+
+def test_only_the_first_sentences_are_read(config_file):
+    config = read_config(config_file, ["treebank.train_sentences=2"])  # dogs sleep, dogs bark
+    model, loaded = data.load(config, CPU)
+    assert (len(loaded.train), len(loaded.dev)) == (2, 16)
+    assert [tree.identifier for tree in data.training_trees(config)] == ["dogs-sleep", "dogs-bark"]
+    assert not model.vocabulary.columns["form"].number("cats")
