@@ -82,14 +82,15 @@ def parse_tokens(
 
 def _parsers(readings: Sequence[Reading], batch: int) -> InferenceStepper:
     """`batch` parsers of the sentences."""
-    members = [
-        Member(
-            inference_stepper(model.network, model.inventory, tokens, words, batch),
-            numbers_in(model, readings[0].model),
-        )
+    first = readings[0].model
+    parsers = [
+        inference_stepper(model.network, model.inventory, tokens, words, batch)
         for model, tokens, words in readings
     ]
-    return EnsembleInference(members) if len(members) > 1 else members[0].parsers
+    if len(readings) == 1:
+        return parsers[0]
+    numbers = (numbers_in(reading.model, first) for reading in readings)
+    return EnsembleInference(list(map(Member, parsers, numbers)))
 
 
 class _Queue:
