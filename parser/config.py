@@ -229,7 +229,7 @@ class TrainingSettings(Settings):
     """Gradient clipping: the largest norm of all gradients together; .inf for none."""
     frozen: tuple[str, ...] = Field((), strict=False)
     """Weights that are not trained: parts of the network, or beginnings of names in `weights.safetensors`, as
-    `tokens.embeddings` or `stack`. Vectors of words that are new in fine-tuning keep random values."""
+    `tokens.embeddings` or `stack`. In fine-tuning, what is new in them keeps its random values."""
     average: float | None = Field(None, gt=0, lt=1)
     """The model is the exponential moving average of the weights with this decay, as 0.999."""
     unknown_probability: float = Field(0.5, ge=0, le=1)

@@ -143,7 +143,7 @@ class SpacyComponent(Pipe):
         columns = model.settings.network.read_columns
         places = [list(_sentences_of(doc)) for doc in docs]
         sentences = [
-            _sentence(doc, place.words, columns, number)
+            _sentence(doc, place.words, model.read_columns, number)
             for doc, found in zip(docs, places, strict=True)
             for number, place in enumerate(found, 1)
             if place.words

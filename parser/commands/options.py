@@ -85,10 +85,11 @@ def add_ensemble(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--ensemble",
         type=Path,
-        nargs="+",
+        action="append",
         default=[],
         metavar="MODEL",
-        help="other models, whose scores are averaged with those of the first at every transition",
+        help="another model, whose scores are averaged with those of the first at every transition; "
+        "may be given several times",
     )
 
 

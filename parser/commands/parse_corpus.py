@@ -87,17 +87,18 @@ def _tell(report: dict, target: Path) -> None:
     before = f", {report['done_before']:,} were there already" if report["done_before"] else ""
     others = f", {report['other_files']:,} with other suffixes left out" if report["other_files"] else ""
     print(
-        f"{_files(report['files'])}{before}{others}; {report['sentences']:,} sentences, {report['words']:,} "
-        f"words in {report['seconds']:.1f} s, of which {report['seconds_to_start']:.1f} s to start: "
-        f"{report['sentences_per_second']:,.0f} sentences/s by {report['workers']} workers",
+        f"{_counted(report['files'], 'file')}{before}{others}; {report['sentences']:,} sentences, "
+        f"{report['words']:,} words in {report['seconds']:.1f} s, "
+        f"of which {report['seconds_to_start']:.1f} s to start: "
+        f"{report['sentences_per_second']:,.0f} sentences/s by {_counted(report['workers'], 'worker')}",
         file=sys.stderr,
     )
     if failures := report["failures"]:
         told = [message if name in message else f"{name}: {message}" for name, message in failures.items()]
         more = [f"and {len(told) - FAILURES_SHOWN:,} more"] if len(told) > FAILURES_SHOWN else []
-        summary = f"{_files(len(failures))} could not be parsed; see {target / REPORT}"
+        summary = f"{_counted(len(failures), 'file')} could not be parsed; see {target / REPORT}"
         raise ValueError("\n".join([*told[:FAILURES_SHOWN], *more, summary]))
 
 
-def _files(count: int) -> str:
-    return f"{count:,} file{'' if count == 1 else 's'}"
+def _counted(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"

@@ -45,8 +45,8 @@ def add_train(commands: Commands) -> None:
 
 
 def train_parser(options: argparse.Namespace) -> None:
-    if options.initial_model:
-        options.overrides.append(f"initial_model={json.dumps(options.initial_model)}")
+    if options.initial_model is not None:
+        options.overrides.append(f"initial_model={json.dumps(options.initial_model, ensure_ascii=False)}")
     if options.processes > 1:
         sys.exit(launch(_arguments(options), options.processes))
     with joined(exit_code_of) as processes:

@@ -20,7 +20,7 @@ from parser.stepping.inference.words import WordVectors
 from parser.treebank.tokens import Tokens
 
 SHOWN = 3
-"""Labels of a message."""
+"""Transitions of a message."""
 
 
 class Reading(NamedTuple):
@@ -75,7 +75,9 @@ def _contradiction(first: Model, other: Model) -> str:
     if systems[0] != systems[1]:
         return f"its transition system is {systems[1]}, not {systems[0]}"
     ours, theirs = (numbered_transitions(model).keys() for model in (first, other))
-    if different := sorted(label for _, label in ours ^ theirs):
-        more = ", ..." if len(different) > SHOWN else ""
-        return f"only one of them has the labels {', '.join(different[:SHOWN])}{more}"
+    if different := ours ^ theirs:
+        transitions = first.inventory.system.transitions
+        named = sorted({f"{label} ({transitions[kind].name})" for kind, label in different})
+        more = ", ..." if len(named) > SHOWN else ""
+        return f"only one of them has the transitions {', '.join(named[:SHOWN])}{more}"
     return ""

@@ -22,7 +22,7 @@ from parser.files import write_atomically
 from parser.former_names import with_new_names
 from parser.networks.stack_parser import StackParser
 from parser.parsing.input_columns import ColumnShares, InputColumnCheck, as_json, from_json
-from parser.parsing.model_files import SETTINGS, TOKENIZER, ModelFiles, Shapes, model_files
+from parser.parsing.model_files import SETTINGS, TOKENIZER, ModelFiles, Shapes, member_folder, model_files
 from parser.quoting import shortened
 from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
@@ -91,6 +91,12 @@ class Model:
     def device(self) -> torch.device:
         return self.network.tokens.root.device
 
+    @property
+    def read_columns(self) -> list[str]:
+        """The columns of a file that it or another model of the ensemble reads."""
+        members = (self, *self.others)
+        return list(dict.fromkeys(name for each in members for name in each.settings.network.read_columns))
+
     def watch(self) -> InputColumnCheck:
         """Warns about input that lacks what the model reads."""
         return InputColumnCheck(self.vocabulary, self.settings.network.read_columns, self.dev_shares)
@@ -153,6 +159,8 @@ def load_model(files: ModelFiles, device: torch.device) -> Model:
     Safe for untrusted models: nothing in them is executed, and the sizes are checked before memory is
     allocated.
     """
+    if files.has(f"{member_folder(1)}/{SETTINGS}"):
+        raise ValueError(f"{files.name}: holds several models, where one is needed")
     missing = [name for name in (SETTINGS, VOCABULARY, WEIGHTS) if not files.has(name)]
     if missing:
         raise ValueError(f"{files.name}: not a model's folder, {', '.join(missing)} missing")

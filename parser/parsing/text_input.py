@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parser.parsing.model_files import TOKENIZER, model_files
+from parser.parsing.model_files import TOKENIZER, members_of, model_files
 from parser.text.reading import TextFormat, TextReader
 from parser.text.trust import was_trained_here
 from parser.text.udpipe import UDPipeTokenizer
@@ -39,7 +39,7 @@ def tokenizer_of(model: Path, form: TextFormat, trusted: bool = False) -> bytes 
     """
     if form == "tokenized":
         return None
-    files = model_files(model)
+    files = members_of(model_files(model))[0]
     if not files.has(TOKENIZER):
         raise ValueError(f"{model}: {MISSING}")
     content = files.content(TOKENIZER)

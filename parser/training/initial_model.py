@@ -11,12 +11,13 @@ from typing import Any
 
 import torch
 
-from parser.config import Config, data_path
+from parser.config import Config, ParserSettings, data_path
 from parser.config_file import flat
 from parser.networks.stack_parser import StackParser
 from parser.parsing.model import Model
 from parser.parsing.transition_numbers import numbers_in
-from parser.treebank.vocabulary import CHARACTERS
+from parser.treebank.vocabulary import CHARACTERS, PRETRAINED
+from parser.validation_errors import FAULTS_SHOWN, more_faults
 
 OF_TRANSITIONS = (
     *("transition_embeddings.weight", "scores.weight", "scores.bias"),
@@ -25,8 +26,12 @@ OF_TRANSITIONS = (
 """Weights with a row for each labelled transition, and some with another one for `no_op`."""
 OF_CHARACTERS = f"tokens.embeddings.{CHARACTERS}.characters.weight"
 """Its last row is that of the padding character."""
-FREE = ("dropout", "weight", "pretrained")
-"""Ends of the names of settings that may differ from those of the model."""
+FREE = {
+    *("network.dropout", "network.embedding_dropout", "network.characters.dropout", "network.tags.weight"),
+    *("network.pretrained", "network.train_pretrained"),
+}
+"""Settings that may differ from those of the model."""
+MISSING = "not there"
 
 
 def load_initial(config: Config) -> Model | None:
@@ -36,21 +41,43 @@ def load_initial(config: Config) -> Model | None:
     """
     if config.initial_model is None:
         return None
-    path = Path(data_path(config.initial_model))
+    path = initial_path(config)
+    assert path
     model = Model.load(path, torch.device("cpu"))
     wanted, found = (_compared(settings.model_dump()) for settings in (config.parser, model.settings))
     different = [
-        f"parser.{name} is {wanted.get(name)} in the config, and {found.get(name)} in the model"
+        f"parser.{name} is {wanted.get(name, MISSING)} in the config, {found.get(name, MISSING)} in the model"
         for name in sorted({*wanted, *found})
         if wanted.get(name) != found.get(name)
     ]
+    if not different and _columns(config.parser) != _columns(model.settings):
+        different = ["parser.network.tag_sizes or tags.predict have another order than in the model"]
+    if config.parser.network.pretrained and PRETRAINED not in model.vocabulary.columns:
+        different.append("parser.network.pretrained: the model has no pretrained vectors")
     if different:
-        raise ValueError(f"{path}: " + "; ".join(different))
+        raise ValueError(
+            f"{path}: " + "; ".join([*different[:FAULTS_SHOWN], *more_faults(len(different) - FAULTS_SHOWN)])
+        )
     return model
 
 
+def initial_path(config: Config) -> Path | None:
+    return None if config.initial_model is None else Path(data_path(config.initial_model))
+
+
+def refuse_own_model(config: Config, run: Path) -> None:
+    """Raises ValueError if the initial model is in the folder of the run, which would replace it."""
+    path = initial_path(config)
+    if path and run.resolve() in path.resolve().parents:
+        raise ValueError(f"{path}: is in the folder of this run; choose another one with --run")
+
+
+def _columns(settings: ParserSettings) -> list[str]:
+    return [*settings.network.columns, *settings.network.tags.predict]
+
+
 def _compared(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in flat(settings).items() if not name.endswith(FREE)}
+    return {name: value for name, value in flat(settings).items() if name not in FREE}
 
 
 @torch.no_grad()

@@ -48,6 +48,7 @@ from parser.training.folder import (
     write_config,
 )
 from parser.training.graphs import graphs_of
+from parser.training.initial_model import refuse_own_model
 from parser.training.interruption import StoppedError, StopRequest, stop_request
 from parser.training.prepared import cache_folder
 from parser.training.record import Record
@@ -80,6 +81,7 @@ def train(
     """
     refuse_missing(config.training.precision, device)
     refuse_untrainable(config)
+    refuse_own_model(config, run)
     if resume and processes.is_first:
         refuse_other_format(run / CHECKPOINT)
         refuse_other_config(run, config)

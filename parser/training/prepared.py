@@ -23,6 +23,7 @@ from parser.files import write_atomically
 from parser.parsing.model import system_of
 from parser.parsing.model_files import digest_of
 from parser.replay.examples import Examples
+from parser.training.initial_model import initial_path
 from parser.transitions.inventory import Inventory
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
@@ -150,8 +151,9 @@ def place_of(config: Config, folder: Path) -> Path | None:
     None if an input is a pipe, which can be read only once. Raises FileNotFoundError.
     """
     treebank, network = config.treebank, config.parser.network
-    read = [treebank.train, treebank.dev, *([network.pretrained] if network.pretrained else [])]
-    paths = [data_path(path) for path in read]
+    initial = initial_path(config)
+    vectors = [network.pretrained] if network.pretrained and not initial else []
+    paths = [data_path(path) for path in (treebank.train, treebank.dev, *vectors)]
     if any(Path(path).exists() and not Path(path).is_file() for path in paths):
         return None
     source = sorted(map(str, Path(parser.__file__).parent.rglob("*.py")))
@@ -164,7 +166,7 @@ def place_of(config: Config, folder: Path) -> Path | None:
         network.columns,
         network.tags.predict,
         network.fold_case,
-        digest_of([Path(data_path(config.initial_model))]) if config.initial_model else "",
+        digest_of([initial]) if initial else "",
         hash_of([*source, *paths]),
     ]
     return folder / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}{SUFFIX}"
