@@ -1,0 +1,21 @@
+"""What docs/accuracy.md tells of the rows of 2026-11-24."""
+
+from kept_rows import ROOT, rows
+
+SEARCH, FINE_TUNING = (f"accuracy-2026-11-24/{name}/rows.jsonl" for name in ("search", "fine-tuning"))
+TEXT = " ".join((ROOT / "docs/accuracy.md").read_text(encoding="utf-8").split())
+
+
+def test_what_was_tried_around_ud_any():
+    *short, long = (f"{run['dev']['las']:.2f}" for run in rows(SEARCH))
+    assert f"instead have a dev LAS of {long}" in TEXT
+    for las in short:
+        assert las in TEXT
+
+
+def test_what_fine_tuning_gains():
+    before = {run["name"]: run["test"]["las"] for run in rows("accuracy-2026-11-22/treebanks/rows.jsonl")}
+    after = {run["name"].partition(",")[0]: run["test"]["las"] for run in rows(FINE_TUNING)}
+    uyghur, greek = "Uyghur UDT", "Ancient Greek PTNK"
+    assert f"has a test LAS of {after[uyghur]:.2f} on {uyghur}, and of {before[uyghur]:.2f} from" in TEXT
+    assert f"on {greek} {after[greek]:.2f} and {before[greek]:.2f} (one seed" in TEXT
