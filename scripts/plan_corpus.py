@@ -91,8 +91,6 @@ class Measured(NamedTuple):
     """Of computing by the program that starts the workers and collects their results."""
     seconds_to_complete: float
     """In which that program made files of the trees of their parts, or waited for the disk."""
-    ray_cpu_seconds: float
-    """Of computing by Ray's own processes."""
     bytes_in: int
     bytes_out: int
 
@@ -133,7 +131,6 @@ def _needs(
     many_files: Measured, one_file: Measured, finding: dict[str, Any], cutting: dict[str, Any]
 ) -> list[tuple[str, str, str]]:
     """What one worker or file needs, and a thousand or a million."""
-    # Their trees are written twice: by the worker, and when the parts of a large file are joined.
     read = one_file.bytes_in / one_file.busy_seconds
     written = one_file.bytes_out / one_file.busy_seconds
     completed = many_files.seconds_to_complete / many_files.files

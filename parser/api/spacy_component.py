@@ -140,10 +140,10 @@ class SpacyComponent(Pipe):
         if process != os.getpid():
             # PyTorch's threads do not exist in a forked process, which would wait for them forever.
             torch.set_num_threads(1)
-        columns = model.settings.network.read_columns
+        columns, all_columns = model.settings.network.read_columns, model.read_columns
         places = [list(_sentences_of(doc)) for doc in docs]
         sentences = [
-            _sentence(doc, place.words, model.read_columns, number)
+            _sentence(doc, place.words, all_columns, number)
             for doc, found in zip(docs, places, strict=True)
             for number, place in enumerate(found, 1)
             if place.words

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 
 from parser.parsing.model import FILES, Model, load_model
-from parser.parsing.model_files import MEMBER, member_folder, members_of, model_files
+from parser.parsing.model_files import MEMBER, ModelFiles, member_folder, members_of, model_files
 from parser.parsing.transition_numbers import numbered_transitions
 from parser.stepping.inference.words import WordVectors
 from parser.treebank.tokens import Tokens
@@ -41,9 +41,7 @@ def load_models(paths: Sequence[Path], device: torch.device) -> Model:
 
     Raises ValueError if one is missing or broken, or if they do not fit together.
     """
-    found = [
-        (files.name, load_model(files, device)) for path in paths for files in members_of(model_files(path))
-    ]
+    found = [(files.name, load_model(files, device)) for files in _files_of_all(paths)]
     (name, first), *others = found
     for other_name, other in others:
         if fault := _contradiction(first, other):
@@ -53,7 +51,7 @@ def load_models(paths: Sequence[Path], device: torch.device) -> Model:
 
 def contents(paths: Sequence[Path]) -> dict[str, bytes]:
     """The files of models in folders and packages: names and contents for a package of all."""
-    models = [files for path in paths for files in members_of(model_files(path))]
+    models = _files_of_all(paths)
     folders = [f"{member_folder(number)}/" for number in range(1, len(models) + 1)] if models[1:] else [""]
     return {
         f"{folder}{name}": files.content(name)
@@ -61,6 +59,11 @@ def contents(paths: Sequence[Path]) -> dict[str, bytes]:
         for name in FILES
         if files.has(name)
     }
+
+
+def _files_of_all(paths: Sequence[Path]) -> list[ModelFiles]:
+    """Those of each model."""
+    return [files for path in paths for files in members_of(model_files(path))]
 
 
 def model_paths(folder: Path) -> list[Path]:

@@ -92,10 +92,15 @@ class Model:
         return self.network.tokens.root.device
 
     @property
+    def members(self) -> tuple[Model, ...]:
+        """All models of the ensemble."""
+        return (self, *self.others)
+
+    @property
     def read_columns(self) -> list[str]:
         """The columns of a file that it or another model of the ensemble reads."""
-        members = (self, *self.others)
-        return list(dict.fromkeys(name for each in members for name in each.settings.network.read_columns))
+        names = (name for each in self.members for name in each.settings.network.read_columns)
+        return list(dict.fromkeys(names))
 
     def watch(self) -> InputColumnCheck:
         """Warns about input that lacks what the model reads."""

@@ -88,11 +88,11 @@ def _parse_together(
     # Longest first, so that no long sentence remains at the end, when rows of the batch become empty.
     order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
     ordered = [sentences[number] for number in order]
-    all_tokens = [member.vocabulary.encode_tokens(ordered) for member in (model, *model.others)]
+    all_tokens = [member.vocabulary.encode_tokens(ordered) for member in model.members]
     tokens = all_tokens[0]
     found = torch.ones(tokens.words + 1, device=model.device) if probabilities else None
     with torch.inference_mode():
-        readings = list(map(Reading.of, (model, *model.others), all_tokens))
+        readings = list(map(Reading.of, model.members, all_tokens))
         state = parse_tokens(model, tokens, batch_size, found, readings=readings)
         tags = predicted_tags(model, readings[0].words, ordered)
     heads = Ragged(state.heads[:-1].cpu(), tokens.lengths).unflatten()

@@ -39,10 +39,9 @@ def load_initial(config: Config) -> Model | None:
 
     Raises ValueError if it is missing or broken, or has another network than the config.
     """
-    if config.initial_model is None:
-        return None
     path = initial_path(config)
-    assert path
+    if path is None:
+        return None
     model = Model.load(path, torch.device("cpu"))
     wanted, found = (_compared(settings.model_dump()) for settings in (config.parser, model.settings))
     different = [

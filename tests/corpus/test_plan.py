@@ -40,7 +40,6 @@ def test_the_plan_of_a_corpus(tmp_path, monkeypatch, capsys):
         blocks = {"block_seconds": [2.0] * 10, "busy_share": 0.5, "seconds_to_start": 7.0, "sentences": 1000}
         cpu = {
             "driver_cpu_seconds": 1 + files / 100,
-            "ray_cpu_seconds": 0.1,
             "seconds_to_complete": files / 50,
         }
         size = {"bytes_in": 4_000_000, "bytes_out": 2_000_000}
