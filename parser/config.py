@@ -10,33 +10,15 @@ from pydantic import AfterValidator, Field, model_validator
 
 from parser.batching.precision import Precision
 from parser.measures import Measure
-from parser.settings import Settings, contradiction_error
+from parser.settings import Count, Settings, contradiction_error
 from parser.transitions import SYSTEMS
+from parser.treebank_settings import TreebankSettings
 
 Average = Annotated[float, Field(ge=0, lt=1)]
 Size = Annotated[int, Field(gt=0, le=65_536)]
 """Of a vector or a layer."""
 Layers = Annotated[int, Field(gt=0, le=100)]
-Count = Annotated[int, Field(gt=0, le=1_000_000_000)]
 Threads = Annotated[int, Field(gt=0, le=1024)]
-
-
-class TreebankSettings(Settings):
-    train: str
-    """CoNLL-U or CoNLL-X file; ${PARSER_DATA} stands for the data folder, `data` unless it is set."""
-    train_sentences: Count | None = None
-    """Only so many sentences from the beginning of `train` are trained on, for learning curves over its size.
-    A tokenizer is trained on all."""
-    dev: str
-    """The model with the best LAS on it is kept."""
-    test: str | None = None
-    """Scored once, at the end, with the best model."""
-    roots: Literal["refuse", "attach-to-first"] = "refuse"
-    """What happens to a tree with several roots, as in treebanks from CoNLL-X. `refuse`: it is an error.
-    `attach-to-first`: the other roots become dependents of the first, labelled `dep`."""
-    non_projective: Literal["lift", "drop"] = "lift"
-    """What happens to non-projective training trees. `lift`: pseudo-projective transformation (Nivre &
-    Nilsson 2005), undone after parsing. `drop`: they are left out."""
 
 
 Width = Annotated[int, Field(gt=0, le=100)]
@@ -95,6 +77,9 @@ class NetworkSettings(Settings):
     features (FEATS) are summed."""
     characters: CharacterSettings | None = None
     """Whether the parser reads the characters of forms."""
+    treebank_size: Size | None = None
+    """Size of an embedding of the treebank that a sentence is from, which each word has (Stymne et al. 2018);
+    for several `treebank.train` files."""
     tags: TagSettings = TagSettings()
     token_size: Size = 60
     """Size of a word's vector, computed from all its embeddings."""
@@ -138,7 +123,11 @@ class NetworkSettings(Settings):
     @property
     def columns(self) -> list[str]:
         """The columns of the network's input, in its order."""
-        return [*self.read_columns, *(["characters"] if self.characters else [])]
+        return [
+            *self.read_columns,
+            *(["characters"] if self.characters else []),
+            *(["treebank"] if self.treebank_size else []),
+        ]
 
 
 def _known_system(name: str) -> str:
@@ -273,7 +262,7 @@ class Config(Settings):
 
     @model_validator(mode="after")
     def _refuse_contradictions(self) -> Config:
-        faults = list(_contradictions(self.parser, self.training))
+        faults = [*_contradictions(self.parser, self.training), *_treebank_contradictions(self)]
         if faults:
             raise contradiction_error(faults)
         return self
@@ -302,6 +291,14 @@ def _contradictions(parser: ParserSettings, training: TrainingSettings) -> Itera
         yield "training.tag_dropout", "parser.network.tag_sizes has neither upos nor xpos"
     if training.feature_dropout and "feats" not in network.tag_sizes:
         yield "training.feature_dropout", "parser.network.tag_sizes has no feats"
+
+
+def _treebank_contradictions(config: Config) -> Iterator[tuple[str, str]]:
+    treebank, training = config.treebank, config.training
+    if treebank.sampling_exponent != 1 and len(treebank.train_files) == 1:
+        yield "treebank.sampling_exponent", "treebank.train is one file: every tree is drawn once"
+    if treebank.silver and (treebank.silver.epochs or 0) > training.epochs:
+        yield "treebank.silver.epochs", "is after the last epoch; leave it out for all epochs"
 
 
 def data_path(path: str) -> str:

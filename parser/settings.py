@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+Count = Annotated[int, Field(gt=0, le=1_000_000_000)]
 CONTRADICTION = "contradiction"
 """The type of pydantic's errors for settings that exclude each other."""
 

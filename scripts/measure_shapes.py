@@ -19,7 +19,6 @@ from torch import Tensor
 
 from parser.config import TrainingSettings
 from parser.config_file import read_config
-from parser.replay.examples import Examples
 from parser.replay.shape import EPOCHS, fitting, shapes_of, shapes_of_epochs
 from parser.stamp import append_stamped
 from parser.training import data
@@ -39,7 +38,7 @@ def main() -> None:
     config = read_config(chosen.config)
     _, loaded = data.load(config, torch.device("cpu"), cache_folder())
     for size in chosen.batch_sizes:
-        row = measured(loaded.train, config.training.model_copy(update={"batch_size": size}))
+        row = measured(loaded, config.training.model_copy(update={"batch_size": size}))
         print(
             f"batches of {size}: {row['shapes']} shapes for {row['share']:.1%} of the batches; "
             f"LSTMs run over {row['padding']:.1%} more rows than without"
@@ -48,11 +47,11 @@ def main() -> None:
             append_stamped(chosen.keep, {"config": str(chosen.config), "batch_size": size, **row})
 
 
-def measured(examples: Examples, settings: TrainingSettings) -> dict[str, Any]:
+def measured(loaded: data.TrainingData, settings: TrainingSettings) -> dict[str, Any]:
     """share: of the batches that have a graph; padding: what their shapes add to the rows of the LSTMs."""
-    common = shapes_of_epochs(examples, _epochs(examples, settings, 1, EPOCHS), settings.max_batch_words)
-    later = chain.from_iterable(_epochs(examples, settings, EPOCHS + 1, MEASURED))
-    found = [(own, fitting(common, own)) for own in shapes_of(examples, later)]
+    common = shapes_of_epochs(loaded.train, _epochs(loaded, settings, 1, EPOCHS), settings.max_batch_words)
+    later = chain.from_iterable(_epochs(loaded, settings, EPOCHS + 1, MEASURED))
+    found = [(own, fitting(common, own)) for own in shapes_of(loaded.train, later)]
     pairs = [(own.lstm_rows, shape.lstm_rows) for own, shape in found if shape]
     return {
         "shapes": len(common),
@@ -63,8 +62,10 @@ def measured(examples: Examples, settings: TrainingSettings) -> dict[str, Any]:
     }
 
 
-def _epochs(examples: Examples, settings: TrainingSettings, first: int, count: int) -> Iterator[list[Tensor]]:
-    return (epoch_batches(examples, settings, epoch) for epoch in range(first, first + count))
+def _epochs(
+    loaded: data.TrainingData, settings: TrainingSettings, first: int, count: int
+) -> Iterator[list[Tensor]]:
+    return (epoch_batches(loaded, settings, epoch) for epoch in range(first, first + count))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ ORDER = [
     {"parser.treebank"},
     {"parser.text"},
     {"parser.transitions"},
-    {"parser.config", "parser.config_file"},
+    {"parser.treebank_settings", "parser.config", "parser.config_file"},
     {"parser.distributed"},
     {"parser.replay"},
     {"parser.networks"},

@@ -15,7 +15,7 @@ from typing import Any
 
 from parser.api.tree import Tree
 from parser.machine import choose_device
-from parser.parsing.ensemble import load_models
+from parser.parsing.ensemble import Models, load_models
 from parser.parsing.input_columns import BLANK
 from parser.parsing.model import Model
 from parser.parsing.parse import BATCH_SIZE, ParsedTree, parse_stream
@@ -37,18 +37,22 @@ Given = Sequence[str] | Mapping[str, Sequence[str]]
 
 
 def load(
-    path: ModelPath | Sequence[ModelPath], device: str = "auto", trust_tokenizer: bool = False
+    path: ModelPath | Sequence[ModelPath],
+    device: str = "auto",
+    trust_tokenizer: bool = False,
+    treebank: str | None = None,
 ) -> Parser:
     """The model in a folder or a package; several are an ensemble, whose scores are averaged.
 
     device: cpu, cuda, cuda:1, ...; auto is CUDA where available. trust_tokenizer: whether text may be divided
-    by a tokenizer that was not trained here, a binary file which is not checked. Raises ValueError if there
-    is no model, or a broken one, if models do not fit together, and if the device is not there.
+    by a tokenizer that was not trained here, a binary file which is not checked. treebank: as one of which
+    treebanks a model parses that was trained on several. Raises ValueError if there is no model, or a broken
+    one, if models do not fit together or do not know the treebank, and if the device is not there.
     """
-    paths = [Path(path)] if isinstance(path, str | os.PathLike) else list(map(Path, path))
+    paths = (Path(path),) if isinstance(path, str | os.PathLike) else tuple(map(Path, path))
     if not paths:
         raise ValueError("path: there is no model in an empty list")
-    model = load_models(paths, choose_device(device))
+    model = load_models(Models(paths, treebank), choose_device(device))
     return Parser(model, partial(text_reader, paths[0], "raw", trust_tokenizer))
 
 
@@ -193,7 +197,10 @@ def _sentence(given: Sequence[str] | Mapping[str, Any], number: int) -> Sentence
         raise ValueError(f"sentence {number}: {error}") from None
     return Sentence(
         words,
-        **found,
+        upos=found["upos"],
+        xpos=found["xpos"],
+        lemmas=found["lemmas"],
+        feats=found["feats"],
         heads=(NO_HEAD,) * len(words),
         labels=(BLANK,) * len(words),
         identifier=f"#{number}",

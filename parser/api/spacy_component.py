@@ -23,7 +23,7 @@ from spacy.vocab import Vocab
 
 from parser.files import write_atomically
 from parser.machine import choose_device
-from parser.parsing.ensemble import contents, load_models, model_paths
+from parser.parsing.ensemble import Models, contents, load_models, model_paths
 from parser.parsing.input_columns import BLANK, InputColumnCheck, column_counts
 from parser.parsing.model import Model
 from parser.parsing.model_files import SUFFIX, pack
@@ -54,9 +54,9 @@ class LoadedModel(NamedTuple):
     process: int
 
     @classmethod
-    def of(cls, path: Path, device: str) -> LoadedModel:
+    def of(cls, path: Path, device: str, treebank: str | None) -> LoadedModel:
         """From a folder or a package. Raises ValueError."""
-        model = load_models([path], choose_device(device))
+        model = load_models(Models((path,), treebank), choose_device(device))
         return cls(model, contents([path]), model.watch(), os.getpid())
 
 
@@ -75,25 +75,46 @@ class SentenceTokens(NamedTuple):
         *("token.dep", "token.head", "token.is_sent_start", "doc.sents"),
         *("token.pos", "token.tag", "token.morph", "token.lemma"),
     ],
-    default_config={"model": None, "device": "auto", "batch_size": BATCH_SIZE, "overwrite": False},
+    default_config={
+        "model": None,
+        "device": "auto",
+        "batch_size": BATCH_SIZE,
+        "overwrite": False,
+        "treebank": None,
+    },
     default_score_weights={"dep_uas": 0.5, "dep_las": 0.5, "dep_las_per_type": None, "sents_f": 0.0},
 )
 def make_component(
-    nlp: Language, name: str, model: str | None, device: str, batch_size: int, overwrite: bool
+    nlp: Language,
+    name: str,
+    model: str | None,
+    device: str,
+    batch_size: int,
+    overwrite: bool,
+    treebank: str | None,
 ) -> SpacyComponent:
     """See `SpacyComponent`."""
-    return SpacyComponent(name, model, device, batch_size, overwrite)
+    return SpacyComponent(name, model, device, batch_size, overwrite, treebank)
 
 
 class SpacyComponent(Pipe):
     """Gives documents trees and, where the model predicts them, tags and lemmas. Threads may share it."""
 
-    def __init__(self, name: str, model: str | None, device: str, batch_size: int, overwrite: bool):
+    def __init__(
+        self,
+        name: str,
+        model: str | None,
+        device: str,
+        batch_size: int,
+        overwrite: bool,
+        treebank: str | None = None,
+    ):
         """model: path of a folder or package. A path that can not be loaded is an error at the first use.
 
         That is because the config of a saved pipeline still has the path, when the pipeline brings its own
         model. batch_size: sentences that are parsed at the same time. overwrite: whether tags and lemmas of
-        earlier components are replaced. Raises ValueError.
+        earlier components are replaced. treebank: as one of which treebanks a model parses that was trained
+        on several. Raises ValueError.
         """
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it should be at least 1")
@@ -101,6 +122,7 @@ class SpacyComponent(Pipe):
         self.name = name
         self.scorer = parser_score
         self._device, self._batch_size, self._overwrite = device, batch_size, overwrite
+        self._treebank = treebank
         self._loaded: LoadedModel | None = None
         self._missing = "it has no model: give add_pipe the config {'model': PATH}"
         if model is not None:
@@ -189,11 +211,11 @@ class SpacyComponent(Pipe):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For processes that are not forked."""
-        options = self.name, None, self._device, self._batch_size, self._overwrite
+        options = self.name, None, self._device, self._batch_size, self._overwrite, self._treebank
         return _unpickled, (options, self.to_bytes(), self.get_error_handler())
 
     def _load(self, path: Path) -> None:
-        loaded = LoadedModel.of(path, self._device)
+        loaded = LoadedModel.of(path, self._device, self._treebank)
         upos = loaded.model.vocabulary.predicted.get("upos")
         if unknown := sorted(set(upos.strings if upos else ()) - {BLANK, *UPOS_OF_SPACY}):
             names = ", ".join(unknown)
@@ -207,7 +229,7 @@ class SpacyComponent(Pipe):
 
 
 def _unpickled(
-    options: tuple[str, None, str, int, bool], content: bytes, error_handler: Callable[..., Any]
+    options: tuple[str, None, str, int, bool, str | None], content: bytes, error_handler: Callable[..., Any]
 ) -> SpacyComponent:
     component = SpacyComponent(*options).from_bytes(content)
     component.set_error_handler(error_handler)

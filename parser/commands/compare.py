@@ -5,14 +5,22 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from parser.commands.options import Commands, add_model, add_punctuation, add_roots, prepared_device, watched
+from parser.commands.options import (
+    Commands,
+    add_model,
+    add_punctuation,
+    add_roots,
+    add_treebank_name,
+    prepared_device,
+    watched,
+)
 from parser.commands.reports import curves_of, known_forms, refuse_place, write_page
 from parser.evaluation.errors import find_errors
 from parser.evaluation.report import comparison_report
 from parser.evaluation.significance import compare
 from parser.measures import MEASURES
 from parser.pages.comparison_page import Parsed, comparison_page
-from parser.parsing.ensemble import load_models
+from parser.parsing.ensemble import Models, load_models
 from parser.parsing.parse import parse_stream
 from parser.treebank.conllu import read_treebank
 
@@ -22,6 +30,7 @@ def add_compare(commands: Commands) -> None:
     command.add_argument("first", type=Path, metavar="MODEL_A", help="folder or package of a trained model")
     add_model(command, "MODEL_B")
     command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, optionally .gz")
+    add_treebank_name(command)
     add_roots(command)
     add_punctuation(command)
     command.add_argument(
@@ -41,7 +50,7 @@ def compare_models(options: argparse.Namespace) -> None:
     device = prepared_device(options)
     gold = read_treebank(options.treebank, options.roots)
     folders = options.first, options.model
-    models = [load_models([folder], device) for folder in folders]
+    models = [load_models(Models((folder,), options.treebank_name), device) for folder in folders]
     for folder, model in zip(folders, models, strict=True):
         gold = list(watched(model, gold, f"{folder}: {options.treebank}"))
     first, second = ([tree for _, tree in parse_stream(model, gold, options.batch_size)] for model in models)

@@ -13,6 +13,7 @@ from parser.commands.options import (
     add_processes,
     add_punctuation,
     add_roots,
+    add_treebank_name,
     add_trust,
     loaded,
     models_of,
@@ -47,6 +48,7 @@ def add_evaluate(commands: Commands) -> None:
     command = commands.add_parser("evaluate", help="score a trained parser on a treebank")
     add_model(command)
     add_ensemble(command)
+    add_treebank_name(command)
     add_processes(command)
     command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, optionally .gz")
     add_roots(command)
@@ -114,7 +116,7 @@ def _with_report(options: argparse.Namespace, model: Model) -> Scores:
     gold = list(watched(model, read_treebank(options.treebank, options.roots), options.treebank))
     trees = [tree for _, tree in parse_stream(model, gold, options.batch_size)]
     errors = find_errors(gold, trees, known_forms(model), not options.no_punct)
-    title = f"{', '.join(map(str, models_of(options)))} on {options.treebank}"
+    title = f"{', '.join(map(str, models_of(options).paths))} on {options.treebank}"
     write_page(options.report, report_page(title, errors, gold, trees, curves_of(options.model)))
     return errors.scores
 

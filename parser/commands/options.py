@@ -12,7 +12,7 @@ import torch
 from parser.batching.precision import Precision, set_precision
 from parser.console import warn
 from parser.machine import choose_device
-from parser.parsing.ensemble import load_models
+from parser.parsing.ensemble import Models, load_models
 from parser.parsing.model import Model
 from parser.parsing.parse import BATCH_SIZE
 from parser.remote import start_server
@@ -93,9 +93,19 @@ def add_ensemble(command: argparse.ArgumentParser) -> None:
     )
 
 
-def models_of(options: argparse.Namespace) -> tuple[Path, ...]:
-    """The folders or packages of a command with `--ensemble`."""
-    return (options.model, *options.ensemble)
+def add_treebank_name(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--treebank",
+        dest="treebank_name",
+        metavar="NAME",
+        help="parse as one of the treebanks that the model was trained on, such as en_ewt "
+        "(default: that of its dev set)",
+    )
+
+
+def models_of(options: argparse.Namespace) -> Models:
+    """The models of a command with `--ensemble` and `--treebank`."""
+    return Models((options.model, *options.ensemble), options.treebank_name)
 
 
 def add_processes(command: argparse.ArgumentParser) -> None:

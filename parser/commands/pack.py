@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from parser.commands.options import Commands, add_ensemble, models_of
-from parser.parsing.ensemble import contents, load_models
+from parser.commands.options import Commands, add_ensemble
+from parser.parsing.ensemble import Models, contents, load_models
 from parser.parsing.model_files import SUFFIX, pack
 
 
@@ -29,8 +29,9 @@ def pack_model(options: argparse.Namespace) -> None:
         raise ValueError(f"{options.model}: is a file; only the folder of a model is packed")
     if options.ensemble and not options.output:
         raise ValueError("a package of several models needs a name: -o FILE")
-    load_models(models_of(options), torch.device("cpu"))  # which checks them
+    paths = (options.model, *options.ensemble)
+    load_models(Models(paths), torch.device("cpu"))  # which checks them
     folder = options.model.resolve()
     output = options.output or folder.with_name(folder.name + SUFFIX)
-    pack(contents(models_of(options)), output)
+    pack(contents(paths), output)
     print(f"{output}: {output.stat().st_size:,} bytes")

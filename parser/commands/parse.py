@@ -18,6 +18,7 @@ from parser.commands.options import (
     add_model,
     add_processes,
     add_text,
+    add_treebank_name,
     loaded,
     models_of,
     refuse_to_retag,
@@ -48,6 +49,7 @@ def add_parse(commands: Commands) -> None:
     command = commands.add_parser("parse", help="write trees into a CoNLL file")
     add_model(command)
     add_ensemble(command)
+    add_treebank_name(command)
     add_processes(command)
     command.add_argument(
         "input", metavar="IN", help="CoNLL or text file, optionally .gz; - for standard input"

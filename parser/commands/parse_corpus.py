@@ -13,6 +13,7 @@ from parser.commands.options import (
     add_ensemble,
     add_model,
     add_text,
+    add_treebank_name,
     models_of,
     positive,
     prepared_device,
@@ -33,6 +34,7 @@ def add_parse_corpus(commands: Commands) -> None:
     command = commands.add_parser("parse-corpus", help="parse all files of a folder, by workers of Ray")
     add_model(command)
     add_ensemble(command)
+    add_treebank_name(command)
     command.add_argument("source", type=Path, metavar="IN_FOLDER", help="folder of CoNLL or text files")
     command.add_argument("target", type=Path, metavar="OUT_FOLDER", help="folder for the trees")
     command.add_argument(
@@ -67,8 +69,9 @@ def _settings(options: argparse.Namespace) -> WorkerSettings:
     device = prepared_device(options)
     if device.type != "cpu":
         raise ValueError("parse-corpus is for CPUs: use --device cpu, or parse on a GPU")
-    models = tuple(path.resolve() for path in models_of(options))
-    if options.retag or options.ensemble:
+    models = models_of(options)
+    models = models._replace(paths=tuple(path.resolve() for path in models.paths))
+    if options.retag or options.ensemble or options.treebank_name:
         refuse_to_retag(options, load_models(models, device))
     return WorkerSettings(
         models=models,
@@ -78,7 +81,9 @@ def _settings(options: argparse.Namespace) -> WorkerSettings:
         probabilities=options.scores,
         retag=options.retag,
         form=options.form,
-        tokenizer=tokenizer_of(models[0], options.form, options.trust_tokenizer) if options.form else None,
+        tokenizer=tokenizer_of(models.paths[0], options.form, options.trust_tokenizer)
+        if options.form
+        else None,
     )
 
 

@@ -158,11 +158,12 @@ def _refuse_other_start(source: Path, target: Path, settings: WorkerSettings) ->
     """Raises ValueError if the folder has files of something else, or trees of other files or options."""
     now = {
         "source": str(source),
-        "model": digest_of(settings.models),
+        "model": digest_of(settings.models.paths),
         "text": settings.form,
         "precision": settings.precision,
         "scores": settings.probabilities,
         "retag": settings.retag,
+        **({"treebank": settings.models.treebank} if settings.models.treebank else {}),
     }
     path = target / SETTINGS
     has_files = any(child.name not in (SETTINGS, LOCK, REPORT) for child in target.iterdir())

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from parser.batching.precision import Precision
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import Scores
+from parser.parsing.ensemble import Models
 from parser.parsing.input_columns import Counts, column_counts
 from parser.parsing.part_parser import model_of_worker
 from parser.treebank.conllu import Roots
@@ -27,14 +26,14 @@ class EvaluatedPart(NamedTuple):
 class PartEvaluator:
     def __init__(
         self,
-        models: Sequence[Path],
+        models: Models,
         threads: int,
         precision: Precision,
         batch_size: int,
         roots: Roots,
         punctuation: bool,
     ):
-        """models: see `load_models`; roots: see `read_treebank`; punctuation: whether it is scored."""
+        """roots: see `read_treebank`; punctuation: whether it is scored."""
         self._model = model_of_worker(models, threads, precision)
         self._batch_size, self._roots, self._punctuation = batch_size, roots, punctuation
 

@@ -14,7 +14,7 @@ from parser.networks.character_encoder import CharacterEncoder
 from parser.networks.dropout import dropout, dropout_of_embeddings
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
-from parser.treebank.vocabulary import CHARACTERS, FEATURES, PRETRAINED, UNKNOWN
+from parser.treebank.vocabulary import CHARACTERS, FEATURES, PRETRAINED, TREEBANK, UNKNOWN
 
 
 class TokenEncoder(nn.Module):
@@ -103,6 +103,9 @@ def _embedding(column: str, settings: NetworkSettings, count: int, vectors: Tens
         return CharacterEncoder(settings.characters, count)
     if column == "form":
         return trained_embedding(count, settings.word_size)
+    if column == TREEBANK:
+        assert settings.treebank_size
+        return trained_embedding(count, settings.treebank_size)
     size = settings.tag_sizes[column]  # type: ignore[index]
     return SummedEmbedding(count, size) if column == FEATURES else trained_embedding(count, size)
 

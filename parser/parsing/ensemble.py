@@ -23,6 +23,16 @@ SHOWN = 3
 """Transitions of a message."""
 
 
+class Models(NamedTuple):
+    """Which models parse together."""
+
+    paths: tuple[Path, ...]
+    """Folders and packages."""
+    treebank: str | None = None
+    """As one of which treebanks they parse, for models that were trained on several; by default that of their
+    dev set."""
+
+
 class Reading(NamedTuple):
     """Sentences as a model reads them."""
 
@@ -36,17 +46,30 @@ class Reading(NamedTuple):
         return cls(model, tokens, WordVectors.of(model.network, tokens))
 
 
-def load_models(paths: Sequence[Path], device: torch.device) -> Model:
+def load_models(models: Models, device: torch.device) -> Model:
     """The models in folders and packages, as one; a package may hold several.
 
-    Raises ValueError if one is missing or broken, or if they do not fit together.
+    Raises ValueError if one is missing or broken, if they do not fit together, or do not know the treebank.
     """
-    found = [(files.name, load_model(files, device)) for files in _files_of_all(paths)]
+    found = [
+        (files.name, _for_treebank(models.treebank, files.name, load_model(files, device)))
+        for files in _files_of_all(models.paths)
+    ]
     (name, first), *others = found
     for other_name, other in others:
         if fault := _contradiction(first, other):
             raise ValueError(f"{other_name}: can not parse together with {name}: {fault}")
-    return replace(first, others=tuple(model for _, model in others))
+    return replace(first, others=tuple(other for _, other in others))
+
+
+def _for_treebank(treebank: str | None, name: str, model: Model) -> Model:
+    """name: of the model, for a message."""
+    if treebank is None:
+        return model
+    try:
+        return replace(model, vocabulary=model.vocabulary.for_treebank(treebank))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def contents(paths: Sequence[Path]) -> dict[str, bytes]:

@@ -34,10 +34,10 @@ VOCABULARY, WEIGHTS, SCORES = "vocabulary.json", "weights.safetensors", "scores.
 COLUMN_SHARES = "columns.json"
 FILES = SETTINGS, VOCABULARY, WEIGHTS, COLUMN_SHARES, SCORES, TOKENIZER
 VECTORS = f"tokens.embeddings.{PRETRAINED}.weight"
-FORMAT = 4
+FORMAT = 5
 """Of the folder. It is increased when older programs could not read what newer ones write. Format 1 had other
 names of settings and weights; until format 2 the vocabulary had the predicted columns among the others; in
-format 3 nothing read the predicted tags. All are read."""
+format 3 nothing read the predicted tags; in format 4 there was no embedding of the treebank. All are read."""
 WITH_PREDICTED = 3
 """The first format whose vocabulary has the predicted columns apart."""
 FORMER_WEIGHTS = {

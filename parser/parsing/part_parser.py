@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, islice
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
 from parser.batching.precision import Precision, set_precision
-from parser.parsing.ensemble import load_models
+from parser.parsing.ensemble import Models, load_models
 from parser.parsing.input_columns import Counts, column_counts
 from parser.parsing.model import Model
 from parser.parsing.parse import ParsedTree, parse_stream
@@ -37,7 +36,7 @@ class ParsedPart(NamedTuple):
 class PartParser:
     def __init__(
         self,
-        models: Sequence[Path],
+        models: Models,
         threads: int,
         precision: Precision,
         batch_size: int,
@@ -46,9 +45,7 @@ class PartParser:
         form: TextFormat | None = None,
         tokenizer: bytes | None = None,
     ):
-        """models: see `load_models`. form: of the text that is parsed, if it is no treebank; tokenizer: see
-        `tokenizer_of`.
-        """
+        """form: of the text that is parsed, if it is no treebank. tokenizer: see `tokenizer_of`."""
         self._model = model_of_worker(models, threads, precision)
         self._batch_size, self._probabilities, self._retag = batch_size, probabilities, retag
         self._reader = reader_with(form, tokenizer) if form else None
@@ -80,7 +77,7 @@ class PartParser:
         return [as_sentence(one, ordinal) for ordinal, one in enumerate(found, 1)], Faults()
 
 
-def model_of_worker(models: Sequence[Path], threads: int, precision: Precision) -> Model:
+def model_of_worker(models: Models, threads: int, precision: Precision) -> Model:
     """The model, on the CPU, in a process with that number of threads."""
     device = torch.device("cpu")
     torch.set_num_threads(threads)

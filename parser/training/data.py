@@ -14,14 +14,14 @@ from parser.parsing.input_columns import column_shares
 from parser.parsing.model import Model, system_of
 from parser.replay.examples import Examples
 from parser.training.initial_model import copy_weights, freeze, load_initial
+from parser.training.mixture import Mixture
 from parser.training.prepared import Prepared, load_prepared, place_of, save_prepared
 from parser.training.size import refuse_too_large
+from parser.training.training_trees import projective, read_training_trees
 from parser.training.word_dropout import WordDropout
 from parser.transitions.inventory import Inventory
 from parser.treebank.conllu import read_treebank
 from parser.treebank.embeddings import read_vectors
-from parser.treebank.projectivity import is_projective
-from parser.treebank.pseudo_projective import projectivized
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary
 
@@ -31,6 +31,7 @@ class TrainingData:
     prepared: Prepared
     dev_sentences: list[Sentence]
     word_dropout: WordDropout
+    mixture: Mixture
 
     @property
     def train(self) -> Examples:
@@ -70,39 +71,31 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
         config.training,
         device,
     )
-    return model, TrainingData(prepared, dev_sentences, word_dropout)
-
-
-def training_trees(config: Config) -> list[Sentence]:
-    """The trees of `TrainingData.train`, in the same order."""
-    return _projective(_read_training(config), config.treebank.non_projective == "lift")
-
-
-def _read_training(config: Config) -> list[Sentence]:
-    sentences = read_treebank(data_path(config.treebank.train), config.treebank.roots)
-    return sentences[: config.treebank.train_sentences]
+    silver = len(prepared.train) - sum(prepared.sizes)
+    mixture = Mixture(prepared.sizes, silver, config.treebank)
+    return model, TrainingData(prepared, dev_sentences, word_dropout, mixture)
 
 
 def _prepare(config: Config, dev_sentences: list[Sentence], initial: Model | None) -> Prepared:
-    path, lifts = config.treebank.train, config.treebank.non_projective == "lift"
-    sentences = _read_training(config)
-    trees = _projective(sentences, lifts)
-    if not trees:
-        raise ValueError(f"{path}: no projective tree to learn from")
+    found = read_training_trees(config)
+    trees = found.all
     words, vectors = _pretrained(config, initial)
     network = config.parser.network
     vocabulary = Vocabulary.build(trees, network.columns, words, network.fold_case, network.tags.predict)
     if initial:
         vocabulary = initial.vocabulary.extended(vocabulary)
     if not vocabulary.word_labels:
-        raise ValueError(f"{path}: no arc between two words to learn from")
+        raise ValueError(f"{', '.join(config.treebank.train_files)}: no arc between two words to learn from")
     inventory = Inventory.of(system_of(config.parser), vocabulary)
     return Prepared(
         vocabulary=vocabulary,
         vectors=vectors,
         train=Examples.of(inventory, vocabulary, trees),
-        dev=Examples.of(inventory, vocabulary, _projective(dev_sentences, lifts)),
-        crossing=sum(not is_projective(sentence.heads) for sentence in sentences),
+        dev=Examples.of(
+            inventory, vocabulary, projective(dev_sentences, config.treebank.non_projective == "lift")
+        ),
+        sizes=tuple(map(len, found.gold)),
+        crossing=found.crossing,
     )
 
 
@@ -117,10 +110,3 @@ def _pretrained(config: Config, initial: Model | None) -> tuple[Sequence[str], T
         return (), None
     [weight] = initial.network.tokens.pretrained_weights()
     return initial.vocabulary.columns[PRETRAINED].strings, weight.detach()[1:]
-
-
-def _projective(sentences: list[Sentence], lifts: bool) -> list[Sentence]:
-    """All sentences, lifted where needed, if `lifts`; else the projective ones."""
-    if lifts:
-        return [projectivized(sentence) for sentence in sentences]
-    return [sentence for sentence in sentences if is_projective(sentence.heads)]

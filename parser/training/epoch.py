@@ -15,7 +15,6 @@ from parser.config import ExplorationSettings, TrainingSettings
 from parser.distributed.process_group import ALONE, ProcessGroup
 from parser.machine import return_unused_memory
 from parser.parsing.model import Model
-from parser.replay.examples import Examples
 from parser.training import data
 from parser.training.batch_gradients import BatchGradients
 from parser.training.checkpoint import Progress, Training
@@ -82,7 +81,8 @@ def train_epoch(
     the one that caused it, and LostProcessError.
     """
     progress, schedule = training.progress, training.schedule
-    batches = epoch_batches(loaded.train, settings, progress.epoch)
+    batches = epoch_batches(loaded, settings, progress.epoch)
+    total = sum(map(len, batches))
     exploration = _exploration(settings, progress.epoch)
     model.network.train()
     seen = sum(map(len, batches[: progress.batches]))
@@ -92,10 +92,10 @@ def train_epoch(
     gradients = BatchGradients(model, loaded, training, processes)
     left = batches[progress.batches :]
     gold = _gold_batches(model, loaded, training, list(map(gradients.own_rows, left)), exploration)
-    with _bar(progress.epoch, len(loaded.train), seen, processes.is_first) as bar, closing(gold):
+    with _bar(progress.epoch, total, seen, processes.is_first) as bar, closing(gold):
         for rows in left:
             began = time.monotonic()
-            schedule.before_step(progress.epoch - 1 + seen / len(loaded.train))
+            schedule.before_step(progress.epoch - 1 + seen / total)
             explored = exploration if _explores(exploration, settings.seed, progress) else None
             loss, steps, asking = gradients.of(rows, explored, next(gold), asks)
             norm = training.step.update()
@@ -160,15 +160,17 @@ def running_loss(training: Training) -> float:
     return float(training.totals[0] / training.totals[1])
 
 
-def epoch_metrics(training: Training, settings: TrainingSettings, examples: Examples) -> dict[str, float]:
+def epoch_metrics(
+    training: Training, settings: TrainingSettings, loaded: data.TrainingData
+) -> dict[str, float]:
     """The metrics of a finished epoch."""
     progress = training.progress
-    batches = epoch_batches(examples, settings, progress.epoch)
-    padding = sum(padding_share(examples.tokens.lengths[rows]) for rows in batches)
+    batches = epoch_batches(loaded, settings, progress.epoch)
+    padding = sum(padding_share(loaded.train.tokens.lengths[rows]) for rows in batches)
     return {
         "loss": running_loss(training),
         "learning_rate": training.schedule.learning_rate,
         "gradient_norm": float(training.totals[2]) / len(batches),
-        "sentences_per_second": len(examples) / progress.seconds,
+        "sentences_per_second": sum(map(len, batches)) / progress.seconds,
         "padding_share": padding / len(batches),
     }

@@ -16,6 +16,7 @@ from parser.optimization.graphed_gradients import PaddedBatch
 from parser.replay.batch import Batch
 from parser.replay.examples import Examples
 from parser.replay.shape import Shape, fitting
+from parser.training.data import TrainingData
 from parser.training.prepared_ahead import prepared_ahead
 from parser.treebank.batches import length_buckets
 
@@ -23,12 +24,14 @@ GoldBatch = Packed[Batch] | PaddedBatch | None
 """None is to be made when needed: without a GPU, and where memory was too small to have it ahead."""
 
 
-def epoch_batches(examples: Examples, settings: TrainingSettings, epoch: int) -> list[Tensor]:
+def epoch_batches(loaded: TrainingData, settings: TrainingSettings, epoch: int) -> list[Tensor]:
     """The batches of an epoch. They depend only on the seed and the epoch's number."""
     generator = torch.Generator().manual_seed((settings.seed * 1_000_003 + epoch) % 2**63)
     by_words = settings.batch_unit == "words"
-    lengths = examples.tokens.lengths
-    return length_buckets(lengths, settings.batch_size, by_words, generator, settings.max_batch_words)
+    drawn = loaded.mixture.draw(epoch, generator)
+    lengths = loaded.train.tokens.lengths[drawn]
+    batches = length_buckets(lengths, settings.batch_size, by_words, generator, settings.max_batch_words)
+    return [drawn[batch] for batch in batches]
 
 
 def gold_batches(

@@ -34,6 +34,6 @@ def graphs_of(
     if reason:
         warn(f"training.cuda_graphs: {reason}; going on without")
         return None
-    epochs = (epoch_batches(loaded.train, settings, epoch) for epoch in range(1, EPOCHS + 1))
+    epochs = (epoch_batches(loaded, settings, epoch) for epoch in range(1, EPOCHS + 1))
     shapes = shapes_of_epochs(loaded.train, epochs, settings.max_batch_words)
     return Graphs(shapes, GraphedGradients(step, loaded.word_dropout))

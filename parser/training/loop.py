@@ -54,6 +54,7 @@ from parser.training.prepared import cache_folder
 from parser.training.record import Record
 from parser.training.schedule import Schedule, peak_learning_rate
 from parser.training.tokenizer import prepare_tokenizer, refuse_untrainable
+from parser.training.training_trees import read_training_trees
 
 BAD_BATCH = "bad-batch.conllu"
 SAVED_BEFORE = "the last checkpoint is kept, continue with --resume"
@@ -224,9 +225,12 @@ class _Run:
 
         rows: [batch] numbers of training trees.
         """
-        if not Path(data_path(self.config.treebank.train)).is_file():
+        treebank = self.config.treebank
+        if not all(
+            Path(data_path(path)).is_file() for path in (*treebank.train_files, *treebank.silver_files)
+        ):
             return ""  # a pipe can be read only once
-        trees = data.training_trees(self.config)
+        trees = read_training_trees(self.config).all
         path = self.folder / BAD_BATCH
         # The last sentence of a file may have no blank line behind it.
         texts = ("".join(trees[row].lines).rstrip() for row in rows.tolist())
@@ -252,7 +256,7 @@ class _Run:
         """The metrics of the epoch, and the dev scores."""
         progress = self.training.progress
         began = time.monotonic()
-        metrics = epoch_metrics(self.training, self.config.training, self.loaded.train)
+        metrics = epoch_metrics(self.training, self.config.training, self.loaded)
         model = self._result()
         dev_loss = mean_loss(model, self.loaded.dev, self.processes)
         if len(self.loaded.dev) and not math.isfinite(dev_loss):

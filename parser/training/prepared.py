@@ -24,6 +24,7 @@ from parser.parsing.model import system_of
 from parser.parsing.model_files import digest_of
 from parser.replay.examples import Examples
 from parser.training.initial_model import initial_path
+from parser.training.training_trees import treebank_name
 from parser.transitions.inventory import Inventory
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
@@ -48,8 +49,10 @@ class Prepared:
     """[words, size] The pretrained vectors of the vocabulary's words."""
     train: Examples
     dev: Examples
+    sizes: tuple[int, ...]
+    """Trees of each training treebank, in the order of `train`; silver trees come after them."""
     crossing: int
-    """Non-projective trees in the training treebank."""
+    """Non-projective trees in the training treebanks."""
 
     def digest(self) -> str:
         """A hash of the vocabulary and of the numbered sentences and trees."""
@@ -70,7 +73,11 @@ def save_prepared(prepared: Prepared, path: Path) -> None:
         for part, ragged in _parts(examples).items():
             tensors[f"{name}.{part}.values"] = ragged.values.contiguous()
             tensors[f"{name}.{part}.lengths"] = ragged.lengths.contiguous()
-    told = {"vocabulary": prepared.vocabulary.as_json(), "crossing": prepared.crossing}
+    told = {
+        "vocabulary": prepared.vocabulary.as_json(),
+        "sizes": prepared.sizes,
+        "crossing": prepared.crossing,
+    }
     content = json.dumps(told).encode()
     content = len(content).to_bytes(8, "little") + content + save(tensors)
     try:
@@ -107,7 +114,7 @@ def load_prepared(config: Config, path: Path) -> Prepared | None:
     vocabulary = Vocabulary.from_json(told["vocabulary"])
     inventory = Inventory.of(system_of(config.parser), vocabulary)
     train, dev = (_examples(inventory, name, tensors) for name in ("train", "dev"))
-    return Prepared(vocabulary, tensors.get(VECTORS), train, dev, told["crossing"])
+    return Prepared(vocabulary, tensors.get(VECTORS), train, dev, tuple(told["sizes"]), told["crossing"])
 
 
 def _parts(examples: Examples) -> dict[str, Ragged]:
@@ -153,7 +160,8 @@ def place_of(config: Config, folder: Path) -> Path | None:
     treebank, network = config.treebank, config.parser.network
     initial = initial_path(config)
     vectors = [network.pretrained] if network.pretrained and not initial else []
-    paths = [data_path(path) for path in (treebank.train, treebank.dev, *vectors)]
+    inputs = *treebank.train_files, *treebank.silver_files, treebank.dev, *vectors
+    paths = list(map(data_path, inputs))
     if any(Path(path).exists() and not Path(path).is_file() for path in paths):
         return None
     source = sorted(map(str, Path(parser.__file__).parent.rglob("*.py")))
@@ -161,6 +169,8 @@ def place_of(config: Config, folder: Path) -> Path | None:
         treebank.roots,
         treebank.non_projective,
         treebank.train_sentences,
+        list(map(treebank_name, treebank.train_files)),
+        treebank.silver and treebank.silver.min_probability,
         config.parser.system,
         network.composition,
         network.columns,

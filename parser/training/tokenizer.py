@@ -35,7 +35,7 @@ def refuse_untrainable(config: Config) -> None:
     if not config.tokenizer:
         return
     library()
-    for source in (config.treebank.train, config.treebank.dev):
+    for source in (config.treebank.train_files[0], config.treebank.dev):
         path = Path(data_path(source))
         if path.exists() and not path.is_file():
             raise ValueError(f"{path}: can be read only once, and a tokenizer needs it again: give a file")
@@ -74,7 +74,7 @@ def train_tokenizer(config: Config, run: Path, request: StopRequest) -> None:
     began, treebank, log = time.monotonic(), config.treebank, run / LOG
     with tempfile.TemporaryDirectory(prefix=TRAINING, dir=run) as folder:
         train, dev, output = (Path(folder) / name for name in ("train", "dev", "output"))
-        for path, source in ((train, treebank.train), (dev, treebank.dev)):
+        for path, source in ((train, treebank.train_files[0]), (dev, treebank.dev)):
             text = as_training_text(read_treebank(data_path(source), treebank.roots))
             path.write_text(text, encoding="utf-8", errors="surrogateescape")
         with started(train, dev, output, config.tokenizer_epochs, log) as process:
@@ -83,7 +83,9 @@ def train_tokenizer(config: Config, run: Path, request: StopRequest) -> None:
         if process.returncode or not output.is_file():
             reason = said.strip().rpartition("\n")[2].removeprefix("ValueError: ")
             reason = reason or f"exit code {process.returncode}"
-            raise ValueError(f"{treebank.train}: the tokenizer could not be trained: {reason}; see {log}")
+            raise ValueError(
+                f"{treebank.train_files[0]}: the tokenizer could not be trained: {reason}; see {log}"
+            )
         content = output.read_bytes()
     if not remember(content):
         warn(

@@ -9,7 +9,7 @@ from parser.batching.transfer import to_device
 from parser.config import TrainingSettings
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
-from parser.treebank.vocabulary import FEATURES, PARTS, PRETRAINED, UNKNOWN, Vocabulary
+from parser.treebank.vocabulary import FEATURES, PARTS, PRETRAINED, TREEBANK, UNKNOWN, Vocabulary
 
 WORDS = ("form", "lemma")
 
@@ -34,7 +34,7 @@ class WordDropout:
             elif name in WORDS:
                 counts = train.values[:, column].bincount(minlength=len(lexicon))
                 self._rates[column] = to_device(word_rates(counts, settings), device)
-            elif name != PRETRAINED:
+            elif name not in (PRETRAINED, TREEBANK):
                 self._rates[column] = torch.full((len(lexicon),), settings.tag_dropout, device=device)
 
     def __call__(self, tokens: Tokens) -> Tokens:

@@ -1,4 +1,4 @@
-"""Writing trees, tags and probabilities into the lines of sentences."""
+"""Writing trees, tags and probabilities into the lines of sentences, and reading these probabilities."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from parser.treebank.faults import DEPS, FEATS, HEAD, LABEL, LEMMA, MISC, UPOS, 
 from parser.treebank.sentence import Sentence
 
 ARC_PROBABILITY = "ArcProbability"
+PROBABILITY = re.compile(rf"{ARC_PROBABILITY}=([01]\.[0-9]+)")
 ENHANCED_ARC = re.compile(r"[0-9.]+:")
 PROJECTIVE_HEAD = re.compile(r"[0-9]+")
 """In CoNLL-X, PHEAD and PDEPREL are in the columns of DEPS and MISC."""
@@ -51,6 +52,14 @@ def with_probabilities(sentence: Sentence, probabilities: Sequence[float]) -> Se
         columns[MISC] = "|".join([*others, f"{ARC_PROBABILITY}={probability:.4f}"])
         lines[place] = "\t".join(columns) + line_end
     return replace(sentence, lines=tuple(lines))
+
+
+def arc_probabilities(sentence: Sentence) -> list[float]:
+    """What `with_probabilities` has written; of words without it nothing."""
+    parts = (
+        part for place in sentence.word_lines for part in _columns(sentence.lines[place])[0][MISC].split("|")
+    )
+    return [float(found[1]) for part in parts if (found := PROBABILITY.fullmatch(part))]
 
 
 def with_tree(sentence: Sentence, heads: Sequence[int], labels: Sequence[str]) -> str:

@@ -31,6 +31,8 @@ class Sentence:
     """All lines as in the file, with their line ends and with the blank lines after the sentence."""
     word_lines: tuple[int, ...]
     """Indices in `lines` of the words, without comments, multiword tokens and empty nodes."""
+    treebank: str = ""
+    """The name of the treebank that it is from; empty if it was not read as a part of one."""
 
     def __len__(self) -> int:
         return len(self.forms)

@@ -23,7 +23,7 @@ from parser.treebank.tokens import Tokens
 UNKNOWN = 0
 PRETRAINED = "pretrained"
 """The column of the forms that have a pretrained vector."""
-CHARACTERS, FEATURES = "characters", "feats"
+CHARACTERS, FEATURES, TREEBANK = "characters", "feats", "treebank"
 
 COLUMNS: dict[str, Callable[[Sentence], Sequence[str]]] = {
     "form": lambda sentence: sentence.forms,
@@ -33,6 +33,7 @@ COLUMNS: dict[str, Callable[[Sentence], Sequence[str]]] = {
     FEATURES: lambda sentence: sentence.feats,
     CHARACTERS: lambda sentence: sentence.forms,
     PRETRAINED: lambda sentence: sentence.forms,
+    TREEBANK: lambda sentence: (sentence.treebank,) * len(sentence),
 }
 PARTS: dict[str, Callable[[str], Sequence[str]]] = {
     CHARACTERS: tuple,
@@ -99,6 +100,8 @@ class Vocabulary:
     """Numbers of the labels that occur on arcs between words."""
     predicted: Mapping[str, Lexicon] = field(default_factory=dict)
     """A lexicon for each column that the parser predicts."""
+    treebank: str = ""
+    """The one that sentences are taken to be from if they name none; read only with the column `TREEBANK`."""
 
     @classmethod
     def build(
@@ -118,6 +121,7 @@ class Vocabulary:
         for name in columns:
             strings = (string for sentence in sentences for string in COLUMNS[name](sentence))
             lexicons[name] = Lexicon.of(_divide(name, strings), fold_case and name == "form")
+        treebank = sentences[0].treebank if sentences else ""
         if pretrained:
             lexicons[PRETRAINED] = Lexicon(pretrained, fold_case=True)
         labels = Lexicon.of(label for sentence in sentences for label in sentence.labels)
@@ -130,7 +134,7 @@ class Vocabulary:
             name: Lexicon.of(string for sentence in sentences for string in PREDICTED[name](sentence))
             for name in predicted
         }
-        return cls(lexicons, labels, frozenset(on_root), frozenset(between_words), of_predicted)
+        return cls(lexicons, labels, frozenset(on_root), frozenset(between_words), of_predicted, treebank)
 
     def extended(self, other: Vocabulary) -> Vocabulary:
         """With what another vocabulary of the same columns has in addition, at the ends of its lexicons."""
@@ -145,7 +149,17 @@ class Vocabulary:
             numbers(self.root_labels, other.root_labels),
             numbers(self.word_labels, other.word_labels),
             {name: lexicon.extended(other.predicted[name]) for name, lexicon in self.predicted.items()},
+            other.treebank,
         )
+
+    def for_treebank(self, name: str) -> Vocabulary:
+        """With another `treebank`. Raises ValueError if it is not one of those that were trained on."""
+        if TREEBANK not in self.columns:
+            raise ValueError("the model was trained without an embedding of the treebank")
+        known = self.columns[TREEBANK].strings
+        if name not in known:
+            raise ValueError(f"no treebank of the model: {quoted(name)}; {', '.join(map(quoted, known))} are")
+        return replace(self, treebank=name)
 
     def with_predicted(self, names: Iterable[str]) -> Vocabulary:
         """With some of the columns as predicted ones."""
@@ -159,6 +173,8 @@ class Vocabulary:
         numbers, parts = [], {}
         for column, (name, lexicon) in enumerate(self.columns.items()):
             strings = [string for sentence in sentences for string in COLUMNS[name](sentence)]
+            if name == TREEBANK:
+                strings = [string or self.treebank for string in strings]
             if name in PARTS:
                 place = {string: number for number, string in enumerate(dict.fromkeys(strings))}
                 numbers.append([place[string] for string in strings])
@@ -189,6 +205,7 @@ class Vocabulary:
             "root_labels": sorted(self.root_labels),
             "word_labels": sorted(self.word_labels),
             "predicted": {name: list(lexicon.strings) for name, lexicon in self.predicted.items()},
+            "treebank": self.treebank,
         }
         return json.dumps(content, ensure_ascii=False, indent=0)
 
@@ -207,7 +224,8 @@ class Vocabulary:
                 raise ValueError("root_labels and word_labels must be label numbers, counted from 1")
         predicted: dict[str, Lexicon] = {name: Lexicon(each) for name, each in content.predicted.items()}
         _refuse_bad_values(predicted)
-        return cls(columns, labels, frozenset(content.root_labels), frozenset(content.word_labels), predicted)
+        on_root, between_words = frozenset(content.root_labels), frozenset(content.word_labels)
+        return cls(columns, labels, on_root, between_words, predicted, content.treebank)
 
 
 class _Content(BaseModel):
@@ -221,6 +239,7 @@ class _Content(BaseModel):
     root_labels: list[int]
     word_labels: list[int]
     predicted: dict[Literal["upos", "xpos", "feats", "lemma"], list[str]] = {}
+    treebank: str = ""
 
 
 def _refuse_bad_labels(labels: Lexicon) -> None:

@@ -101,7 +101,7 @@ def test_epochs_differ_and_repeat(config_file):
     _, loaded = data.load(config, CPU)
 
     def batches(number):
-        return [batch.tolist() for batch in epoch_batches(loaded.train, config.training, number)]
+        return [batch.tolist() for batch in epoch_batches(loaded, config.training, number)]
 
     assert batches(1) == batches(1)
     assert batches(1) != batches(2)

@@ -54,7 +54,7 @@ def test_steps_are_those_of_adam(config_file):
     model, loaded = data.load(config, CPU)
     model.network.double()
     network = copy.deepcopy(model.network)
-    batches = [loaded.train.batch(rows) for rows in epoch_batches(loaded.train, config.training, 1)]
+    batches = [loaded.train.batch(rows) for rows in epoch_batches(loaded, config.training, 1)]
     weights, average, norms = plain_adam(network, batches, model.inventory)
     assert min(norms) < CLIP < max(norms)  # some are clipped, some are not
 
@@ -146,5 +146,5 @@ def test_an_epochs_seconds_are_those_of_its_batches(config_file, monkeypatch):
     monkeypatch.setattr(epoch, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
     batches = sum(1 for _ in train_epoch(model, loaded, config.training, training))
     assert training.progress.seconds == batches
-    metrics = epoch_metrics(training, config.training, loaded.train)
+    metrics = epoch_metrics(training, config.training, loaded)
     assert metrics["sentences_per_second"] == len(loaded.train) / batches

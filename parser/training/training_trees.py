@@ -1,0 +1,94 @@
+"""The trees that a config trains on: those of its treebanks, and silver ones."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from parser.config import Config, data_path
+from parser.treebank.conllu import read_treebank
+from parser.treebank.conllu_output import arc_probabilities
+from parser.treebank.projectivity import is_projective
+from parser.treebank.pseudo_projective import projectivized
+from parser.treebank.sentence import Sentence
+
+ENDS = re.compile(r"([-_.](ud-)?train)?(\.(conllu|conll|conllx))?(\.gz)?$")
+"""What a file's name has behind the name of the treebank: `en_ewt-ud-train.conllu`."""
+
+
+class TrainingTrees(NamedTuple):
+    gold: list[list[Sentence]]
+    """Those of each treebank, projective or lifted."""
+    silver: list[Sentence]
+    crossing: int
+    """How many non-projective trees were lifted or left out."""
+
+    @property
+    def all(self) -> list[Sentence]:
+        return [*chain.from_iterable(self.gold), *self.silver]
+
+
+def read_training_trees(config: Config) -> TrainingTrees:
+    """Raises TreebankError, FileNotFoundError, and ValueError for files of which nothing can be learnt."""
+    settings = config.treebank
+    names = list(map(treebank_name, settings.train_files))
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise ValueError(
+                f"treebank.train: several files are called {name}; a treebank needs its own name"
+            )
+    read = [
+        [replace(sentence, treebank=name) for sentence in read_treebank(data_path(path), settings.roots)]
+        for name, path in zip(names, settings.train_files, strict=True)
+    ]
+    read[0] = read[0][: settings.train_sentences]
+    silver = [
+        replace(sentence, treebank=names[0])
+        for path in settings.silver_files
+        for sentence in _read_silver(config, path)
+    ]
+    lifts = settings.non_projective == "lift"
+    gold = [projective(sentences, lifts) for sentences in read]
+    for path, trees in zip(settings.train_files, gold, strict=True):
+        if not trees:
+            raise ValueError(f"{path}: no projective tree to learn from")
+    crossing = sum(not is_projective(sentence.heads) for sentence in chain(*read, silver))
+    return TrainingTrees(gold, projective(silver, lifts), crossing)
+
+
+def treebank_name(path: str) -> str:
+    """The name of a treebank by that of its file: `en_ewt` for `en_ewt-ud-train.conllu`."""
+    name = Path(path).name
+    return ENDS.sub("", name) or name
+
+
+def projective(sentences: Sequence[Sentence], lifts: bool) -> list[Sentence]:
+    """All sentences, lifted where needed, if `lifts`; else the projective ones."""
+    if lifts:
+        return [projectivized(sentence) for sentence in sentences]
+    return [sentence for sentence in sentences if is_projective(sentence.heads)]
+
+
+def _read_silver(config: Config, path: str) -> list[Sentence]:
+    """Those that are probable enough."""
+    settings = config.treebank
+    assert settings.silver
+    sentences = read_treebank(data_path(path), settings.roots)
+    if not (least := settings.silver.min_probability):
+        return sentences
+    return [sentence for sentence in sentences if _probability(path, sentence) >= least]
+
+
+def _probability(path: str, sentence: Sentence) -> float:
+    """The mean of those of its arcs. Raises ValueError if the file has none."""
+    if not (found := arc_probabilities(sentence)):
+        raise ValueError(
+            f"{path}, sentence {sentence.identifier}: its arcs have no probabilities, which "
+            "treebank.silver.min_probability needs; parse with --scores"
+        )
+    return sum(found) / len(found)

@@ -1,0 +1,187 @@
+"""Which trees an epoch draws from several treebanks, and training on them."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import parser
+from parser.cli import main
+from parser.config_file import read_config
+from parser.evaluation.evaluate import evaluate
+from parser.parsing.ensemble import Models, load_models
+from parser.training import data
+from parser.training.loop import train
+from parser.training.mixture import Mixture, drawn_counts
+from parser.training.training_trees import read_training_trees, treebank_name
+from parser.treebank.conllu import read_treebank
+from parser.treebank_settings import SilverSettings, TreebankSettings
+
+CPU = torch.device("cpu")
+SIZES = st.lists(st.integers(1, 60), min_size=1, max_size=4)
+ROWS = ("1\tdogs\tdog\tNOUN\t_\t_\t2\tnsubj\t_\t_", "2\tsleep\tsleep\tVERB\t_\t_\t0\troot\t_\t_")
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def settings(exponent=1.0, **silver):
+    own = SilverSettings(files=("silver",), **silver) if silver else None
+    return TreebankSettings(train=("a", "b"), dev="dev", sampling_exponent=exponent, silver=own)
+
+
+@given(SIZES, st.integers(0, 20), st.integers(0, 5))
+def test_by_size_every_tree_is_drawn_once(sizes, silver, seed):
+    mixture = Mixture(sizes, silver, settings(share=1.0))
+    assert mixture.draw(1, generator(seed)).tolist() == list(range(sum(sizes) + silver))
+
+
+@given(SIZES, st.floats(0, 1), st.integers(0, 5))
+def test_as_many_trees_are_drawn_as_there_are(sizes, exponent, seed):
+    drawn = Mixture(sizes, 0, settings(exponent)).draw(1, generator(seed))
+    assert len(drawn) == sum(sizes)
+    counts, first = Counter(drawn.tolist()), 0
+    weights = [size**exponent for size in sizes]
+    for size, weight in zip(sizes, weights, strict=True):
+        own = [counts[number] for number in range(first, first + size)]
+        assert max(own) - min(own) <= 1  # none is drawn twice before another is drawn once
+        assert sum(own) == pytest.approx(weight / sum(weights) * sum(sizes), abs=1)
+        first += size
+
+
+def test_evenly_small_treebanks_are_repeated():
+    assert drawn_counts([90, 10], 0.0) == [50, 50]
+    assert drawn_counts([90, 10], 0.5) == [75, 25]
+    assert drawn_counts([90, 10], 1.0) == [90, 10]
+
+
+def test_silver_trees_are_drawn_in_the_first_epochs_and_in_part():
+    mixture = Mixture([10], 100, settings(epochs=2, share=0.3))
+    first, second, third = (set(mixture.draw(epoch, generator(epoch)).tolist()) for epoch in (1, 2, 3))
+    gold = set(range(10))
+    assert len(first - gold) == len(second - gold) == 30
+    assert gold < first != second
+    assert third == gold
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("ud/UD_English-EWT/en_ewt-ud-train.conllu", "en_ewt"),
+        ("mine/ug_udt-train.conllu.gz", "ug_udt"),
+        ("trees.conll", "trees"),
+        ("x/train.conllu", "train"),
+    ],
+)
+def test_a_treebank_is_called_as_its_file(path, name):
+    assert treebank_name(path) == name
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Two treebanks with the same sentences and other labels, of 30 and of 10 trees."""
+    paths = []
+    for name, label, count in (("first", "nsubj", 30), ("second", "agent", 10)):
+        path = tmp_path / f"{name}-ud-train.conllu"
+        path.write_text(("\n".join(ROWS).replace("nsubj", label) + "\n\n") * count)
+        paths.append(str(path))
+    return paths
+
+
+def changes(files):
+    return [
+        f"treebank.train=[{', '.join(files)}]",
+        f"treebank.dev={files[0]}",
+        "treebank.test=null",
+        "treebank.sampling_exponent=0",
+        "parser.network.treebank_size=4",
+        "training.epochs=8",
+        "training.learning_rate={start: 2e-2, peak: 2e-2, warmup_epochs: 0}",
+    ]
+
+
+def test_a_parser_of_two_treebanks_follows_the_one_that_is_asked_for(config_file, files, tmp_path, capsys):
+    run = tmp_path / "run"
+    train(read_config(config_file, changes(files)), run, CPU)
+    paths = (run / "model",)
+    for treebank, las in ((None, (100, 50)), ("first", (100, 50)), ("second", (50, 100))):
+        model = load_models(Models(paths, treebank), CPU)
+        assert tuple(evaluate(model, read_treebank(path)).las for path in files) == las
+    as_second = [str(run / "model"), files[1], "--treebank", "second"]
+    for more in ([], ["--processes", "2"]):
+        capsys.readouterr()
+        assert main(["evaluate", *as_second, "--json", *more]) == 0
+        assert json.loads(capsys.readouterr().out)["las"] == 100
+        assert main(["parse", *as_second, "-o", str(tmp_path / "parsed"), *more]) == 0
+        assert (tmp_path / "parsed").read_text() == Path(files[1]).read_text()
+    for treebank, label in ((None, "nsubj"), ("second", "agent")):
+        own = parser.load(run / "model", treebank=treebank)
+        assert own.parse(["dogs", "sleep"], upos=["NOUN", "VERB"]).labels[0] == label
+    with pytest.raises(ValueError, match=r"'third'.*'first', 'second' are"):
+        load_models(Models(paths, "third"), CPU)
+
+
+def test_fine_tuning_adds_a_treebank_and_parses_as_it(config_file, files, tmp_path):
+    for place, more in enumerate(([], [f"initial_model={tmp_path / '0' / 'model'}"])):
+        asked = [*changes([files[place]]), "treebank.sampling_exponent=1", *more]
+        train(read_config(config_file, asked), tmp_path / str(place), CPU)
+    model = load_models(Models((tmp_path / "1" / "model",)), CPU)
+    assert model.vocabulary.columns["treebank"].strings == ("first", "second")
+    assert evaluate(model, read_treebank(files[1])).las == 100
+
+
+def test_a_model_without_an_embedding_of_the_treebank_says_so():
+    with pytest.raises(ValueError, match="format-4: the model was trained without an embedding"):
+        load_models(Models((Path("tests/models/format-4"),), "en_ewt"), CPU)
+
+
+def test_treebanks_need_names_of_their_own(config_file, files):
+    config = read_config(config_file, changes([files[0], files[0]]))
+    with pytest.raises(ValueError, match="several files are called first"):
+        read_training_trees(config)
+
+
+def test_only_the_first_treebank_is_cut(config_file, files):
+    config = read_config(config_file, [*changes(files), "treebank.train_sentences=7"])
+    assert list(map(len, read_training_trees(config).gold)) == [7, 10]
+    _, loaded = data.load(config, CPU)
+    assert loaded.mixture.sizes == (7, 10)
+
+
+def silver(tmp_path, probabilities):
+    """A file of a sentence for each mean probability, of words with that and a higher one."""
+    path = tmp_path / "silver.conllu"
+    ends = [[f"ArcProbability={p + change:.4f}" for change in (-0.1, 0.1)] for p in probabilities]
+    sentences = [
+        "\n".join(row[:-1] + end for row, end in zip(ROWS, own, strict=True)) + "\n\n" for own in ends
+    ]
+    path.write_text("".join(sentences))
+    return path
+
+
+def test_silver_trees_that_are_not_probable_are_left_out(config_file, files, tmp_path):
+    path = silver(tmp_path, (0.5, 0.7, 0.9))
+    asked = [*changes(files), f"treebank.silver={{files: [{path}], min_probability: 0.69}}"]
+    config = read_config(config_file, asked)
+    assert len(read_training_trees(config).silver) == 2
+    _, loaded = data.load(config, CPU)
+    assert len(loaded.train) == 42
+    with pytest.raises(ValueError, match=r"first-ud-train.*sentence #1: its arcs have no probabilities"):
+        read_training_trees(read_config(config_file, [*asked, f"treebank.silver.files=[{files[0]}]"]))
+
+
+def test_what_silver_trees_have_is_learnt_from(config_file, files, tmp_path):
+    """Their words and labels are known, and they count as trees of the first treebank."""
+    path = silver(tmp_path, (0.9,) * 10)
+    path.write_text(path.read_text().replace("dogs", "cats").replace("nsubj", "dep"))
+    asked = [*changes(files), f"treebank.silver={{files: [{path}]}}", f"treebank.dev={path}"]
+    train(read_config(config_file, asked), tmp_path / "run", CPU)
+    model = load_models(Models((tmp_path / "run" / "model",)), CPU)
+    assert "cats" in model.vocabulary.columns["form"].strings
+    assert model.vocabulary.columns["treebank"].strings == ("first", "second")
+    assert evaluate(model, read_treebank(str(path))).las == 100
