@@ -177,16 +177,22 @@ class OptimizerSettings(Settings):
 
 
 class ExplorationSettings(Settings):
-    """Training with exploration (Goldberg & Nivre 2012; Ballesteros et al. 2016): the trajectory follows the
-    parser's own predictions, and a dynamic oracle says which transitions are right there."""
+    """Training with exploration (Goldberg & Nivre 2012): the trajectory follows the parser's own predictions,
+    which are made without dropout, and a dynamic oracle says which transitions are right there."""
 
     from_epoch: Count = 2
     """The first epoch with exploration. Earlier ones follow the gold trajectories."""
     probability: float = Field(0.5, gt=0, le=1)
     """Probability that a batch explores. The other batches follow the gold trajectories."""
+    follow: Literal["samples", "errors"] = "samples"
+    """What the trajectory follows. `samples`: transitions drawn from the parser's distribution (Ballesteros
+    et al. 2016). `errors`: the best right transition, but the parser's own if that is wrong, with the
+    probability `error_probability` (Kiperwasser & Goldberg 2016)."""
     sharpness: float = Field(0.75, gt=0)
-    """The scores are multiplied by this before a transition is sampled from their softmax (an inverse
-    temperature). Below 1 the distribution is flatter, and the parser makes more mistakes to learn from."""
+    """With `samples`: the scores are multiplied by this before a transition is drawn from their softmax (an
+    inverse temperature). Below 1 the distribution is flatter, and there are more mistakes to learn from."""
+    error_probability: float = Field(0.1, gt=0, le=1)
+    """With `errors`."""
 
 
 class TrainingSettings(Settings):

@@ -29,50 +29,85 @@ FIXED_POINT = 1 << 30
 def explore(
     network: StackParser, inventory: Inventory, tokens: Tokens, gold: Ragged, settings: ExplorationSettings
 ) -> Trajectory:
-    """Sample trajectories from the network, with the optimal labels at each step.
+    """Trajectories that follow the network without dropout, with the optimal labels at each step.
 
     inventory, tokens: on the device of the network. gold: values [words, 2], heads and labels, on the host.
     """
+    trains = network.training
+    network.eval()
+    try:
+        return _follow(network, inventory, tokens, gold, settings)
+    finally:
+        network.train(trains)
+
+
+def _follow(
+    network: StackParser, inventory: Inventory, tokens: Tokens, gold: Ragged, settings: ExplorationSettings
+) -> Trajectory:
     device = network.tokens.root.device
     heads, labels = (Ragged(column, gold.lengths) for column in gold.values.unbind(1))
     oracle = DynamicOracle(inventory, heads, labels, device)
     state = State.initial(gold.lengths, device=device)
-    explorer = _Explorer(network, inventory, tokens, state, settings.sharpness)
+    explorer = _Explorer(network, inventory, tokens, state, settings)
 
     def choose(state: State, legal: Tensor) -> tuple[Tensor, Tensor]:
-        return explorer.choose(legal), oracle.optimal_labels(state, legal)
+        optimal_labels = oracle.optimal_labels(state, legal)
+        return explorer.choose(legal, optimal_labels), optimal_labels
 
     return record(inventory, state, choose)
 
 
 class _Explorer:
-    """Samples transitions for a batch of parsers."""
+    """Chooses transitions for a batch of parsers."""
 
     def __init__(
-        self, network: StackParser, inventory: Inventory, tokens: Tokens, state: State, sharpness: float
+        self,
+        network: StackParser,
+        inventory: Inventory,
+        tokens: Tokens,
+        state: State,
+        settings: ExplorationSettings,
     ):
         """state: the state of the parsers. The caller applies the chosen transitions to it."""
-        self._network, self._inventory, self._state, self._sharpness = network, inventory, state, sharpness
+        self._network, self._inventory, self._state, self._settings = network, inventory, state, settings
         self._words = tokens.words
         self._sentence = torch.arange(len(state.length), device=state.length.device)
         self._parsers = stepper(network, inventory, tokens, self._positions().front)
         self._parsers.reserve(int(tokens.lengths.max()) + 1)
         self._taken: Tensor | None = None
 
-    def choose(self, legal: Tensor) -> Tensor:
-        """[batch] Sample the next transitions. legal: [batch, kinds] bool."""
+    def choose(self, legal: Tensor, optimal_labels: Tensor) -> Tensor:
+        """[batch] The next transitions.
+
+        legal: [batch, kinds] bool. optimal_labels: [batch, kinds], see `DynamicOracle.optimal_labels`.
+        """
         inputs = self._parsers.inputs_at(self._positions())
         if self._taken is not None:
             self._parsers.advance(self._taken, self._parsers.transition_inputs(self._taken), inputs)
         allowed = self._inventory.with_labels(legal)
-        scores = self._sharpness * self._network.score_states(*self._parsers.outputs(inputs))
-        sampled = _sample(scores.masked_fill(~allowed, ILLEGAL_SCORE).softmax(1), allowed)
+        scores = self._network.score_states(*self._parsers.outputs(inputs))  # [batch, transitions]
+        scores = scores.masked_fill(~allowed, ILLEGAL_SCORE)
+        if self._settings.follow == "samples":
+            chosen = _sample((self._settings.sharpness * scores).softmax(1), allowed)
+        else:
+            optimal = self._inventory.with_optimal_labels(optimal_labels)
+            chosen = _with_errors(scores, optimal, self._settings.error_probability)
         finished = self._inventory.system.finished(self._state)
-        self._taken = sampled.masked_fill(finished, self._inventory.no_op)
+        self._taken = chosen.masked_fill(finished, self._inventory.no_op)
         return self._taken
 
     def _positions(self) -> Positions:
         return Positions.of(self._state, self._sentence, self._words)
+
+
+def _with_errors(scores: Tensor, optimal: Tensor, probability: float) -> Tensor:
+    """[batch] The best optimal transition or, if another one is better, that one with a probability.
+
+    scores, optimal: [batch, transitions].
+    """
+    right = scores.masked_fill(~optimal, ILLEGAL_SCORE).argmax(1)
+    errs = torch.rand(right.shape, device=right.device) < probability
+    return torch.where(errs, scores.argmax(1), right)
 
 
 def _sample(probabilities: Tensor, legal: Tensor) -> Tensor:

@@ -14,6 +14,9 @@ from parser.transitions.inventory import NOT_OPTIMAL
 
 SYSTEMS = ("arc-hybrid", "arc-eager")
 FLAT = ExplorationSettings(sharpness=0.5)
+SHARP = ExplorationSettings(sharpness=1e6)
+ALL_ERRORS = ExplorationSettings(follow="errors", error_probability=1.0)
+FEW_ERRORS = ExplorationSettings(follow="errors", error_probability=0.3)
 
 
 def explored_examples(parser, inventory, prepared, rows, settings):
@@ -53,15 +56,16 @@ def test_replay_of_a_rollout_agrees_with_plain_python(system, composition):
     assert_equal([*results, loss_and_gradients(parser, total)])
 
 
+@pytest.mark.parametrize("settings", [SHARP, ALL_ERRORS], ids=["very sharp samples", "all errors"])
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_a_very_sharp_distribution_parses_greedily(system, device):
+def test_the_extremes_parse_greedily(system, settings, device):
     inventory = make_inventory(system, composition=True)
     parser, prepared = (
         network(inventory, layers=2, device=device, rich=True),
         examples(inventory, SOME_TREES, rich=True),
     )
     rows = torch.arange(len(prepared))
-    found = explored_examples(parser, inventory, prepared, rows, ExplorationSettings(sharpness=1e6))
+    found = explored_examples(parser, inventory, prepared, rows, settings)
     on_cpu = parser.cpu()
     for row, steps in zip(rows, found.steps.unflatten(), strict=True):
         heads, *_ = PlainParser(on_cpu, inventory, prepared.tokens.select(row[None])).parse()
@@ -90,3 +94,45 @@ def test_samples_follow_the_flattened_distribution(system):
     plain = PlainParser(parser, inventory, prepared.tokens.select(rows[:1]))
     expected = (plain.scores() * 0.5).softmax(0)
     torch.testing.assert_close(shares.double(), expected.detach(), atol=0.03, rtol=0)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_errors_are_followed_with_their_probability(system):
+    inventory = make_inventory(system)
+    parser, prepared = network(inventory), examples(inventory, SOME_TREES)
+    rows = torch.arange(len(prepared)).repeat(3)
+    found = explored_examples(parser, inventory, prepared, rows, FEW_ERRORS)
+    followed = []
+    for row, steps, right in zip(
+        rows, found.steps.unflatten(), found.optimal_labels.unflatten(), strict=True
+    ):
+        plain = PlainParser(parser, inventory, prepared.tokens.select(row[None]))
+        for transition, optimal in zip(steps[:, 0], inventory.with_optimal_labels(right), strict=True):
+            scores = plain.scores().detach()
+            best, best_right = scores.argmax(), scores.where(optimal, float("-inf")).argmax()
+            assert transition in (best, best_right)
+            if best != best_right:
+                followed.append(bool(transition == best))
+            plain.take(int(transition))
+    assert len(followed) > 50
+    assert sum(followed) / len(followed) == pytest.approx(0.3, abs=0.15)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_without_errors_the_gold_trees_are_built(system):
+    inventory = make_inventory(system)
+    parser, prepared = network(inventory), examples(inventory, SOME_TREES)
+    rows = torch.arange(len(prepared))
+    settings = ExplorationSettings(follow="errors", error_probability=1e-9)
+    found = explored_examples(parser, inventory, prepared, rows, settings)
+    for tree, steps in zip(SOME_TREES, found.steps.unflatten(), strict=True):
+        assert dict(arcs(inventory, steps)) == dict(enumerate(tree, 1))
+
+
+def test_rollouts_have_no_dropout():
+    inventory = make_inventory("arc-hybrid")
+    parser, prepared = network(inventory, dropout=0.5).train(), examples(inventory, SOME_TREES)
+    rows = torch.arange(len(prepared))
+    first, second = (explored_examples(parser, inventory, prepared, rows, ALL_ERRORS) for _ in range(2))
+    assert torch.equal(first.steps.values, second.steps.values)
+    assert parser.training
