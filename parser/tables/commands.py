@@ -33,8 +33,10 @@ def read_table(path: Path) -> tuple[TableConfig, list[Job]]:
     """A table and all its runs. Raises ValueError for a faulty table, FileNotFoundError."""
     table = read_settings(path, TableConfig)
     jobs = jobs_of(table)
-    if table.baseline is not None and table.baseline not in table.rows:
-        known = ", ".join(table.rows)
+    if not jobs:
+        raise ValueError(f"{path}: there are neither rows nor a search")
+    if table.baseline is not None and table.baseline not in table.all_rows:
+        known = ", ".join(table.all_rows)
         raise ValueError(f"{path}: baseline: there is no row {table.baseline!r}; the rows are {known}")
     if table.plot:
         _check_plot(table.plot, jobs, path)

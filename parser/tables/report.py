@@ -30,10 +30,12 @@ Rows = dict[str, list[Row]]
 
 def write_table(table: TableConfig, done: dict[Job, Row], folder: Path) -> Path:
     """Write report.md, plots/ and report.html for the runs that are done. Returns the path of report.md."""
-    rows: Rows = {name: [] for name in table.rows}
+    rows: Rows = {name: [] for name in table.all_rows}
     for job, row in done.items():  # not the row's config: older rows lack later settings
         rows[job.name].append({**row, "seed": job.seed, "config": job.config.model_dump(mode="json")})
     rows = {name: own for name, own in rows.items() if own}
+    if table.search:
+        rows = dict(sorted(rows.items(), key=lambda row: -mean(run["dev"]["las"] for run in row[1])))
     parts: list[Part] = [Heading(1, table.title), *_introduction(table, rows), _table(table, rows)]
     if rows:
         if table.plot:
@@ -46,7 +48,7 @@ def write_table(table: TableConfig, done: dict[Job, Row], folder: Path) -> Path:
 
 def _introduction(table: TableConfig, rows: Rows) -> list[Part]:
     runs = [run for own in rows.values() for run in own]
-    bases = " or ".join(dict.fromkeys(f"`{row.base or table.base}`" for row in table.rows.values()))
+    bases = " or ".join(dict.fromkeys(f"`{row.base or table.base}`" for row in table.all_rows.values()))
     common = "".join(f"`{key}: {value}` and " for key, value in table.set.items())
     text = (
         f"Every row is {bases} with {common}some settings changed; {len(runs)} runs{_together(runs)} "
@@ -58,7 +60,7 @@ def _introduction(table: TableConfig, rows: Rows) -> list[Part]:
         "dev LAS are medians; they include the preparation of the treebanks, from the cache if it has them."
     )
     missing = [
-        name for name in table.rows if len(rows.get(name, [])) < (table.rows[name].seeds or table.seeds)
+        name for name, row in table.all_rows.items() if len(rows.get(name, [])) < (row.seeds or table.seeds)
     ]
     return [text, *([f"Incomplete: {', '.join(missing)}."] if missing else [])]
 
@@ -86,8 +88,8 @@ def _table(table: TableConfig, rows: Rows) -> Table:
         f"text {TEXT_MEASURES[measure]}": partial(_score, split="text", measure=measure)
         for measure in table.text_measures
     }
-    if len({table.rows[name].base for name in rows}) > 1:
-        bases = {id(own): table.rows[name].base or table.base for name, own in rows.items()}
+    if len({table.all_rows[name].base for name in rows}) > 1:
+        bases = {id(own): table.all_rows[name].base or table.base for name, own in rows.items()}
         columns = {"config": lambda own: bases[id(own)], **columns}
     if table.baseline in rows:
         base = rows[table.baseline]

@@ -54,7 +54,7 @@ class Job:
 def jobs_of(table: TableConfig) -> list[Job]:
     """All runs of a table. Raises ConfigError for a row with faulty settings, FileNotFoundError."""
     found = []
-    for name, row in table.rows.items():
+    for name, row in table.all_rows.items():
         changed = {**table.set, **row.set}
         if SEED in changed:
             raise ConfigError(f"row {name!r}: {SEED}: the seeds are 1, 2, ...; set their number with `seeds`")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from parser.config import Count, Settings
 from parser.measures import Measure, TextMeasure
+from parser.tables.search import SearchSettings, trials
 
 Seeds = Annotated[int, Field(gt=0, le=1000)]
 
@@ -37,7 +39,9 @@ class TableConfig(Settings):
     """The training config that all rows change."""
     set: dict[str, Any] = Field({})
     """Settings that are changed for all rows."""
-    rows: dict[str, RowSettings] = Field(min_length=1)
+    rows: dict[str, RowSettings] = Field({})
+    search: SearchSettings | None = None
+    """Further rows, whose settings are drawn at random. The report has the best ones on dev first."""
     seeds: Seeds = 1
     """Number of runs of each row, with the seeds from 1 on."""
     together: Count = 2
@@ -51,6 +55,12 @@ class TableConfig(Settings):
     """The scores on dev and test that the table has."""
     text_measures: list[TextMeasure] = Field([])
     """The scores on the raw text of test that the table has, if the base has a tokenizer."""
+
+    @cached_property
+    def all_rows(self) -> dict[str, RowSettings]:
+        """Those of `rows` and of `search`."""
+        drawn = trials(self.search) if self.search else ()
+        return {**self.rows, **{name: RowSettings(set=changes) for name, changes in drawn}}
 
     @property
     def targets(self) -> list[float]:

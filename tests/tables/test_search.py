@@ -1,0 +1,89 @@
+"""Rows of a table that are drawn at random."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parser.cli import main
+from parser.config_file import ConfigError
+from parser.tables.commands import read_table
+from parser.tables.search import RangeSettings, SearchSettings, trials
+
+RANGES = {
+    "training.optimizer.weight_decay": RangeSettings(low=1e-7, high=1e-3, scale="log"),
+    "parser.network.dropout": RangeSettings(low=0.1, high=0.5),
+    "parser.network.layers": [1, 2],
+}
+
+
+def drawn(count, ranges=RANGES):
+    return [changes for _, changes in trials(SearchSettings(trials=count, ranges=ranges))]
+
+
+def test_values_lie_in_their_ranges_and_fill_them():
+    decay, dropout, layers = zip(*(changes.values() for changes in drawn(400)), strict=True)
+    assert 1e-7 <= min(decay) < 2e-7
+    assert 5e-4 < max(decay) <= 1e-3
+    assert sum(value < 1e-5 for value in decay) == pytest.approx(200, abs=40)  # the middle of the logarithms
+    assert 0.1 <= min(dropout) < 0.12
+    assert 0.48 < max(dropout) <= 0.5
+    assert sum(value < 0.3 for value in dropout) == pytest.approx(200, abs=40)
+    assert set(layers) == {1, 2}
+
+
+@given(st.integers(1, 30), st.integers(1, 30))
+def test_more_trials_and_more_settings_do_not_change_the_first(few, more):
+    assert drawn(few + more)[:few] == drawn(few)
+    one = {key: RANGES[key] for key in ("parser.network.dropout",)}
+    assert [changes["parser.network.dropout"] for changes in drawn(few)] == [
+        changes["parser.network.dropout"] for changes in drawn(few, one)
+    ]
+
+
+@given(st.floats(1e-9, 1e9), st.floats(1, 1e3))
+def test_numbers_have_two_digits(low, factor):
+    [changes] = drawn(1, {"x": RangeSettings(low=low, high=low * factor, scale="log")})
+    digits = f"{changes['x']:.10e}".partition("e")[0].rstrip("0").replace(".", "")
+    assert len(digits) <= 2
+    assert math.isclose(changes["x"], min(max(changes["x"], low), low * factor), rel_tol=0.05)
+
+
+@pytest.fixture
+def table(config_file, tmp_path):
+    def written(rest):
+        path = tmp_path / "table.yaml"
+        path.write_text(f"title: A search\nbase: {config_file}\nset: {{treebank.test: null}}\n{rest}")
+        return path
+
+    return written
+
+
+def test_a_search_is_a_table_of_its_trials_the_best_on_dev_first(table, tmp_path):
+    path = table(
+        "rows: {as it is: {}}\nsearch: {trials: 2, ranges: "
+        "{training.learning_rate.peak: {low: 1e-6, high: 1e-1, scale: log}, training.epochs: [1, 2]}}\n"
+    )
+    assert main(["table", str(path), "--run", str(tmp_path / "out")]) == 0
+    lines = (tmp_path / "out" / "report.md").read_text().splitlines()
+    rows = [line.split(" | ") for line in lines if line.startswith(("| trial", "| as it is"))]
+    assert len(rows) == 3
+    las = [float(row[2]) for row in rows]
+    assert las == sorted(las, reverse=True)
+    assert las[0] > las[-1]
+
+
+@pytest.mark.parametrize(
+    ("rest", "message"),
+    [
+        ("", "neither rows nor a search"),
+        ("search: {trials: 2, ranges: {x.y: {low: 2, high: 1}}}", "is above high"),
+        ("search: {trials: 2, ranges: {x.y: {low: 0, high: 1, scale: log}}}", "has no logarithm"),
+        ("search: {trials: 2, ranges: {training.epoch: [3]}}", "training.epoch"),
+        ("search: {trials: 2, ranges: {training.epochs: []}}", "ranges"),
+    ],
+)
+def test_what_can_not_be_drawn_is_refused(table, rest, message):
+    with pytest.raises((ValueError, ConfigError), match=message):
+        read_table(table(rest))
