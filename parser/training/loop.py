@@ -132,7 +132,7 @@ def _say_data(loaded: data.TrainingData, config: Config, seconds: float) -> None
     crossing = loaded.prepared.crossing
     outcome = "lifted" if config.treebank.non_projective == "lift" else "left out"
     say(
-        f"{len(loaded.train):,} training trees ({crossing:,} non-projective {outcome}), "
+        f"{len(loaded.train):,} training trees ({loaded.mixture}{crossing:,} non-projective {outcome}), "
         f"{len(loaded.dev_sentences):,} dev; read and prepared in {seconds:.1f} s"
     )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from parser.training.training_trees import treebank_name
 from parser.treebank_settings import TreebankSettings
 
 
@@ -20,6 +21,13 @@ class Mixture:
     silver: int
     """Silver trees."""
     settings: TreebankSettings
+
+    def __str__(self) -> str:
+        """The sizes, as the beginning of a list for people; empty if there is one treebank and no silver."""
+        names = map(treebank_name, self.settings.train_files)
+        told = [f"{name} {size:,}" for name, size in zip(names, self.sizes, strict=True)]
+        silver = [f"silver {self.silver:,}"] if self.silver else []
+        return "".join(f"{part}, " for part in [*told, *silver]) if len(told) > 1 or silver else ""
 
     def draw(self, epoch: int, generator: torch.Generator) -> Tensor:
         """[drawn] The numbers of the trees of an epoch, in no particular order."""

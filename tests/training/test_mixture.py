@@ -151,6 +151,8 @@ def test_only_the_first_treebank_is_cut(config_file, files):
     assert list(map(len, read_training_trees(config).gold)) == [7, 10]
     _, loaded = data.load(config, CPU)
     assert loaded.mixture.sizes == (7, 10)
+    _, alone = data.load(read_config(config_file), CPU)
+    assert str(alone.mixture) == ""
 
 
 def silver(tmp_path, probabilities):
@@ -171,6 +173,7 @@ def test_silver_trees_that_are_not_probable_are_left_out(config_file, files, tmp
     assert len(read_training_trees(config).silver) == 2
     _, loaded = data.load(config, CPU)
     assert len(loaded.train) == 42
+    assert str(loaded.mixture) == "first 30, second 10, silver 2, "
     with pytest.raises(ValueError, match=r"first-ud-train.*sentence #1: its arcs have no probabilities"):
         read_training_trees(read_config(config_file, [*asked, f"treebank.silver.files=[{files[0]}]"]))
 
