@@ -178,7 +178,8 @@ class OptimizerSettings(Settings):
 
 class ExplorationSettings(Settings):
     """Training with exploration (Goldberg & Nivre 2012): the trajectory follows the parser's own predictions,
-    which are made without dropout, and a dynamic oracle says which transitions are right there."""
+    and a dynamic oracle says which transitions are right there. While it is chosen there is no dropout, of
+    words neither."""
 
     from_epoch: Count = 2
     """The first epoch with exploration. Earlier ones follow the gold trajectories."""
@@ -186,13 +187,14 @@ class ExplorationSettings(Settings):
     """Probability that a batch explores. The other batches follow the gold trajectories."""
     follow: Literal["samples", "errors"] = "samples"
     """What the trajectory follows. `samples`: transitions drawn from the parser's distribution (Ballesteros
-    et al. 2016). `errors`: the best right transition, but the parser's own if that is wrong, with the
-    probability `error_probability` (Kiperwasser & Goldberg 2016)."""
+    et al. 2016). `errors`: the transition with the best score, also if it is wrong, and sometimes a wrong one
+    with nearly the best score, see `aggressive_probability` (Kiperwasser & Goldberg 2016)."""
     sharpness: float = Field(0.75, gt=0)
     """With `samples`: the scores are multiplied by this before a transition is drawn from their softmax (an
     inverse temperature). Below 1 the distribution is flatter, and there are more mistakes to learn from."""
-    error_probability: float = Field(0.1, gt=0, le=1)
-    """With `errors`."""
+    aggressive_probability: float = Field(0.1, ge=0, le=1)
+    """With `errors`: the probability that the best wrong transition is followed although a right one has a
+    higher score, by at most 1."""
 
 
 class TrainingSettings(Settings):

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from parser.settings import Count, Settings
 
 Files = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+FileOrFiles = Annotated[
+    Annotated[str, Tag("<file>")] | Annotated[Files, Tag("<files>")],
+    Discriminator(lambda value: "<files>" if isinstance(value, list | tuple) else "<file>"),
+]
+"""With an error of one of them only."""
 
 
 class SilverSettings(Settings):
@@ -17,16 +22,16 @@ class SilverSettings(Settings):
     files: Files
     """CoNLL-U files, as `stack-parser parse` writes them."""
     epochs: Count | None = None
-    """The first epochs, in which silver trees are trained on; all without it."""
+    """In how many epochs, from the first on, silver trees are trained on; by default in all."""
     share: float = Field(1.0, gt=0, le=1)
-    """The part of the silver trees that an epoch draws, anew in each: the weight of silver trees."""
+    """The part of the silver trees that an epoch draws, anew in each."""
     min_probability: float = Field(0.0, ge=0, le=1)
     """Sentences are left out if the mean probability of their arcs is lower: `ArcProbability`, which
     `stack-parser parse --scores` writes."""
 
 
 class TreebankSettings(Settings):
-    train: str | Files
+    train: FileOrFiles
     """CoNLL-U or CoNLL-X file; ${PARSER_DATA} stands for the data folder, `data` unless it is set. A list of
     files trains on several treebanks: dev and test are taken to be of the first, and so is what is parsed
     without `--treebank`."""

@@ -28,7 +28,7 @@ from measure_processes import write_sentences
 from parser.corpus.files import find_files
 from parser.corpus.run import Summary, parse_corpus
 from parser.corpus.workers import WorkerSettings, cut
-from parser.parsing.ensemble import Models
+from parser.parsing.ensemble import ModelChoice
 from parser.stamp import append_stamped
 from parser.treebank.conllu import stream_sentences
 
@@ -58,7 +58,9 @@ def main() -> None:
 
     keep({"measured": "finding", **found(FOUND_FILES)})
     keep({"measured": "cutting", **cut_into_parts(given.treebank, given.sentences)})
-    settings = WorkerSettings(Models((given.model.resolve(),)), 1, "float32", 256, False, False, None, None)
+    settings = WorkerSettings(
+        ModelChoice((given.model.resolve(),)), 1, "float32", 256, False, False, None, None
+    )
     for size in FILE_SIZES:
         for workers in WORKERS:
             with tempfile.TemporaryDirectory() as folder:

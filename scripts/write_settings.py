@@ -65,7 +65,7 @@ def _references(key: str, field: Schema) -> Iterator[tuple[str, str]]:
     """The classes that a setting consists of, each with its dotted key."""
     if "$ref" in field:
         yield key, field["$ref"]
-    for choice in field.get("anyOf", []):
+    for choice in field.get("anyOf") or field.get("oneOf", []):
         yield from _references(key, choice)
     if isinstance(value := field.get("additionalProperties"), dict):
         yield from _references(f"{key}.NAME", value)

@@ -28,6 +28,7 @@ def main() -> None:
     )
     arguments.add_argument("output", type=Path)
     given = arguments.parse_args()
+    given.output.parent.mkdir(parents=True, exist_ok=True)
     lines = dict.fromkeys(" ".join(map(unescaped, words)) for words in sentences())
     write_atomically(given.output, "".join(f"{line}\n" for line in lines).encode())
     print(f"{given.output}: {len(lines):,} sentences, {sum(line.count(' ') + 1 for line in lines):,} words")

@@ -15,7 +15,7 @@ from typing import Any
 
 from parser.api.tree import Tree
 from parser.machine import choose_device
-from parser.parsing.ensemble import Models, load_models
+from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.input_columns import BLANK
 from parser.parsing.model import Model
 from parser.parsing.parse import BATCH_SIZE, ParsedTree, parse_stream
@@ -52,7 +52,7 @@ def load(
     paths = (Path(path),) if isinstance(path, str | os.PathLike) else tuple(map(Path, path))
     if not paths:
         raise ValueError("path: there is no model in an empty list")
-    model = load_models(Models(paths, treebank), choose_device(device))
+    model = load_models(ModelChoice(paths, treebank), choose_device(device))
     return Parser(model, partial(text_reader, paths[0], "raw", trust_tokenizer))
 
 

@@ -23,7 +23,7 @@ from spacy.vocab import Vocab
 
 from parser.files import write_atomically
 from parser.machine import choose_device
-from parser.parsing.ensemble import Models, contents, load_models, model_paths
+from parser.parsing.ensemble import ModelChoice, contents, load_models, model_paths
 from parser.parsing.input_columns import BLANK, InputColumnCheck, column_counts
 from parser.parsing.model import Model
 from parser.parsing.model_files import SUFFIX, pack
@@ -56,7 +56,7 @@ class LoadedModel(NamedTuple):
     @classmethod
     def of(cls, path: Path, device: str, treebank: str | None) -> LoadedModel:
         """From a folder or a package. Raises ValueError."""
-        model = load_models(Models((path,), treebank), choose_device(device))
+        model = load_models(ModelChoice((path,), treebank), choose_device(device))
         return cls(model, contents([path]), model.watch(), os.getpid())
 
 

@@ -20,7 +20,7 @@ from parser.evaluation.report import comparison_report
 from parser.evaluation.significance import compare
 from parser.measures import MEASURES
 from parser.pages.comparison_page import Parsed, comparison_page
-from parser.parsing.ensemble import Models, load_models
+from parser.parsing.ensemble import ModelChoice, load_models, of_treebank
 from parser.parsing.parse import parse_stream
 from parser.treebank.conllu import read_treebank
 
@@ -50,7 +50,8 @@ def compare_models(options: argparse.Namespace) -> None:
     device = prepared_device(options)
     gold = read_treebank(options.treebank, options.roots)
     folders = options.first, options.model
-    models = [load_models(Models((folder,), options.treebank_name), device) for folder in folders]
+    loaded = [load_models(ModelChoice((folder,)), device) for folder in folders]
+    models = of_treebank(loaded, options.treebank_name)
     for folder, model in zip(folders, models, strict=True):
         gold = list(watched(model, gold, f"{folder}: {options.treebank}"))
     first, second = ([tree for _, tree in parse_stream(model, gold, options.batch_size)] for model in models)

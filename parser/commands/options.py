@@ -12,7 +12,7 @@ import torch
 from parser.batching.precision import Precision, set_precision
 from parser.console import warn
 from parser.machine import choose_device
-from parser.parsing.ensemble import Models, load_models
+from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
 from parser.parsing.parse import BATCH_SIZE
 from parser.remote import start_server
@@ -99,13 +99,13 @@ def add_treebank_name(command: argparse.ArgumentParser) -> None:
         dest="treebank_name",
         metavar="NAME",
         help="parse as one of the treebanks that the model was trained on, such as en_ewt "
-        "(default: that of its dev set)",
+        "(default: the first one)",
     )
 
 
-def models_of(options: argparse.Namespace) -> Models:
+def models_of(options: argparse.Namespace) -> ModelChoice:
     """The models of a command with `--ensemble` and `--treebank`."""
-    return Models((options.model, *options.ensemble), options.treebank_name)
+    return ModelChoice((options.model, *options.ensemble), options.treebank_name)
 
 
 def add_processes(command: argparse.ArgumentParser) -> None:

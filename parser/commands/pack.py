@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from parser.commands.options import Commands, add_ensemble
-from parser.parsing.ensemble import Models, contents, load_models
+from parser.parsing.ensemble import ModelChoice, contents, load_models
 from parser.parsing.model_files import SUFFIX, pack
 
 
@@ -30,7 +30,7 @@ def pack_model(options: argparse.Namespace) -> None:
     if options.ensemble and not options.output:
         raise ValueError("a package of several models needs a name: -o FILE")
     paths = (options.model, *options.ensemble)
-    load_models(Models(paths), torch.device("cpu"))  # which checks them
+    load_models(ModelChoice(paths), torch.device("cpu"))  # which checks them
     folder = options.model.resolve()
     output = options.output or folder.with_name(folder.name + SUFFIX)
     pack(contents(paths), output)

@@ -18,7 +18,7 @@ from parser.batching.precision import Precision
 from parser.corpus.files import CorpusFile
 from parser.corpus.parts import NumberedPart, PartOutputs, numbered_parts
 from parser.machine import one_memory_error, tune_process
-from parser.parsing.ensemble import Models
+from parser.parsing.ensemble import ModelChoice
 from parser.parsing.part_parser import PartParser
 from parser.text.parts import TextPart
 from parser.text.reading import TextFormat
@@ -35,7 +35,7 @@ Row = dict[str, Any]
 class WorkerSettings(NamedTuple):
     """As of `PartParser`."""
 
-    models: Models
+    models: ModelChoice
     threads: int
     precision: Precision
     batch_size: int

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from parser.batching.precision import Precision
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import Scores
-from parser.parsing.ensemble import Models
+from parser.parsing.ensemble import ModelChoice
 from parser.parsing.input_columns import Counts, column_counts
 from parser.parsing.part_parser import model_of_worker
 from parser.treebank.conllu import Roots
@@ -26,7 +26,7 @@ class EvaluatedPart(NamedTuple):
 class PartEvaluator:
     def __init__(
         self,
-        models: Models,
+        models: ModelChoice,
         threads: int,
         precision: Precision,
         batch_size: int,

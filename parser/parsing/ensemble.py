@@ -16,21 +16,22 @@ import torch
 from parser.parsing.model import FILES, Model, load_model
 from parser.parsing.model_files import MEMBER, ModelFiles, member_folder, members_of, model_files
 from parser.parsing.transition_numbers import numbered_transitions
+from parser.quoting import quoted
 from parser.stepping.inference.words import WordVectors
 from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import TREEBANK
 
 SHOWN = 3
 """Transitions of a message."""
 
 
-class Models(NamedTuple):
+class ModelChoice(NamedTuple):
     """Which models parse together."""
 
     paths: tuple[Path, ...]
     """Folders and packages."""
     treebank: str | None = None
-    """As one of which treebanks they parse, for models that were trained on several; by default that of their
-    dev set."""
+    """As one of which treebanks they parse, for models that were trained on several; by default the first."""
 
 
 class Reading(NamedTuple):
@@ -46,30 +47,39 @@ class Reading(NamedTuple):
         return cls(model, tokens, WordVectors.of(model.network, tokens))
 
 
-def load_models(models: Models, device: torch.device) -> Model:
+def load_models(models: ModelChoice, device: torch.device) -> Model:
     """The models in folders and packages, as one; a package may hold several.
 
     Raises ValueError if one is missing or broken, if they do not fit together, or do not know the treebank.
     """
-    found = [
-        (files.name, _for_treebank(models.treebank, files.name, load_model(files, device)))
-        for files in _files_of_all(models.paths)
-    ]
+    found = [(files.name, load_model(files, device)) for files in _files_of_all(models.paths)]
     (name, first), *others = found
     for other_name, other in others:
         if fault := _contradiction(first, other):
             raise ValueError(f"{other_name}: can not parse together with {name}: {fault}")
-    return replace(first, others=tuple(other for _, other in others))
+    [loaded] = of_treebank([replace(first, others=tuple(other for _, other in others))], models.treebank)
+    return loaded
 
 
-def _for_treebank(treebank: str | None, name: str, model: Model) -> Model:
-    """name: of the model, for a message."""
+def of_treebank(models: Sequence[Model], treebank: str | None) -> list[Model]:
+    """The models as parsers of that treebank; those without an embedding of the treebank stay as they are.
+
+    Raises ValueError if one does not know it, or if none has an embedding.
+    """
     if treebank is None:
-        return model
-    try:
+        return list(models)
+    members = [member for model in models for member in model.members]
+    if not any(TREEBANK in member.vocabulary.columns for member in members):
+        raise ValueError(
+            f"{quoted(treebank)}: no model has an embedding of the treebank (parser.network.treebank_size)"
+        )
+
+    def own(model: Model) -> Model:
+        if TREEBANK not in model.vocabulary.columns:
+            return model
         return replace(model, vocabulary=model.vocabulary.for_treebank(treebank))
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+
+    return [replace(own(model), others=tuple(map(own, model.others))) for model in models]
 
 
 def contents(paths: Sequence[Path]) -> dict[str, bytes]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from parser.batching.precision import Precision, set_precision
-from parser.parsing.ensemble import Models, load_models
+from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.input_columns import Counts, column_counts
 from parser.parsing.model import Model
 from parser.parsing.parse import ParsedTree, parse_stream
@@ -36,7 +36,7 @@ class ParsedPart(NamedTuple):
 class PartParser:
     def __init__(
         self,
-        models: Models,
+        models: ModelChoice,
         threads: int,
         precision: Precision,
         batch_size: int,
@@ -77,7 +77,7 @@ class PartParser:
         return [as_sentence(one, ordinal) for ordinal, one in enumerate(found, 1)], Faults()
 
 
-def model_of_worker(models: Models, threads: int, precision: Precision) -> Model:
+def model_of_worker(models: ModelChoice, threads: int, precision: Precision) -> Model:
     """The model, on the CPU, in a process with that number of threads."""
     device = torch.device("cpu")
     torch.set_num_threads(threads)

@@ -21,6 +21,8 @@ from parser.transitions.trajectory import Trajectory, record
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 
+MARGIN = 1.0
+"""The difference of scores up to which aggressive exploration follows wrong transitions."""
 FIXED_POINT = 1 << 30
 """Probabilities are cut to multiples of 1 / FIXED_POINT; smaller ones are never sampled."""
 
@@ -91,7 +93,7 @@ class _Explorer:
             chosen = _sample((self._settings.sharpness * scores).softmax(1), allowed)
         else:
             optimal = self._inventory.with_optimal_labels(optimal_labels)
-            chosen = _with_errors(scores, optimal, self._settings.error_probability)
+            chosen = _with_errors(scores, optimal, self._settings.aggressive_probability)
         finished = self._inventory.system.finished(self._state)
         self._taken = chosen.masked_fill(finished, self._inventory.no_op)
         return self._taken
@@ -101,13 +103,16 @@ class _Explorer:
 
 
 def _with_errors(scores: Tensor, optimal: Tensor, probability: float) -> Tensor:
-    """[batch] The best optimal transition or, if another one is better, that one with a probability.
+    """[batch] The transition with the best score, but sometimes a wrong one with nearly that score.
 
-    scores, optimal: [batch, transitions].
+    scores: [batch, transitions], ILLEGAL_SCORE for illegal transitions. optimal: [batch, transitions].
+    probability: that the best wrong transition is taken if a right one has a higher score, by at most MARGIN.
     """
-    right = scores.masked_fill(~optimal, ILLEGAL_SCORE).argmax(1)
-    errs = torch.rand(right.shape, device=right.device) < probability
-    return torch.where(errs, scores.argmax(1), right)
+    right = scores.masked_fill(~optimal, ILLEGAL_SCORE).max(1)
+    wrong = scores.masked_fill(optimal, ILLEGAL_SCORE).max(1)
+    is_near = right.values - wrong.values <= MARGIN
+    errs = is_near & (torch.rand(is_near.shape, device=is_near.device) < probability)
+    return torch.where(errs | (wrong.values > right.values), wrong.indices, right.indices)
 
 
 def _sample(probabilities: Tensor, legal: Tensor) -> Tensor:

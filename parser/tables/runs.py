@@ -29,6 +29,8 @@ from parser.training.result import read_result
 
 ROWS, RUNS = "rows.jsonl", "runs"
 POLL_SECONDS = 0.5
+MAX_NAME = 100
+"""Characters of a row's name in that of a folder."""
 SEED = "training.seed"
 CURVE = ("seconds", "preparation_seconds", "dev_las", "loss")
 """What a row keeps of each epoch. Older runs have no seconds of preparation."""
@@ -46,7 +48,7 @@ class Job:
     @property
     def folder_name(self) -> str:
         """Different for different configs, so that no run resumes another one."""
-        readable = re.sub(r"[^\w.]+", "-", self.name).strip("-")
+        readable = re.sub(r"[^\w.]+", "-", self.name).strip("-")[:MAX_NAME]
         content = json.dumps(self.config.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
         return f"{readable}-seed-{self.seed}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 

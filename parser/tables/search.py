@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from parser.settings import Count, Settings, contradiction_error
 
 DIGITS = 2
-"""Significant ones of a drawn number."""
+"""Significant ones of a drawn number, or more where a range is narrow."""
 
 
 class RangeSettings(Settings):
-    low: float
-    high: float
+    low: int | float
+    high: int | float
+    """If both are written without a point, whole numbers are drawn."""
     scale: Literal["linear", "log"] = "linear"
     """`log`: as many values are drawn between 1 and 10 as between 10 and 100."""
 
@@ -31,21 +33,39 @@ class RangeSettings(Settings):
 
 
 Choices = Annotated[list[Any], Field(min_length=1)]
+RangeOrChoices = Annotated[
+    Annotated[RangeSettings, Tag("<range>")] | Annotated[Choices, Tag("<choices>")],
+    Discriminator(lambda value: "<choices>" if isinstance(value, list) else "<range>"),
+]
+"""With an error of one of them only."""
 
 
 class SearchSettings(Settings):
     trials: Count
     """Number of rows. More of them may be asked for later: the first ones stay the same."""
-    ranges: dict[str, RangeSettings | Choices] = Field(min_length=1)
+    ranges: dict[str, RangeOrChoices] = Field(min_length=1)
     """By the full name of a setting: a range of numbers, or a list of values."""
 
 
 def trials(search: SearchSettings) -> Iterator[tuple[str, dict[str, Any]]]:
     """For each trial the name of its row, and its settings."""
+    names = _short_names(list(search.ranges))
     for number in range(1, search.trials + 1):
         drawn = {key: _draw(own, f"{number} {key}") for key, own in search.ranges.items()}
-        told = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in drawn.items())
+        told = ", ".join(f"{names[key]} {value}" for key, value in drawn.items())
         yield f"trial {number}: {told}", drawn
+
+
+def _short_names(keys: Sequence[str]) -> dict[str, str]:
+    """By key: its last words, as many as tell it from the others."""
+
+    def ending(key: str, words: int) -> str:
+        return ".".join(key.split(".")[-words:])
+
+    def words_of(key: str) -> int:
+        return next(n for n in count(1) if [ending(other, n) for other in keys].count(ending(key, n)) == 1)
+
+    return {key: ending(key, words_of(key)) for key in keys}
 
 
 def _draw(own: RangeSettings | list[Any], seed: str) -> Any:
@@ -54,9 +74,15 @@ def _draw(own: RangeSettings | list[Any], seed: str) -> Any:
     if isinstance(own, list):
         return generator.choice(own)
     if own.scale == "linear":
-        return _rounded(generator.uniform(own.low, own.high))
-    return _rounded(math.exp(generator.uniform(math.log(own.low), math.log(own.high))))
+        drawn = generator.uniform(own.low, own.high)
+    else:
+        drawn = math.exp(generator.uniform(math.log(own.low), math.log(own.high)))
+    if isinstance(own.low, int) and isinstance(own.high, int):
+        return min(max(round(drawn), own.low), own.high)
+    return min(max(_rounded(drawn, own.high - own.low), own.low), own.high)
 
 
-def _rounded(number: float) -> float:
-    return float(f"{number:.{DIGITS}g}")
+def _rounded(number: float, width: float) -> float:
+    """width: of the range, of which the number keeps two digits."""
+    narrow = math.floor(math.log10(number / width)) if number and width else 0
+    return float(f"{number:.{DIGITS + max(0, narrow)}g}")

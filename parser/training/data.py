@@ -71,8 +71,7 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
         config.training,
         device,
     )
-    silver = len(prepared.train) - sum(prepared.sizes)
-    mixture = Mixture(prepared.sizes, silver, config.treebank)
+    mixture = Mixture(prepared.sizes, prepared.silver, config.treebank)
     return model, TrainingData(prepared, dev_sentences, word_dropout, mixture)
 
 

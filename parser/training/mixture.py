@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from parser.training.training_trees import treebank_name
+from parser.training.training_trees import treebank_names
 from parser.treebank_settings import TreebankSettings
 
 
@@ -24,7 +24,7 @@ class Mixture:
 
     def __str__(self) -> str:
         """The sizes, as the beginning of a list for people; empty if there is one treebank and no silver."""
-        names = map(treebank_name, self.settings.train_files)
+        names = treebank_names(self.settings.train_files)
         told = [f"{name} {size:,}" for name, size in zip(names, self.sizes, strict=True)]
         silver = [f"silver {self.silver:,}"] if self.silver else []
         return "".join(f"{part}, " for part in [*told, *silver]) if len(told) > 1 or silver else ""
@@ -44,7 +44,7 @@ class Mixture:
         settings = self.settings.silver
         if not settings or (settings.epochs and epoch > settings.epochs):
             return 0
-        return round(settings.share * self.silver)
+        return max(1, round(settings.share * self.silver))
 
 
 def drawn_counts(sizes: Sequence[int], exponent: float) -> list[int]:

@@ -24,7 +24,7 @@ from parser.parsing.model import system_of
 from parser.parsing.model_files import digest_of
 from parser.replay.examples import Examples
 from parser.training.initial_model import initial_path
-from parser.training.training_trees import treebank_name
+from parser.training.training_trees import treebank_names
 from parser.transitions.inventory import Inventory
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
@@ -53,6 +53,11 @@ class Prepared:
     """Trees of each training treebank, in the order of `train`; silver trees come after them."""
     crossing: int
     """Non-projective trees in the training treebanks."""
+
+    @property
+    def silver(self) -> int:
+        """Silver trees in `train`."""
+        return len(self.train) - sum(self.sizes)
 
     def digest(self) -> str:
         """A hash of the vocabulary and of the numbered sentences and trees."""
@@ -169,7 +174,7 @@ def place_of(config: Config, folder: Path) -> Path | None:
         treebank.roots,
         treebank.non_projective,
         treebank.train_sentences,
-        list(map(treebank_name, treebank.train_files)),
+        treebank_names(treebank.train_files),
         treebank.silver and treebank.silver.min_probability,
         config.parser.system,
         network.composition,

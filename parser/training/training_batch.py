@@ -35,7 +35,10 @@ def training_batch(
         return replace(batch, tokens=loaded.word_dropout(batch.tokens))
     rows = rows[loaded.train.tokens.lengths[rows].argsort(descending=True, stable=True)]
     tokens, gold = loaded.train.tokens.select(rows), loaded.train.gold.select(rows)
-    seen = loaded.word_dropout(tokens.to(device))
-    trajectory = explore(model.network, model.inventory, seen, gold, exploration).to(torch.device("cpu"))
-    examples = Examples.of_trajectory(loaded.train.inventory, tokens, gold, trajectory)
-    return replace(examples.batch(torch.arange(len(rows)), group).to(device), tokens=seen)
+    on_device = tokens.to(device)
+    trajectory = explore(model.network, model.inventory, on_device, gold, exploration)
+    examples = Examples.of_trajectory(
+        loaded.train.inventory, tokens, gold, trajectory.to(torch.device("cpu"))
+    )
+    batch = examples.batch(torch.arange(len(rows)), group).to(device)
+    return replace(batch, tokens=loaded.word_dropout(on_device))

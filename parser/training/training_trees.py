@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parser.config import Config, data_path
+from parser.console import say
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import arc_probabilities
 from parser.treebank.projectivity import is_projective
@@ -36,12 +36,7 @@ class TrainingTrees(NamedTuple):
 def read_training_trees(config: Config) -> TrainingTrees:
     """Raises TreebankError, FileNotFoundError, and ValueError for files of which nothing can be learnt."""
     settings = config.treebank
-    names = list(map(treebank_name, settings.train_files))
-    for name, count in Counter(names).items():
-        if count > 1:
-            raise ValueError(
-                f"treebank.train: several files are called {name}; a treebank needs its own name"
-            )
+    names = treebank_names(settings.train_files)
     read = [
         [replace(sentence, treebank=name) for sentence in read_treebank(data_path(path), settings.roots)]
         for name, path in zip(names, settings.train_files, strict=True)
@@ -61,10 +56,20 @@ def read_training_trees(config: Config) -> TrainingTrees:
     return TrainingTrees(gold, projective(silver, lifts), crossing)
 
 
-def treebank_name(path: str) -> str:
-    """The name of a treebank by that of its file: `en_ewt` for `en_ewt-ud-train.conllu`."""
-    name = Path(path).name
-    return ENDS.sub("", name) or name
+def treebank_names(paths: Sequence[str]) -> list[str]:
+    """Of treebanks by their files: `en_ewt` for `en_ewt-ud-train.conllu`.
+
+    With the folders if names are equal else: `a/train` and `b/train`. Raises ValueError if these are equal.
+    """
+    short = [ENDS.sub("", name) or name for name in (Path(path).name for path in paths)]
+    names = [
+        f"{Path(path).parent.name}/{name}" if short.count(name) > 1 else name
+        for path, name in zip(paths, short, strict=True)
+    ]
+    for name, path in zip(names, paths, strict=True):
+        if names.count(name) > 1:
+            raise ValueError(f"treebank.train: {path}: another one is called {name}, too; rename the file")
+    return names
 
 
 def projective(sentences: Sequence[Sentence], lifts: bool) -> list[Sentence]:
@@ -81,7 +86,11 @@ def _read_silver(config: Config, path: str) -> list[Sentence]:
     sentences = read_treebank(data_path(path), settings.roots)
     if not (least := settings.silver.min_probability):
         return sentences
-    return [sentence for sentence in sentences if _probability(path, sentence) >= least]
+    kept = [sentence for sentence in sentences if _probability(path, sentence) >= least]
+    say(f"{path}: {len(kept):,} of {len(sentences):,} trees have a mean probability of {least:g} or more")
+    if not kept:
+        raise ValueError(f"{path}: treebank.silver.min_probability leaves no tree; take a lower one")
+    return kept
 
 
 def _probability(path: str, sentence: Sentence) -> float:

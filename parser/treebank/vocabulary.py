@@ -153,9 +153,7 @@ class Vocabulary:
         )
 
     def for_treebank(self, name: str) -> Vocabulary:
-        """With another `treebank`. Raises ValueError if it is not one of those that were trained on."""
-        if TREEBANK not in self.columns:
-            raise ValueError("the model was trained without an embedding of the treebank")
+        """With another `treebank`. Raises ValueError if it is not in the column `TREEBANK`."""
         known = self.columns[TREEBANK].strings
         if name not in known:
             raise ValueError(f"no treebank of the model: {quoted(name)}; {', '.join(map(quoted, known))} are")
@@ -205,7 +203,8 @@ class Vocabulary:
             "root_labels": sorted(self.root_labels),
             "word_labels": sorted(self.word_labels),
             "predicted": {name: list(lexicon.strings) for name, lexicon in self.predicted.items()},
-            "treebank": self.treebank,
+            # Without the column, as before it existed: checkpoints know data by a hash of this.
+            **({"treebank": self.treebank} if TREEBANK in self.columns else {}),
         }
         return json.dumps(content, ensure_ascii=False, indent=0)
 

@@ -13,7 +13,7 @@ from plain_transitions import sentence
 import parser
 from parser.cli import main
 from parser.config import NetworkSettings, ParserSettings
-from parser.parsing.ensemble import load_models
+from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.transitions import SYSTEMS
@@ -89,7 +89,7 @@ def plain_trees(models, one):
 @torch.no_grad()
 def test_scores_are_averaged_at_every_transition(tmp_path, system):
     paths = three(tmp_path, system)
-    ensemble = load_models(paths, CPU)
+    ensemble = load_models(ModelChoice(tuple(paths)), CPU)
     members = [Model.load(path, CPU) for path in paths]
     for member in (ensemble, *ensemble.others, *members):
         member.network.double()
@@ -104,21 +104,23 @@ def test_scores_are_averaged_at_every_transition(tmp_path, system):
 def test_equal_models_parse_as_one(tmp_path):
     path = saved(tmp_path / "one")
     sentences = [sentence((0, *range(1, length))) for length in (5, 1, 17)]
-    assert parse(load_models([path] * 3, CPU), sentences) == parse(Model.load(path, CPU), sentences)
+    assert parse(load_models(ModelChoice((path,) * 3), CPU), sentences) == parse(
+        Model.load(path, CPU), sentences
+    )
 
 
 def test_models_that_do_not_fit_together_are_refused(tmp_path):
     first = saved(tmp_path / "one")
     with pytest.raises(ValueError, match=r"eager: can not parse together with .*one: its transition system"):
-        load_models([first, saved(tmp_path / "eager", system="arc-eager")], CPU)
+        load_models(ModelChoice((first, saved(tmp_path / "eager", system="arc-eager"))), CPU)
     more = [*TREES, sentence((0, 1), labels=["root", "vocative"])]
     with pytest.raises(
         ValueError,
         match=r"only one of them has the transitions vocative \(Left-Arc\), vocative \(Right-Arc\)$",
     ):
-        load_models([first, saved(tmp_path / "two", more)], CPU)
+        load_models(ModelChoice((first, saved(tmp_path / "two", more))), CPU)
     with pytest.raises(ValueError, match=r"nowhere: not a model's folder"):
-        load_models([first, tmp_path / "nowhere"], CPU)
+        load_models(ModelChoice((first, tmp_path / "nowhere")), CPU)
 
 
 @pytest.fixture

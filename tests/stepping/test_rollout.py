@@ -15,8 +15,8 @@ from parser.transitions.inventory import NOT_OPTIMAL
 SYSTEMS = ("arc-hybrid", "arc-eager")
 FLAT = ExplorationSettings(sharpness=0.5)
 SHARP = ExplorationSettings(sharpness=1e6)
-ALL_ERRORS = ExplorationSettings(follow="errors", error_probability=1.0)
-FEW_ERRORS = ExplorationSettings(follow="errors", error_probability=0.3)
+ERRORS = ExplorationSettings(follow="errors", aggressive_probability=0.0)
+AGGRESSIVE = ExplorationSettings(follow="errors", aggressive_probability=0.3)
 
 
 def explored_examples(parser, inventory, prepared, rows, settings):
@@ -56,7 +56,7 @@ def test_replay_of_a_rollout_agrees_with_plain_python(system, composition):
     assert_equal([*results, loss_and_gradients(parser, total)])
 
 
-@pytest.mark.parametrize("settings", [SHARP, ALL_ERRORS], ids=["very sharp samples", "all errors"])
+@pytest.mark.parametrize("settings", [SHARP, ERRORS], ids=["very sharp samples", "errors"])
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_extremes_parse_greedily(system, settings, device):
     inventory = make_inventory(system, composition=True)
@@ -97,11 +97,11 @@ def test_samples_follow_the_flattened_distribution(system):
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_errors_are_followed_with_their_probability(system):
+def test_wrong_transitions_of_nearly_the_best_score_are_followed_at_times(system):
     inventory = make_inventory(system)
     parser, prepared = network(inventory), examples(inventory, SOME_TREES)
-    rows = torch.arange(len(prepared)).repeat(3)
-    found = explored_examples(parser, inventory, prepared, rows, FEW_ERRORS)
+    rows = torch.arange(len(prepared)).repeat(8)
+    found = explored_examples(parser, inventory, prepared, rows, AGGRESSIVE)
     followed = []
     for row, steps, right in zip(
         rows, found.steps.unflatten(), found.optimal_labels.unflatten(), strict=True
@@ -109,30 +109,22 @@ def test_errors_are_followed_with_their_probability(system):
         plain = PlainParser(parser, inventory, prepared.tokens.select(row[None]))
         for transition, optimal in zip(steps[:, 0], inventory.with_optimal_labels(right), strict=True):
             scores = plain.scores().detach()
-            best, best_right = scores.argmax(), scores.where(optimal, float("-inf")).argmax()
-            assert transition in (best, best_right)
-            if best != best_right:
-                followed.append(bool(transition == best))
+            best_right = scores.where(optimal, float("-inf")).argmax()
+            best_wrong = scores.where(~optimal, float("-inf")).argmax()
+            if 0 < scores[best_right] - scores[best_wrong] <= 1:
+                followed.append(bool(transition == best_wrong))
+                assert transition in (best_right, best_wrong)
+            else:
+                assert transition == scores.argmax()
             plain.take(int(transition))
-    assert len(followed) > 50
+    assert len(followed) > 40
     assert sum(followed) / len(followed) == pytest.approx(0.3, abs=0.15)
-
-
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_without_errors_the_gold_trees_are_built(system):
-    inventory = make_inventory(system)
-    parser, prepared = network(inventory), examples(inventory, SOME_TREES)
-    rows = torch.arange(len(prepared))
-    settings = ExplorationSettings(follow="errors", error_probability=1e-9)
-    found = explored_examples(parser, inventory, prepared, rows, settings)
-    for tree, steps in zip(SOME_TREES, found.steps.unflatten(), strict=True):
-        assert dict(arcs(inventory, steps)) == dict(enumerate(tree, 1))
 
 
 def test_rollouts_have_no_dropout():
     inventory = make_inventory("arc-hybrid")
     parser, prepared = network(inventory, dropout=0.5).train(), examples(inventory, SOME_TREES)
     rows = torch.arange(len(prepared))
-    first, second = (explored_examples(parser, inventory, prepared, rows, ALL_ERRORS) for _ in range(2))
+    first, second = (explored_examples(parser, inventory, prepared, rows, ERRORS) for _ in range(2))
     assert torch.equal(first.steps.values, second.steps.values)
     assert parser.training

@@ -1,7 +1,5 @@
 """Rows of a table that are drawn at random."""
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,12 +40,33 @@ def test_more_trials_and_more_settings_do_not_change_the_first(few, more):
     ]
 
 
-@given(st.floats(1e-9, 1e9), st.floats(1, 1e3))
-def test_numbers_have_two_digits(low, factor):
-    [changes] = drawn(1, {"x": RangeSettings(low=low, high=low * factor, scale="log")})
+@given(st.floats(1e-9, 1e9), st.floats(1, 1e3), st.sampled_from(["log", "linear"]))
+def test_numbers_have_few_digits_and_stay_in_their_range(low, factor, scale):
+    high = low * factor
+    [changes] = drawn(1, {"x": RangeSettings(low=low, high=high, scale=scale)})
+    assert low <= changes["x"] <= high
     digits = f"{changes['x']:.10e}".partition("e")[0].rstrip("0").replace(".", "")
-    assert len(digits) <= 2
-    assert math.isclose(changes["x"], min(max(changes["x"], low), low * factor), rel_tol=0.05)
+    if changes["x"] not in (low, high) and factor > 2:
+        assert len(digits) <= 2
+
+
+def test_narrow_ranges_are_filled():
+    values = {changes["x"] for changes in drawn(300, {"x": RangeSettings(low=0.99, high=0.999)})}
+    assert len(values) > 50
+    assert 0.99 <= min(values) < 0.991
+    assert 0.998 < max(values) <= 0.999
+
+
+def test_whole_numbers_are_drawn_between_whole_numbers():
+    values = [changes["x"] for changes in drawn(300, {"x": RangeSettings(low=16, high=20)})]
+    assert set(values) == {16, 17, 18, 19, 20}
+    assert all(type(value) is int for value in values)
+
+
+def test_settings_are_named_by_as_many_words_as_tell_them_apart():
+    keys = "parser.network.dropout", "parser.network.characters.dropout", "training.epochs"
+    [(name, _)] = trials(SearchSettings(trials=1, ranges={key: [1] for key in keys}))
+    assert name == "trial 1: network.dropout 1, characters.dropout 1, epochs 1"
 
 
 @pytest.fixture

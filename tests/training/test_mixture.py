@@ -13,11 +13,11 @@ import parser
 from parser.cli import main
 from parser.config_file import read_config
 from parser.evaluation.evaluate import evaluate
-from parser.parsing.ensemble import Models, load_models
+from parser.parsing.ensemble import ModelChoice, load_models
 from parser.training import data
 from parser.training.loop import train
 from parser.training.mixture import Mixture, drawn_counts
-from parser.training.training_trees import read_training_trees, treebank_name
+from parser.training.training_trees import read_training_trees, treebank_names
 from parser.treebank.conllu import read_treebank
 from parser.treebank_settings import SilverSettings, TreebankSettings
 
@@ -79,7 +79,7 @@ def test_silver_trees_are_drawn_in_the_first_epochs_and_in_part():
     ],
 )
 def test_a_treebank_is_called_as_its_file(path, name):
-    assert treebank_name(path) == name
+    assert treebank_names([path]) == [name]
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_a_parser_of_two_treebanks_follows_the_one_that_is_asked_for(config_file
     train(read_config(config_file, changes(files)), run, CPU)
     paths = (run / "model",)
     for treebank, las in ((None, (100, 50)), ("first", (100, 50)), ("second", (50, 100))):
-        model = load_models(Models(paths, treebank), CPU)
+        model = load_models(ModelChoice(paths, treebank), CPU)
         assert tuple(evaluate(model, read_treebank(path)).las for path in files) == las
     as_second = [str(run / "model"), files[1], "--treebank", "second"]
     for more in ([], ["--processes", "2"]):
@@ -123,27 +123,41 @@ def test_a_parser_of_two_treebanks_follows_the_one_that_is_asked_for(config_file
         own = parser.load(run / "model", treebank=treebank)
         assert own.parse(["dogs", "sleep"], upos=["NOUN", "VERB"]).labels[0] == label
     with pytest.raises(ValueError, match=r"'third'.*'first', 'second' are"):
-        load_models(Models(paths, "third"), CPU)
+        load_models(ModelChoice(paths, "third"), CPU)
 
 
 def test_fine_tuning_adds_a_treebank_and_parses_as_it(config_file, files, tmp_path):
     for place, more in enumerate(([], [f"initial_model={tmp_path / '0' / 'model'}"])):
         asked = [*changes([files[place]]), "treebank.sampling_exponent=1", *more]
         train(read_config(config_file, asked), tmp_path / str(place), CPU)
-    model = load_models(Models((tmp_path / "1" / "model",)), CPU)
+    model = load_models(ModelChoice((tmp_path / "1" / "model",)), CPU)
     assert model.vocabulary.columns["treebank"].strings == ("first", "second")
+    assert model.vocabulary.treebank == "second"
     assert evaluate(model, read_treebank(files[1])).las == 100
 
 
-def test_a_model_without_an_embedding_of_the_treebank_says_so():
-    with pytest.raises(ValueError, match="format-4: the model was trained without an embedding"):
-        load_models(Models((Path("tests/models/format-4"),), "en_ewt"), CPU)
+def test_models_without_an_embedding_of_the_treebank_stay_as_they_are(config_file, files, tmp_path):
+    with pytest.raises(ValueError, match="'second': no model has an embedding of the treebank"):
+        load_models(ModelChoice((Path("tests/models/format-4"),), "second"), CPU)
+    without = [*changes(files), "parser.network.treebank_size=null"]
+    for name, asked in (("with", changes(files)), ("without", without)):
+        train(read_config(config_file, [*asked, "training.epochs=1"]), tmp_path / name, CPU)
+    paths = tuple(tmp_path / name / "model" for name in ("without", "with"))
+    model = load_models(ModelChoice(paths, "second"), CPU)
+    assert [member.vocabulary.treebank for member in model.members] == ["", "second"]
+    assert main(["compare", *map(str, paths), files[1], "--treebank", "second"]) == 0
 
 
-def test_treebanks_need_names_of_their_own(config_file, files):
-    config = read_config(config_file, changes([files[0], files[0]]))
-    with pytest.raises(ValueError, match="several files are called first"):
-        read_training_trees(config)
+def test_treebanks_of_the_same_name_are_told_by_their_folders():
+    assert treebank_names(["a/train.conllu", "b/train.conllu", "c.conllu"]) == ["a/train", "b/train", "c"]
+    with pytest.raises(ValueError, match=r"x/a/train.conllu: another one is called a/train, too"):
+        treebank_names(["x/a/train.conllu", "y/a/train.conllu"])
+
+
+def test_data_of_one_treebank_are_known_by_the_hash_that_they_had(config_file):
+    """Otherwise runs of earlier versions could not be resumed."""
+    _, loaded = data.load(read_config(config_file), CPU)
+    assert "treebank" not in json.loads(loaded.prepared.vocabulary.as_json())
 
 
 def test_only_the_first_treebank_is_cut(config_file, files):
@@ -174,6 +188,8 @@ def test_silver_trees_that_are_not_probable_are_left_out(config_file, files, tmp
     _, loaded = data.load(config, CPU)
     assert len(loaded.train) == 42
     assert str(loaded.mixture) == "first 30, second 10, silver 2, "
+    with pytest.raises(ValueError, match="min_probability leaves no tree"):
+        read_training_trees(read_config(config_file, [*asked, "treebank.silver.min_probability=0.95"]))
     with pytest.raises(ValueError, match=r"first-ud-train.*sentence #1: its arcs have no probabilities"):
         read_training_trees(read_config(config_file, [*asked, f"treebank.silver.files=[{files[0]}]"]))
 
@@ -184,7 +200,7 @@ def test_what_silver_trees_have_is_learnt_from(config_file, files, tmp_path):
     path.write_text(path.read_text().replace("dogs", "cats").replace("nsubj", "dep"))
     asked = [*changes(files), f"treebank.silver={{files: [{path}]}}", f"treebank.dev={path}"]
     train(read_config(config_file, asked), tmp_path / "run", CPU)
-    model = load_models(Models((tmp_path / "run" / "model",)), CPU)
+    model = load_models(ModelChoice((tmp_path / "run" / "model",)), CPU)
     assert "cats" in model.vocabulary.columns["form"].strings
     assert model.vocabulary.columns["treebank"].strings == ("first", "second")
     assert evaluate(model, read_treebank(str(path))).las == 100
