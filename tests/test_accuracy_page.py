@@ -1,5 +1,7 @@
 """What docs/accuracy.md tells of the rows of 2026-11-24."""
 
+import re
+
 from kept_rows import ROOT, rows
 
 SEARCH, FINE_TUNING = (f"accuracy-2026-11-24/{name}/rows.jsonl" for name in ("search", "fine-tuning"))
@@ -19,3 +21,21 @@ def test_what_fine_tuning_gains():
     uyghur, greek = "Uyghur UDT", "Ancient Greek PTNK"
     assert f"has a test LAS of {after[uyghur]:.2f} on {uyghur}, and of {before[uyghur]:.2f} from" in TEXT
     assert f"on {greek} {after[greek]:.2f} and {before[greek]:.2f} (one seed" in TEXT
+
+
+def printed_las(path):
+    """Of the commands `evaluate` whose output is kept, by split."""
+    found = {}
+    for row in rows(path):
+        split = re.search(r"-ud-(dev|test)", row["command"][-1])[1]
+        found[split] = next(line.split()[1] for line in row["printed"] if line.startswith("LAS "))
+    return found
+
+
+def test_what_three_models_gain_together():
+    own = rows("accuracy-2026-11-24/ensemble/rows.jsonl")
+    together = printed_las("accuracy-2026-11-24/ensemble/together.jsonl")
+    for split, text in (("test", "have test LAS"), ("dev", "on dev")):
+        scores = [run[split]["las"] for run in own]
+        lowest, highest = f"{min(scores):.2f}", f"{max(scores):.2f}"
+        assert f"{text} from {lowest} to {highest}, and together {together[split]}" in TEXT
