@@ -45,6 +45,24 @@ def test_output_is_kept_without_the_place_of_the_data(tmp_path, monkeypatch, cap
     assert row["machine"]["cpu"]
 
 
+def test_text_for_silver_trees_is_written_as_in_universal_dependencies(tmp_path, monkeypatch):
+    monkeypatch.setenv("PARSER_DATA", str(tmp_path))
+    tagged, trees = tmp_path / "tags", tmp_path / "sst" / "dynet-benchmark"
+    for name, text in (
+        (tagged / "wikiner_train10k.txt", "Ada|I-PER sleeps|O .|O\n"),
+        (tagged / "wikiner_dev.txt", "A|B|O\nAda|I-PER sleeps|O .|O\n"),
+        (trees / "train.txt", "(3 (2 -LRB-) (2 8\xa01\\/2))\n"),
+        (trees / "dev.txt", "(3 (2 ``) (2 oh))\n"),
+        (trees / "test.txt", "(3 (2 a) (2 b))\n"),
+    ):
+        name.parent.mkdir(parents=True, exist_ok=True)
+        name.write_text(text, encoding="utf-8")
+    output = tmp_path / "new" / "text.txt"
+    monkeypatch.setattr(sys, "argv", ["write_silver_text.py", str(output)])
+    script("write_silver_text").main()
+    assert output.read_text().splitlines() == ["Ada sleeps .", "A|B", "( 81/2", '" oh', "a b"]
+
+
 @pytest.mark.parametrize("network", ["peephole-lstm", "lstm", "two-layers"])
 def test_the_products_of_the_bound_are_those_of_the_utilisation(network):
     bound = script("measure_recurrence_bound")

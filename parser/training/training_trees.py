@@ -41,6 +41,8 @@ def read_training_trees(config: Config) -> TrainingTrees:
         [replace(sentence, treebank=name) for sentence in read_treebank(data_path(path), settings.roots)]
         for name, path in zip(names, settings.train_files, strict=True)
     ]
+    if len(read[0]) < (settings.train_sentences or 0):
+        say(f"{settings.train_files[0]}: has {len(read[0]):,} sentences, fewer than treebank.train_sentences")
     read[0] = read[0][: settings.train_sentences]
     silver = [
         replace(sentence, treebank=names[0])

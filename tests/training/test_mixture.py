@@ -160,9 +160,12 @@ def test_data_of_one_treebank_are_known_by_the_hash_that_they_had(config_file):
     assert "treebank" not in json.loads(loaded.prepared.vocabulary.as_json())
 
 
-def test_only_the_first_treebank_is_cut(config_file, files):
+def test_only_the_first_treebank_is_cut(config_file, files, capsys):
     config = read_config(config_file, [*changes(files), "treebank.train_sentences=7"])
     assert list(map(len, read_training_trees(config).gold)) == [7, 10]
+    capsys.readouterr()
+    read_training_trees(read_config(config_file, [*changes(files), "treebank.train_sentences=31"]))
+    assert f"{files[0]}: has 30 sentences, fewer than" in capsys.readouterr().out
     _, loaded = data.load(config, CPU)
     assert loaded.mixture.sizes == (7, 10)
     _, alone = data.load(read_config(config_file), CPU)
