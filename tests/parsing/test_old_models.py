@@ -58,3 +58,16 @@ def test_values_of_old_models_that_can_not_be_written_are_refused(tmp_path):
     vocabulary.write_text(vocabulary.read_text(encoding="utf-8").replace('"NOUN"', r'"X\n1\tmore"'))
     with pytest.raises(ValueError, match=r"predicted upos: .* can not be written"):
         Model.load(folder, torch.device("cpu"))
+
+
+def test_a_model_of_two_treebanks_gives_the_labels_of_the_one_that_is_named(tmp_path):
+    """In the second one determiners are labelled `dep`."""
+    path, writes = "tests/models/format-5", tmp_path / "out"
+    wrote = Path(path, "parsed.conllu").read_text(encoding="utf-8")
+    assert wrote.count("\tdet\t") > 20
+    assert "\tdep\t" not in wrote
+    asked = ["parse", path, f"{path}/parsed.conllu", "-o", str(writes), "--treebank"]
+    assert main([*asked, "one"]) == 0
+    assert writes.read_text(encoding="utf-8") == wrote
+    assert main([*asked, "two"]) == 0
+    assert writes.read_text(encoding="utf-8") == wrote.replace("\tdet\t", "\tdep\t")
