@@ -64,7 +64,7 @@ def test_a_model_of_two_treebanks_gives_the_labels_of_the_one_that_is_named(tmp_
     """In the second one determiners are labelled `dep`."""
     path, writes = "tests/models/format-5", tmp_path / "out"
     wrote = Path(path, "parsed.conllu").read_text(encoding="utf-8")
-    assert wrote.count("\tdet\t") > 20
+    assert wrote.count("\tdet\t") > 10
     assert "\tdep\t" not in wrote
     asked = ["parse", path, f"{path}/parsed.conllu", "-o", str(writes), "--treebank"]
     assert main([*asked, "one"]) == 0
