@@ -83,6 +83,12 @@ def untagged():
     return table(*((name, *scores(runs[name], "dev las", *which), minutes(runs[name])) for name in PUBLISHED))
 
 
+def of_2026_11_24(name, *which):
+    """Scores and minutes of the runs of a table, one seed each."""
+    runs = rows(f"accuracy-2026-11-24/{name}/rows.jsonl")
+    return table(*((run["name"], *scores(run, *which), minutes(run)) for run in runs))
+
+
 OF_TEXT = "tokens", "sentences", "words", "upos", "lemmas", "uas", "las", "mlas", "blex"
 
 
@@ -322,6 +328,7 @@ def expected(page):
             *untagged(),
             *raw_text(),
             *beside_udpipe(),
+            *of_2026_11_24("distillation", "dev las", "test uas", "test las"),
         ],
         "docs/batching.md": on_the_fly,
         "docs/recurrence.md": recurrence,

@@ -2,7 +2,7 @@
 
 import re
 
-from kept_rows import ROOT, minutes, rows, scores, table
+from kept_rows import ROOT, rows
 
 SEARCH, FINE_TUNING = (f"accuracy-2026-11-24/{name}/rows.jsonl" for name in ("search", "fine-tuning"))
 TEXT = " ".join((ROOT / "docs/accuracy.md").read_text(encoding="utf-8").split())
@@ -39,14 +39,3 @@ def test_what_three_models_gain_together():
         scores = [run[split]["las"] for run in own]
         lowest, highest = f"{min(scores):.2f}", f"{max(scores):.2f}"
         assert f"{text} from {lowest} to {highest}, and together {together[split]}" in TEXT
-
-
-def test_what_silver_trees_give_the_small_parser():
-    found = rows("accuracy-2026-11-24/distillation/rows.jsonl")
-    lines = table(
-        *((run["name"], *scores(run, "dev las", "test uas", "test las"), minutes(run)) for run in found)
-    )
-    page = (ROOT / "docs/accuracy.md").read_text(encoding="utf-8")
-    assert len(lines) == 5
-    for line in lines:
-        assert line in page
