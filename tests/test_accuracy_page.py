@@ -33,9 +33,13 @@ def printed_las(path):
 
 
 def test_what_three_models_gain_together():
-    own = rows("accuracy-2026-11-24/ensemble/rows.jsonl")
-    together = printed_las("accuracy-2026-11-24/ensemble/together.jsonl")
+    *own, silver = rows("accuracy-2026-11-24/ensemble/rows.jsonl")
+    together, others = (
+        printed_las(f"accuracy-2026-11-24/ensemble/{name}.jsonl") for name in ("together", "with-silver")
+    )
     for split, text in (("test", "have test LAS"), ("dev", "on dev")):
         scores = [run[split]["las"] for run in own]
         lowest, highest = f"{min(scores):.2f}", f"{max(scores):.2f}"
         assert f"{text} from {lowest} to {highest}, and together {together[split]}" in TEXT
+    assert f"has {silver['dev']['las']:.2f} on dev and {silver['test']['las']:.2f} on test" in TEXT
+    assert f"it gives {others['dev']} and {others['test']} together" in TEXT
