@@ -1,46 +1,15 @@
-"""The rows that are kept of measurements, and the lines of tables on pages that follow from them."""
+"""The lines of tables on pages that follow from the rows that are kept of measurements."""
 
-import json
 import re
 import runpy
 from functools import cache
-from pathlib import Path
 from statistics import mean, median
+
+from rows_of_measurements import ROOT, SPLITS, minutes, rows, scores, table
 
 from parser.measures import TEXT_MEASURES
 from parser.speed.findings import ratio
-from parser.speed.former_names import row_with_new_names
-from parser.speed.row_file import read_content
-
-ROOT = Path(__file__).parent.parent
-MEASURED = ROOT / "docs/measurements"
-SPLITS = ("dev", "test")
-
-
-@cache
-def rows(path):
-    """Of a file that may be compressed; those of speed runs with the names of today."""
-    found = map(json.loads, read_content(MEASURED / path).splitlines())
-    return [row_with_new_names(row) if "plugin" in row else row for row in found]
-
-
-def table(*lines):
-    """Lines of cells as they stand on a page."""
-    return [
-        f"| {' | '.join(map(str, cells))} |".replace("|  |", "| |").replace("|  |", "| |") for cells in lines
-    ]
-
-
-def scores(run, *which):
-    """Two digits of each, as `test las`."""
-    parts = (each.split() for each in which)
-    return [f"{run[split][measure]:.2f}" for split, measure in parts]
-
-
-def minutes(run):
-    taken = run["seconds"] / 60
-    return f"{taken:.1f}" if taken < 10 else f"{taken:.0f}"
-
+from parser.tables.differences import difference
 
 PUBLISHED = {
     "English EWT": ("88.1", "86.2"),
@@ -107,11 +76,26 @@ def beside_udpipe():
     return table(*((name, *(numbers.split()[place] for place in places)) for name, numbers in cells))
 
 
+def by_name(path):
+    """The runs of each row of a table."""
+    found = {}
+    for run in rows(path):
+        found.setdefault(run["name"], []).append(run)
+    return found
+
+
+def exploration():
+    """Means of three seeds, and the difference to training without."""
+    lines = []
+    for name, runs in (found := by_name("accuracy-2026-11-24/exploration/rows.jsonl")).items():
+        ours, base = ({run["seed"]: run["test"]["las"] for run in own} for own in (runs, found["none"]))
+        gain = difference(ours, base).removesuffix(", 3 seeds") if name != "none" else ""
+        lines.append((f"`{name}`", *(f"{mean(run[s]['las'] for run in runs):.2f}" for s in SPLITS), gain))
+    return table(*lines)
+
+
 def time_to_accuracy():
     """Means of three seeds, and medians of the seconds to each dev LAS."""
-    found = {}
-    for run in rows("accuracy-2026-11-23/time-to-accuracy/rows.jsonl"):
-        found.setdefault(run["name"], []).append(run)
     return table(
         *(
             (
@@ -120,7 +104,7 @@ def time_to_accuracy():
                 f"{mean(run['seconds'] for run in runs) / 60:.1f}",
                 *(seconds_to(runs, target) for target in (82, 84, 85, 86, 88)),
             )
-            for name, runs in found.items()
+            for name, runs in by_name("accuracy-2026-11-23/time-to-accuracy/rows.jsonl").items()
         )
     )
 
@@ -328,6 +312,7 @@ def expected(page):
             *untagged(),
             *raw_text(),
             *beside_udpipe(),
+            *exploration(),
             *of_2026_11_24("distillation", "dev las", "test uas", "test las"),
         ],
         "docs/batching.md": on_the_fly,

@@ -2,7 +2,7 @@
 
 import re
 
-from kept_rows import ROOT, rows
+from rows_of_measurements import ROOT, rows
 
 SEARCH, FINE_TUNING = (f"accuracy-2026-11-24/{name}/rows.jsonl" for name in ("search", "fine-tuning"))
 TEXT = " ".join((ROOT / "docs/accuracy.md").read_text(encoding="utf-8").split())

@@ -5,20 +5,8 @@ import re
 from statistics import mean
 
 import pytest
-from kept_rows import (
-    FEATURES,
-    MEASURED,
-    ROOT,
-    SPLITS,
-    TEXT,
-    expected,
-    features,
-    gain,
-    in_training,
-    precision,
-    printed,
-    rows,
-)
+from kept_rows import FEATURES, TEXT, expected, features, gain, in_training, precision, printed
+from rows_of_measurements import MEASURED, ROOT, SPLITS, rows
 from simulated_cuda.budgets import LAUNCHES
 
 from parser.config import Config
