@@ -43,3 +43,14 @@ def test_what_three_models_gain_together():
         assert f"{text} from {lowest} to {highest}, and together {together[split]}" in TEXT
     assert f"has {silver['dev']['las']:.2f} on dev and {silver['test']['las']:.2f} on test" in TEXT
     assert f"it gives {others['dev']} and {others['test']} together" in TEXT
+
+
+def test_what_training_together_gains():
+    alone = {run["name"]: run["test"]["las"] for run in rows("accuracy-2026-11-22/treebanks/rows.jsonl")}
+    after, together = (
+        {run["name"].partition(",")[0]: run["test"]["las"] for run in own}
+        for own in (rows(FINE_TUNING), rows("accuracy-2026-11-24/treebanks-together/rows.jsonl")[:1])
+    )
+    name = "Uyghur UDT"
+    assert f"has a test LAS of {together[name]:.2f} on {name} (one seed" in TEXT
+    assert f"alone it has {alone[name]:.2f}, and after English {after[name]:.2f}." in TEXT
