@@ -260,7 +260,7 @@ def test_what_a_graph_repeats_is_counted_apart(monkeypatch):
 def test_shapes_of_a_training_run():
     config = read_config(Path("configs/quickstart.yaml"))
     _, loaded = data.load(config, torch.device("cpu"))
-    found = script("measure_shapes").measured(loaded.train, config.training)
+    found = script("measure_shapes").measured(loaded, config.training)
     assert 3 < found["shapes"] < 20
     assert 0.9 < found["share"] <= 1
     assert 0 < found["padding"] < 0.6
