@@ -4,6 +4,8 @@ import re
 
 from rows_of_measurements import ROOT, rows
 
+from parser.config_file import read_config
+
 SEARCH, FINE_TUNING = (f"accuracy-2026-11-24/{name}/rows.jsonl" for name in ("search", "fine-tuning"))
 TEXT = " ".join((ROOT / "docs/accuracy.md").read_text(encoding="utf-8").split())
 
@@ -54,3 +56,10 @@ def test_what_training_together_gains():
     name = "Uyghur UDT"
     assert f"has a test LAS of {together[name]:.2f} on {name} (one seed" in TEXT
     assert f"alone it has {alone[name]:.2f}, and after English {after[name]:.2f}." in TEXT
+
+
+def test_the_distilled_parser_has_the_network_of_the_small_one():
+    small, distilled = (
+        read_config(ROOT / f"configs/{name}.yaml") for name in ("ud-fast", "ud-fast-distilled")
+    )
+    assert distilled.parser == small.parser

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from parser.batching.precision import Precision
-from parser.config import Count, Settings, Threads
+from parser.config import Threads
 from parser.plugins import Mode
-from parser.settings import contradiction_error
+from parser.settings import Count, Settings, contradiction_error
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=True)]
 # The tags select one of the two forms, so that errors are about that form. "<...>" is not a key.

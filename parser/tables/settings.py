@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from parser.config import Count, Settings
 from parser.measures import Measure, TextMeasure
+from parser.settings import Count, Settings
 from parser.tables.search import SearchSettings, trials
 
 Seeds = Annotated[int, Field(gt=0, le=1000)]

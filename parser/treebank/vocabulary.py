@@ -121,7 +121,6 @@ class Vocabulary:
         for name in columns:
             strings = (string for sentence in sentences for string in COLUMNS[name](sentence))
             lexicons[name] = Lexicon.of(_divide(name, strings), fold_case and name == "form")
-        treebank = sentences[0].treebank if sentences else ""
         if pretrained:
             lexicons[PRETRAINED] = Lexicon(pretrained, fold_case=True)
         labels = Lexicon.of(label for sentence in sentences for label in sentence.labels)
@@ -134,6 +133,7 @@ class Vocabulary:
             name: Lexicon.of(string for sentence in sentences for string in PREDICTED[name](sentence))
             for name in predicted
         }
+        treebank = sentences[0].treebank if sentences else ""
         return cls(lexicons, labels, frozenset(on_root), frozenset(between_words), of_predicted, treebank)
 
     def extended(self, other: Vocabulary) -> Vocabulary:
