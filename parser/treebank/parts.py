@@ -67,7 +67,7 @@ def _chunks(file: BufferedReader) -> Iterator[bytes]:
 
 
 def parts(chunks: Iterable[bytes]) -> Iterator[TreebankPart]:
-    """Divide a file, of which each chunk is a piece, between sentences; a smaller file is one part.
+    """Divide a file, of which each chunk is a piece, between sentences; up to PART_BYTES it is one part.
 
     No byte is lost, up to a sentence that is too large: it is the end of the last part.
     """
@@ -83,7 +83,7 @@ def parts(chunks: Iterable[bytes]) -> Iterator[TreebankPart]:
                     ends.append(blank_end)
                 has_content = True
             blank_end = found.end(1)
-        if ends and len(pending) > PART_BYTES:
+        if ends and len(pending) - 1 > PART_BYTES:
             content = pending[1 : ends[-1]]
             yield TreebankPart(line, ordinal, content)
             line += content.count(b"\n")

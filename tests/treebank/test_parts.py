@@ -60,6 +60,7 @@ def test_parts_of_one_sentence_begin_where_its_block_begins(file):
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join), st.integers(1, 100), st.integers(0, 100))
+@example(b"\n\n\n\n\xff\n\n\xff\n\n", 1, 10)
 def test_a_file_that_is_no_larger_than_a_part_is_one(file, size, least):
     found = cut((file[begin : begin + size] for begin in range(0, len(file), size)), least)
     assert b"".join(part.content for part in found) == file
