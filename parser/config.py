@@ -12,7 +12,7 @@ from parser.batching.precision import Precision
 from parser.measures import Measure
 from parser.settings import Count, Settings, contradiction_error
 from parser.transitions import SYSTEMS
-from parser.treebank_settings import TreebankSettings
+from parser.treebank_settings import Files, TreebankSettings
 
 Average = Annotated[float, Field(ge=0, lt=1)]
 Size = Annotated[int, Field(gt=0, le=65_536)]
@@ -197,6 +197,17 @@ class ExplorationSettings(Settings):
     higher score, by at most 1."""
 
 
+class DistillationSettings(Settings):
+    """Knowledge distillation: at each transition of the training trees the parser learns what other parsers,
+    the teachers, would do (Hinton et al. 2015; for transition-based parsers Liu et al. 2018)."""
+
+    models: Files
+    """Folders or packages of the teachers, whose probabilities are averaged. They run once, before training,
+    over the gold and the silver trees, and have the transition system of the parser."""
+    weight: float = Field(1.0, gt=0, le=1)
+    """Of the cross entropy with the teachers' probabilities. The rest of 1 is that of the trees."""
+
+
 class TrainingSettings(Settings):
     seed: int = Field(1, ge=-(2**63), lt=2**63)
     """Random seed of the initial weights, the shuffling and the dropout. The same seed gives the same model
@@ -242,6 +253,8 @@ class TrainingSettings(Settings):
     """The probability that a feature of FEATS is replaced by the unknown feature."""
     exploration: ExplorationSettings | None = None
     """Needs a transition system with a dynamic oracle: arc-hybrid or arc-eager."""
+    distillation: DistillationSettings | None = None
+    """Whether the parser also learns from others. Batches that explore have no teachers."""
     early_stopping_patience: Count | None = None
     """Early stopping: training ends after this many epochs without a better dev score; see `best_by`."""
     best_by: Measure = "las"

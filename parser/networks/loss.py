@@ -16,7 +16,7 @@ class BatchLoss(NamedTuple):
     """Sums over a batch, scalars on the device."""
 
     transitions: Tensor
-    """Negative log-likelihood of the optimal transitions."""
+    """Negative log-likelihood of the optimal transitions; with a teacher, see `transition_loss`."""
     tags: Tensor
     """Cross entropy of the predicted columns, with their weight; 0 if there are none."""
 
@@ -29,13 +29,22 @@ def transition_loss(scores: Tensor, batch: Batch, inventory: Inventory) -> Tenso
     """Sum over all steps of -log p(optimal transitions), normalised over the legal transitions.
 
     With one optimal transition for each step this is the cross entropy. If the optimal label is unknown, or
-    the head is not the gold one, any label is optimal. scores: [S, transitions].
+    the head is not the gold one, any label is optimal. With a teacher, its cross entropy is mixed in. scores:
+    [S, transitions].
     """
-    legal = inventory.with_labels(batch.legal)  # [S, transitions]
-    normaliser = scores.masked_fill(~legal, ILLEGAL_SCORE).logsumexp(1)
+    normaliser = legal_scores(scores, batch, inventory).logsumexp(1)
     # Finding the steps of which only few scores are needed would make a GPU wait for the host.
     optimal = _optimal_scores if scores.is_cuda else _few_optimal_scores
-    return (normaliser - optimal(scores, batch.optimal_labels, inventory)).sum()
+    losses = normaliser - optimal(scores, batch.optimal_labels, inventory)  # [S]
+    if targets := batch.soft_targets:
+        of_targets = normaliser[:, None] - scores.gather(1, targets.transitions)  # [S, k]
+        losses = (1 - targets.weights.sum(1)) * losses + (targets.weights * of_targets).sum(1)
+    return losses.sum()
+
+
+def legal_scores(scores: Tensor, batch: Batch, inventory: Inventory) -> Tensor:
+    """[S, transitions] The scores, those of illegal transitions -inf."""
+    return scores.masked_fill(~inventory.with_labels(batch.legal), ILLEGAL_SCORE)
 
 
 def _optimal_scores(scores: Tensor, labels: Tensor, inventory: Inventory) -> Tensor:

@@ -110,7 +110,9 @@ def _contradiction(first: Model, other: Model) -> str:
     systems = [model.settings.system for model in (first, other)]
     if systems[0] != systems[1]:
         return f"its transition system is {systems[1]}, not {systems[0]}"
-    ours, theirs = (numbered_transitions(model).keys() for model in (first, other))
+    ours, theirs = (
+        numbered_transitions(model.inventory, model.vocabulary).keys() for model in (first, other)
+    )
     if different := ours ^ theirs:
         transitions = first.inventory.system.transitions
         named = sorted({f"{label} ({transitions[kind].name})" for kind, label in different})

@@ -6,15 +6,17 @@ import torch
 from torch import Tensor
 
 from parser.parsing.model import Model
+from parser.transitions.inventory import Inventory
+from parser.treebank.vocabulary import Vocabulary
 
 Transition = tuple[int, str]
 """Kind and label."""
 
 
-def numbered_transitions(model: Model) -> dict[Transition, int]:
-    """The number of each labelled transition of a model, in order."""
-    kinds, labels = (column[:-1].tolist() for column in (model.inventory.kind, model.inventory.label))
-    named = zip(kinds, map(model.vocabulary.labels.string, labels), strict=True)
+def numbered_transitions(inventory: Inventory, vocabulary: Vocabulary) -> dict[Transition, int]:
+    """The number of each labelled transition, in order."""
+    kinds, labels = (column[:-1].tolist() for column in (inventory.kind, inventory.label))
+    named = zip(kinds, map(vocabulary.labels.string, labels), strict=True)
     return {transition: number for number, transition in enumerate(named)}
 
 
@@ -23,6 +25,6 @@ def numbers_in(model: Model, source: Model) -> Tensor:
 
     On the device of `model`, which has all of these transitions.
     """
-    number = numbered_transitions(model)
-    numbers = [number[transition] for transition in numbered_transitions(source)]
+    number = numbered_transitions(model.inventory, model.vocabulary)
+    numbers = [number[each] for each in numbered_transitions(source.inventory, source.vocabulary)]
     return torch.tensor([*numbers, model.inventory.no_op], device=model.device)

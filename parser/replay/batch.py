@@ -11,6 +11,7 @@ from torch import Tensor
 
 from parser.batching.forest import Forest
 from parser.batching.transfer import all_to_device
+from parser.replay.soft_targets import SoftTargets
 from parser.treebank.tokens import Tokens
 
 Part = TypeVar("Part", "Batch", "Compositions")
@@ -79,6 +80,8 @@ class Batch:
     position in execution order of `Compositions.buffer`."""
     compositions: Compositions | None
     """None for parsers without composition."""
+    soft_targets: SoftTargets | None = None
+    """None without a teacher."""
 
     @property
     def sentences(self) -> int:

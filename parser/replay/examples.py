@@ -14,6 +14,7 @@ from parser.batching.levels import heights
 from parser.batching.padding import Padding
 from parser.console import PROGRESS_BAR
 from parser.replay.batch import Batch
+from parser.replay.soft_targets import SoftTargets
 from parser.replay.vector_rows import VectorRows, buffer_rows
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import oracle_trajectory
@@ -55,6 +56,8 @@ class Examples:
     composed: Ragged
     """[vectors, 5] For each composed vector: the vectors of head and dependent, the transition, the level,
     and B0 if the vector replaces that of B0, else 0."""
+    soft_targets: Ragged | None = None
+    """[transitions, 2, k] `SoftTargets.packed`; None without a teacher."""
 
     @classmethod
     def of(cls, inventory: Inventory, vocabulary: Vocabulary, sentences: Sequence[Sentence]) -> Examples:
@@ -135,6 +138,9 @@ class Examples:
             front=front,
             buffer_row=buffer_row,
             compositions=compositions,
+            soft_targets=None
+            if self.soft_targets is None
+            else SoftTargets.unpack(self.soft_targets.select(rows).values),
         )
 
 

@@ -59,6 +59,7 @@ def padded(batch: Batch, shape: Shape) -> Batch:
         word_features=of_steps(table_rows(batch.word_features)),
         front=of_steps(batch.front),
         buffer_row=of_steps(in_frames(batch.buffer_row)),
+        soft_targets=batch.soft_targets and batch.soft_targets.map(of_steps),
     )
 
 

@@ -13,10 +13,11 @@ from parser.config import Config, data_path
 from parser.parsing.input_columns import column_shares
 from parser.parsing.model import Model, system_of
 from parser.replay.examples import Examples
-from parser.training.initial_model import copy_weights, freeze, load_initial
+from parser.training.initial_model import copy_weights, freeze, initial_path, load_initial
 from parser.training.mixture import Mixture
 from parser.training.prepared import Prepared, load_prepared, place_of, save_prepared
 from parser.training.size import refuse_too_large
+from parser.training.teachers import soft_targets, teacher_paths
 from parser.training.training_trees import projective, read_training_trees
 from parser.training.word_dropout import WordDropout
 from parser.transitions.inventory import Inventory
@@ -53,7 +54,7 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
     dev_sentences = read_treebank(data_path(config.treebank.dev), config.treebank.roots)
     prepared = load_prepared(config, kept) if kept else None
     if prepared is None:
-        prepared = _prepare(config, dev_sentences, initial)
+        prepared = _prepare(config, dev_sentences, initial, device)
         if kept:
             save_prepared(prepared, kept)
     vector_size = 0 if prepared.vectors is None else prepared.vectors.shape[1]
@@ -75,7 +76,15 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
     return model, TrainingData(prepared, dev_sentences, word_dropout, mixture)
 
 
-def _prepare(config: Config, dev_sentences: list[Sentence], initial: Model | None) -> Prepared:
+def model_paths(config: Config) -> list[Path]:
+    """Folders and packages of the models that training needs."""
+    initial = initial_path(config)
+    return [*([initial] if initial else []), *teacher_paths(config)]
+
+
+def _prepare(
+    config: Config, dev_sentences: list[Sentence], initial: Model | None, device: torch.device
+) -> Prepared:
     found = read_training_trees(config)
     trees = found.all
     words, vectors = _pretrained(config, initial)
@@ -86,10 +95,11 @@ def _prepare(config: Config, dev_sentences: list[Sentence], initial: Model | Non
     if not vocabulary.word_labels:
         raise ValueError(f"{', '.join(config.treebank.train_files)}: no arc between two words to learn from")
     inventory = Inventory.of(system_of(config.parser), vocabulary)
+    train = Examples.of(inventory, vocabulary, trees)
     return Prepared(
         vocabulary=vocabulary,
         vectors=vectors,
-        train=Examples.of(inventory, vocabulary, trees),
+        train=replace(train, soft_targets=soft_targets(config, trees, inventory, vocabulary, device)),
         dev=Examples.of(
             inventory, vocabulary, projective(dev_sentences, config.treebank.non_projective == "lift")
         ),

@@ -64,10 +64,9 @@ def initial_path(config: Config) -> Path | None:
     return None if config.initial_model is None else Path(data_path(config.initial_model))
 
 
-def refuse_own_model(config: Config, run: Path) -> None:
-    """Raises ValueError if the initial model is in the folder of the run, which would replace it."""
-    path = initial_path(config)
-    if path and run.resolve() in path.resolve().parents:
+def refuse_own_model(path: Path, run: Path) -> None:
+    """Raises ValueError if a model to begin with is in the folder of the run, which would replace it."""
+    if run.resolve() in path.resolve().parents:
         raise ValueError(f"{path}: is in the folder of this run; choose another one with --run")
 
 

@@ -82,7 +82,8 @@ def train(
     """
     refuse_missing(config.training.precision, device)
     refuse_untrainable(config)
-    refuse_own_model(config, run)
+    for path in data.model_paths(config):
+        refuse_own_model(path, run)
     if resume and processes.is_first:
         refuse_other_format(run / CHECKPOINT)
         refuse_other_config(run, config)

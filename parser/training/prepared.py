@@ -24,6 +24,7 @@ from parser.parsing.model import system_of
 from parser.parsing.model_files import digest_of
 from parser.replay.examples import Examples
 from parser.training.initial_model import initial_path
+from parser.training.teachers import teacher_paths
 from parser.training.training_trees import treebank_names
 from parser.transitions.inventory import Inventory
 from parser.treebank.ragged import Ragged
@@ -128,7 +129,7 @@ def _parts(examples: Examples) -> dict[str, Ragged]:
     return {
         "tokens": examples.tokens.numbers,
         **strings,
-        **{name: getattr(examples, name) for name in TRAJECTORIES},
+        **{name: found for name in TRAJECTORIES if (found := getattr(examples, name)) is not None},
     }
 
 
@@ -142,7 +143,7 @@ def _examples(inventory: Inventory, name: str, tensors: dict[str, Tensor]) -> Ex
     }
     strings = {int(part[len(STRINGS) :]): parts[part] for part in parts if part.startswith(STRINGS)}
     tokens = Tokens(parts["tokens"], strings)
-    return Examples(inventory, tokens, **{field: parts[field] for field in TRAJECTORIES})
+    return Examples(inventory, tokens, **{name: parts[name] for name in TRAJECTORIES if name in parts})
 
 
 def cache_folder() -> Path | None:
@@ -163,7 +164,7 @@ def place_of(config: Config, folder: Path) -> Path | None:
     None if an input is a pipe, which can be read only once. Raises FileNotFoundError.
     """
     treebank, network = config.treebank, config.parser.network
-    initial = initial_path(config)
+    initial, distillation = initial_path(config), config.training.distillation
     vectors = [network.pretrained] if network.pretrained and not initial else []
     inputs = *treebank.train_files, *treebank.silver_files, treebank.dev, *vectors
     paths = list(map(data_path, inputs))
@@ -182,6 +183,7 @@ def place_of(config: Config, folder: Path) -> Path | None:
         network.tags.predict,
         network.fold_case,
         digest_of([initial]) if initial else "",
+        distillation and [distillation.weight, digest_of(teacher_paths(config))],
         hash_of([*source, *paths]),
     ]
     return folder / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}{SUFFIX}"

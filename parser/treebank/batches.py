@@ -35,6 +35,18 @@ def length_buckets(
     return [batches[place] for place in torch.randperm(len(batches), generator=generator).tolist()]
 
 
+def batches_by_length(lengths: Tensor, size: int, max_batch_words: int) -> list[Tensor]:
+    """Partition sentences into batches of similar length, the shortest first.
+
+    lengths: [sentences] in words. size: sentences in a batch. max_batch_words: see `length_buckets`.
+    """
+    return [
+        batch
+        for rows in lengths.argsort().split(size)
+        for batch in split_by_words(rows, lengths[rows].tolist(), max_batch_words)
+    ]
+
+
 def split_by_words(order: Tensor, lengths: list[int], size: int, first: int | None = None) -> list[Tensor]:
     """Split sentences into batches of at most `size` words, padding included.
 
