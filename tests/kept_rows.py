@@ -94,6 +94,18 @@ def exploration():
     return table(*lines)
 
 
+def fine_tuning():
+    """Test LAS from random weights and from English, in the order of the rows."""
+    runs = [
+        *rows("accuracy-2026-11-22/treebanks/rows.jsonl"),
+        *rows("accuracy-2026-11-24/fine-tuning/rows.jsonl"),
+    ]
+    las = {run["name"].removesuffix(", all sentences"): f"{run['test']['las']:.2f}" for run in runs}
+    end = ", from English"
+    names = [run["name"].removesuffix(end) for run in runs if run["name"].endswith(end)]
+    return table(*((name, las[name.removesuffix(", all sentences")], las[f"{name}{end}"]) for name in names))
+
+
 def time_to_accuracy():
     """Means of three seeds, and medians of the seconds to each dev LAS."""
     return table(
@@ -313,6 +325,7 @@ def expected(page):
             *raw_text(),
             *beside_udpipe(),
             *exploration(),
+            *fine_tuning(),
             *of_2026_11_24("distillation", "dev las", "test uas", "test las"),
         ],
         "docs/batching.md": on_the_fly,

@@ -17,14 +17,6 @@ def test_what_was_tried_around_ud_any():
         assert las in TEXT
 
 
-def test_what_fine_tuning_gains():
-    before = {run["name"]: run["test"]["las"] for run in rows("accuracy-2026-11-22/treebanks/rows.jsonl")}
-    after = {run["name"].partition(",")[0]: run["test"]["las"] for run in rows(FINE_TUNING)}
-    uyghur, greek = "Uyghur UDT", "Ancient Greek PTNK"
-    assert f"has a test LAS of {after[uyghur]:.2f} on {uyghur}, and of {before[uyghur]:.2f} from" in TEXT
-    assert f"on {greek} {after[greek]:.2f} and {before[greek]:.2f} (one seed" in TEXT
-
-
 def printed_las(path):
     """Of the commands `evaluate` whose output is kept, by split."""
     found = {}
