@@ -35,3 +35,9 @@ def scores(run, *which):
 def minutes(run):
     taken = run["seconds"] / 60
     return f"{taken:.1f}" if taken < 10 else f"{taken:.0f}"
+
+
+def printed(command, file="single-figures-2026-11-22/rows.jsonl"):
+    """What a kept command printed, of all its runs."""
+    kept = rows(file)
+    return [line for row in kept if command in " ".join(row["command"]) for line in row["printed"]]

@@ -5,8 +5,9 @@ import re
 from statistics import mean
 
 import pytest
-from kept_rows import FEATURES, TEXT, expected, features, gain, in_training, precision, printed
-from rows_of_measurements import MEASURED, ROOT, SPLITS, rows
+from kept_rows import expected, in_training, precision
+from rows_of_accuracy import FEATURES, TEXT, features, gain
+from rows_of_measurements import MEASURED, ROOT, SPLITS, printed, rows
 from simulated_cuda.budgets import LAUNCHES
 
 from parser.config import Config
