@@ -103,7 +103,7 @@ def _prepare(
         dev=Examples.of(
             inventory, vocabulary, projective(dev_sentences, config.treebank.non_projective == "lift")
         ),
-        sizes=tuple(map(len, found.gold)),
+        sizes={name: len(trees) for name, trees in found.gold.items()},
         crossing=found.crossing,
     )
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
 
-from parser.training.training_trees import treebank_names
 from parser.treebank_settings import TreebankSettings
 
 
@@ -16,24 +16,24 @@ from parser.treebank_settings import TreebankSettings
 class Mixture:
     """Training trees are numbered: those of the first treebank, those of the others, and the silver ones."""
 
-    sizes: Sequence[int]
-    """Trees of each treebank."""
+    sizes: Mapping[str, int]
+    """Trees of each treebank by its name."""
     silver: int
     """Silver trees."""
     settings: TreebankSettings
 
     def __str__(self) -> str:
         """The sizes, as the beginning of a list for people; empty if there is one treebank and no silver."""
-        names = treebank_names(self.settings.train_files)
-        told = [f"{name} {size:,}" for name, size in zip(names, self.sizes, strict=True)]
+        told = [f"{name} {size:,}" for name, size in self.sizes.items()]
         silver = [f"silver {self.silver:,}"] if self.silver else []
         return "".join(f"{part}, " for part in [*told, *silver]) if len(told) > 1 or silver else ""
 
     def draw(self, epoch: int, generator: torch.Generator) -> Tensor:
         """[drawn] The numbers of the trees of an epoch, in no particular order."""
-        firsts = [sum(self.sizes[:place]) for place in range(len(self.sizes) + 1)]
-        sizes = [*self.sizes, self.silver]
-        counts = [*drawn_counts(self.sizes, self.settings.sampling_exponent), self._drawn_silver(epoch)]
+        gold = list(self.sizes.values())
+        firsts = accumulate(gold, initial=0)
+        sizes = [*gold, self.silver]
+        counts = [*drawn_counts(gold, self.settings.sampling_exponent), self._drawn_silver(epoch)]
         parts = [
             first + _draw(size, count, generator)
             for first, size, count in zip(firsts, sizes, counts, strict=True)

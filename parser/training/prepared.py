@@ -50,15 +50,15 @@ class Prepared:
     """[words, size] The pretrained vectors of the vocabulary's words."""
     train: Examples
     dev: Examples
-    sizes: tuple[int, ...]
-    """Trees of each training treebank, in the order of `train`; silver trees come after them."""
+    sizes: dict[str, int]
+    """Trees of each training treebank by its name, in the order of `train`; silver trees come after them."""
     crossing: int
     """Non-projective trees in the training treebanks."""
 
     @property
     def silver(self) -> int:
         """Silver trees in `train`."""
-        return len(self.train) - sum(self.sizes)
+        return len(self.train) - sum(self.sizes.values())
 
     def digest(self) -> str:
         """A hash of the vocabulary and of the numbered sentences and trees."""
@@ -120,7 +120,7 @@ def load_prepared(config: Config, path: Path) -> Prepared | None:
     vocabulary = Vocabulary.from_json(told["vocabulary"])
     inventory = Inventory.of(system_of(config.parser), vocabulary)
     train, dev = (_examples(inventory, name, tensors) for name in ("train", "dev"))
-    return Prepared(vocabulary, tensors.get(VECTORS), train, dev, tuple(told["sizes"]), told["crossing"])
+    return Prepared(vocabulary, tensors.get(VECTORS), train, dev, told["sizes"], told["crossing"])
 
 
 def _parts(examples: Examples) -> dict[str, Ragged]:

@@ -22,15 +22,15 @@ ENDS = re.compile(r"([-_.](ud-)?train)?(\.(conllu|conll|conllx))?(\.gz)?$")
 
 
 class TrainingTrees(NamedTuple):
-    gold: list[list[Sentence]]
-    """Those of each treebank, projective or lifted."""
+    gold: dict[str, list[Sentence]]
+    """Those of each treebank by its name, projective or lifted."""
     silver: list[Sentence]
     crossing: int
     """How many non-projective trees were lifted or left out."""
 
     @property
     def all(self) -> list[Sentence]:
-        return [*chain.from_iterable(self.gold), *self.silver]
+        return [*chain.from_iterable(self.gold.values()), *self.silver]
 
 
 def read_training_trees(config: Config) -> TrainingTrees:
@@ -50,8 +50,8 @@ def read_training_trees(config: Config) -> TrainingTrees:
         for sentence in _read_silver(config, path)
     ]
     lifts = settings.non_projective == "lift"
-    gold = [projective(sentences, lifts) for sentences in read]
-    for path, trees in zip(settings.train_files, gold, strict=True):
+    gold = {name: projective(sentences, lifts) for name, sentences in zip(names, read, strict=True)}
+    for path, trees in zip(settings.train_files, gold.values(), strict=True):
         if not trees:
             raise ValueError(f"{path}: no projective tree to learn from")
     crossing = sum(not is_projective(sentence.heads) for sentence in chain(*read, silver))

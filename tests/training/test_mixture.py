@@ -30,6 +30,10 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
+def named(sizes):
+    return dict(zip(map(str, range(len(sizes))), sizes, strict=True))
+
+
 def settings(exponent=1.0, **silver):
     own = SilverSettings(files=("silver",), **silver) if silver else None
     return TreebankSettings(train=("a", "b"), dev="dev", sampling_exponent=exponent, silver=own)
@@ -37,13 +41,13 @@ def settings(exponent=1.0, **silver):
 
 @given(SIZES, st.integers(0, 20), st.integers(0, 5))
 def test_by_size_every_tree_is_drawn_once(sizes, silver, seed):
-    mixture = Mixture(sizes, silver, settings(share=1.0))
+    mixture = Mixture(named(sizes), silver, settings(share=1.0))
     assert mixture.draw(1, generator(seed)).tolist() == list(range(sum(sizes) + silver))
 
 
 @given(SIZES, st.floats(0, 1), st.integers(0, 5))
 def test_as_many_trees_are_drawn_as_there_are(sizes, exponent, seed):
-    drawn = Mixture(sizes, 0, settings(exponent)).draw(1, generator(seed))
+    drawn = Mixture(named(sizes), 0, settings(exponent)).draw(1, generator(seed))
     assert len(drawn) == sum(sizes)
     counts, first = Counter(drawn.tolist()), 0
     weights = [size**exponent for size in sizes]
@@ -61,7 +65,7 @@ def test_evenly_small_treebanks_are_repeated():
 
 
 def test_silver_trees_are_drawn_in_the_first_epochs_and_in_part():
-    mixture = Mixture([10], 100, settings(epochs=2, share=0.3))
+    mixture = Mixture(named([10]), 100, settings(epochs=2, share=0.3))
     first, second, third = (set(mixture.draw(epoch, generator(epoch)).tolist()) for epoch in (1, 2, 3))
     gold = set(range(10))
     assert len(first - gold) == len(second - gold) == 30
@@ -162,12 +166,15 @@ def test_data_of_one_treebank_are_known_by_the_hash_that_they_had(config_file):
 
 def test_only_the_first_treebank_is_cut(config_file, files, capsys):
     config = read_config(config_file, [*changes(files), "treebank.train_sentences=7"])
-    assert list(map(len, read_training_trees(config).gold)) == [7, 10]
+    assert {name: len(trees) for name, trees in read_training_trees(config).gold.items()} == {
+        "first": 7,
+        "second": 10,
+    }
     capsys.readouterr()
     read_training_trees(read_config(config_file, [*changes(files), "treebank.train_sentences=31"]))
     assert f"{files[0]}: has 30 sentences, fewer than" in capsys.readouterr().out
     _, loaded = data.load(config, CPU)
-    assert loaded.mixture.sizes == (7, 10)
+    assert loaded.mixture.sizes == {"first": 7, "second": 10}
     _, alone = data.load(read_config(config_file), CPU)
     assert str(alone.mixture) == ""
 
