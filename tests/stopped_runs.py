@@ -12,6 +12,12 @@ RICH = [
     "parser.network.tags={predict: [xpos, lemma], layers_above: 1}",
     "parser.network.embedding_dropout=0.2",
 ]
+OTHER_TREES = [
+    "treebank.train=[FOLDER/tiny.conllu, FOLDER/other.conllu]",
+    "treebank.sampling_exponent=0.5",
+    "treebank.silver={files: [FOLDER/tiny.conllu], share: 0.4, epochs: 6}",
+    "parser.network.treebank_size=4",
+]
 LONG = ["training.epochs=12", "parser.network.dropout=0.3", "training.learning_rate.warmup_epochs=2"]
 
 

@@ -16,7 +16,7 @@ import torch
 
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import score
-from parser.parsing.model import Model
+from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.parse import ParsedTree, parse_stream
 from parser.treebank.conllu import read_treebank
 
@@ -29,7 +29,7 @@ from spacy.training import Example
 from parser.api import spacy_component
 
 MODEL = "tests/models/format-3"
-READS_TAGS = "tests/models/format-2"
+READS_TAGS, OF_TWO = "tests/models/format-2", "tests/models/format-5"
 CAT = "The cat sleeps."
 
 
@@ -77,14 +77,14 @@ def trees_of(doc):
         yield ParsedTree(tuple(heads), tuple(token.dep_ for token in sentence))
 
 
-@pytest.mark.parametrize("model", [MODEL, READS_TAGS])
+@pytest.mark.parametrize(("model", "treebank"), [(MODEL, None), (READS_TAGS, None), (OF_TWO, "two")])
 @pytest.mark.parametrize("sentences", [1, 7])
-def test_the_trees_are_those_that_the_evaluation_scores(model, sentences, gold):
-    nlp = pipeline(model)
+def test_the_trees_are_those_that_the_evaluation_scores(model, treebank, sentences, gold):
+    nlp = pipeline(model, treebank=treebank)
     parts = [gold[start : start + sentences] for start in range(0, len(gold), sentences)]
-    docs = nlp.pipe([document(nlp, part, tags=model == READS_TAGS) for part in parts])
+    docs = nlp.pipe([document(nlp, part, tags=model != MODEL) for part in parts])
     found = [tree for doc in docs for tree in trees_of(doc)]
-    loaded = Model.load(Path(model), torch.device("cpu"))
+    loaded = load_models(ModelChoice((Path(model),), treebank), torch.device("cpu"))
     for ours, (_, theirs) in zip(found, parse_stream(loaded, gold), strict=True):
         assert (ours.heads, ours.labels) == (theirs.heads, theirs.labels)
     if model == MODEL:

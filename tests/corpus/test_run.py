@@ -21,6 +21,7 @@ from parser.text.trust import remember
 from parser.treebank import parts
 
 MODEL = "tests/models/format-4"
+OF_TWO_TREEBANKS = "tests/models/format-5"
 TREES = Path(MODEL, "parsed.conllu").read_text()
 WORD = "1\ta" + 8 * "\t_" + "\n"
 TEXT = "The cat sleeps. Don't go!\n\nWas it round?\n\n" * 30
@@ -111,6 +112,16 @@ def test_several_models_parse_together(corpus, tmp_path, capsys):
     assert (target / "large.conllu").read_text() == parsed(corpus / "large.conllu", tmp_path)
     assert parse_corpus(corpus, target) == 2
     assert "of another model" in capsys.readouterr().err
+
+
+def test_a_model_of_several_treebanks_parses_as_the_one_that_is_named(corpus, tmp_path):
+    found = []
+    for treebank in ("one", "two"):
+        asked, target = ("--treebank", treebank), tmp_path / treebank
+        assert parse_corpus(corpus, target, *asked, model=OF_TWO_TREEBANKS) == 0
+        found.append((target / "large.conllu").read_text())
+        assert found[-1] == parsed(corpus / "large.conllu", tmp_path, *asked, model=OF_TWO_TREEBANKS)
+    assert found[0] != found[1]
 
 
 def test_trees_of_texts_are_those_of_parse(tmp_path):

@@ -12,7 +12,7 @@ import torch
 from programs import running
 from safetensors import safe_open
 from safetensors.torch import save
-from stopped_runs import LONG, RICH, command, left_behind
+from stopped_runs import LONG, OTHER_TREES, RICH, command, left_behind
 
 from parser.cli import main
 from parser.config_file import read_config
@@ -108,9 +108,15 @@ def test_words_in_another_order_are_refused(config_file, tmp_path):
         train(config, tmp_path / "run", CPU, resume=True)
 
 
-@pytest.mark.parametrize("changes", [LONG, [*LONG, *RICH]], ids=["plain", "with everything"])
+@pytest.mark.parametrize(
+    "changes",
+    [LONG, [*LONG, *RICH], [*LONG, *OTHER_TREES]],
+    ids=["plain", "with everything", "with trees of several files"],
+)
 def test_a_run_that_is_stopped_at_any_batch_goes_on(config_file, tmp_path, monkeypatch, changes):
-    config = read_config(config_file, changes)
+    text = (tmp_path / "tiny.conllu").read_text()
+    (tmp_path / "other.conllu").write_text(text[: text.index("sent_id = cats")].rpartition("#")[0])
+    config = read_config(config_file, [change.replace("FOLDER", str(tmp_path)) for change in changes])
     replays, stops = 0, set()
 
     def replay_and_signal(network, table, batch, replay=StackParser.replay_words):
