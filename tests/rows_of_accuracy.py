@@ -106,6 +106,17 @@ def errors_of_exploration():
     )
 
 
+def together():
+    """Test LAS of small treebanks, alone, after English, and together with others."""
+    files = ("22/treebanks", "24/fine-tuning", "24/treebanks-together")
+    runs = [run for file in files for run in rows(f"accuracy-2026-11-{file}/rows.jsonl")]
+    las = {run["name"]: f"{run['test']['las']:.2f}" for run in runs}
+    ends = "", ", from English", ", with English", ", with English and French"
+    return table(
+        *((name, *(las[name + end] for end in ends)) for name in ("Uyghur UDT", "Ancient Greek PTNK"))
+    )
+
+
 def fine_tuning():
     """Test LAS from random weights and from English, in the order of the rows."""
     runs = [
@@ -193,5 +204,6 @@ def accuracy():
         *exploration(),
         *errors_of_exploration(),
         *fine_tuning(),
+        *together(),
         *of_2026_11_24("distillation", "dev las", "test uas", "test las"),
     ]

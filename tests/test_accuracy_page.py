@@ -2,11 +2,11 @@
 
 import re
 
-from rows_of_measurements import ROOT, rows
+from rows_of_measurements import ROOT, SPLITS, rows
 
 from parser.config_file import read_config
 
-SEARCH, FINE_TUNING = (f"accuracy-2026-11-24/{name}/rows.jsonl" for name in ("search", "fine-tuning"))
+SEARCH = "accuracy-2026-11-24/search/rows.jsonl"
 TEXT = " ".join((ROOT / "docs/accuracy.md").read_text(encoding="utf-8").split())
 
 
@@ -39,15 +39,15 @@ def test_what_three_models_gain_together():
     assert f"it gives {others['dev']} and {others['test']} together" in TEXT
 
 
-def test_what_training_together_gains():
-    alone = {run["name"]: run["test"]["las"] for run in rows("accuracy-2026-11-22/treebanks/rows.jsonl")}
-    after, together = (
-        {run["name"].partition(",")[0]: run["test"]["las"] for run in own}
-        for own in (rows(FINE_TUNING), rows("accuracy-2026-11-24/treebanks-together/rows.jsonl")[:1])
-    )
-    name = "Uyghur UDT"
-    assert f"has a test LAS of {together[name]:.2f} on {name} (one seed" in TEXT
-    assert f"alone it has {alone[name]:.2f}, and after English {after[name]:.2f}." in TEXT
+def test_what_french_adds_to_english():
+    uyghur, with_french, greek, greek_with_french = rows("accuracy-2026-11-24/treebanks-together/rows.jsonl")
+    pairs = (uyghur, with_french), (greek, greek_with_french)
+    gains = {
+        split: [f"{abs(more[split]['las'] - less[split]['las']):.2f}" for less, more in pairs]
+        for split in SPLITS
+    }
+    assert f"On dev French adds {' and '.join(gains['dev'])} to English" in TEXT
+    assert f"on test it takes {' and '.join(gains['test'])} away" in TEXT
 
 
 def test_the_distilled_parser_has_the_network_of_the_small_one():
