@@ -203,9 +203,10 @@ class DistillationSettings(Settings):
 
     models: Files
     """Folders or packages of the teachers, whose probabilities are averaged. They run once, before training,
-    over the gold and the silver trees, and have the transition system of the parser."""
+    over the gold and the silver trees. Their transition system must be that of the parser; their networks and
+    labels may differ."""
     weight: float = Field(1.0, gt=0, le=1)
-    """Of the cross entropy with the teachers' probabilities. The rest of 1 is that of the trees."""
+    """How much of the loss is the cross entropy with the teachers; the rest is that of the trees."""
 
 
 class TrainingSettings(Settings):
@@ -254,7 +255,7 @@ class TrainingSettings(Settings):
     exploration: ExplorationSettings | None = None
     """Needs a transition system with a dynamic oracle: arc-hybrid or arc-eager."""
     distillation: DistillationSettings | None = None
-    """Whether the parser also learns from others. Batches that explore have no teachers."""
+    """Learning from other parsers, too. Batches that explore learn from the trees alone."""
     early_stopping_patience: Count | None = None
     """Early stopping: training ends after this many epochs without a better dev score; see `best_by`."""
     best_by: Measure = "las"

@@ -6,18 +6,18 @@ An error is a transition after which fewer arcs can become right than before, as
 Exploration is for the states behind an error, which gold trajectories never reach. So a parser is counted
 twice: as it parses, going on from its errors, and on gold trajectories, where each error is put right before
 the next transition. The difference behind the first error is what errors cause; the rest is that some
-sentences are harder. A parser that was trained with exploration may leave gold trajectories for others that
-are as good, so that only its own count as it parses says something.
+sentences are harder.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+import sys
 from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from parser.config import ExplorationSettings
 from parser.machine import tune_process
@@ -25,58 +25,71 @@ from parser.networks.loss import legal_scores
 from parser.parsing.model import Model
 from parser.replay.examples import Examples
 from parser.stepping.rollout import explore
+from parser.transitions.inventory import Inventory
+from parser.transitions.oracle import DynamicOracle
+from parser.transitions.state import State
+from parser.transitions.trajectory import Trajectory, record
+from parser.treebank.batches import batches_by_length
 from parser.treebank.conllu import read_treebank
 from parser.treebank.pseudo_projective import projectivized
 from parser.treebank.ragged import Ragged
-from parser.treebank.sentence import Sentence
 
 OWN_TRANSITIONS = ExplorationSettings(follow="errors", aggressive_probability=0.0)
-BATCH = 128
-"""Sentences."""
+CPU = torch.device("cpu")
 
 
-def count(model: Model, sentences: Sequence[Sentence]) -> dict[str, Tensor]:
-    """[4] By the way of counting: transitions before the first error (which is one of them), those that are
-    wrong, and the same behind it. sentences: with projective trees.
+def count(model: Model, examples: Examples) -> dict[str, Tensor]:
+    """[4] By what is followed: the transitions up to the first error, how many of them are wrong, and both
+    behind it. Raises ValueError without a dynamic oracle.
     """
-    examples = Examples.of(model.inventory, model.vocabulary, sentences)
     found = {"parsing": torch.zeros(4, dtype=torch.long), "gold": torch.zeros(4, dtype=torch.long)}
-    for rows in examples.tokens.lengths.argsort().split(BATCH):
-        found["parsing"] += sum(map(_counts, _errors_in_parsing(model, examples, rows)))
-        found["gold"] += sum(map(_counts, _errors_on_gold_trajectories(model, examples, rows)))
+    for rows in batches_by_length(examples.tokens.lengths):
+        tokens, gold = examples.tokens.select(rows), examples.gold.select(rows)
+        followed = {
+            "parsing": explore(model.network, model.inventory, tokens, gold, OWN_TRANSITIONS),
+            "gold": gold_trajectory(model.inventory, gold, examples.steps.select(rows)),
+        }
+        for name, trajectory in followed.items():
+            along = Examples.of_trajectory(model.inventory, tokens, gold, trajectory)
+            found[name] += sum(map(counts, _errors_along(model, along)))
     return found
 
 
-def _counts(is_wrong: Tensor) -> Tensor:
-    """[4] As `count`. is_wrong: [steps] bool, of a sentence."""
-    is_behind = is_wrong.cumsum(0) > is_wrong.long()
-    return torch.stack(
-        [part.sum() for part in (~is_behind, ~is_behind & is_wrong, is_behind, is_behind & is_wrong)]
-    )
+def gold_trajectory(inventory: Inventory, gold: Ragged, steps: Ragged) -> Trajectory:
+    """With all transitions that are optimal at each step. gold, steps: as in `Examples`."""
+    heads, labels = (Ragged(column, gold.lengths) for column in gold.values.unbind(1))
+    oracle = DynamicOracle(inventory, heads, labels, CPU)
+    transitions = pad_sequence([own[:, 0] for own in steps.unflatten()], padding_value=inventory.no_op)
+    step = iter(transitions)  # [steps, batch]
 
+    def choose(state: State, legal: Tensor) -> tuple[Tensor, Tensor]:
+        return next(step), oracle.optimal_labels(state, legal)
 
-def _errors_in_parsing(model: Model, examples: Examples, rows: Tensor) -> Iterator[Tensor]:
-    """[steps] bool, for each sentence."""
-    tokens, gold = examples.tokens.select(rows), examples.gold.select(rows)
-    trajectory = explore(model.network, model.inventory, tokens, gold, OWN_TRANSITIONS)
-    own = Examples.of_trajectory(model.inventory, tokens, gold, trajectory)
-    taken, optimal_labels = own.steps.values[:, 0], own.optimal_labels.values
-    yield from _are_wrong(model, taken, optimal_labels, own.steps.lengths)
+    return record(inventory, State.initial(gold.lengths), choose)
 
 
 @torch.no_grad()
-def _errors_on_gold_trajectories(model: Model, examples: Examples, rows: Tensor) -> Iterator[Tensor]:
-    """[steps] bool, for each sentence."""
-    batch = examples.batch(rows)
+def _errors_along(model: Model, examples: Examples) -> list[Tensor]:
+    """[steps] bool for each sentence: whether the parser's best transition is wrong."""
+    batch = examples.batch(torch.arange(len(examples)))
     best = legal_scores(model.network.replay(batch), batch, model.inventory).argmax(1)  # [S]
-    yield from _are_wrong(model, best, batch.optimal_labels, examples.steps.lengths[rows])
+    is_optimal = model.inventory.with_optimal_labels(batch.optimal_labels)  # [S, transitions]
+    is_wrong = ~is_optimal.gather(1, best[:, None]).squeeze(1)
+    return Ragged(is_wrong, examples.steps.lengths).unflatten()
 
 
-def _are_wrong(model: Model, transitions: Tensor, optimal_labels: Tensor, steps: Tensor) -> list[Tensor]:
-    """transitions: [S], of all sentences. optimal_labels: [S, kinds]. steps: [sentences] their numbers."""
-    is_optimal = model.inventory.with_optimal_labels(optimal_labels)  # [S, transitions]
-    is_wrong = ~is_optimal.gather(1, transitions[:, None]).squeeze(1)
-    return Ragged(is_wrong, steps).unflatten()
+def counts(is_wrong: Tensor) -> Tensor:
+    """[4] As `count`. is_wrong: [steps] bool, of a sentence."""
+    is_behind = is_wrong.cumsum(0) > is_wrong.long()
+    parts = ~is_behind, ~is_behind & is_wrong, is_behind, is_behind & is_wrong
+    return torch.stack([part.sum() for part in parts])
+
+
+def in_words(before: int, wrong_before: int, behind: int, wrong_behind: int) -> str:
+    return (
+        f"{wrong_before / max(1, before):.2%} of {before:,} transitions are wrong up to the first error, "
+        f"{wrong_behind / max(1, behind):.2%} of {behind:,} behind it"
+    )
 
 
 def main() -> None:
@@ -89,13 +102,13 @@ def main() -> None:
     tune_process()
     sentences = [projectivized(sentence) for sentence in read_treebank(str(given.treebank))]
     for path in given.models:
-        model = Model.load(path, torch.device("cpu"))
-        for name, counts in count(model, sentences).items():
-            before, wrong_before, behind, wrong_behind = counts.tolist()
-            print(
-                f"{path}, {name}: {wrong_before / before:.2%} of {before:,} transitions are wrong up to the "
-                f"first error, {wrong_behind / behind:.2%} of {behind:,} behind it"
-            )
+        try:
+            model = Model.load(path, CPU)
+            found = count(model, Examples.of(model.inventory, model.vocabulary, sentences))
+        except ValueError as error:
+            sys.exit(f"{path}: {error}")
+        for name, of_model in found.items():
+            print(f"{path}, {name}: {in_words(*of_model.tolist())}")
 
 
 if __name__ == "__main__":

@@ -52,13 +52,20 @@ def load_models(models: ModelChoice, device: torch.device) -> Model:
 
     Raises ValueError if one is missing or broken, if they do not fit together, or do not know the treebank.
     """
-    found = [(files.name, load_model(files, device)) for files in _files_of_all(models.paths)]
-    (name, first), *others = found
+    (name, first), *others = load_each(models.paths, device)
     for other_name, other in others:
         if fault := _contradiction(first, other):
             raise ValueError(f"{other_name}: can not parse together with {name}: {fault}")
     [loaded] = of_treebank([replace(first, others=tuple(other for _, other in others))], models.treebank)
     return loaded
+
+
+def load_each(paths: Sequence[Path], device: torch.device) -> list[tuple[str, Model]]:
+    """The models in folders and packages, which need not fit together, with their names for messages.
+
+    Raises ValueError if one is missing or broken.
+    """
+    return [(files.name, load_model(files, device)) for files in _files_of_all(paths)]
 
 
 def of_treebank(models: Sequence[Model], treebank: str | None) -> list[Model]:

@@ -20,9 +20,9 @@ class SoftTargets:
 
     @classmethod
     def of(cls, probabilities: Tensor, k: int, weight: float) -> SoftTargets:
-        """probabilities: [S, transitions], those of the teacher. weight: of all targets together."""
+        """probabilities: [S, transitions], those of the teacher. weight: their part in the loss."""
         found, transitions = probabilities.topk(min(k, probabilities.shape[1]), dim=1)  # [S, k]
-        return cls(transitions, weight * found / found.sum(1, keepdim=True))
+        return cls(transitions, weight * found)
 
     @classmethod
     def unpack(cls, packed: Tensor) -> SoftTargets:

@@ -10,11 +10,13 @@ from parser.training.checkpoint import Training, load_checkpoint
 
 
 def refuse_other_data(processes: ProcessGroup, digest: str) -> None:
-    """Raises ValueError if the processes have read different treebanks. digest: see `Prepared.digest`."""
+    """Raises ValueError if the processes have read different files. digest: see `TrainingData.digest`."""
     digests = processes.gathered(digest)
     for rank, found in enumerate(digests):
         if found != digests[0]:
-            raise ValueError(f"process {rank} has read other treebanks or word vectors than process 0")
+            raise ValueError(
+                f"process {rank} has read other treebanks, word vectors or teachers than process 0"
+            )
 
 
 def copy_checkpoint(processes: ProcessGroup, path: Path, training: Training) -> None:

@@ -112,7 +112,9 @@ def load_checkpoint(path: Path, training: Training, rank: int = 0) -> None:
             tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         progress = _progress(told["progress"])
         if progress.data != training.progress.data:
-            raise ValueError("the treebanks or the word vectors have changed since the run began")
+            raise ValueError(
+                "the treebanks, the word vectors or the teachers have changed since the run began"
+            )
         _restore(training, tensors)
         _restore_random(tensors, rank, progress, training.totals.device)
         training.schedule.load_state(told["schedule"])

@@ -12,12 +12,13 @@ from torch import Tensor
 from parser.config import Config, data_path
 from parser.parsing.input_columns import column_shares
 from parser.parsing.model import Model, system_of
+from parser.parsing.model_files import digest_of
 from parser.replay.examples import Examples
 from parser.training.initial_model import copy_weights, freeze, initial_path, load_initial
 from parser.training.mixture import Mixture
 from parser.training.prepared import Prepared, load_prepared, place_of, save_prepared
 from parser.training.size import refuse_too_large
-from parser.training.teachers import soft_targets, teacher_paths
+from parser.training.teachers import load_teachers, refuse_missing, soft_targets, teacher_paths
 from parser.training.training_trees import projective, read_training_trees
 from parser.training.word_dropout import WordDropout
 from parser.transitions.inventory import Inventory
@@ -33,6 +34,8 @@ class TrainingData:
     dev_sentences: list[Sentence]
     word_dropout: WordDropout
     mixture: Mixture
+    digest: str
+    """A hash of all that the parser learns from, equal on all machines."""
 
     @property
     def train(self) -> Examples:
@@ -49,6 +52,7 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
     cache: folder for preprocessed treebanks. Raises TreebankError, FileNotFoundError, and ValueError when no
     training tree is left or the network does not fit into memory.
     """
+    refuse_missing(config)
     initial = load_initial(config)
     kept = place_of(config, cache) if cache else None
     dev_sentences = read_treebank(data_path(config.treebank.dev), config.treebank.roots)
@@ -73,10 +77,16 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
         device,
     )
     mixture = Mixture(prepared.sizes, prepared.silver, config.treebank)
-    return model, TrainingData(prepared, dev_sentences, word_dropout, mixture)
+    return model, TrainingData(prepared, dev_sentences, word_dropout, mixture, _digest(prepared, config))
 
 
-def model_paths(config: Config) -> list[Path]:
+def _digest(prepared: Prepared, config: Config) -> str:
+    """That of runs of earlier versions if there are no teachers."""
+    teachers = teacher_paths(config)
+    return prepared.digest() + (digest_of(teachers) if teachers else "")
+
+
+def models_needed(config: Config) -> list[Path]:
     """Folders and packages of the models that training needs."""
     initial = initial_path(config)
     return [*([initial] if initial else []), *teacher_paths(config)]
@@ -85,6 +95,7 @@ def model_paths(config: Config) -> list[Path]:
 def _prepare(
     config: Config, dev_sentences: list[Sentence], initial: Model | None, device: torch.device
 ) -> Prepared:
+    teachers = load_teachers(config, device)
     found = read_training_trees(config)
     trees = found.all
     words, vectors = _pretrained(config, initial)
@@ -96,10 +107,13 @@ def _prepare(
         raise ValueError(f"{', '.join(config.treebank.train_files)}: no arc between two words to learn from")
     inventory = Inventory.of(system_of(config.parser), vocabulary)
     train = Examples.of(inventory, vocabulary, trees)
+    if distillation := config.training.distillation:
+        targets = soft_targets(teachers, trees, inventory, vocabulary, distillation.weight)
+        train = replace(train, soft_targets=targets)
     return Prepared(
         vocabulary=vocabulary,
         vectors=vectors,
-        train=replace(train, soft_targets=soft_targets(config, trees, inventory, vocabulary, device)),
+        train=train,
         dev=Examples.of(
             inventory, vocabulary, projective(dev_sentences, config.treebank.non_projective == "lift")
         ),

@@ -14,9 +14,6 @@ from parser.parsing.model import Model
 from parser.replay.examples import Examples
 from parser.treebank.batches import batches_by_length
 
-DEV_BATCH, DEV_WORDS = 64, 20_000
-"""Sentences of a batch, and its largest number of words, padding included."""
-
 
 @torch.inference_mode()
 def mean_loss(model: Model, examples: Examples, processes: ProcessGroup = ALONE) -> float:
@@ -32,7 +29,7 @@ def mean_loss(model: Model, examples: Examples, processes: ProcessGroup = ALONE)
     def summed(microbatches: Sequence[Tensor]) -> Tensor:
         return torch.stack([_loss_and_steps(model, examples, part) for part in microbatches]).sum(0)  # [2]
 
-    batches = batches_by_length(lengths, DEV_BATCH, DEV_WORDS)
+    batches = batches_by_length(lengths)
     by_batch = [in_microbatches(summed, rows, lengths) for rows in processes.share(batches)]
     sums = torch.stack([*by_batch, torch.zeros(2, device=model.device)]).sum(0)  # [2]
     processes.add_up(sums)

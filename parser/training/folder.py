@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -36,6 +36,13 @@ def claimed(run: Path, resume: bool) -> Iterator[Path | None]:
             _lock(run, stack)
         (run / METRICS).touch()
         yield moved
+
+
+def refuse_within(run: Path, models: Iterable[Path]) -> None:
+    """Raises ValueError if a model that training needs is in the run's folder, which replaces it."""
+    for path in models:
+        if run.resolve() in path.resolve().parents:
+            raise ValueError(f"{path}: is in the folder of this run; choose another one with --run")
 
 
 def refuse_other_config(run: Path, config: Config) -> None:

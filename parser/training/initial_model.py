@@ -64,12 +64,6 @@ def initial_path(config: Config) -> Path | None:
     return None if config.initial_model is None else Path(data_path(config.initial_model))
 
 
-def refuse_own_model(path: Path, run: Path) -> None:
-    """Raises ValueError if a model to begin with is in the folder of the run, which would replace it."""
-    if run.resolve() in path.resolve().parents:
-        raise ValueError(f"{path}: is in the folder of this run; choose another one with --run")
-
-
 def _columns(settings: ParserSettings) -> list[str]:
     return [*settings.network.columns, *settings.network.tags.predict]
 

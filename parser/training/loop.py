@@ -45,10 +45,10 @@ from parser.training.folder import (
     claimed,
     earlier_config,
     refuse_other_config,
+    refuse_within,
     write_config,
 )
 from parser.training.graphs import graphs_of
-from parser.training.initial_model import refuse_own_model
 from parser.training.interruption import StoppedError, StopRequest, stop_request
 from parser.training.prepared import cache_folder
 from parser.training.record import Record
@@ -82,8 +82,7 @@ def train(
     """
     refuse_missing(config.training.precision, device)
     refuse_untrainable(config)
-    for path in data.model_paths(config):
-        refuse_own_model(path, run)
+    refuse_within(run, data.models_needed(config))
     if resume and processes.is_first:
         refuse_other_format(run / CHECKPOINT)
         refuse_other_config(run, config)
@@ -143,7 +142,7 @@ def _fresh(model: Model, loaded: data.TrainingData, config: Config) -> Training:
     optimizer = make_optimizer(model.network, settings.optimizer)
     schedule = Schedule(optimizer, settings.learning_rate, peak_learning_rate(settings), settings.epochs)
     totals = torch.zeros(3, device=model.device)
-    progress = Progress(loaded.prepared.digest())
+    progress = Progress(loaded.digest)
     average = MovingAverage(model.network, settings.average) if settings.average else None
     step = TrainingStep(model.network, model.inventory, optimizer, settings.max_grad_norm, average)
     return Training(step, schedule, totals, progress, graphs_of(config, model.device, loaded, step))

@@ -35,7 +35,7 @@ def length_buckets(
     return [batches[place] for place in torch.randperm(len(batches), generator=generator).tolist()]
 
 
-def batches_by_length(lengths: Tensor, size: int, max_batch_words: int) -> list[Tensor]:
+def batches_by_length(lengths: Tensor, size: int = 64, max_batch_words: int = 20_000) -> list[Tensor]:
     """Partition sentences into batches of similar length, the shortest first.
 
     lengths: [sentences] in words. size: sentences in a batch. max_batch_words: see `length_buckets`.

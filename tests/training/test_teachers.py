@@ -1,6 +1,9 @@
 """Knowledge distillation: the probabilities of teachers at each transition, and learning from them."""
 
 import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -46,18 +49,17 @@ def with_targets(prepared, weight, seed=0):
     generator = torch.Generator().manual_seed(seed)
     steps = prepared.steps
     random = torch.rand(len(steps.values), len(prepared.inventory), generator=generator)
-    legal = prepared.inventory.with_labels(prepared.legal.values)
-    targets = SoftTargets.of(random * legal, 4, weight)
+    random = random * prepared.inventory.with_labels(prepared.legal.values)
+    targets = SoftTargets.of(random / random.sum(1, keepdim=True), 4, weight)
     packed = Ragged(targets.packed(), steps.lengths)
-    object.__setattr__(prepared, "soft_targets", packed)
     plain = [
         dict(zip(numbers, weights, strict=True))
         for numbers, weights in zip(targets.transitions.tolist(), targets.weights.tolist(), strict=True)
     ]
-    return prepared, plain
+    return replace(prepared, soft_targets=packed), plain
 
 
-def plain_losses(scores, batch, inventory, targets, weight):
+def plain_losses(scores, batch, inventory, targets):
     """Sum over the steps, one after the other. targets: a dictionary {transition: weight} for each."""
     total = torch.zeros((), dtype=scores.dtype)
     legal = inventory.with_labels(batch.legal).tolist()
@@ -66,7 +68,7 @@ def plain_losses(scores, batch, inventory, targets, weight):
         normaliser = math.log(sum(own[n].exp().item() for n in range(len(may)) if may[n]))
         probable = sum(own[n].exp() for n in range(len(may)) if best[n])
         of_trees = normaliser - probable.log()
-        total = total + (1 - weight) * of_trees
+        total = total + (1 - sum(soft.values())) * of_trees
         total = total + sum(part * (normaliser - own[n]) for n, part in soft.items())
     return total
 
@@ -78,7 +80,7 @@ def test_the_loss_is_a_mixture_of_both(system, weight, device):
     prepared, targets = with_targets(examples(inventory, SOME_TREES), weight)
     batch = prepared.batch(torch.arange(len(prepared)))
     scores = torch.randn(len(batch.transitions), len(inventory), dtype=torch.double)
-    plain = plain_losses(scores, batch, inventory, targets, weight)
+    plain = plain_losses(scores, batch, inventory, targets)
     ours = transition_loss(scores.to(device), batch.to(device), inventory.to(device))
     torch.testing.assert_close(ours.cpu(), plain, rtol=1e-6, atol=1e-6)
 
@@ -116,30 +118,107 @@ def plain_probabilities(teacher, tree):
     ]
 
 
-def test_targets_are_the_mean_of_the_teachers_one_sentence_at_a_time(config_file, tmp_path, models, device):
+def plain_targets(own_teachers, tree, weight, kept=8):
+    """For each step, a dictionary of the most probable transitions by their names."""
+    for of_teachers in zip(*(plain_probabilities(teacher, tree) for teacher in own_teachers), strict=True):
+        mean = {
+            name: sum(own.get(name, 0) for own in of_teachers) / len(own_teachers) * weight
+            for name in set().union(*of_teachers)
+        }
+        yield dict(sorted(mean.items(), key=lambda item: -item[1])[:kept])
+
+
+def targets_of(student, packed):
+    """As `plain_targets`."""
+    names = list(numbered_transitions(student.inventory, student.vocabulary))
+    targets = SoftTargets.unpack(packed)
+    for numbers, weights in zip(targets.transitions.tolist(), targets.weights.tolist(), strict=True):
+        pairs = zip(numbers, weights, strict=True)
+        yield {names[number]: weight for number, weight in pairs if weight}
+
+
+@pytest.mark.parametrize("kept", [2, 8])
+def test_targets_are_the_mean_of_the_teachers_one_sentence_at_a_time(
+    config_file, tmp_path, models, device, monkeypatch, kept
+):
+    monkeypatch.setattr(teachers, "KEPT_TRANSITIONS", kept)
+    cut = teachers.batches_by_length
+    monkeypatch.setattr(teachers, "batches_by_length", lambda lengths: cut(lengths, size=3))
     (tmp_path / "other.conllu").write_text(OTHER)
     files = f"treebank.train=[{tmp_path}/tiny.conllu, {tmp_path}/other.conllu]"
     config = read_config(config_file, [files, taught_by(models, weight=0.5)])
     student, loaded = data.load(config, device)
+    own_teachers = [Model.load(Path(path), device) for path in models]
     trees = read_training_trees(config).all
-    names = list(numbered_transitions(student.inventory, student.vocabulary))
-    own_teachers = [
-        Model.load(tmp_path / f"teacher-{place}" / "model", device) for place in range(len(models))
-    ]
     for tree, packed in zip(trees, loaded.train.soft_targets.unflatten(), strict=True):
-        targets = SoftTargets.unpack(packed)
-        steps = zip(*(plain_probabilities(teacher, tree) for teacher in own_teachers), strict=True)
-        for of_teachers, numbers, weights in zip(steps, targets.transitions, targets.weights, strict=True):
-            wanted = {
-                name: sum(own.get(name, 0) for own in of_teachers) / len(models) * 0.5
-                for name in set().union(*of_teachers)
-            }
-            found = {
-                names[number]: weight
-                for number, weight in zip(numbers.tolist(), weights.tolist(), strict=True)
-                if weight
-            }
-            assert found == pytest.approx(wanted, abs=1e-5)
+        wanted = plain_targets(own_teachers, tree, 0.5, kept)
+        for ours, theirs in zip(targets_of(student, packed), wanted, strict=True):
+            assert ours == pytest.approx(theirs, abs=1e-5)
+
+
+def test_what_only_a_teacher_knows_is_left_to_the_trees(config_file, tmp_path, models):
+    """The weights of a step are the probabilities of what both know, and the loss stays finite."""
+    text = (tmp_path / "tiny.conllu").read_text()
+    (tmp_path / "renamed.conllu").write_text(text.replace("nsubj", "agent"))
+    files = [f"treebank.{part}={tmp_path}/renamed.conllu" for part in ("train", "dev")]
+    config = read_config(config_file, [*files, "treebank.test=null", taught_by(models[:1])])
+    student, loaded = data.load(config, CPU)
+    names = set(numbered_transitions(student.inventory, student.vocabulary))
+    teacher = Model.load(Path(models[0]), CPU)
+    left = []
+    for tree, packed in zip(
+        read_training_trees(config).all, loaded.train.soft_targets.unflatten(), strict=True
+    ):
+        wanted = plain_targets([teacher], tree, 1.0)
+        for ours, theirs in zip(targets_of(student, packed), wanted, strict=True):
+            assert ours == pytest.approx({name: p for name, p in theirs.items() if name in names}, abs=1e-5)
+            left.append(1 - sum(ours.values()))
+    assert max(left) > 0.3
+    train(config, tmp_path / "student", CPU)
+    assert math.isfinite(left_behind(tmp_path / "student")[0][-1]["loss"])
+
+
+def test_a_package_of_several_models_teaches_as_its_models_do(config_file, tmp_path, models):
+    package = tmp_path / "both.stackparser"
+    assert main(["pack", models[0], "--ensemble", models[1], "-o", str(package)]) == 0
+    targets = [
+        data.load(read_config(config_file, [taught_by(paths)]), CPU)[1].train.soft_targets.values
+        for paths in (models, [str(package)])
+    ]
+    assert torch.equal(*targets)
+
+
+def probable(targets):
+    """Those with labels that a treebank of five sentences has, too."""
+    return {name: weight for name, weight in targets.items() if weight > 0.01 and name[1] in ("det", "_")}
+
+
+def test_a_teacher_of_several_treebanks_reads_unknown_ones_as_its_first(config_file, tmp_path):
+    """Not by the embedding of the unknown treebank, which was never trained."""
+    path = "tests/models/format-5"
+    sentences = Path(path, "parsed.conllu").read_text(encoding="utf-8").split("\n\n")[:5]
+    (tmp_path / "some.conllu").write_text("\n\n".join(sentences) + "\n\n", encoding="utf-8")
+    files = [f"treebank.{part}={tmp_path}/some.conllu" for part in ("train", "dev")]
+    config = read_config(config_file, [*files, "treebank.test=null", taught_by([path])])
+    student, loaded = data.load(config, CPU)
+    teacher = Model.load(Path(path), CPU)
+    for tree, packed in zip(
+        read_training_trees(config).all, loaded.train.soft_targets.unflatten(), strict=True
+    ):
+        assert tree.treebank == "some"
+        wanted = plain_targets([teacher], replace(tree, treebank="one"), 1.0)
+        for ours, theirs in zip(targets_of(student, packed), wanted, strict=True):
+            assert probable(ours) == pytest.approx(probable(theirs), abs=1e-5)
+
+
+def test_a_run_is_not_resumed_with_other_teachers(config_file, tmp_path, models):
+    config = read_config(config_file, [taught_by(models[:1]), "training.epochs=1"])
+    train(config, tmp_path / "run", CPU)
+    assert train(config, tmp_path / "run", CPU, resume=True)
+    shutil.rmtree(models[0])
+    shutil.copytree(models[1], models[0])
+    with pytest.raises(ValueError, match="or the teachers have changed since the run began"):
+        train(config, tmp_path / "run", CPU, resume=True)
 
 
 def test_a_parser_learns_what_its_teachers_say_and_not_what_the_trees_say(config_file, tmp_path, models):
@@ -159,8 +238,8 @@ def test_a_parser_learns_what_its_teachers_say_and_not_what_the_trees_say(config
 
 def test_targets_are_kept_for_the_next_start(config_file, tmp_path, models, monkeypatch):
     made = []
-    ask = teachers.load_models
-    monkeypatch.setattr(teachers, "load_models", lambda *given: made.append(1) or ask(*given))
+    ask = teachers.load_each
+    monkeypatch.setattr(teachers, "load_each", lambda *given: made.append(1) or ask(*given))
     config = read_config(config_file, [taught_by(models)])
     first, second = (data.load(config, CPU, tmp_path / "cache")[1].train.soft_targets for _ in range(2))
     assert len(made) == 1
@@ -199,7 +278,15 @@ def test_teachers_that_can_not_teach(config_file, tmp_path, models, capsys):
         assert main(["train", str(config_file), "--run", str(tmp_path / run), *sets]) == 2
         return capsys.readouterr().err
 
-    assert "is arc-hybrid, not arc-eager" in refused(taught_by(models), "parser.system=arc-eager")
-    assert "nowhere" in refused(taught_by([str(tmp_path / "nowhere")]))
+    system = refused(taught_by(models), "parser.system=arc-eager")
+    assert f"{models[0]} is arc-hybrid; set parser.system=arc-hybrid, or choose" in system
+    missing = f"training.distillation.models: {tmp_path}/nowhere is missing"
+    assert missing in refused(taught_by([str(tmp_path / "nowhere")]))
+    text = (tmp_path / "tiny.conllu").read_text()
+    for label in ("nsubj", "punct", "root"):
+        text = text.replace(f"\t{label}\t", f"\tnew-{label}\t")
+    (tmp_path / "renamed.conllu").write_text(text)
+    others = refused(taught_by(models), f"treebank.train={tmp_path}/renamed.conllu")
+    assert f"{models[0]} knows no label of an arc of the training trees" in others
     assert "is in the folder of this run" in refused(taught_by(models), run="teacher-1")
     assert load_file(f"{models[1]}/weights.safetensors")
