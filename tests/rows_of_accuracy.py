@@ -97,12 +97,12 @@ def errors_of_exploration():
     for line in printed("count_errors", "accuracy-2026-11-24/exploration/errors.jsonl"):
         name, way = re.search(r"runs/(\w+)-seed-.*, (\w+):", line).groups()
         found.setdefault((name, way), []).append([float(share) for share in re.findall(r"([\d.]+)%", line)])
-    lines = {
-        key: [f"{mean(column):.2f} %" for column in zip(*seeds, strict=True)] for key, seeds in found.items()
-    }
+    shares = {key: [mean(column) for column in zip(*seeds, strict=True)] for key, seeds in found.items()}
     return table(
-        ("`none`, on gold trajectories", *lines["none", "gold"]),
-        *((f"`{name}`", *lines[name, "parsing"]) for name in ("none", "errors", "samples")),
+        *(
+            (f"`{name}`", *(f"{share:.2f} %" for way in ("parsing", "gold") for share in shares[name, way]))
+            for name in ("none", "errors", "samples")
+        )
     )
 
 
