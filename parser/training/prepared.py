@@ -35,7 +35,7 @@ TRAJECTORIES = [field.name for field in fields(Examples) if field.name not in ("
 """Fields of `Examples` that describe trajectories."""
 PROGRAM, SUFFIX = "stack-parser", ".prepared"
 KEPT = 20
-"""Files that are kept, those used last. English EWT takes 50 MB."""
+"""Files that are kept, those used last. English EWT takes 50 MB, and half as much again with teachers."""
 STRINGS = "strings-"
 VECTORS = "vectors"
 HASH_SIZE = hashlib.sha256().digest_size
