@@ -27,9 +27,10 @@ def printed_las(path):
 
 
 def test_what_three_models_gain_together():
-    *own, silver = rows("accuracy-2026-11-24/ensemble/rows.jsonl")
-    together, others = (
-        printed_las(f"accuracy-2026-11-24/ensemble/{name}.jsonl") for name in ("together", "with-silver")
+    *own, silver, taught = rows("accuracy-2026-11-24/ensemble/rows.jsonl")
+    together, others, with_taught, teachers = (
+        printed_las(f"accuracy-2026-11-24/ensemble/{name}.jsonl")
+        for name in ("together", "with-silver", "with-taught", "teachers")
     )
     for split, text in (("test", "have test LAS"), ("dev", "on dev")):
         scores = [run[split]["las"] for run in own]
@@ -37,6 +38,12 @@ def test_what_three_models_gain_together():
         assert f"{text} from {lowest} to {highest}, and together {together[split]}" in TEXT
     assert f"has {silver['dev']['las']:.2f} on dev and {silver['test']['las']:.2f} on test" in TEXT
     assert f"it gives {others['dev']} and {others['test']} together" in TEXT
+    assert f"The four together have {teachers['dev']} and {teachers['test']}" in TEXT
+    las = {split: f"{taught[split]['las']:.2f}" for split in SPLITS}
+    place = f"in the same place {with_taught['dev']} and {with_taught['test']}"
+    assert f"has {las['dev']} and {las['test']}, and {place}" in TEXT
+    gains = {split: f"{taught[split]['las'] - silver[split]['las']:.2f}" for split in SPLITS}
+    assert f"{gains['dev']} more on dev and {gains['test']} more on test than without" in TEXT
 
 
 def test_what_french_adds_to_english():
