@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from statistics import mean, median
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
@@ -49,7 +51,7 @@ def write_table(table: TableConfig, done: dict[Job, Row], folder: Path) -> Path:
 def _introduction(table: TableConfig, rows: Rows) -> list[Part]:
     runs = [run for own in rows.values() for run in own]
     bases = " or ".join(dict.fromkeys(f"`{row.base or table.base}`" for row in table.all_rows.values()))
-    common = "".join(f"`{key}: {value}` and " for key, value in table.set.items())
+    common = "".join(f"`{key}: {_in_yaml(value)}` and " for key, value in table.set.items())
     text = (
         f"Every row is {bases} with {common}some settings changed; {len(runs)} runs{_together(runs)} "
         f"on {', '.join(_machines(runs)) or 'no machine yet'}. "
@@ -63,6 +65,11 @@ def _introduction(table: TableConfig, rows: Rows) -> list[Part]:
         name for name, row in table.all_rows.items() if len(rows.get(name, [])) < (row.seeds or table.seeds)
     ]
     return [text, *([f"Incomplete: {', '.join(missing)}."] if missing else [])]
+
+
+def _in_yaml(value: Any) -> str:
+    """As a config would say it."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _machines(runs: Iterable[Row]) -> list[str]:
