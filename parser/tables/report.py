@@ -196,7 +196,9 @@ def _in_words(key: str) -> str:
 
 def _over_time(table: TableConfig, rows: Rows) -> str:
     """Dev LAS over training time, for each row of the lowest seed that is done."""
-    curves = {name: _progress(own[0]) for name, own in rows.items()}
+    # The settings of a trial are in the table, and too long for a legend.
+    labels = {name: name if name in table.rows else name.partition(":")[0] for name in rows}
+    curves = {labels[name]: _progress(own[0]) for name, own in rows.items()}
     lines = [
         Line(name, number, [time for time, _ in curve], [Estimate(las, las, las) for _, las in curve])
         for number, (name, curve) in enumerate(curves.items())
