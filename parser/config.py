@@ -197,6 +197,9 @@ class ExplorationSettings(Settings):
     higher score, by at most 1."""
 
 
+Objective = Literal["likelihood", "best", "margin"]
+
+
 class DistillationSettings(Settings):
     """Knowledge distillation: at each transition of the training trees the parser learns what other parsers,
     the teachers, would do (Hinton et al. 2015; for transition-based parsers Liu et al. 2018)."""
@@ -252,6 +255,10 @@ class TrainingSettings(Settings):
     """The probability that a UPOS or XPOS tag is replaced by the unknown tag."""
     feature_dropout: float = Field(0.0, ge=0, le=1)
     """The probability that a feature of FEATS is replaced by the unknown feature."""
+    objective: Objective = "likelihood"
+    """What is minimised where several transitions are right, as in exploration. `likelihood`: the negative
+    log-likelihood of all of them together. `best`: that of the most probable one. `margin`: the hinge loss of
+    Kiperwasser & Goldberg 2016, by how much the best right score is less than 1 above the best wrong one."""
     exploration: ExplorationSettings | None = None
     """Needs a transition system with a dynamic oracle: arc-hybrid or arc-eager."""
     distillation: DistillationSettings | None = None
@@ -300,6 +307,8 @@ def _contradictions(parser: ParserSettings, training: TrainingSettings) -> Itera
         yield "training.exploration.from_epoch", "is after the last epoch: nothing is explored"
     if training.learning_rate.peak == "paper" and training.batch_unit == "words":
         yield "training.learning_rate.peak", "the paper's is for batches in sentences; write a number"
+    if training.distillation and training.objective != "likelihood":
+        yield "training.objective", "teachers give probabilities, for which it is likelihood"
     if network.train_pretrained and not network.pretrained:
         yield "parser.network.train_pretrained", "there are no parser.network.pretrained vectors"
     predicted = network.tags.predict

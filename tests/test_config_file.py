@@ -203,6 +203,10 @@ def test_every_config_of_tables_and_speed_is_read(path):
         (["training.exploration={}", "parser.system=arc-standard"], "arc-standard has no dynamic oracle"),
         (["training.exploration={from_epoch: 99}"], "is after the last epoch"),
         (["training.batch_unit=words", "training.learning_rate.peak=paper"], "write a number"),
+        (
+            ["training.objective=margin", "training.distillation={models: [teacher]}"],
+            "training.objective: teachers give probabilities",
+        ),
         (["parser.network.tags={predict: [upos]}"], "upos is read: there is nothing to learn"),
         (["parser.network.tags={predict: [xpos, xpos]}"], "names the same column twice"),
         (["parser.network.tags={layers_above: 1}"], "tags.predict is empty"),

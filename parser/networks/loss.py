@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
+from parser.config import Objective
 from parser.replay.batch import Batch
 from parser.transitions.inventory import NOT_OPTIMAL, Inventory
 
 ILLEGAL_SCORE = float("-inf")
+MARGIN = 1.0
+"""Between the scores of right and wrong transitions, with the objective `margin`."""
 
 
 class BatchLoss(NamedTuple):
@@ -25,13 +29,17 @@ class BatchLoss(NamedTuple):
         return self.transitions + self.tags
 
 
-def transition_loss(scores: Tensor, batch: Batch, inventory: Inventory) -> Tensor:
+def transition_loss(
+    scores: Tensor, batch: Batch, inventory: Inventory, objective: Objective = "likelihood"
+) -> Tensor:
     """Sum over all steps of -log p(optimal transitions), normalised over the legal transitions.
 
     With one optimal transition for each step this is the cross entropy. If the optimal label is unknown, or
     the head is not the gold one, any label is optimal. With a teacher, its cross entropy is mixed in. scores:
-    [S, transitions].
+    [S, transitions]. objective: see `TrainingSettings`.
     """
+    if objective != "likelihood":
+        return _loss_of_best(scores, batch, inventory, objective)
     normaliser = legal_scores(scores, batch, inventory).logsumexp(1)
     # Finding the steps of which only few scores are needed would make a GPU wait for the host.
     optimal = _optimal_scores if scores.is_cuda else _few_optimal_scores
@@ -40,6 +48,19 @@ def transition_loss(scores: Tensor, batch: Batch, inventory: Inventory) -> Tenso
         of_targets = normaliser[:, None] - scores.gather(1, targets.transitions)  # [S, k]
         losses = (1 - targets.weights.sum(1)) * losses + (targets.weights * of_targets).sum(1)
     return losses.sum()
+
+
+def _loss_of_best(scores: Tensor, batch: Batch, inventory: Inventory, objective: Objective) -> Tensor:
+    """As `transition_loss`, of the optimal transition with the best score. Steps where all are optimal, as
+    in padding, have no loss.
+    """
+    legal = legal_scores(scores, batch, inventory)
+    is_optimal = inventory.with_optimal_labels(batch.optimal_labels)  # [S, transitions]
+    right = scores.masked_fill(~is_optimal, ILLEGAL_SCORE).max(1).values
+    wrong = legal.masked_fill(is_optimal, ILLEGAL_SCORE).max(1).values
+    if objective == "margin":
+        return (MARGIN - right + wrong).clamp(min=0).sum()
+    return torch.where(wrong > ILLEGAL_SCORE, legal.logsumexp(1) - right, 0.0).sum()
 
 
 def legal_scores(scores: Tensor, batch: Batch, inventory: Inventory) -> Tensor:

@@ -17,7 +17,7 @@ from parser.batching.library_lstm import outputs_of
 from parser.batching.padding import flatten
 from parser.batching.product import linear
 from parser.batching.rows import gather_rows
-from parser.config import NetworkSettings
+from parser.config import NetworkSettings, Objective
 from parser.networks import stack_lstm
 from parser.networks.composition import Composition
 from parser.networks.dropout import dropout
@@ -77,12 +77,13 @@ class StackParser(nn.Module):
         self._read_columns, self._tag_weight = len(lexicon_sizes), settings.tags.weight
         self.dropout = settings.dropout
 
-    def forward(self, batch: Batch, inventory: Inventory) -> BatchLoss:
+    def forward(self, batch: Batch, inventory: Inventory, objective: Objective = "likelihood") -> BatchLoss:
         """The loss of a batch of known trajectories, by replay."""
         words = self.encode(batch.tokens)
         scores = self.replay_words(words.table, batch)  # [S, transitions]
         return BatchLoss(
-            transition_loss(scores, batch, inventory), self.tagging_loss(words.tag_scores, batch.tokens)
+            transition_loss(scores, batch, inventory, objective),
+            self.tagging_loss(words.tag_scores, batch.tokens),
         )
 
     def replay(self, batch: Batch) -> Tensor:

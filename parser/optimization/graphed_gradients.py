@@ -113,4 +113,4 @@ def _sum(
     torch._foreach_zero_(gradients)
     if change_tokens:
         batch = replace(batch, tokens=change_tokens(batch.tokens))
-    loss.copy_(step.accumulate(batch, step.network))
+    loss.copy_(step.accumulate(batch))

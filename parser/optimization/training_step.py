@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from parser.config import Objective
 from parser.networks.loss import BatchLoss
 from parser.networks.stack_parser import StackParser
 from parser.optimization.moving_average import MovingAverage
@@ -38,6 +39,7 @@ class TrainingStep:
     average: MovingAverage[StackParser] | None = None
     """Of the network's weights."""
     phase: Phase = unmeasured
+    objective: Objective = "likelihood"
 
     def gradients(
         self,
@@ -66,7 +68,7 @@ class TrainingStep:
         losses: list[Tensor] = []
         transitions = 0
         for batch in microbatches:
-            losses.append(self.accumulate(batch, forward or self.network))
+            losses.append(self.accumulate(batch, forward))
             transitions += len(batch.transitions)
             del batch  # memory may be short while the next one is made
         for weight in self.network.parameters():
@@ -75,10 +77,13 @@ class TrainingStep:
         nothing = [] if losses else [torch.zeros((), device=self.inventory.kind.device)]
         return reduce(torch.add, losses + nothing), transitions
 
-    def accumulate(self, batch: Batch, forward: Callable[[Batch, Inventory], BatchLoss]) -> Tensor:
+    def accumulate(
+        self, batch: Batch, forward: Callable[[Batch, Inventory], BatchLoss] | None = None
+    ) -> Tensor:
         """Add the gradients of a microbatch; returns the sum of its transitions' losses."""
+        compute = forward or partial(self.network, objective=self.objective)
         with self.phase("forward"):
-            loss = forward(batch, self.inventory)
+            loss = compute(batch, self.inventory)
         with self.phase("backward"):
             loss.total.backward()
         return loss.transitions.detach()

@@ -144,7 +144,14 @@ def _fresh(model: Model, loaded: data.TrainingData, config: Config) -> Training:
     totals = torch.zeros(3, device=model.device)
     progress = Progress(loaded.digest)
     average = MovingAverage(model.network, settings.average) if settings.average else None
-    step = TrainingStep(model.network, model.inventory, optimizer, settings.max_grad_norm, average)
+    step = TrainingStep(
+        model.network,
+        model.inventory,
+        optimizer,
+        settings.max_grad_norm,
+        average,
+        objective=settings.objective,
+    )
     return Training(step, schedule, totals, progress, graphs_of(config, model.device, loaded, step))
 
 

@@ -1,0 +1,82 @@
+"""The losses of transitions, compared with one step after the other."""
+
+import math
+
+import pytest
+import torch
+from plain_transitions import make_inventory
+from small_parsers import SOME_TREES, examples, network
+
+from parser.config import ExplorationSettings
+from parser.config_file import read_config
+from parser.networks.loss import transition_loss
+from parser.replay.examples import Examples
+from parser.replay.padded import padded
+from parser.replay.shape import Shape
+from parser.stepping.rollout import explore
+from parser.training.loop import train
+
+OBJECTIVES = ("likelihood", "best", "margin")
+CPU = torch.device("cpu")
+
+
+def explored(system):
+    """Examples in which some steps have several right transitions, and some only right ones."""
+    inventory, prepared = make_inventory(system), examples(make_inventory(system), SOME_TREES)
+    parser, settings = network(inventory), ExplorationSettings(sharpness=0.5)
+    trajectory = explore(parser, inventory, prepared.tokens, prepared.gold, settings)
+    return inventory, Examples.of_trajectory(inventory, prepared.tokens, prepared.gold, trajectory)
+
+
+def plain_loss(scores, legal, right, objective):
+    """Of a step. scores: of all transitions; legal, right: whether each one is."""
+    wrong = [score for score, may, is_right in zip(scores, legal, right, strict=True) if may and not is_right]
+    good = [score for score, is_right in zip(scores, right, strict=True) if is_right]
+    if not wrong:
+        return 0.0
+    if objective == "margin":
+        return max(0.0, 1 - max(good) + max(wrong))
+    normaliser = sum(math.exp(score) for score in [*good, *wrong])
+    counted = sum(map(math.exp, good)) if objective == "likelihood" else math.exp(max(good))
+    return -math.log(counted / normaliser)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("system", ["arc-hybrid", "arc-eager"])
+def test_losses_are_sums_over_the_steps(system, objective, device):
+    inventory, prepared = explored(system)
+    batch = prepared.batch(torch.arange(len(prepared)))
+    scores = torch.randn(len(batch.transitions), len(inventory), dtype=torch.double)
+    legal, right = inventory.with_labels(batch.legal), inventory.with_optimal_labels(batch.optimal_labels)
+    assert (right.sum(1) > 1).any()
+    steps = zip(scores.tolist(), legal.tolist(), right.tolist(), strict=True)
+    plain = sum(plain_loss(*step, objective) for step in steps)
+    on_device = scores.to(device).requires_grad_()
+    ours = transition_loss(on_device, batch.to(device), inventory.to(device), objective)
+    assert ours.item() == pytest.approx(plain, rel=1e-9)
+    ours.backward()
+    assert on_device.grad.isfinite().all()
+    assert not on_device.grad.cpu()[~legal].any()
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_padding_has_no_loss(objective):
+    inventory = make_inventory("arc-hybrid")
+    prepared = examples(inventory, SOME_TREES)
+    batch = prepared.batch(torch.arange(4))
+    larger = padded(batch, Shape.of(prepared.batch(torch.arange(len(prepared)))))
+    scores = torch.randn(len(larger.transitions), len(inventory), requires_grad=True)
+    transition_loss(scores, larger, inventory, objective).backward()
+    assert not scores.grad[len(batch.transitions) :].any()
+    assert scores.grad[: len(batch.transitions)].any()
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_a_parser_learns_by_each_of_them(config_file, tmp_path, objective):
+    changes = [
+        f"training.objective={objective}",
+        "training.epochs=12",
+        "training.learning_rate={start: 2e-2, peak: 2e-2, warmup_epochs: 0}",
+        "training.exploration={follow: errors, probability: 1}",
+    ]
+    assert train(read_config(config_file, changes), tmp_path / objective, CPU).las == 100
