@@ -129,6 +129,32 @@ def fine_tuning():
     return table(*((name, las[name.removesuffix(", all sentences")], las[f"{name}{end}"]) for name in names))
 
 
+def searched():
+    """Dev LAS of equal settings on a small and on a large treebank, the best on the small one first."""
+    small, large = (
+        {run["name"]: run for run in rows(f"accuracy-2026-11-24/search-{size}/rows.jsonl")}
+        for size in ("small", "large")
+    )
+    by_las = sorted(small.values(), key=lambda run: -run["dev"]["las"])
+    return table(*(searched_line(run, large.get(run["name"])) for run in by_las))
+
+
+def searched_line(run, on_large):
+    training, network = run["config"]["training"], run["config"]["parser"]["network"]
+    return (
+        run["name"].partition(":")[0],
+        f"{training['learning_rate']['peak']:.4f}",
+        f"{training['optimizer']['weight_decay']:g}",
+        training["average"],
+        training["word_dropout"],
+        network["dropout"],
+        network["embedding_dropout"],
+        network["characters"]["dropout"],
+        f"{run['dev']['las']:.2f}",
+        f"{on_large['dev']['las']:.2f}" if on_large else "",
+    )
+
+
 def time_to_accuracy():
     """Means of three seeds, and medians of the seconds to each dev LAS."""
     return table(
@@ -205,5 +231,6 @@ def accuracy():
         *errors_of_exploration(),
         *fine_tuning(),
         *together(),
+        *searched(),
         *of_2026_11_24("distillation", "dev las", "test uas", "test las"),
     ]
