@@ -22,10 +22,10 @@ def products(monkeypatch):
     found = {"training": set(), "parsing": set()}
     forward, stepper = StackParser.forward, continuous_batching.inference_stepper
 
-    def in_training(*arguments):
+    def in_training(*arguments, **named):
         if torch.is_grad_enabled():
             found["training"].add(precision.present_precision())
-        return forward(*arguments)
+        return forward(*arguments, **named)
 
     def in_parsing(*arguments):
         found["parsing"].add(precision.present_precision())
