@@ -57,6 +57,18 @@ def test_what_french_adds_to_english():
     assert f"on test it takes {' and '.join(gains['test'])} away" in TEXT
 
 
+def test_what_the_worst_seed_has_with_a_margin():
+    runs = rows("accuracy-2026-11-24/exploration/rows.jsonl")
+    worst = {
+        name: min(run["test"]["las"] for run in runs if run["name"] == name)
+        for name in ("none, margin", "errors, margin")
+    }
+    assert (
+        f"one has a test LAS of {worst['none, margin']:.2f}, and of {worst['errors, margin']:.2f} with"
+        in TEXT
+    )
+
+
 def test_the_distilled_parser_has_the_network_of_the_small_one():
     small, distilled = (
         read_config(ROOT / f"configs/{name}.yaml") for name in ("ud-fast", "ud-fast-distilled")
