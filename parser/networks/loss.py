@@ -56,11 +56,23 @@ def _loss_of_best(scores: Tensor, batch: Batch, inventory: Inventory, objective:
     """
     legal = legal_scores(scores, batch, inventory)
     is_optimal = inventory.with_optimal_labels(batch.optimal_labels)  # [S, transitions]
-    right = scores.masked_fill(~is_optimal, ILLEGAL_SCORE).max(1).values
-    wrong = legal.masked_fill(is_optimal, ILLEGAL_SCORE).max(1).values
+    right, wrong = (best.values for best in best_right_and_wrong(legal, is_optimal))
     if objective == "margin":
         return (MARGIN - right + wrong).clamp(min=0).sum()
     return torch.where(wrong > ILLEGAL_SCORE, legal.logsumexp(1) - right, 0.0).sum()
+
+
+def best_right_and_wrong(
+    scores: Tensor, is_optimal: Tensor
+) -> tuple[torch.return_types.max, torch.return_types.max]:
+    """The best score and its transition, [S] each, among the optimal transitions and among the others.
+
+    scores: [S, transitions], ILLEGAL_SCORE for illegal transitions. is_optimal: [S, transitions].
+    """
+    return (
+        scores.masked_fill(~is_optimal, ILLEGAL_SCORE).max(1),
+        scores.masked_fill(is_optimal, ILLEGAL_SCORE).max(1),
+    )
 
 
 def legal_scores(scores: Tensor, batch: Batch, inventory: Inventory) -> Tensor:

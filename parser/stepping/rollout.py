@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from parser.config import ExplorationSettings
-from parser.networks.loss import ILLEGAL_SCORE
+from parser.networks.loss import ILLEGAL_SCORE, best_right_and_wrong
 from parser.networks.stack_parser import StackParser
 from parser.stepping.positions import Positions
 from parser.stepping.stepper import stepper
@@ -108,8 +108,7 @@ def _with_errors(scores: Tensor, optimal: Tensor, probability: float) -> Tensor:
     scores: [batch, transitions], ILLEGAL_SCORE for illegal transitions. optimal: [batch, transitions].
     probability: that the best wrong transition is taken if a right one has a higher score, by at most MARGIN.
     """
-    right = scores.masked_fill(~optimal, ILLEGAL_SCORE).max(1)
-    wrong = scores.masked_fill(optimal, ILLEGAL_SCORE).max(1)
+    right, wrong = best_right_and_wrong(scores, optimal)
     is_near = right.values - wrong.values <= MARGIN
     errs = is_near & (torch.rand(is_near.shape, device=is_near.device) < probability)
     return torch.where(errs | (wrong.values > right.values), wrong.indices, right.indices)
