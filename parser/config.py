@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from parser.batching.precision import Precision
 from parser.measures import Measure
 from parser.settings import Count, Settings, contradiction_error
+from parser.transformer_settings import TransformerSettings
 from parser.transitions import SYSTEMS
 from parser.treebank_settings import Files, TreebankSettings
 
@@ -80,6 +81,8 @@ class NetworkSettings(Settings):
     treebank_size: Size | None = None
     """Size of an embedding of the treebank that a sentence is from, which each word has (Stymne et al. 2018);
     for several `treebank.train` files."""
+    transformer: TransformerSettings | None = None
+    """Whether the parser reads the vectors of a pretrained transformer, too."""
     tags: TagSettings = TagSettings()
     token_size: Size = 60
     """Size of a word's vector, computed from all its embeddings."""
@@ -220,7 +223,8 @@ class TrainingSettings(Settings):
     """On a GPU, use kernels whose sums do not depend on chance, which are slower. On a CPU all are such."""
     cuda_graphs: bool = False
     """On a GPU, pad batches to few shapes, and compute their gradients by a CUDA graph for each shape. Not
-    for networks with composition, a sentence encoder, characters or features, nor in epochs that explore.
+    for networks with composition, a sentence encoder, characters, features or a transformer, nor in epochs
+    that explore.
     Dropout draws other random numbers than without. A run may be resumed without."""
     epochs: Count = 30
     """Largest number of epochs; see `early_stopping_patience`."""
@@ -316,7 +320,8 @@ def _contradictions(parser: ParserSettings, training: TrainingSettings) -> Itera
         yield "parser.network.tags.predict", f"{', '.join(both)} is read: there is nothing to learn"
     if len(set(predicted)) < len(predicted):
         yield "parser.network.tags.predict", "names the same column twice"
-    if network.embedding_dropout and len(network.columns) + bool(network.pretrained) == 1:
+    sources = len(network.columns) + bool(network.pretrained) + bool(network.transformer)
+    if network.embedding_dropout and sources == 1:
         yield "parser.network.embedding_dropout", "a word has one embedding only; take parser.network.dropout"
     if training.tag_dropout and not {"upos", "xpos"} & set(network.tag_sizes):
         yield "training.tag_dropout", "parser.network.tag_sizes has neither upos nor xpos"

@@ -7,7 +7,7 @@ one transition at a time, as parsing requires. Both compute the same function.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -28,6 +28,9 @@ from parser.networks.token_encoder import TokenEncoder
 from parser.replay.batch import Batch
 from parser.transitions.inventory import Inventory
 from parser.treebank.tokens import Tokens
+
+if TYPE_CHECKING:
+    from parser.networks.transformer_encoder import TransformerEncoder
 
 FEATURE_WORDS = 3
 """Words that `word_features` adds to the input of the scores: S0, S1 and B0."""
@@ -50,13 +53,15 @@ class StackParser(nn.Module):
         transitions: int,
         vectors: Tensor | None = None,
         predicted_sizes: Mapping[str, int] | None = None,
+        transformer: TransformerEncoder | None = None,
     ):
         """lexicon_sizes: of the input columns, in order. transitions: number of labelled transitions.
 
         vectors: [words, size] pretrained vectors. predicted_sizes: of the lexicons of predicted columns.
+        transformer: see `TokenEncoder`.
         """
         super().__init__()
-        self.tokens = TokenEncoder(settings, lexicon_sizes, vectors)
+        self.tokens = TokenEncoder(settings, lexicon_sizes, vectors, transformer)
         self.composition = Composition(self.tokens.size, transitions) if settings.composition else None
         self.transition_embeddings = nn.Embedding(transitions + 1, settings.transition_size)
         nn.init.normal_(self.transition_embeddings.weight, std=settings.transition_size**-0.5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -16,6 +18,9 @@ from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 from parser.treebank.vocabulary import CHARACTERS, FEATURES, PRETRAINED, TREEBANK, UNKNOWN
 
+if TYPE_CHECKING:
+    from parser.networks.transformer_encoder import TransformerEncoder
+
 
 class TokenEncoder(nn.Module):
     """ReLU(Linear[word; pretrained vector; tags; ...]), and learned vectors for ROOT and the end of the
@@ -25,15 +30,24 @@ class TokenEncoder(nn.Module):
     """
 
     def __init__(
-        self, settings: NetworkSettings, lexicon_sizes: dict[str, int], vectors: Tensor | None = None
+        self,
+        settings: NetworkSettings,
+        lexicon_sizes: dict[str, int],
+        vectors: Tensor | None = None,
+        transformer: TransformerEncoder | None = None,
     ):
-        """lexicon_sizes: of the input columns, in order. vectors: [words, size] pretrained vectors."""
+        """lexicon_sizes: of the input columns, in order. vectors: [words, size] pretrained vectors.
+
+        transformer: whose vectors the words have in addition.
+        """
         super().__init__()
         self.embeddings = nn.ModuleDict(
             {column: _embedding(column, settings, size, vectors) for column, size in lexicon_sizes.items()}
         )
         self._index = {column: index for index, column in enumerate(lexicon_sizes)}
+        self.transformer = transformer
         joined_size = sum(_width(embedding) for embedding in self.embeddings.values())
+        joined_size += transformer.size if transformer else 0
         self.join = nn.Linear(joined_size, settings.token_size)
         self.sentence_encoder = None
         self.size = settings.token_size
@@ -68,6 +82,8 @@ class TokenEncoder(nn.Module):
             table = embedding.weight if strings is None else embedding(strings)
             assert isinstance(table, Tensor)
             parts.append(gather_rows(table, tokens.values[:, column]))
+        if self.transformer is not None:
+            parts.append(self.transformer(tokens))
         kept = dropout_of_embeddings(parts, self.embedding_dropout, self.training)
         words = F.relu(linear(torch.cat(kept, dim=1), self.join.weight, self.join.bias))
         words = dropout(words, self.dropout, self.training)

@@ -44,6 +44,7 @@ def why_no_common_shapes(settings: NetworkSettings) -> str | None:
     parts = {
         "composition": settings.composition,
         "a sentence encoder": settings.sentence_encoder is not None,
+        "a transformer": settings.transformer is not None,
         "characters or features": not PARTS.keys().isdisjoint(settings.columns),
     }
     found = [name for name, is_there in parts.items() if is_there]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import yaml
@@ -23,6 +23,12 @@ from parser.former_names import with_new_names
 from parser.networks.stack_parser import StackParser
 from parser.parsing.input_columns import ColumnShares, InputColumnCheck, as_json, from_json
 from parser.parsing.model_files import SETTINGS, TOKENIZER, ModelFiles, Shapes, member_folder, model_files
+from parser.parsing.transformer_files import (
+    TRANSFORMER_FILES,
+    make_encoder,
+    read_transformer,
+    write_transformer,
+)
 from parser.quoting import shortened
 from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
@@ -30,14 +36,18 @@ from parser.transitions.system import TransitionSystem
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary
 from parser.validation_errors import FAULTS_SHOWN, fault_lines, more_faults
 
+if TYPE_CHECKING:
+    from parser.transformer.pretrained import PretrainedTransformer
+
 VOCABULARY, WEIGHTS, SCORES = "vocabulary.json", "weights.safetensors", "scores.json"
 COLUMN_SHARES = "columns.json"
-FILES = SETTINGS, VOCABULARY, WEIGHTS, COLUMN_SHARES, SCORES, TOKENIZER
+FILES = SETTINGS, VOCABULARY, WEIGHTS, COLUMN_SHARES, SCORES, TOKENIZER, *TRANSFORMER_FILES
 VECTORS = f"tokens.embeddings.{PRETRAINED}.weight"
-FORMAT = 5
+FORMAT = 6
 """Of the folder. It is increased when older programs could not read what newer ones write. Format 1 had other
 names of settings and weights; until format 2 the vocabulary had the predicted columns among the others; in
-format 3 nothing read the predicted tags; in format 4 there was no embedding of the treebank. All are read."""
+format 3 nothing read the predicted tags; in format 4 there was no embedding of the treebank, in format 5 no
+transformer. All are read."""
 WITH_PREDICTED = 3
 """The first format whose vocabulary has the predicted columns apart."""
 FORMER_WEIGHTS = {
@@ -79,12 +89,24 @@ class Model:
         vocabulary: Vocabulary,
         device: torch.device,
         vectors: Tensor | None = None,
+        transformer: PretrainedTransformer | None = None,
     ) -> Model:
-        """A model with new weights. vectors: [words, size], pretrained vectors of the vocabulary's words."""
+        """A model with new weights.
+
+        vectors: [words, size], pretrained vectors of the vocabulary's words. transformer: the one of the
+        settings, if they have one. Raises ValueError if it does not suit them.
+        """
         inventory = Inventory.of(system_of(settings), vocabulary)
         lexicon_sizes = {name: len(lexicon) for name, lexicon in vocabulary.columns.items()}
         predicted_sizes = {name: len(lexicon) for name, lexicon in vocabulary.predicted.items()}
-        network = StackParser(settings.network, lexicon_sizes, len(inventory), vectors, predicted_sizes)
+        encoder = None
+        if settings.network.transformer:
+            assert transformer
+            encoder = make_encoder(settings.network.transformer, transformer)
+            vocabulary = replace(vocabulary, for_transformer=encoder.tokenizer)
+        network = StackParser(
+            settings.network, lexicon_sizes, len(inventory), vectors, predicted_sizes, encoder
+        )
         return cls(settings, vocabulary, inventory.to(device), network.to(device))
 
     @property
@@ -119,6 +141,8 @@ class Model:
             (SCORES, (json.dumps(scores, indent=2) + "\n").encode()),
         ):
             write_atomically(folder / name, content)
+        if encoder := self.network.tokens.transformer:
+            write_transformer(folder, encoder)
 
     @classmethod
     def load(cls, path: Path, device: torch.device) -> Model:
@@ -146,13 +170,14 @@ class Model:
         with _naming(COLUMN_SHARES):
             shares = from_json(files.text(COLUMN_SHARES)) if files.has(COLUMN_SHARES) else {}
         _refuse_other_columns(settings, vocabulary)
-        _refuse_other_sizes(settings, vocabulary, files.shapes(WEIGHTS))
+        transformer = read_transformer(files, settings.network)
+        _refuse_other_sizes(settings, vocabulary, transformer, files.shapes(WEIGHTS))
         weights = {_weight_name(name): weight for name, weight in files.weights(WEIGHTS).items()}
         for name, weight in weights.items():
             if not weight.isfinite().all():
                 raise ValueError(f"{name} has values that are not finite")
         vectors = weights[VECTORS][1:] if PRETRAINED in vocabulary.columns else None
-        model = replace(cls.build(settings, vocabulary, device, vectors), dev_shares=shares)
+        model = replace(cls.build(settings, vocabulary, device, vectors, transformer), dev_shares=shares)
         model.network.load_state_dict(weights)
         model.network.eval()
         return model
@@ -208,7 +233,12 @@ def _refuse_other_columns(settings: ParserSettings, vocabulary: Vocabulary) -> N
         raise ValueError(f"{VOCABULARY}: holds the columns {', '.join(found)}, not {', '.join(wanted)}")
 
 
-def _refuse_other_sizes(settings: ParserSettings, vocabulary: Vocabulary, shapes: Shapes) -> None:
+def _refuse_other_sizes(
+    settings: ParserSettings,
+    vocabulary: Vocabulary,
+    transformer: PretrainedTransformer | None,
+    shapes: Shapes,
+) -> None:
     """Raises ValueError with the names of weights whose sizes do not fit settings and vocabulary.
 
     shapes: of the weights by their names in the file.
@@ -218,8 +248,11 @@ def _refuse_other_sizes(settings: ParserSettings, vocabulary: Vocabulary, shapes
     if PRETRAINED in vocabulary.columns:
         vectors = torch.empty(len(vocabulary.columns[PRETRAINED]) - 1, found[VECTORS][1], device="meta")
     with torch.device("meta"):
-        meta = Model.build(settings, vocabulary, torch.device("meta"), vectors)
+        meta = Model.build(settings, vocabulary, torch.device("meta"), vectors, transformer)
     wanted = {name: tuple(weight.shape) for name, weight in meta.network.state_dict().items()}
+    if transformer and (encoder := meta.network.tokens.transformer):
+        found |= {name: tuple(weight.shape) for name, weight in transformer.weights.items()}
+        wanted |= {name: tuple(weight.shape) for name, weight in encoder.frozen_weights().items()}
     wrong = [
         f"{name} is {found.get(name, 'missing')}, not {wanted.get(name, 'there')}"
         for name in sorted({*found, *wanted})

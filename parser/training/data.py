@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -20,12 +21,22 @@ from parser.training.prepared import Prepared, load_prepared, place_of, save_pre
 from parser.training.size import refuse_too_large
 from parser.training.teachers import load_teachers, refuse_missing, soft_targets, teacher_paths
 from parser.training.training_trees import projective, read_training_trees
+from parser.training.transformer import (
+    KnownVectors,
+    pretrained_transformer,
+    with_frozen_vectors,
+    word_source,
+)
 from parser.training.word_dropout import WordDropout
 from parser.transitions.inventory import Inventory
 from parser.treebank.conllu import read_treebank
 from parser.treebank.embeddings import read_vectors
+from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary
+
+if TYPE_CHECKING:
+    from parser.transformer.pretrained import PretrainedTransformer
 
 
 @dataclass(frozen=True)
@@ -54,22 +65,26 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
     """
     refuse_missing(config)
     initial = load_initial(config)
-    kept = place_of(config, cache) if cache else None
+    transformer = pretrained_transformer(config, initial)
+    kept = place_of(config, cache, transformer) if cache else None
     dev_sentences = read_treebank(data_path(config.treebank.dev), config.treebank.roots)
     prepared = load_prepared(config, kept) if kept else None
     if prepared is None:
-        prepared = _prepare(config, dev_sentences, initial, device)
+        prepared = _prepare(config, dev_sentences, initial, transformer, device)
         if kept:
             save_prepared(prepared, kept)
     vector_size = 0 if prepared.vectors is None else prepared.vectors.shape[1]
-    refuse_too_large(config.parser, prepared.vocabulary, vector_size, device)
+    refuse_too_large(config.parser, prepared.vocabulary, vector_size, transformer, device)
     model = replace(
-        Model.build(config.parser, prepared.vocabulary, device, prepared.vectors),
+        Model.build(config.parser, prepared.vocabulary, device, prepared.vectors, transformer),
         dev_shares=column_shares(prepared.vocabulary, config.parser.network.read_columns, dev_sentences),
     )
     if initial:
         copy_weights(initial, model)
     freeze(model.network, config.training.frozen)
+    digest = _digest(prepared, config, transformer)
+    if model.network.tokens.transformer and model.network.tokens.transformer.is_frozen:
+        model, prepared = _with_frozen_vectors(model, prepared, dev_sentences, config, cache)
     word_dropout = WordDropout(
         prepared.vocabulary,
         prepared.train.tokens,
@@ -77,13 +92,32 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
         device,
     )
     mixture = Mixture(prepared.sizes, prepared.silver, config.treebank)
-    return model, TrainingData(prepared, dev_sentences, word_dropout, mixture, _digest(prepared, config))
+    return model, TrainingData(prepared, dev_sentences, word_dropout, mixture, digest)
 
 
-def _digest(prepared: Prepared, config: Config) -> str:
-    """That of runs of earlier versions if there are no teachers."""
+def _digest(prepared: Prepared, config: Config, transformer: PretrainedTransformer | None) -> str:
+    """That of runs of earlier versions if there are neither teachers nor a transformer."""
     teachers = teacher_paths(config)
-    return prepared.digest() + (digest_of(teachers) if teachers else "")
+    of_teachers = digest_of(teachers) if teachers else ""
+    return prepared.digest() + of_teachers + (transformer.digest if transformer else "")
+
+
+def _with_frozen_vectors(
+    model: Model, prepared: Prepared, dev_sentences: Sequence[Sentence], config: Config, cache: Path | None
+) -> tuple[Model, Prepared]:
+    """With what a transformer that is not trained makes of the words of train and dev."""
+    encoder, vocabulary = model.network.tokens.transformer, model.vocabulary
+    assert encoder
+    parts = [prepared.train.tokens, vocabulary.encode_tokens(dev_sentences, gold=True)]
+    train, dev = with_frozen_vectors(encoder, parts, cache)
+    lifts = config.treebank.non_projective == "lift"
+    kept = [n for n, sentence in enumerate(dev_sentences) if lifts or is_projective(sentence.heads)]
+    known = KnownVectors(dev_sentences, dev, encoder.tokenizer)
+    return replace(model, vocabulary=replace(vocabulary, for_transformer=known)), replace(
+        prepared,
+        train=replace(prepared.train, tokens=train),
+        dev=replace(prepared.dev, tokens=dev.select(torch.tensor(kept, dtype=torch.long))),
+    )
 
 
 def models_needed(config: Config) -> list[Path]:
@@ -93,7 +127,11 @@ def models_needed(config: Config) -> list[Path]:
 
 
 def _prepare(
-    config: Config, dev_sentences: list[Sentence], initial: Model | None, device: torch.device
+    config: Config,
+    dev_sentences: list[Sentence],
+    initial: Model | None,
+    transformer: PretrainedTransformer | None,
+    device: torch.device,
 ) -> Prepared:
     teachers = load_teachers(config, device)
     found = read_training_trees(config)
@@ -103,6 +141,7 @@ def _prepare(
     vocabulary = Vocabulary.build(trees, network.columns, words, network.fold_case, network.tags.predict)
     if initial:
         vocabulary = initial.vocabulary.extended(vocabulary)
+    vocabulary = replace(vocabulary, for_transformer=word_source(transformer))
     if not vocabulary.word_labels:
         raise ValueError(f"{', '.join(config.treebank.train_files)}: no arc between two words to learn from")
     inventory = Inventory.of(system_of(config.parser), vocabulary)

@@ -29,6 +29,8 @@ OF_CHARACTERS = f"tokens.embeddings.{CHARACTERS}.characters.weight"
 FREE = {
     *("network.dropout", "network.embedding_dropout", "network.characters.dropout", "network.tags.weight"),
     *("network.pretrained", "network.train_pretrained"),
+    *(f"network.transformer.{name}" for name in ("model", "learning_rate", "warmup_epochs", "layer_decay")),
+    *(f"network.transformer.{name}" for name in ("dropout", "gradient_checkpointing", "max_pieces")),
 }
 """Settings that may differ from those of the model."""
 MISSING = "not there"

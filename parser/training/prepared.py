@@ -12,6 +12,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from safetensors.torch import load, save
 from torch import Tensor
@@ -31,13 +32,16 @@ from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 from parser.treebank.vocabulary import Vocabulary
 
+if TYPE_CHECKING:
+    from parser.transformer.pretrained import PretrainedTransformer
+
 TRAJECTORIES = [field.name for field in fields(Examples) if field.name not in ("inventory", "tokens")]
 """Fields of `Examples` that describe trajectories."""
 PROGRAM, SUFFIX = "stack-parser", ".prepared"
 KEPT = 20
 """Files that are kept, those used last. English EWT takes 50 MB, and half as much again with teachers."""
 STRINGS = "strings-"
-VECTORS = "vectors"
+VECTORS, PIECES = "vectors", "pieces"
 HASH_SIZE = hashlib.sha256().digest_size
 
 
@@ -66,6 +70,8 @@ class Prepared:
         for examples in (self.train, self.dev):
             # The order of the parts in a file is not defined.
             parts = [strings for _, strings in sorted(examples.tokens.parts.items())]
+            if examples.tokens.pieces:
+                parts.append(examples.tokens.pieces)
             for ragged in (examples.tokens.numbers, *parts, examples.gold):
                 for tensor in (ragged.values, ragged.lengths):
                     found.update(tensor.numpy().tobytes())
@@ -129,6 +135,7 @@ def _parts(examples: Examples) -> dict[str, Ragged]:
     return {
         "tokens": examples.tokens.numbers,
         **strings,
+        **({PIECES: examples.tokens.pieces} if examples.tokens.pieces else {}),
         **{name: found for name in TRAJECTORIES if (found := getattr(examples, name)) is not None},
     }
 
@@ -142,7 +149,7 @@ def _examples(inventory: Inventory, name: str, tensors: dict[str, Tensor]) -> Ex
         if end.startswith(f"{name}.")
     }
     strings = {int(part[len(STRINGS) :]): parts[part] for part in parts if part.startswith(STRINGS)}
-    tokens = Tokens(parts["tokens"], strings)
+    tokens = Tokens(parts["tokens"], strings, parts.get(PIECES))
     return Examples(inventory, tokens, **{name: parts[name] for name in TRAJECTORIES if name in parts})
 
 
@@ -158,10 +165,11 @@ def cache_folder() -> Path | None:
     return Path(folder) / PROGRAM if os.path.isabs(folder) else None
 
 
-def place_of(config: Config, folder: Path) -> Path | None:
+def place_of(config: Config, folder: Path, transformer: PretrainedTransformer | None = None) -> Path | None:
     """The cache file of a config; its name depends on the contents of all inputs and of this program.
 
-    None if an input is a pipe, which can be read only once. Raises FileNotFoundError.
+    transformer: that of the config, whose tokenizer divides the words. None if an input is a pipe, which can
+    be read only once. Raises FileNotFoundError.
     """
     treebank, network = config.treebank, config.parser.network
     initial, distillation = initial_path(config), config.training.distillation
@@ -182,6 +190,7 @@ def place_of(config: Config, folder: Path) -> Path | None:
         network.columns,
         network.tags.predict,
         network.fold_case,
+        transformer and transformer.tokenizer,
         digest_of([initial]) if initial else "",
         distillation and [distillation.weight, digest_of(teacher_paths(config))],
         hash_of([*source, *paths]),

@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from parser.config import LearningRateSettings, TrainingSettings
+from parser.optimization.optimizer import PEAK, WARMUP_EPOCHS
 
 
 def peak_learning_rate(settings: TrainingSettings) -> float:
@@ -47,13 +48,22 @@ class Schedule:
         return self._optimizer.param_groups[0]["lr"]
 
     def before_step(self, epochs: float) -> None:
-        """Set the learning rate of a step. epochs: since the start of training, with a fraction."""
+        """Set the learning rate of a step. epochs: since the start of training, with a fraction.
+
+        Groups with a peak of their own decay as the others do.
+        """
         warmup = self._settings.warmup_epochs
         if epochs <= warmup:
             share = epochs / warmup if warmup else 1.0
             self._set(self._settings.start + share * (self._peak - self._settings.start))
         elif self._settings.decay == "linear":
             self._set(self._peak * (self._epochs - epochs) / (self._epochs - warmup))
+        decayed = 1.0 if epochs <= warmup else self.learning_rate / self._peak
+        for group in self._optimizer.param_groups:
+            if PEAK in group:
+                own_warmup = group[WARMUP_EPOCHS]
+                share = min(epochs / own_warmup, 1.0) if own_warmup else 1.0
+                group["lr"] = group[PEAK] * share * decayed
 
     def after_epoch(self, epochs: int, dev_loss: float) -> None:
         """Reduce the learning rate if the dev loss does not improve; nan: there is no dev set."""
@@ -63,4 +73,5 @@ class Schedule:
 
     def _set(self, learning_rate: float) -> None:
         for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate
+            if PEAK not in group:
+                group["lr"] = learning_rate

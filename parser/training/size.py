@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -12,50 +13,71 @@ from parser.machine import device_memory
 from parser.parsing.model import Model
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary
 
+if TYPE_CHECKING:
+    from parser.transformer.pretrained import PretrainedTransformer
+
 COPIES = 4
 """Tensors for each weight: the weight, its gradient, and the two moving averages of Adam."""
 BYTES = 4
 
 
 def refuse_too_large(
-    settings: ParserSettings, vocabulary: Vocabulary, vector_size: int, device: torch.device
+    settings: ParserSettings,
+    vocabulary: Vocabulary,
+    vector_size: int,
+    transformer: PretrainedTransformer | None,
+    device: torch.device,
 ) -> None:
     """Raises ValueError, with the setting to lower, if the weights do not fit into the device's memory.
 
-    vector_size: size of the pretrained vectors, 0 if there are none.
+    vector_size: size of the pretrained vectors, 0 if there are none. transformer: that of the settings.
     """
-    weights = _weights(settings, vocabulary, vector_size)
-    needed, there = COPIES * BYTES * weights, device_memory(device)
+
+    def weights_of(own: ParserSettings) -> tuple[int, int]:
+        return _weights(own, vocabulary, vector_size, transformer)
+
+    weights, trained = weights_of(settings)
+    needed, there = BYTES * (weights + (COPIES - 1) * trained), device_memory(device)
     if needed > there:
-        heaviest = _heaviest(settings, vocabulary, vector_size)
+        heaviest = _heaviest(settings, weights_of)
         raise ValueError(
             f"parser.network.{heaviest} is too large: {weights:,} weights take {needed / 2**30:,.1f} GiB to "
             f"train, and there are {there / 2**30:,.1f} GiB"
         )
 
 
-def _weights(settings: ParserSettings, vocabulary: Vocabulary, vector_size: int) -> int:
-    """The number of weights that the network would have."""
+def _weights(
+    settings: ParserSettings,
+    vocabulary: Vocabulary,
+    vector_size: int,
+    transformer: PretrainedTransformer | None,
+) -> tuple[int, int]:
+    """The number of weights that the network would have, and how many of them are trained."""
     with torch.device("meta"):
         words = len(vocabulary.columns[PRETRAINED]) - 1 if PRETRAINED in vocabulary.columns else 0
         vectors = torch.empty(words, vector_size) if words else None
-        network = Model.build(settings, vocabulary, torch.device("meta"), vectors).network
-    return sum(weight.numel() for weight in network.parameters())
+        network = Model.build(settings, vocabulary, torch.device("meta"), vectors, transformer).network
+    frozen = network.tokens.transformer.frozen_weights().values() if network.tokens.transformer else []
+    weights = sum(weight.numel() for weight in network.parameters())
+    return weights, weights - sum(weight.numel() for weight in frozen)
 
 
-def _heaviest(settings: ParserSettings, vocabulary: Vocabulary, vector_size: int) -> str:
+def _heaviest(settings: ParserSettings, weights_of: Callable[[ParserSettings], tuple[int, int]]) -> str:
     """The setting that saves the most weights if it is halved."""
     sizes = {
         key: value
         for key, value in flat(settings.network.model_dump()).items()
-        if isinstance(value, int) and not isinstance(value, bool) and value > 1
+        if isinstance(value, int)
+        and not isinstance(value, bool)
+        and value > 1
+        and not key.startswith("transformer.")  # whose size they hardly change
     }
 
     def halved(key: str) -> int:
         network = settings.network.model_dump()
         _set(network, key.split("."), sizes[key] // 2)
         smaller = ParserSettings.model_validate({"system": settings.system, "network": network})
-        return _weights(smaller, vocabulary, vector_size)
+        return weights_of(smaller)[0]
 
     return min(sizes, key=halved)
 

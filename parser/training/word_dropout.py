@@ -49,7 +49,7 @@ class WordDropout:
                 strings = parts[column]
                 replaced = _drawn(torch.full(strings.values.shape, rate, device=strings.values.device))
                 parts[column] = Ragged(strings.values.masked_fill(replaced, UNKNOWN), strings.lengths)
-        return Tokens(Ragged(values, tokens.lengths), parts)
+        return tokens.replaced(values, parts)
 
 
 def word_rates(counts: Tensor, settings: TrainingSettings) -> Tensor:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 from pydantic import BaseModel, ConfigDict
@@ -86,6 +86,13 @@ class Lexicon:
         return Lexicon((*self.strings, *more), self.fold_case)
 
 
+class WordSource(Protocol):
+    """What a transformer reads of words."""
+
+    def added(self, tokens: Tokens, sentences: Sequence[Sentence]) -> Tokens:
+        """With the `pieces` or the `vectors` of the words."""
+
+
 @dataclass(frozen=True)
 class Vocabulary:
     """The lexicons of a training treebank."""
@@ -102,6 +109,8 @@ class Vocabulary:
     """A lexicon for each column that the parser predicts."""
     treebank: str = ""
     """The one that sentences are taken to be from if they name none; read only with the column `TREEBANK`."""
+    for_transformer: WordSource | None = field(default=None, compare=False)
+    """None for parsers without a transformer."""
 
     @classmethod
     def build(
@@ -150,6 +159,7 @@ class Vocabulary:
             numbers(self.word_labels, other.word_labels),
             {name: lexicon.extended(other.predicted[name]) for name, lexicon in self.predicted.items()},
             other.treebank,
+            self.for_transformer,
         )
 
     def for_treebank(self, name: str) -> Vocabulary:
@@ -182,7 +192,8 @@ class Vocabulary:
         for name, lexicon in self.predicted.items() if gold else ():
             strings = [string for sentence in sentences for string in PREDICTED[name](sentence)]
             numbers.append([lexicon.number(string) for string in strings])
-        return Tokens(Ragged(_integers(numbers).T.contiguous(), _lengths(sentences)), parts)
+        tokens = Tokens(Ragged(_integers(numbers).T.contiguous(), _lengths(sentences)), parts)
+        return self.for_transformer.added(tokens, sentences) if self.for_transformer else tokens
 
     def encode_heads(self, sentences: Sequence[Sentence]) -> Ragged:
         """The heads of all words; values: [words], 0 for ROOT."""

@@ -37,7 +37,7 @@ def test_looking_draws_no_numbers(config_file):
     config = read_config(config_file)
     _, loaded = data.load(config, CPU)
     before = torch.get_rng_state()
-    size.refuse_too_large(config.parser, loaded.prepared.vocabulary, 0, CPU)
+    size.refuse_too_large(config.parser, loaded.prepared.vocabulary, 0, None, CPU)
     assert torch.equal(torch.get_rng_state(), before)
 
 

@@ -23,9 +23,9 @@ class WordVectors(NamedTuple):
 
     @classmethod
     def of(cls, network: StackParser, tokens: Tokens) -> WordVectors:
-        """tokens: on the host. With a sentence encoder all words are distinct."""
+        """tokens: on the host. With a sentence encoder or a transformer all words are distinct."""
         row = torch.arange(tokens.words)
-        if network.tokens.sentence_encoder is None:
+        if network.tokens.sentence_encoder is None and network.tokens.transformer is None:
             tokens, row = distinct_words(tokens)
         root_and_end = torch.tensor([tokens.words, tokens.words + 1])
         table, tag_scores = network.encode(tokens.to(network.tokens.root.device))

@@ -1,0 +1,215 @@
+"""A pretrained transformer as a source of word vectors."""
+
+from __future__ import annotations
+
+import re
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from parser.batching.precision import present_precision
+from parser.batching.transfer import to_device
+from parser.networks.dropout import dropout
+from parser.transformer.pieces import PieceTokenizer
+from parser.transformer.pretrained import PretrainedTransformer
+from parser.transformer.windows import Together, Windows
+from parser.transformer_settings import TransformerSettings
+from parser.treebank.tokens import Tokens
+
+LAYER = re.compile(r"\blayers?\.(\d+)\.")
+"""The number of its layer in the name of a weight."""
+LORA = "lora_"
+ENABLE_CHECKPOINTING = "activation_checkpointing_enable"
+"""The library's method; older versions have another name."""
+MODEL = "model."
+"""The beginning of the names of its weights in a `TransformerEncoder`."""
+
+
+class TransformerEncoder(nn.Module):
+    """The mean of a transformer's last layers, with learned weights, at the pieces of each word.
+
+    Weights that are not trained are no part of `state_dict`: `frozen_weights` has them.
+    """
+
+    def __init__(self, settings: TransformerSettings, pretrained: PretrainedTransformer):
+        """Raises ValueError if the transformer does not suit the settings."""
+        super().__init__()
+        self.settings, self.pretrained = settings, pretrained
+        self.tokenizer = tokenizer = PieceTokenizer(pretrained.tokenizer)
+        self._before, self._after = tokenizer.before, tokenizer.after
+        self.model: Any = _built(settings, pretrained)
+        config = self.model.config
+        self._padding = getattr(config, "pad_token_id", None) or 0
+        self.size: int = config.hidden_size
+        """Of a vector."""
+        if settings.layers > config.num_hidden_layers:
+            raise ValueError(
+                f"parser.network.transformer.layers: {settings.layers}, and the transformer has "
+                f"{config.num_hidden_layers}"
+            )
+        if tokenizer.size > config.vocab_size:
+            raise ValueError(
+                f"parser.network.transformer.model: its tokenizer has {tokenizer.size:,} pieces, and the "
+                f"transformer {config.vocab_size:,}: they are not of one model"
+            )
+        special = len(self._before) + len(self._after)
+        self._most_pieces = min(settings.max_pieces, _positions(self.model)) - special
+        if self._most_pieces < 1:
+            raise ValueError(f"parser.network.transformer.max_pieces: at least {special + 1} are needed")
+        self.mix = nn.Parameter(torch.zeros(settings.layers))
+        self.scale = nn.Parameter(torch.ones(()))
+        self.register_state_dict_post_hook(_without_frozen)
+        self.register_load_state_dict_post_hook(_frozen_are_not_missing)
+
+    @property
+    def is_frozen(self) -> bool:
+        return self.settings.train == "frozen"
+
+    def frozen_weights(self) -> dict[str, Tensor]:
+        """The weights of the transformer that are not trained, by the names that the library gives them."""
+        return {
+            _without_adapters(name): weight
+            for name, weight in self.model.state_dict().items()
+            if self._is_frozen(name)
+        }
+
+    def _is_frozen(self, name: str) -> bool:
+        """name: within the transformer."""
+        return self.settings.train != "all" and LORA not in name
+
+    def train(self, mode: bool = True) -> TransformerEncoder:
+        """A frozen transformer stays without dropout."""
+        super().train(mode)
+        if self.is_frozen:
+            self.model.eval()
+        return self
+
+    def forward(self, tokens: Tokens) -> Tensor:
+        """[words, size]"""
+        vectors = (
+            self.layers_of(tokens) if tokens.vectors is None else tokens.vectors
+        )  # [words, layers, size]
+        mixed = torch.einsum("wls,l->ws", vectors.to(self.mix.dtype), self.scale * self.mix.softmax(0))
+        return dropout(mixed, self.settings.dropout, self.training)
+
+    def layers_of(self, tokens: Tokens) -> Tensor:
+        """[words, layers, size] The outputs of the last layers, pooled over the pieces of each word.
+
+        Of a frozen transformer in half precision, as they are in the cache.
+        """
+        assert tokens.pieces
+        # `Windows` reads the lengths alone, which are on the host.
+        windows = Windows.of(tokens, self._most_pieces)
+        with torch.no_grad() if self.is_frozen else nullcontext():
+            parts = [self._pooled(tokens.pieces.values, together) for together in windows.together]
+            found = torch.cat(parts).index_select(0, to_device(windows.place_of_word, parts[0].device))
+        return found.half() if self.is_frozen else found
+
+    def _pooled(self, pieces: Tensor, together: Together) -> Tensor:
+        """[words read from these windows, layers, size] pieces: [pieces of the batch]"""
+        ids, is_piece = self._inputs(pieces, together)  # [windows, length + special pieces]
+        with self._precision(pieces.device):
+            output = self.model(input_ids=ids, attention_mask=is_piece.long(), output_hidden_states=True)
+        layers = torch.stack(output.hidden_states[-self.settings.layers :], dim=2).to(self.mix.dtype)
+        start = len(self._before)
+        own = layers[:, start : start + together.length].flatten(0, 1).flatten(1)  # [places, layers * size]
+        return self._of_words(own, together).unflatten(1, (self.settings.layers, self.size))
+
+    def _inputs(self, pieces: Tensor, together: Together) -> tuple[Tensor, Tensor]:
+        """[windows, length + special pieces] The pieces with the special ones; where they are no padding."""
+        device, before = pieces.device, len(self._before)
+        first, counts = (to_device(own, device)[:, None] for own in (together.first, together.counts))
+        special = before + len(self._after)
+        position = torch.arange(together.length + special, device=device)[None] - before
+        ids = pieces[(first + position.clamp(min=0)).clamp(max=len(pieces) - 1)]
+        for number, piece in enumerate(self._before):
+            ids = ids.masked_fill(position == number - before, piece)
+        for number, piece in enumerate(self._after):
+            ids = ids.masked_fill(position == counts + number, piece)
+        is_piece = position < counts + len(self._after)
+        return ids.masked_fill(~is_piece, self._padding), is_piece
+
+    def _of_words(self, own: Tensor, together: Together) -> Tensor:
+        """[words, layers * size] own: [windows * length, layers * size]"""
+        words = together.words
+        if self.settings.pooling == "mean":
+            values, offsets = (to_device(part, own.device) for part in (words.values, words.offsets))
+            return F.embedding_bag(values, own, offsets, mode="mean")
+        place = words.offsets if self.settings.pooling == "first" else words.offsets + words.lengths - 1
+        return own.index_select(0, to_device(words.values[place], own.device))
+
+    def _precision(self, device: torch.device) -> AbstractContextManager[object]:
+        if present_precision() == "bfloat16":
+            return torch.autocast(device.type, torch.bfloat16)
+        return nullcontext()
+
+    def learning_rates(self) -> dict[Tensor, float]:
+        """The trained weights of the transformer and their learning rates after warm-up."""
+        settings, count = self.settings, self.model.config.num_hidden_layers
+        found: dict[Tensor, float] = {}
+        for name, weight in self.model.named_parameters():
+            if weight.requires_grad:
+                layer = LAYER.search(name)
+                below_top = count - 1 - int(layer[1]) if layer else count
+                found[weight] = settings.learning_rate * settings.layer_decay**below_top
+        return found
+
+
+def _built(settings: TransformerSettings, pretrained: PretrainedTransformer) -> Any:
+    """With its pretrained weights, of which only those that are to be trained need a gradient."""
+    model: Any = pretrained.build()
+    device = next(model.parameters()).device
+    if pretrained.weights and device.type != "meta":
+        missing = model.state_dict().keys() - pretrained.weights.keys()
+        if missing:
+            raise ValueError(f"the transformer has no weights {', '.join(sorted(missing)[:3])}")
+        own = {name: pretrained.weights[name] for name in model.state_dict()}
+        model.load_state_dict(own)
+    if settings.train != "all":
+        model.requires_grad_(False)
+    if settings.train == "lora":
+        from peft import LoraConfig, inject_adapter_in_model
+
+        lora = settings.lora
+        adapter = LoraConfig(
+            r=lora.rank, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules="all-linear"
+        )
+        model = inject_adapter_in_model(adapter, model)
+    if settings.gradient_checkpointing and settings.train != "frozen":
+        enable = getattr(model, ENABLE_CHECKPOINTING, None) or model.gradient_checkpointing_enable
+        enable({"use_reentrant": False})
+    if settings.train == "frozen":
+        model.eval()
+    return model
+
+
+def _positions(transformer: Any) -> int:
+    """The longest text in pieces, special ones included, that the transformer can read."""
+    longest: int = getattr(transformer.config, "max_position_embeddings", 1_000_000)
+    for name, part in transformer.named_modules():
+        if name.endswith("position_embeddings") and getattr(part, "padding_idx", None) is not None:
+            return longest - part.padding_idx - 1  # as RoBERTa, which counts from there
+    return longest
+
+
+def _without_adapters(name: str) -> str:
+    """The name that a weight has in a transformer without adapters."""
+    return name.replace(".base_layer.", ".")
+
+
+def _without_frozen(module: nn.Module, weights: dict[str, Any], prefix: str, local_metadata: object) -> None:
+    assert isinstance(module, TransformerEncoder)
+    for name in [name for name in weights if name.startswith(prefix + MODEL)]:
+        if module._is_frozen(name.removeprefix(prefix + MODEL)):
+            del weights[name]
+
+
+def _frozen_are_not_missing(module: nn.Module, incompatible: Any) -> None:
+    """What is frozen stays as it is. incompatible: the keys that `load_state_dict` misses."""
+    assert isinstance(module, TransformerEncoder)
+    frozen = {name for name in module.model.state_dict() if module._is_frozen(name)}
+    missing = [name for name in incompatible.missing_keys if f".{name}".partition(f".{MODEL}")[2] not in frozen]
+    incompatible.missing_keys[:] = missing

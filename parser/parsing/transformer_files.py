@@ -1,0 +1,84 @@
+"""The pretrained transformer of a model, in the model's folder.
+
+The folder `transformer` is one that Hugging Face's library reads, but has only those weights that the parser
+has not trained. The others are among the parser's own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from parser.config import NetworkSettings
+from parser.files import write_atomically
+from parser.parsing.model_files import ModelFiles
+from parser.transformer_settings import TransformerSettings
+
+if TYPE_CHECKING:
+    from parser.networks.transformer_encoder import TransformerEncoder
+    from parser.transformer.pretrained import PretrainedTransformer
+
+CONFIG, TOKENIZER, WEIGHTS = (
+    "transformer/config.json",
+    "transformer/tokenizer.json",
+    "transformer/model.safetensors",
+)
+TRANSFORMER_FILES = CONFIG, TOKENIZER, WEIGHTS
+DIGEST = "digest"
+MISSING = (
+    "a parser with a pretrained transformer needs the packages transformers and peft: "
+    "pip install 'stack-parser[transformers]'"
+)
+
+
+def refuse_missing_libraries() -> None:
+    """Raises ValueError, which says what to install, if the packages are not there."""
+    try:
+        import peft  # noqa: F401
+        import tokenizers  # noqa: F401
+        import transformers  # noqa: F401
+    except ImportError:
+        raise ValueError(MISSING) from None
+
+
+def make_encoder(settings: TransformerSettings, pretrained: PretrainedTransformer) -> TransformerEncoder:
+    """Raises ValueError if the packages are missing, or if the transformer does not suit the settings."""
+    refuse_missing_libraries()
+    from parser.networks.transformer_encoder import TransformerEncoder
+
+    return TransformerEncoder(settings, pretrained)
+
+
+def read_transformer(files: ModelFiles, network: NetworkSettings) -> PretrainedTransformer | None:
+    """None for a model without one. Raises what the libraries raise for a broken one."""
+    if not network.transformer:
+        return None
+    refuse_missing_libraries()
+    from parser.transformer.pretrained import PretrainedTransformer
+
+    weights = files.weights(WEIGHTS) if network.transformer.train != "all" else {}
+    return PretrainedTransformer(files.text(CONFIG), files.text(TOKENIZER), weights)
+
+
+def write_transformer(folder: Path, encoder: TransformerEncoder) -> None:
+    """Write the files, each atomically; weights that are there already are not written again."""
+    pretrained = encoder.pretrained
+    (folder / CONFIG).parent.mkdir(exist_ok=True)
+    write_atomically(folder / CONFIG, pretrained.config.encode())
+    write_atomically(folder / TOKENIZER, pretrained.tokenizer.encode())
+    weights = encoder.frozen_weights()
+    if weights and _digest_in(folder / WEIGHTS) != pretrained.digest:
+        content = {name: weight.contiguous() for name, weight in weights.items()}
+        # A single entry, since the order of several is random, and equal models should be equal files.
+        write_atomically(folder / WEIGHTS, save(content, {DIGEST: pretrained.digest}))
+
+
+def _digest_in(path: Path) -> str | None:
+    try:
+        with safe_open(path, "pt") as file:
+            return (file.metadata() or {}).get(DIGEST)
+    except (SafetensorError, OSError):
+        return None

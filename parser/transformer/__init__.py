@@ -1,0 +1,1 @@
+"""Pretrained transformers: their pieces of words, windows over long sentences, their files."""

@@ -1,0 +1,141 @@
+"""Windows: how the pieces of sentences are arranged for a transformer, which reads texts of bounded length.
+
+A sentence that fits is one window. A longer one is several windows of whole words that overlap by half, and
+each of its words is read from the window in whose middle it stands most. Windows of similar length are read
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from parser.treebank.ragged import Ragged
+from parser.treebank.tokens import Tokens
+
+PIECES_TOGETHER = 8192
+"""Of the windows that are read together, padding included."""
+
+
+class Together(NamedTuple):
+    """Windows that are read together. All tensors are on the host."""
+
+    first: Tensor
+    """[windows] The first piece of each, by its number in the batch."""
+    counts: Tensor
+    """[windows] Pieces of each."""
+    length: int
+    """Pieces of the longest."""
+    words: Ragged
+    """For each word that is read from them: the places of its pieces, as window * length + position."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    together: list[Together]
+    place_of_word: Tensor
+    """[words] Where each word stands if the words of all groups are put one behind the other."""
+
+    @classmethod
+    def of(cls, tokens: Tokens, most_pieces: int, pieces_together: int = PIECES_TOGETHER) -> Windows:
+        """most_pieces: of a window. A word with more is read by its first ones alone."""
+        assert tokens.pieces
+        starts, counts = tokens.pieces.offsets, tokens.pieces.lengths.clamp(max=most_pieces)
+        first_words, end_words, window_of_word = _divide(tokens, most_pieces)
+        ends = starts[end_words - 1] + counts[end_words - 1]
+        sizes = (ends - starts[first_words]).clamp(max=most_pieces)  # [windows]
+        order = sizes.argsort(stable=True)
+        word_order = order.argsort()[window_of_word].argsort(stable=True)
+        words_in_window = torch.bincount(window_of_word, minlength=len(sizes))
+        together, start_word = [], 0
+        for rows in _groups(order, sizes.tolist(), pieces_together):
+            length, end_word = int(sizes[rows[-1]]), start_word + int(words_in_window[rows].sum())
+            words = word_order[start_word:end_word]
+            row = torch.arange(len(rows)).repeat_interleave(words_in_window[rows])
+            first = starts[first_words[rows]]
+            place = row * length + starts[words] - first[row]
+            own = counts[words]
+            positions = Ragged(torch.empty(int(own.sum())), own).position_in_row()
+            places = Ragged(place.repeat_interleave(own) + positions, own)
+            together.append(Together(first, sizes[rows], length, places))
+            start_word = end_word
+        return cls(together, word_order.argsort())
+
+
+def _groups(order: Tensor, sizes: Sequence[int], most: int) -> Iterator[Tensor]:
+    """Split windows, the shortest first, into groups of bounded size."""
+    start = 0
+    numbers = order.tolist()
+    for end in range(1, len(numbers) + 1):
+        if end == len(numbers) or (end + 1 - start) * sizes[numbers[end]] > most:
+            yield order[start:end]
+            start = end
+
+
+def _divide(tokens: Tokens, most: int) -> tuple[Tensor, Tensor, Tensor]:
+    """[windows] The first word and the end of each window, and [words] the window of each word."""
+    assert tokens.pieces
+    first = tokens.numbers.offsets
+    counts = tokens.pieces.lengths.clamp(max=most)
+    totals = torch.zeros(len(tokens), dtype=torch.long).index_add_(0, tokens.numbers.row_of_element(), counts)
+    if not (totals > most).any():
+        return first, first + tokens.lengths, tokens.numbers.row_of_element()
+    firsts: list[int] = []
+    ends: list[int] = []
+    chosen: list[int] = []
+    for start, length, total in zip(first.tolist(), tokens.lengths.tolist(), totals.tolist(), strict=True):
+        sizes = counts[start : start + length].tolist()
+        spans = [(0, length)] if total <= most else list(_overlapping(sizes, most))
+        chosen += (len(firsts) + number for number in _chosen(spans, sizes))
+        firsts += (start + begin for begin, _ in spans)
+        ends += (start + end for _, end in spans)
+    return torch.tensor(firsts), torch.tensor(ends), torch.tensor(chosen)
+
+
+def _overlapping(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
+    """Windows over the words of a sentence, which have these sizes; each begins amid the one before."""
+    begin = 0
+    while True:
+        end, total = begin, 0
+        while end < len(sizes) and total + sizes[end] <= most:
+            total += sizes[end]
+            end += 1
+        yield begin, end
+        if end == len(sizes):
+            return
+        middle, passed = begin, 0
+        while passed + sizes[middle] <= total // 2:
+            passed += sizes[middle]
+            middle += 1
+        # At least one word further, and no word is left out.
+        begin = min(max(middle, begin + 1), end)
+
+
+def _chosen(spans: Sequence[tuple[int, int]], sizes: Sequence[int]) -> Iterator[int]:
+    """For each word the window with the most pieces on the side of it where there are fewer.
+
+    The beginning and the end of the sentence count as far away. sizes: of the words.
+    """
+    places = list(accumulate(sizes, initial=0))
+    far = places[-1]
+
+    def context(word: int, number: int) -> int:
+        begin, end = spans[number]
+        before = places[word] - places[begin] if begin else far
+        after = places[end] - places[word + 1] if end < len(sizes) else far
+        return min(before, after)
+
+    first = 0
+    for word in range(len(sizes)):
+        while spans[first][1] <= word:
+            first += 1
+        end = first
+        while end < len(spans) and spans[end][0] <= word:
+            end += 1
+        yield max(range(first, end), key=partial(context, word))

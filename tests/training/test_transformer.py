@@ -1,0 +1,200 @@
+"""Training with a pretrained transformer, from the config to the trees of the model."""
+
+import json
+import os
+import shutil
+import signal
+
+import pytest
+import torch
+from small_transformers import KINDS, make_transformer
+from stopped_runs import left_behind
+
+from parser.api.parser import load
+from parser.cli import main
+from parser.config_file import read_config
+from parser.evaluation.evaluate import evaluate
+from parser.networks.stack_parser import StackParser
+from parser.parsing.model import Model
+from parser.training import data, transformer
+from parser.training.interruption import StoppedError
+from parser.training.loop import train
+from parser.training.prepared import cache_folder
+from parser.treebank.conllu import read_treebank
+
+CPU = torch.device("cpu")
+MODES = ["frozen", "lora", "all"]
+
+
+def with_transformer(folder, **settings):
+    own = {"model": str(folder), "layers": 2, "learning_rate": 1e-3, **settings}
+    return f"parser.network.transformer={json.dumps(own)}"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_model_in_the_folder_parses_as_the_one_that_was_trained(kind, mode, config_file, tmp_path):
+    folder = make_transformer(tmp_path / "pretrained", kind)
+    run = tmp_path / "run"
+    changes = [with_transformer(folder, train=mode), "training.epochs=4", "training.average=0.9"]
+    config = read_config(config_file, changes)
+    scores = train(config, run, CPU)
+    shutil.rmtree(folder)  # the model needs it no longer
+    model = Model.load(run / "model", CPU)
+    sentences = read_treebank(config.treebank.dev)
+    assert evaluate(model, sentences) == scores
+    kept = {path.name for path in (run / "model" / "transformer").iterdir()}
+    assert kept == {"config.json", "tokenizer.json", *(["model.safetensors"] if mode != "all" else [])}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_run_that_was_stopped_ends_as_one_that_never_was(mode, config_file, tmp_path, monkeypatch):
+    own = with_transformer(make_transformer(tmp_path / "pretrained"), train=mode, dropout=0.2)
+    config = read_config(config_file, [own, "training.epochs=6", "training.average=0.9"])
+    batches, stops = 0, set()
+
+    def replay_and_signal(network, table, batch, replay=StackParser.replay_words):
+        nonlocal batches
+        batches += network.training
+        if network.training and batches in stops:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return replay(network, table, batch)
+
+    monkeypatch.setattr(StackParser, "replay_words", replay_and_signal)
+    train(config, tmp_path / "whole", CPU)
+    batches, stops = 0, {2, 5}
+    for _ in stops:
+        with pytest.raises(StoppedError):
+            train(config, tmp_path / "stopped", CPU, resume=True)
+    train(config, tmp_path / "stopped", CPU, resume=True)
+    assert files_of(tmp_path / "stopped") == files_of(tmp_path / "whole")
+
+
+def files_of(run):
+    folder = run / "model" / "transformer"
+    own = {path.name: path.read_bytes() for path in folder.iterdir()}
+    shutil.rmtree(folder)
+    return left_behind(run), own
+
+
+def test_vectors_of_a_frozen_transformer_are_computed_once(config_file, tmp_path, monkeypatch):
+    config = read_config(config_file, [with_transformer(make_transformer(tmp_path / "pretrained"))])
+    _, computed = data.load(config, CPU, cache_folder())
+    monkeypatch.setattr(transformer, "_fill", None)
+    model, mapped = data.load(config, CPU, cache_folder())
+    for before, after in ((computed.train, mapped.train), (computed.dev, mapped.dev)):
+        assert before.tokens.vectors.dtype == torch.float16
+        assert torch.equal(before.tokens.vectors, after.tokens.vectors)
+    # Dev sentences are not read by the transformer again.
+    assert model.vocabulary.encode_tokens(mapped.dev_sentences).vectors is not None
+    strange = read_treebank(config.treebank.train)[:1]
+    tokens = model.vocabulary.encode_tokens([*mapped.dev_sentences, *strange])
+    assert (tokens.vectors is None) == (strange[0].forms not in {s.forms for s in mapped.dev_sentences})
+
+
+def test_other_settings_have_other_vectors(config_file, tmp_path):
+    folder = make_transformer(tmp_path / "pretrained")
+    for more in ({}, {"layers": 1}, {"pooling": "first"}, {"max_pieces": 8}, {}):
+        data.load(read_config(config_file, [with_transformer(folder, **more)]), CPU, cache_folder())
+    assert len(list(cache_folder().glob("*.vectors"))) == transformer.KEPT == 4
+
+
+def test_a_full_disk_keeps_the_vectors_in_memory(config_file, tmp_path, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(transformer.os, "posix_fallocate", full)
+    config = read_config(config_file, [with_transformer(make_transformer(tmp_path / "pretrained"))])
+    _, loaded = data.load(config, CPU, cache_folder())
+    assert loaded.train.tokens.vectors.isfinite().all()
+    assert "No space left on device; the transformer's vectors are kept in memory" in capsys.readouterr().out
+    assert not list(cache_folder().glob("*vectors*"))
+
+
+def test_a_cut_file_of_vectors_is_computed_again(config_file, tmp_path):
+    config = read_config(config_file, [with_transformer(make_transformer(tmp_path / "pretrained"))])
+    _, first = data.load(config, CPU, cache_folder())
+    wanted = first.train.tokens.vectors.clone()
+    [path] = cache_folder().glob("*.vectors")
+    path.write_bytes(path.read_bytes()[:-10])
+    _, second = data.load(config, CPU, cache_folder())
+    assert torch.equal(second.train.tokens.vectors, wanted)
+
+
+def test_packages_and_programs_parse_with_it(config_file, tmp_path):
+    folder = make_transformer(tmp_path / "pretrained")
+    run = tmp_path / "run"
+    train(read_config(config_file, [with_transformer(folder, train="lora"), "training.epochs=4"]), run, CPU)
+    package = tmp_path / "one.stackparser"
+    assert main(["pack", str(run / "model"), "-o", str(package)]) == 0
+    words = ["the", "cat", "sleeps", "."]
+    tags = {"upos": ["DET", "NOUN", "VERB", "PUNCT"]}
+    trees = [load(path, "cpu").parse(words, **tags) for path in (run / "model", package)]
+    assert trees[0] == trees[1]
+
+
+def test_several_processes_parse_as_one_does(config_file, tmp_path):
+    run = tmp_path / "run"
+    config = read_config(
+        config_file, [with_transformer(make_transformer(tmp_path / "pretrained")), "training.epochs=2"]
+    )
+    train(config, run, CPU)
+    outputs = [tmp_path / "1.conllu", tmp_path / "2.conllu"]
+    for count, output in enumerate(outputs, 1):
+        arguments = ["parse", str(run / "model"), config.treebank.dev, "-o", str(output)]
+        assert main([*arguments, "--processes", str(count), "--device", "cpu"]) == 0
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
+
+
+def test_training_goes_on_from_a_model_with_a_transformer(config_file, tmp_path):
+    folder = make_transformer(tmp_path / "pretrained")
+    changes = [with_transformer(folder, train="lora"), "training.epochs=3"]
+    train(read_config(config_file, changes), tmp_path / "first", CPU)
+    shutil.rmtree(folder)
+    model = tmp_path / "first" / "model"
+    more = read_config(config_file, [*changes, f"initial_model={model}", "training.learning_rate.peak=1e-9"])
+    network = data.load(more, CPU)[0].network
+    for name, weight in Model.load(model, CPU).network.state_dict().items():
+        assert torch.equal(network.state_dict()[name], weight), name
+    frozen = network.tokens.transformer.frozen_weights()
+    loaded = Model.load(model, CPU).network.tokens.transformer.frozen_weights()
+    assert all(torch.equal(frozen[name], loaded[name]) for name in loaded)
+
+
+def test_what_could_execute_code_is_refused(config_file, tmp_path):
+    folder = make_transformer(tmp_path / "pretrained")
+
+    def message():
+        with pytest.raises(ValueError, match=r"parser\.network\.transformer\.model") as error:
+            data.load(read_config(config_file, [with_transformer(folder)]), CPU)
+        return str(error.value)
+
+    config = folder / "config.json"
+    content = config.read_text()
+    config.write_text(json.dumps({**json.loads(content), "auto_map": {"AutoModel": "evil.Model"}}))
+    assert "needs code of its own" in message()
+    config.write_text(content)
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    assert "pytorch_model.bin is not read" in message()
+    config.unlink()
+    assert "config.json is missing" in message()
+    shutil.rmtree(folder)
+    assert "no transformer can be read" in message()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model_type": "none-such"}, "none-such"),
+        ({"num_hidden_layers": 10**9}, "at most 200 is sensible"),
+        ({"hidden_size": 4096}, "is .*, not"),
+        ({"auto_map": {}}, "code of its own"),
+    ],
+)
+def test_a_model_with_a_broken_transformer_is_refused(change, message, config_file, tmp_path):
+    folder, run = make_transformer(tmp_path / "pretrained"), tmp_path / "run"
+    train(read_config(config_file, [with_transformer(folder), "training.epochs=1"]), run, CPU)
+    config = run / "model" / "transformer" / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), **change}))
+    with pytest.raises(ValueError, match=message):
+        Model.load(run / "model", CPU)
