@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -89,24 +90,31 @@ class TransformerEncoder(nn.Module):
 
     def forward(self, tokens: Tokens) -> Tensor:
         """[words, size]"""
-        vectors = (
-            self.layers_of(tokens) if tokens.vectors is None else tokens.vectors
-        )  # [words, layers, size]
-        mixed = torch.einsum("wls,l->ws", vectors.to(self.mix.dtype), self.scale * self.mix.softmax(0))
+        mixed = self._read(tokens, self._mixed) if tokens.vectors is None else self._mixed(tokens.vectors)
         return dropout(mixed, self.settings.dropout, self.training)
 
     def layers_of(self, tokens: Tokens) -> Tensor:
-        """[words, layers, size] The outputs of the last layers, pooled over the pieces of each word.
+        """[words, layers, size] Of a frozen transformer: the last layers at each word, in half precision."""
+        return self._read(tokens, Tensor.half)
 
-        Of a frozen transformer in half precision, as they are in the cache.
+    def _mixed(self, layers: Tensor) -> Tensor:
+        """[words, size] layers: [words, layers, size]; those of a frozen transformer are as in the cache."""
+        exact = (layers.half() if self.is_frozen else layers).to(self.mix.dtype)
+        return torch.einsum("wls,l->ws", exact, self.scale * self.mix.softmax(0))
+
+    def _read(self, tokens: Tokens, finish: Callable[[Tensor], Tensor]) -> Tensor:
+        """[words, ...] finish: applied to the last layers [words of a group, layers, size], so that memory
+        need not hold those of all words.
         """
         assert tokens.pieces
         # `Windows` reads the lengths alone, which are on the host.
         windows = Windows.of(tokens, self._most_pieces)
-        with torch.no_grad() if self.is_frozen else nullcontext():
-            parts = [self._pooled(tokens.pieces.values, together) for together in windows.together]
-            found = torch.cat(parts).index_select(0, to_device(windows.place_of_word, parts[0].device))
-        return found.half() if self.is_frozen else found
+        parts = []
+        for together in windows.together:
+            with torch.no_grad() if self.is_frozen else nullcontext():
+                layers = self._pooled(tokens.pieces.values, together)
+            parts.append(finish(layers))
+        return torch.cat(parts).index_select(0, to_device(windows.place_of_word, parts[0].device))
 
     def _pooled(self, pieces: Tensor, together: Together) -> Tensor:
         """[words read from these windows, layers, size] pieces: [pieces of the batch]"""
@@ -211,5 +219,7 @@ def _frozen_are_not_missing(module: nn.Module, incompatible: Any) -> None:
     """What is frozen stays as it is. incompatible: the keys that `load_state_dict` misses."""
     assert isinstance(module, TransformerEncoder)
     frozen = {name for name in module.model.state_dict() if module._is_frozen(name)}
-    missing = [name for name in incompatible.missing_keys if f".{name}".partition(f".{MODEL}")[2] not in frozen]
+    missing = [
+        name for name in incompatible.missing_keys if f".{name}".partition(f".{MODEL}")[2] not in frozen
+    ]
     incompatible.missing_keys[:] = missing

@@ -1,0 +1,199 @@
+"""Train a small BERT by masked words on plain text, as a transformer for `parser.network.transformer`.
+
+PARSER_DATA=../data python scripts/write_silver_text.py runs/text.txt
+python scripts/pretrain_small.py runs/text.txt runs/small-bert
+
+Each line of the text is a sentence with blanks between its words. The folder gets a model and a tokenizer in
+the format of Hugging Face's transformers, and `pretraining.json` with the losses and the time. Masking is
+that of Devlin et al. (2019, section 3.1), drawn anew for each epoch; the next sentence is not predicted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from torch import Tensor
+from tqdm import tqdm
+from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
+
+from parser.console import PROGRESS_BAR, say
+from parser.machine import tune_process
+from parser.stamp import stamp
+
+PAD, UNKNOWN, BEGIN, END, MASK = SPECIAL = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
+CHOSEN, MASKED, RANDOM = 0.15, 0.8, 0.1
+"""Of the pieces, and of the chosen ones: those that are masked, and those that are replaced at random."""
+IGNORED = -100
+"""The label of a piece that is not to be predicted."""
+WARMUP = 0.05
+"""The part of the steps in which the learning rate increases."""
+HELD_OUT = 50
+"""Every so many sequences one is not trained on; the loss at the end is also that of these."""
+
+
+class Options(NamedTuple):
+    text: Path
+    folder: Path
+    pieces: int
+    hidden: int
+    layers: int
+    length: int
+    batch: int
+    epochs: int
+    learning_rate: float
+    seed: int
+
+
+def main() -> None:
+    options = _options()
+    tune_process()
+    torch.set_num_threads(1)
+    torch.manual_seed(options.seed)
+    began = time.monotonic()
+    sentences = options.text.read_text(encoding="utf-8").splitlines()
+    tokenizer = train_tokenizer(sentences, options.pieces)
+    sequences = packed(tokenizer, sentences, options.length)
+    held_out = torch.arange(len(sequences)) % HELD_OUT == HELD_OUT - 1
+    model = BertForMaskedLM(_config(options, tokenizer))
+    losses = list(_train(model, sequences[~held_out], options))
+    told = {
+        **stamp(),
+        **{name: value for name, value in options._asdict().items() if not isinstance(value, Path)},
+        "sentences": len(sentences),
+        "sequences": len(sequences),
+        "weights": sum(weight.numel() for weight in model.parameters()),
+        "losses": losses,
+        "held_out_loss": _held_out_loss(model, sequences[held_out], options),
+        "minutes": (time.monotonic() - began) / 60,
+    }
+    _save(model, tokenizer, options.folder)
+    (options.folder / "pretraining.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    say(f"{options.folder}: loss {told['held_out_loss']:.3f} on held-out text, {told['minutes']:.1f} minutes")
+
+
+def _options() -> Options:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("text", type=Path, help="a sentence in each line")
+    arguments.add_argument("folder", type=Path, help="where the model is written")
+    arguments.add_argument("--pieces", type=int, default=8000, help="of the vocabulary")
+    arguments.add_argument("--hidden", type=int, default=192, help="size of the layers")
+    arguments.add_argument("--layers", type=int, default=4)
+    arguments.add_argument("--length", type=int, default=128, help="pieces of a sequence")
+    arguments.add_argument("--batch", type=int, default=32, help="sequences")
+    arguments.add_argument("--epochs", type=int, default=12)
+    arguments.add_argument("--learning-rate", type=float, default=1e-3)
+    arguments.add_argument("--seed", type=int, default=1)
+    return Options(**vars(arguments.parse_args()))
+
+
+def train_tokenizer(sentences: list[str], pieces: int) -> Tokenizer:
+    """WordPiece over words that keep their case."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token=UNKNOWN))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(vocab_size=pieces, special_tokens=list(SPECIAL), show_progress=False)
+    tokenizer.train_from_iterator(sentences, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{BEGIN} $A {END}",
+        special_tokens=[(name, tokenizer.token_to_id(name)) for name in (BEGIN, END)],
+    )
+    return tokenizer
+
+
+def packed(tokenizer: Tokenizer, sentences: list[str], length: int) -> Tensor:
+    """[sequences, length] As many whole sentences as fit, each with its end; longer ones are cut."""
+    pad, begin, end = map(SPECIAL.index, (PAD, BEGIN, END))
+    rows: list[list[int]] = [[begin]]
+    for encoded in tokenizer.encode_batch(sentences, add_special_tokens=False):
+        own = [*encoded.ids[: length - 2], end]
+        if len(rows[-1]) + len(own) > length:
+            rows.append([begin])
+        rows[-1] += own
+    return torch.tensor([row + [pad] * (length - len(row)) for row in rows])
+
+
+def masked(sequences: Tensor, pieces: int) -> tuple[Tensor, Tensor]:
+    """[batch, length] What is read, and what is to be predicted. pieces: of the vocabulary."""
+    special = sequences < len(SPECIAL)
+    chosen = (torch.rand(sequences.shape) < CHOSEN) & ~special
+    draw = torch.rand(sequences.shape)
+    read = sequences.masked_fill(chosen & (draw < MASKED), SPECIAL.index(MASK))
+    replaced = chosen & (draw >= MASKED) & (draw < MASKED + RANDOM)
+    read = torch.where(replaced, torch.randint_like(sequences, len(SPECIAL), pieces), read)
+    return read, sequences.masked_fill(~chosen, IGNORED)
+
+
+def _config(options: Options, tokenizer: Tokenizer) -> BertConfig:
+    return BertConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=options.hidden,
+        num_hidden_layers=options.layers,
+        num_attention_heads=max(1, options.hidden // 64),
+        intermediate_size=4 * options.hidden,
+        max_position_embeddings=512,
+        pad_token_id=tokenizer.token_to_id(PAD),
+    )
+
+
+def _train(model: BertForMaskedLM, sequences: Tensor, options: Options) -> Iterator[float]:
+    """Yields the mean loss of each epoch."""
+    optimizer = torch.optim.AdamW(model.parameters(), options.learning_rate, weight_decay=0.01)
+    steps = options.epochs * -(-len(sequences) // options.batch)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min((step + 1) / (WARMUP * steps), (steps - step) / (steps - WARMUP * steps))
+    )
+    model.train()
+    with tqdm(total=steps, desc="steps", unit="step", **PROGRESS_BAR) as bar:
+        for _ in range(options.epochs):
+            losses = []
+            for rows in torch.randperm(len(sequences)).split(options.batch):
+                loss = _loss(model, sequences[rows])
+                optimizer.zero_grad()
+                loss.backward()
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+                schedule.step()
+                losses.append(loss.item())
+                bar.update()
+            say(f"loss {sum(losses) / len(losses):.3f}")
+            yield sum(losses) / len(losses)
+
+
+def _loss(model: BertForMaskedLM, sequences: Tensor) -> Tensor:
+    """Of the chosen pieces; only at these is the vocabulary scored. sequences: [batch, length]"""
+    read, wanted = masked(sequences, model.config.vocab_size)
+    states = model.bert(read, attention_mask=(sequences != SPECIAL.index(PAD)).long()).last_hidden_state
+    chosen = wanted != IGNORED
+    return torch.nn.functional.cross_entropy(model.cls(states[chosen]), wanted[chosen])
+
+
+@torch.no_grad()
+def _held_out_loss(model: BertForMaskedLM, sequences: Tensor, options: Options) -> float:
+    model.eval()
+    losses = [_loss(model, rows).item() for rows in sequences.split(options.batch)]
+    return sum(losses) / max(len(losses), 1)
+
+
+def _save(model: BertForMaskedLM, tokenizer: Tokenizer, folder: Path) -> None:
+    model.save_pretrained(folder)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        unk_token=UNKNOWN,
+        cls_token=BEGIN,
+        sep_token=END,
+        mask_token=MASK,
+    ).save_pretrained(folder)
+
+
+if __name__ == "__main__":
+    main()
