@@ -20,6 +20,8 @@ from parser.transformer.windows import Together, Windows
 from parser.transformer_settings import TransformerSettings
 from parser.treebank.tokens import Tokens
 
+FULL_ATTENTION = {"bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "electra"}
+"""Kinds of transformers in whose layers each piece attends to all others."""
 LAYER = re.compile(r"\blayers?\.(\d+)\.")
 """The number of its layer in the name of a weight."""
 LORA = "lora_"
@@ -120,11 +122,24 @@ class TransformerEncoder(nn.Module):
         """[words read from these windows, layers, size] pieces: [pieces of the batch]"""
         ids, is_piece = self._inputs(pieces, together)  # [windows, length + special pieces]
         with self._precision(pieces.device):
-            output = self.model(input_ids=ids, attention_mask=is_piece.long(), output_hidden_states=True)
+            mask = self._mask(is_piece, together)
+            output = self.model(input_ids=ids, attention_mask=mask, output_hidden_states=True)
         layers = torch.stack(output.hidden_states[-self.settings.layers :], dim=2).to(self.mix.dtype)
         start = len(self._before)
         own = layers[:, start : start + together.length].flatten(0, 1).flatten(1)  # [places, layers * size]
         return self._of_words(own, together).unflatten(1, (self.settings.layers, self.size))
+
+    def _mask(self, is_piece: Tensor, together: Together) -> Tensor | None:
+        """Of the attention; is_piece: [windows, length]
+
+        The library looks at a mask of rank 2, for which the host waits for a GPU; at one of rank 4 it does
+        not.
+        """
+        config = self.model.config
+        if config.model_type not in FULL_ATTENTION or config._attn_implementation != "sdpa":
+            return is_piece.long()
+        has_padding = bool((together.counts < together.length).any())  # known to the host
+        return is_piece[:, None, None] if has_padding else None
 
     def _inputs(self, pieces: Tensor, together: Together) -> tuple[Tensor, Tensor]:
         """[windows, length + special pieces] The pieces with the special ones; where they are no padding."""

@@ -1,0 +1,80 @@
+"""The script that pretrains a small transformer."""
+
+import json
+import sys
+
+import pytest
+import torch
+from scripts_of import script
+
+pytest.importorskip("transformers")
+
+from parser.config_file import read_config
+from parser.training import data
+
+WORDS = "the dog sleeps . a cat sees the mat ! dogs and cats sleep there ."
+
+
+@pytest.fixture
+def pretraining():
+    return script("pretrain_small")
+
+
+def test_what_it_makes_is_a_transformer_for_a_parser(pretraining, tmp_path, monkeypatch, config_file):
+    text, folder = tmp_path / "text.txt", tmp_path / "small"
+    text.write_text(f"{WORDS}\n" * 300)
+    sizes = (
+        "--pieces",
+        "60",
+        "--hidden",
+        "16",
+        "--layers",
+        "2",
+        "--length",
+        "32",
+        "--epochs",
+        "6",
+        "--batch",
+        "8",
+    )
+    monkeypatch.setattr(sys, "argv", ["pretrain_small.py", str(text), str(folder), *sizes])
+    pretraining.main()
+    told = json.loads((folder / "pretraining.json").read_text())
+    assert told["losses"][-1] < 0.8 * told["losses"][0]
+    assert told["held_out_loss"] < told["losses"][0]
+    own = f"parser.network.transformer={json.dumps({'model': str(folder), 'layers': 2})}"
+    model, loaded = data.load(read_config(config_file, [own]), torch.device("cpu"))
+    assert loaded.train.tokens.vectors.shape[1:] == (2, 16)
+    pieces = model.network.tokens.transformer.tokenizer.pieces(["the", "dog"])
+    assert [len(own) for own in pieces] == [1, 1]
+
+
+def test_sequences_hold_whole_sentences_and_all_of_them(pretraining):
+    sentences = [WORDS, "a dog", "cats see"] * 20
+    tokenizer = pretraining.train_tokenizer(sentences, 60)
+    sequences = pretraining.packed(tokenizer, sentences, 30)
+    ends, begin = (tokenizer.token_to_id(name) for name in (pretraining.END, pretraining.BEGIN))
+    assert sequences.shape[1] == 30
+    assert (sequences[:, 0] == begin).all()
+    assert int((sequences == ends).sum()) == len(sentences)
+    wanted = [
+        piece for own in tokenizer.encode_batch(sentences, add_special_tokens=False) for piece in own.ids
+    ]
+    assert sequences[sequences >= len(pretraining.SPECIAL)].tolist() == [
+        piece for piece in wanted if piece >= len(pretraining.SPECIAL)
+    ]
+
+
+def test_masking_chooses_as_many_as_it_should(pretraining):
+    torch.manual_seed(1)
+    sequences = torch.randint(5, 100, (300, 200))
+    sequences[:, 0] = 2
+    read, wanted = pretraining.masked(sequences, 100)
+    chosen = wanted != pretraining.IGNORED
+    assert not chosen[:, 0].any()
+    assert torch.equal(wanted[chosen], sequences[chosen])
+    assert torch.equal(read[~chosen], sequences[~chosen])
+    assert chosen.float().mean() == pytest.approx(0.15, abs=0.01)
+    mask = pretraining.SPECIAL.index(pretraining.MASK)
+    assert (read[chosen] == mask).float().mean() == pytest.approx(0.8, abs=0.02)
+    assert (read[chosen] == sequences[chosen]).float().mean() == pytest.approx(0.1, abs=0.02)
