@@ -21,7 +21,7 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from torch import Tensor
 from tqdm import tqdm
-from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
+from transformers import BertConfig, BertForMaskedLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from parser.console import PROGRESS_BAR, say
 from parser.machine import tune_process
@@ -73,7 +73,7 @@ def main() -> None:
         "held_out_loss": _held_out_loss(model, sequences[held_out], options),
         "minutes": (time.monotonic() - began) / 60,
     }
-    _save(model, tokenizer, options.folder)
+    save(model, tokenizer, options.folder)
     (options.folder / "pretraining.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
     say(f"{options.folder}: loss {told['held_out_loss']:.3f} on held-out text, {told['minutes']:.1f} minutes")
 
@@ -183,7 +183,8 @@ def _held_out_loss(model: BertForMaskedLM, sequences: Tensor, options: Options) 
     return sum(losses) / max(len(losses), 1)
 
 
-def _save(model: BertForMaskedLM, tokenizer: Tokenizer, folder: Path) -> None:
+def save(model: PreTrainedModel, tokenizer: Tokenizer, folder: Path) -> None:
+    """Write both as the library does."""
     model.save_pretrained(folder)
     PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
