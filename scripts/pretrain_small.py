@@ -60,7 +60,7 @@ def main() -> None:
     sentences = options.text.read_text(encoding="utf-8").splitlines()
     tokenizer = train_tokenizer(sentences, options.pieces)
     sequences = packed(tokenizer, sentences, options.length)
-    held_out = torch.arange(len(sequences)) % HELD_OUT == HELD_OUT - 1
+    held_out = torch.arange(len(sequences)) % HELD_OUT == 0
     model = BertForMaskedLM(_config(options, tokenizer))
     losses = list(_train(model, sequences[~held_out], options))
     told = {
@@ -139,7 +139,7 @@ def _config(options: Options, tokenizer: Tokenizer) -> BertConfig:
         num_hidden_layers=options.layers,
         num_attention_heads=max(1, options.hidden // 64),
         intermediate_size=4 * options.hidden,
-        max_position_embeddings=512,
+        max_position_embeddings=options.length,
         pad_token_id=tokenizer.token_to_id(PAD),
     )
 

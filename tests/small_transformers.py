@@ -62,7 +62,7 @@ def _tokenizer(kind, text):
         trainer = trainers.WordPieceTrainer(vocab_size=90, special_tokens=list(special), show_progress=False)
     elif kind == "roberta":
         tokenizer = tokenizers.Tokenizer(models.BPE())
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer(
             vocab_size=300,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -40,7 +41,9 @@ class TransformerEncoder(nn.Module):
     def __init__(self, settings: TransformerSettings, pretrained: PretrainedTransformer):
         """Raises ValueError if the transformer does not suit the settings."""
         super().__init__()
-        self.settings, self.pretrained = settings, pretrained
+        self.settings = settings
+        self.pretrained = pretrained if settings.train != "all" else replace(pretrained, weights={})
+        """What is frozen of it."""
         self.tokenizer = tokenizer = PieceTokenizer(pretrained.tokenizer)
         self._before, self._after = tokenizer.before, tokenizer.after
         self.model: Any = _built(settings, pretrained)
@@ -53,10 +56,10 @@ class TransformerEncoder(nn.Module):
                 f"parser.network.transformer.layers: {settings.layers}, and the transformer has "
                 f"{config.num_hidden_layers}"
             )
-        if tokenizer.size > config.vocab_size:
+        if tokenizer.largest >= config.vocab_size:
             raise ValueError(
-                f"parser.network.transformer.model: its tokenizer has {tokenizer.size:,} pieces, and the "
-                f"transformer {config.vocab_size:,}: they are not of one model"
+                f"parser.network.transformer.model: its tokenizer has a piece {tokenizer.largest:,}, and the "
+                f"transformer {config.vocab_size:,} pieces: they are not of one model"
             )
         special = len(self._before) + len(self._after)
         self._most_pieces = min(settings.max_pieces, _positions(self.model)) - special
@@ -78,6 +81,15 @@ class TransformerEncoder(nn.Module):
             for name, weight in self.model.state_dict().items()
             if self._is_frozen(name)
         }
+
+    def present(self) -> PretrainedTransformer:
+        """The transformer as it is now, but without adapters."""
+        weights = {
+            _without_adapters(name): weight.detach().cpu()
+            for name, weight in self.model.state_dict().items()
+            if LORA not in name
+        }
+        return replace(self.pretrained, weights=weights)
 
     def _is_frozen(self, name: str) -> bool:
         """name: within the transformer."""
@@ -124,7 +136,9 @@ class TransformerEncoder(nn.Module):
         ids, is_piece = self._inputs(pieces, together)  # [windows, length + special pieces]
         with self._precision(pieces.device):
             mask = self._mask(is_piece, together)
-            output = self.model(input_ids=ids, attention_mask=mask, output_hidden_states=True)
+            output = self.model(
+                input_ids=ids, attention_mask=mask, output_hidden_states=True, return_dict=True
+            )
         layers = torch.stack(output.hidden_states[-self.settings.layers :], dim=2).to(self.mix.dtype)
         start = len(self._before)
         own = layers[:, start : start + together.length].flatten(0, 1).flatten(1)  # [places, layers * size]
@@ -173,6 +187,12 @@ class TransformerEncoder(nn.Module):
     def learning_rates(self) -> dict[Tensor, float]:
         """The trained weights of the transformer and their learning rates after warm-up."""
         settings, count = self.settings, self.model.config.num_hidden_layers
+        names = [name for name, _ in self.model.named_parameters()]
+        if settings.layer_decay < 1 and not any(map(LAYER.search, names)):
+            raise ValueError(
+                "parser.network.transformer.layer_decay: the layers of this transformer have no numbers; "
+                "leave it out"
+            )
         found: dict[Tensor, float] = {}
         for name, weight in self.model.named_parameters():
             if weight.requires_grad:
@@ -183,15 +203,8 @@ class TransformerEncoder(nn.Module):
 
 
 def _built(settings: TransformerSettings, pretrained: PretrainedTransformer) -> Any:
-    """With its pretrained weights, of which only those that are to be trained need a gradient."""
+    """Of its weights only those that are to be trained need a gradient."""
     model: Any = pretrained.build()
-    device = next(model.parameters()).device
-    if pretrained.weights and device.type != "meta":
-        missing = model.state_dict().keys() - pretrained.weights.keys()
-        if missing:
-            raise ValueError(f"the transformer has no weights {', '.join(sorted(missing)[:3])}")
-        own = {name: pretrained.weights[name] for name in model.state_dict()}
-        model.load_state_dict(own)
     if settings.train != "all":
         model.requires_grad_(False)
     if settings.train == "lora":

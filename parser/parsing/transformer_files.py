@@ -59,8 +59,15 @@ def read_transformer(files: ModelFiles, network: NetworkSettings) -> PretrainedT
     refuse_missing_libraries()
     from parser.transformer.pretrained import PretrainedTransformer
 
-    weights = files.weights(WEIGHTS) if network.transformer.train != "all" else {}
-    return PretrainedTransformer(files.text(CONFIG), files.text(TOKENIZER), weights)
+    needed = TRANSFORMER_FILES if network.transformer.train != "all" else (CONFIG, TOKENIZER)
+    if missing := [name for name in needed if not files.has(name)]:
+        raise ValueError(f"{', '.join(missing)} missing")
+    weights = files.weights(WEIGHTS) if WEIGHTS in needed else {}
+    for name, weight in weights.items():
+        if not weight.is_floating_point() or not weight.isfinite().all():
+            raise ValueError(f"{WEIGHTS}: {name} has values that are no finite numbers")
+    exact = {name: weight.float() for name, weight in weights.items()}
+    return PretrainedTransformer(files.text(CONFIG), files.text(TOKENIZER), exact)
 
 
 def write_transformer(folder: Path, encoder: TransformerEncoder) -> None:

@@ -15,7 +15,8 @@ def refuse_other_data(processes: ProcessGroup, digest: str) -> None:
     for rank, found in enumerate(digests):
         if found != digests[0]:
             raise ValueError(
-                f"process {rank} has read other treebanks, word vectors or teachers than process 0"
+                f"process {rank} has read other treebanks, word vectors, teachers or another transformer "
+                "than process 0"
             )
 
 

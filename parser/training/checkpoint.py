@@ -113,7 +113,8 @@ def load_checkpoint(path: Path, training: Training, rank: int = 0) -> None:
         progress = _progress(told["progress"])
         if progress.data != training.progress.data:
             raise ValueError(
-                "the treebanks, the word vectors or the teachers have changed since the run began"
+                "the treebanks, the word vectors, the transformer or the teachers have changed since the run "
+                "began"
             )
         _restore(training, tensors)
         _restore_random(tensors, rank, progress, training.totals.device)

@@ -15,18 +15,14 @@ from parser.parsing.input_columns import column_shares
 from parser.parsing.model import Model, system_of
 from parser.parsing.model_files import digest_of
 from parser.replay.examples import Examples
+from parser.training.frozen_vectors import KnownVectors, with_frozen_vectors
 from parser.training.initial_model import copy_weights, freeze, initial_path, load_initial
 from parser.training.mixture import Mixture
 from parser.training.prepared import Prepared, load_prepared, place_of, save_prepared
 from parser.training.size import refuse_too_large
 from parser.training.teachers import load_teachers, refuse_missing, soft_targets, teacher_paths
 from parser.training.training_trees import projective, read_training_trees
-from parser.training.transformer import (
-    KnownVectors,
-    pretrained_transformer,
-    with_frozen_vectors,
-    word_source,
-)
+from parser.training.transformer import pretrained_transformer, word_source
 from parser.training.word_dropout import WordDropout
 from parser.transitions.inventory import Inventory
 from parser.treebank.conllu import read_treebank

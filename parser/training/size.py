@@ -39,7 +39,10 @@ def refuse_too_large(
     weights, trained = weights_of(settings)
     needed, there = BYTES * (weights + (COPIES - 1) * trained), device_memory(device)
     if needed > there:
-        heaviest = _heaviest(settings, weights_of)
+        without = settings.network.model_copy(update={"transformer": None})
+        parser_alone, _ = weights_of(settings.model_copy(update={"network": without}))
+        is_the_transformer = weights > 2 * parser_alone
+        heaviest = "transformer.model" if is_the_transformer else _heaviest(settings, weights_of)
         raise ValueError(
             f"parser.network.{heaviest} is too large: {weights:,} weights take {needed / 2**30:,.1f} GiB to "
             f"train, and there are {there / 2**30:,.1f} GiB"

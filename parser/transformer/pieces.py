@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
@@ -16,7 +17,7 @@ from parser.treebank.tokens import Tokens
 
 
 class PieceTokenizer:
-    """Each word is divided alone, as if it began a text, so that equal words have equal pieces.
+    """Each word is divided alone, as if a blank stood before it, so that equal words have equal pieces.
 
     The special pieces that begin and end a text are not among those of its words.
     """
@@ -28,18 +29,30 @@ class PieceTokenizer:
             self._tokenizer.no_truncation()
             self._tokenizer.no_padding()
             self.before, self.after = _special(self._tokenizer)
-            self._unknown = _unknown(content, self._tokenizer)
-        except Exception as error:  # the library raises no narrower one
+            # From here on, a word such as [SEP] is text.
+            self._tokenizer.encode_special_tokens = True
+            told = json.loads(content)
+            self._blank = " " if _continues_words(told["pre_tokenizer"]) else ""
+            self._unknown = _unknown(told["model"], self._tokenizer, self.after)
+            decoder = self._tokenizer.get_added_tokens_decoder()
+            self._special = {number for number, piece in decoder.items() if piece.special}
+            self.largest: int = max(self._tokenizer.get_vocab().values())
+            """The greatest number of a piece."""
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic of the library is none of the usual exceptions
             raise ValueError(f"the transformer's tokenizer is broken: {error}") from None
-        self.size = self._tokenizer.get_vocab_size()
-        """Number of different pieces."""
 
     def pieces(self, words: Sequence[str]) -> list[list[int]]:
         """The pieces of each word, at least one: the unknown piece for words of which nothing is left."""
         # Lone surrogates are no text.
-        texts = [[word.encode(errors="replace").decode()] for word in words]
+        texts = [[self._blank + word.encode(errors="replace").decode()] for word in words]
         found = self._tokenizer.encode_batch(texts, is_pretokenized=True, add_special_tokens=False)
-        return [each.ids or [self._unknown] for each in found]
+        # Some tokenizers know the special pieces as text, too.
+        return [
+            [self._unknown if piece in self._special else piece for piece in each.ids] or [self._unknown]
+            for each in found
+        ]
 
     def added(self, tokens: Tokens, sentences: Sequence[Sentence]) -> Tokens:
         """See `WordSource`."""
@@ -59,10 +72,19 @@ def _special(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
     return whole[:start], whole[start + len(own) :]
 
 
-def _unknown(content: str, tokenizer: Tokenizer) -> int:
-    """The piece that stands for what has none; for tokenizers of bytes, the last special one."""
-    model = json.loads(content)["model"]
+def _continues_words(pre_tokenizer: Any) -> bool:
+    """Whether a word without a blank before it is taken for the rest of one, as by RoBERTa's tokenizer."""
+    if not isinstance(pre_tokenizer, dict):
+        return False
+    if pre_tokenizer.get("type") == "Sequence":
+        return any(map(_continues_words, pre_tokenizer["pretokenizers"]))
+    return pre_tokenizer.get("type") == "ByteLevel" and not pre_tokenizer["add_prefix_space"]
+
+
+def _unknown(model: dict[str, Any], tokenizer: Tokenizer, after: Sequence[int]) -> int:
+    """The piece for what has none; for tokenizers of bytes, which have no such piece, the last special
+    one."""
     if isinstance(number := model.get("unk_id"), int):
         return number
     number = tokenizer.token_to_id(model.get("unk_token") or "")
-    return number if number is not None else (_special(tokenizer)[1] or [0])[-1]
+    return number if number is not None else [0, *after][-1]

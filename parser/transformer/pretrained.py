@@ -20,11 +20,29 @@ from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers.initialization import no_init_weights
 
+MODEL = "parser.network.transformer.model"
+TEXT_ENCODERS = frozenset(
+    (
+        *("albert", "bert", "camembert", "deberta-v2", "distilbert", "electra", "modernbert", "mpnet"),
+        *("roberta", "xlm-roberta", "xlm-roberta-xl"),
+    )
+)
+"""The kinds of transformers that are read: those that encode text, and do nothing else when they are
+built."""
 OWN_CODE = "auto_map"
 """The key of a config that asks for code which comes with the transformer."""
+OF_THE_PLACE = (
+    *("_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"),
+    *("attn_implementation", "_attn_implementation", "experts_implementation", "quantization_config"),
+)
+"""Keys of a config that say where and how a transformer was run, not what it is. Some would load other
+code."""
 MAX_LAYERS, MAX_SIZE = 200, 10_000_000
 """Of a transformer whose config is read from an untrusted model."""
+SHOWN = 3
+"""Weights of a message."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +56,10 @@ class PretrainedTransformer:
     weights: Mapping[str, Tensor] = field(default_factory=dict)
     """By name; none if a parser has trained all of them, which are then among its own."""
 
+    def __deepcopy__(self, memo: object) -> PretrainedTransformer:
+        """It is never changed, and its weights are large."""
+        return self
+
     @cached_property
     def digest(self) -> str:
         """A hash of all, by which equal transformers are known."""
@@ -48,15 +70,28 @@ class PretrainedTransformer:
         return found.hexdigest()
 
     def build(self) -> nn.Module:
-        """The transformer with random weights, on PyTorch's present default device. Raises ValueError."""
+        """The transformer with its weights, and random ones where it has none.
+
+        On PyTorch's present default device. Raises ValueError for a config that is no transformer's.
+        """
         content = json.loads(self.config)
+        if not isinstance(content, dict):
+            raise ValueError("the transformer's config holds no keys and values")
         _refuse_bad_config(content)
-        config = AutoConfig.for_model(**content)
-        config.dtype = torch.float32
-        with _quiet():
-            model = AutoModel.from_config(config)
-        if getattr(model, "pooler", None) is not None:
-            model.pooler = None  # it makes one vector of a whole text, which no parser reads
+        try:
+            config = AutoConfig.for_model(**content)
+            _refuse_absurd_sizes(config)
+            config.dtype = torch.float32
+            with _quiet():
+                if not self.weights or torch.get_default_device().type == "meta":
+                    return _without_pooler(AutoModel.from_config(config))
+                with no_init_weights():
+                    model = _without_pooler(AutoModel.from_config(config))
+        except Exception as error:  # the library raises many kinds
+            raise ValueError(f"the transformer's config is broken: {error}") from None
+        if missing := sorted(model.state_dict().keys() - self.weights.keys()):
+            raise ValueError(f"the transformer has no weights {', '.join(missing[:SHOWN])}")
+        model.load_state_dict({name: self.weights[name] for name in model.state_dict()})
         return model
 
 
@@ -72,52 +107,74 @@ def read_pretrained(path: str) -> PretrainedTransformer:
         with _quiet():
             config = AutoConfig.from_pretrained(path, trust_remote_code=False)
             _refuse_bad_config(config.to_dict())
-            model = AutoModel.from_pretrained(
-                path, config=config, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
+            model, told = AutoModel.from_pretrained(
+                path,
+                config=config,
+                use_safetensors=True,
+                trust_remote_code=False,
+                dtype=torch.float32,
+                output_loading_info=True,
             )
             tokenizer = AutoTokenizer.from_pretrained(path, use_fast=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
+        model = _without_pooler(model)
+        if missing := sorted(told["missing_keys"] & model.state_dict().keys()):
+            raise ValueError(f"its files have no weights {', '.join(missing[:SHOWN])}")
+        if not getattr(tokenizer, "is_fast", False):
+            raise ValueError("it has no fast tokenizer, that is, no tokenizer.json")
+        content = _with_special_pieces(tokenizer)
+    except Exception as error:  # the library raises many kinds
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(
-            f"parser.network.transformer.model: {path}: no transformer can be read: {reason}"
-        ) from None
-    if not getattr(tokenizer, "is_fast", False):
-        raise ValueError(
-            f"parser.network.transformer.model: {path}: has no fast tokenizer; it needs a tokenizer.json"
-        )
-    model.pooler = None
-    config = json.dumps({**model.config.to_dict(), "model_type": model.config.model_type}, sort_keys=True)
+        raise ValueError(f"{MODEL}: {path}: no transformer can be read: {reason}") from None
     weights = {name: weight.contiguous() for name, weight in model.state_dict().items()}
-    return PretrainedTransformer(config, _with_special_pieces(tokenizer), weights)
+    return PretrainedTransformer(_portable(model.config), content, weights)
+
+
+def _portable(config: Any) -> str:
+    """JSON that is the same wherever the transformer lies."""
+    kept = {name: value for name, value in config.to_dict().items() if name not in OF_THE_PLACE}
+    return json.dumps({**kept, "model_type": config.model_type}, sort_keys=True)
+
+
+def _without_pooler(model: Any) -> nn.Module:
+    """Without the part that makes one vector of a whole text, which no parser reads."""
+    if getattr(model, "pooler", None) is not None:
+        model.pooler = None
+    assert isinstance(model, nn.Module)
+    return model
 
 
 def _refuse_unsafe(folder: Path) -> None:
     """Raises ValueError for a folder without safetensors."""
     if not (folder / "config.json").is_file():
-        raise ValueError(
-            f"parser.network.transformer.model: {folder}: no transformer: config.json is missing"
-        )
+        raise ValueError(f"{MODEL}: {folder}: no transformer: config.json is missing")
     if not any(folder.glob("*.safetensors")):
-        others = sorted(
-            path.name for path in folder.iterdir() if path.suffix in (".bin", ".pt", ".ckpt", ".h5")
-        )
+        unsafe = ".bin", ".pt", ".ckpt", ".h5"
+        others = sorted(path.name for path in folder.iterdir() if path.suffix in unsafe)
         found = f" ({', '.join(others)} is not read, since it may execute code)" if others else ""
         raise ValueError(
-            f"parser.network.transformer.model: {folder}: has no *.safetensors{found}; "
-            "load and save it once with transformers, which writes them"
+            f"{MODEL}: {folder}: has no *.safetensors{found}; load and save it once with transformers, "
+            "which writes them"
         )
 
 
 def _refuse_bad_config(content: Mapping[str, Any]) -> None:
-    """Raises ValueError for a config that asks for code of its own, or has absurd sizes."""
+    """Raises ValueError for a config of another kind of model, or with what could load code."""
     if OWN_CODE in content:
         raise ValueError("it needs code of its own, which is not executed; take another transformer")
-    if "model_type" not in content:
-        raise ValueError("its config has no model_type")
-    for name, value in content.items():
-        limit = MAX_LAYERS if name.endswith("layers") else MAX_SIZE
-        if isinstance(value, int) and value > limit:
-            raise ValueError(f"{name} is {value:,}, and at most {limit:,} is sensible")
+    kind = content.get("model_type")
+    if kind not in TEXT_ENCODERS:
+        known = ", ".join(sorted(TEXT_ENCODERS))
+        raise ValueError(f"its model_type is {kind!r}, and should be one of {known}")
+    if kept := sorted(set(OF_THE_PLACE[-4:]) & {name for name, value in content.items() if value}):
+        raise ValueError(f"its config has {', '.join(kept)}, which may load other code")
+
+
+def _refuse_absurd_sizes(config: Any) -> None:
+    if (layers := config.num_hidden_layers) > MAX_LAYERS:
+        raise ValueError(f"num_hidden_layers is {layers:,}, and at most {MAX_LAYERS} is sensible")
+    for name, value in config.to_dict().items():
+        if isinstance(value, int) and value > MAX_SIZE:
+            raise ValueError(f"{name} is {value:,}, and at most {MAX_SIZE:,} is sensible")
 
 
 def _with_special_pieces(tokenizer: Any) -> str:
@@ -131,9 +188,9 @@ def _with_special_pieces(tokenizer: Any) -> str:
     if backend.num_special_tokens_to_add(False) == 0 and begin and end:
         backend.post_processor = TemplateProcessing(
             single=f"{begin} $A {end}",
-            special_tokens=[(name, backend.token_to_id(name)) for name in {begin, end}],
+            special_tokens=[(name, backend.token_to_id(name)) for name in (begin, end)],
         )
-    return backend.to_str()
+    return str(backend.to_str())
 
 
 @contextmanager

@@ -138,4 +138,4 @@ def of_other_data(processes, path, run):
 
 def test_processes_with_other_treebanks_are_refused(config_file, tmp_path):
     for error in together(2, of_other_data, config_file, tmp_path / "run"):
-        assert "process 1 has read other treebanks, word vectors or teachers than process 0" in error.status
+        assert "process 1 has read other treebanks, word vectors, teachers or" in error.status

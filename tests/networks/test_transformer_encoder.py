@@ -83,8 +83,12 @@ def test_checkpointing_changes_no_gradient(tmp_path):
     folder, gradients = make_transformer(tmp_path), []
     for checkpointing in (False, True):
         encoder = encoder_of(folder, train="all", gradient_checkpointing=checkpointing)
+        runs = []
+        encoder.model.encoder.layer[0].attention.register_forward_hook(lambda *_, runs=runs: runs.append(1))
         torch.manual_seed(3)
-        encoder.train()(tokens_of(encoder, SENTENCES)).square().sum().backward()
+        tokens = tokens_of(encoder, SENTENCES)
+        encoder.train()(tokens).square().sum().backward()
+        assert len(runs) == (2 if checkpointing else 1)
         gradients.append({name: weight.grad for name, weight in encoder.named_parameters()})
     for name, plain in gradients[0].items():
         torch.testing.assert_close(gradients[1][name], plain, rtol=1e-9, atol=1e-9)

@@ -104,7 +104,7 @@ def test_words_in_another_order_are_refused(config_file, tmp_path):
     config = read_config(config_file, [f"parser.network.pretrained={vectors}", "training.epochs=1"])
     train(config, tmp_path / "run", CPU)
     vectors.write_text("cats 3 4\ndogs 1 2\n")
-    with pytest.raises(ValueError, match="the word vectors or the teachers have changed since the run began"):
+    with pytest.raises(ValueError, match="the teachers have changed since the run began"):
         train(config, tmp_path / "run", CPU, resume=True)
 
 

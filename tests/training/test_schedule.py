@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from parser.config import LearningRateSettings, TrainingSettings
+from parser.optimization.optimizer import PEAK, WARMUP_EPOCHS
 from parser.training.schedule import Schedule, peak_learning_rate
 
 
@@ -61,3 +62,32 @@ def test_falls_linearly_to_nothing():
 def test_warming_up_to_the_last_epoch_leaves_nothing_to_fall():
     settings = LearningRateSettings(start=1.0, warmup_epochs=2, decay="linear")
     assert rates(settings, 4.0, [1.0, 1.0]) == pytest.approx([1.0, 1.75, 2.5, 3.25])
+
+
+@pytest.mark.parametrize("decay", ["linear", "plateau"])
+def test_groups_with_a_peak_of_their_own_warm_up_alone_and_decay_as_the_others(decay):
+    own = {"params": [torch.nn.Parameter(torch.zeros(1))], PEAK: 4e-5, WARMUP_EPOCHS: 2.0}
+    optimizer = torch.optim.SGD([{"params": [torch.nn.Parameter(torch.zeros(1))]}, own], lr=1.0)
+    settings = LearningRateSettings(start=1e-3, peak=1e-2, warmup_epochs=1, decay=decay, min_learning_rate=0)
+    schedule = Schedule(optimizer, settings, 1e-2, epochs=11)
+
+    def rates(epochs):
+        schedule.before_step(epochs)
+        return [group["lr"] for group in optimizer.param_groups]
+
+    assert rates(0.0) == pytest.approx([1e-3, 0.0])
+    assert rates(0.5) == pytest.approx([5.5e-3, 1e-5])
+    if decay == "linear":
+        assert rates(2.0) == pytest.approx([9e-3, 3.6e-5])
+        assert rates(6.0) == pytest.approx([5e-3, 2e-5])
+    else:
+        assert rates(1.0) == pytest.approx([1e-2, 2e-5])
+        assert rates(2.0) == pytest.approx([1e-2, 4e-5])
+        schedule.after_epoch(3, 1.0)
+        schedule.after_epoch(4, 2.0)
+        assert rates(4.5) == pytest.approx([5e-3, 2e-5])
+        state = schedule.state()
+        fresh = Schedule(optimizer, settings, 1e-2, epochs=11)
+        fresh.load_state(state)
+        fresh.before_step(5.0)
+        assert optimizer.param_groups[1]["lr"] == pytest.approx(2e-5)

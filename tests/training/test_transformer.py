@@ -7,6 +7,7 @@ import signal
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from small_transformers import KINDS, make_transformer
 from stopped_runs import left_behind
 
@@ -16,10 +17,11 @@ from parser.config_file import read_config
 from parser.evaluation.evaluate import evaluate
 from parser.networks.stack_parser import StackParser
 from parser.parsing.model import Model
-from parser.training import data, transformer
+from parser.training import data, frozen_vectors, size
 from parser.training.interruption import StoppedError
 from parser.training.loop import train
 from parser.training.prepared import cache_folder
+from parser.transformer.pretrained import read_pretrained
 from parser.treebank.conllu import read_treebank
 
 CPU = torch.device("cpu")
@@ -80,7 +82,7 @@ def files_of(run):
 def test_vectors_of_a_frozen_transformer_are_computed_once(config_file, tmp_path, monkeypatch):
     config = read_config(config_file, [with_transformer(make_transformer(tmp_path / "pretrained"))])
     _, computed = data.load(config, CPU, cache_folder())
-    monkeypatch.setattr(transformer, "_fill", None)
+    monkeypatch.setattr(frozen_vectors, "_fill", None)
     model, mapped = data.load(config, CPU, cache_folder())
     for before, after in ((computed.train, mapped.train), (computed.dev, mapped.dev)):
         assert before.tokens.vectors.dtype == torch.float16
@@ -94,31 +96,71 @@ def test_vectors_of_a_frozen_transformer_are_computed_once(config_file, tmp_path
 
 def test_other_settings_have_other_vectors(config_file, tmp_path):
     folder = make_transformer(tmp_path / "pretrained")
-    for more in ({}, {"layers": 1}, {"pooling": "first"}, {"max_pieces": 8}, {}):
+    names = []
+    for more in ({}, {"layers": 1}, {"pooling": "first"}, {}, {"max_pieces": 8}, {"layers": 3}):
         data.load(read_config(config_file, [with_transformer(folder, **more)]), CPU, cache_folder())
-    assert len(list(cache_folder().glob("*.vectors"))) == transformer.KEPT == 4
+        names.append({path.name for path in cache_folder().glob("*.vectors")})
+    assert [len(own) for own in names] == [1, 2, 3, 3, 4, 4]
+    assert frozen_vectors.KEPT == 4
+    assert names[0] < names[-1]  # used later than the second
 
 
 def test_a_full_disk_keeps_the_vectors_in_memory(config_file, tmp_path, monkeypatch, capsys):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(transformer.os, "posix_fallocate", full)
+    monkeypatch.setattr(frozen_vectors.os, "posix_fallocate", full)
     config = read_config(config_file, [with_transformer(make_transformer(tmp_path / "pretrained"))])
     _, loaded = data.load(config, CPU, cache_folder())
     assert loaded.train.tokens.vectors.isfinite().all()
     assert "No space left on device; the transformer's vectors are kept in memory" in capsys.readouterr().out
-    assert not list(cache_folder().glob("*vectors*"))
+    assert not [path for path in cache_folder().iterdir() if path.suffix != ".prepared"]
 
 
-def test_a_cut_file_of_vectors_is_computed_again(config_file, tmp_path):
+@pytest.mark.parametrize("damage", ["cut", "changed"])
+def test_a_damaged_file_of_vectors_is_computed_again(damage, config_file, tmp_path, capsys):
     config = read_config(config_file, [with_transformer(make_transformer(tmp_path / "pretrained"))])
     _, first = data.load(config, CPU, cache_folder())
     wanted = first.train.tokens.vectors.clone()
     [path] = cache_folder().glob("*.vectors")
-    path.write_bytes(path.read_bytes()[:-10])
+    content = path.read_bytes()
+    path.unlink()  # what is mapped stays as it is
+    path.write_bytes(content[:-10] if damage == "cut" else bytes(100) + content[100:])
     _, second = data.load(config, CPU, cache_folder())
     assert torch.equal(second.train.tokens.vectors, wanted)
+    assert f"{path} is damaged" in capsys.readouterr().out
+    assert path.read_bytes() == content
+
+
+def test_what_half_precision_can_not_hold_is_refused(config_file, tmp_path):
+    folder = make_transformer(tmp_path / "pretrained")
+    change_weights(folder, "encoder.layer.2.output.LayerNorm.weight", lambda weight: weight * 1e6)
+    with pytest.raises(ValueError, match="numbers that half precision can not hold; set train: lora or all"):
+        data.load(read_config(config_file, [with_transformer(folder)]), CPU, cache_folder())
+    assert not [path for path in cache_folder().iterdir() if path.suffix != ".prepared"]
+
+
+def change_weights(folder, name, change):
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    weights[name] = change(weights[name])
+    save_file({name: weight for name, weight in weights.items() if weight is not None}, path)
+
+
+def test_a_transformer_without_some_weights_is_refused(config_file, tmp_path):
+    folder = make_transformer(tmp_path / "pretrained")
+    change_weights(folder, "encoder.layer.1.output.dense.weight", lambda _: None)
+    with pytest.raises(ValueError, match=r"have no weights encoder\.layer\.1\.output\.dense\.weight"):
+        data.load(read_config(config_file, [with_transformer(folder)]), CPU)
+
+
+def test_a_transformer_is_the_same_elsewhere(tmp_path):
+    folder = make_transformer(tmp_path / "here")
+    digest = read_pretrained(str(folder)).digest
+    shutil.copytree(folder, tmp_path / "there")
+    there = read_pretrained(f"{tmp_path}/there/")
+    assert there.digest == digest
+    assert str(tmp_path) not in there.config
 
 
 def test_packages_and_programs_parse_with_it(config_file, tmp_path):
@@ -186,6 +228,9 @@ def test_what_could_execute_code_is_refused(config_file, tmp_path):
     ("change", "message"),
     [
         ({"model_type": "none-such"}, "none-such"),
+        ({"model_type": "detr", "backbone": "microsoft/resnet-50"}, "its model_type is 'detr'"),
+        ({"attn_implementation": "kernels-community/flash-attn2"}, "which may load other code"),
+        ({"hidden_size": "large"}, "the transformer's config is broken"),
         ({"num_hidden_layers": 10**9}, "at most 200 is sensible"),
         ({"hidden_size": 4096}, "is .*, not"),
         ({"auto_map": {}}, "code of its own"),
@@ -198,3 +243,15 @@ def test_a_model_with_a_broken_transformer_is_refused(change, message, config_fi
     config.write_text(json.dumps({**json.loads(config.read_text()), **change}))
     with pytest.raises(ValueError, match=message):
         Model.load(run / "model", CPU)
+
+
+def test_a_transformer_that_memory_can_not_hold_is_named(config_file, tmp_path, monkeypatch):
+    folder = make_transformer(tmp_path / "pretrained", hidden_size=64, intermediate_size=128)
+    monkeypatch.setattr(size, "device_memory", lambda _: 1_000_000)
+    for mode, fits in (("frozen", True), ("lora", True), ("all", False)):
+        config = read_config(config_file, [with_transformer(folder, train=mode)])
+        if fits:
+            data.load(config, CPU)
+        else:
+            with pytest.raises(ValueError, match=r"parser\.network\.transformer\.model is too large"):
+                data.load(config, CPU)

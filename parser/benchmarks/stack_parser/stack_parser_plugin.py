@@ -96,6 +96,8 @@ class StackParserPlugin:
     def prepare(self, setup: Setup) -> None:
         self._setup = setup
         settings: StackParserSettings = setup.settings
+        if settings.parser.network.transformer:
+            raise ValueError("parser.network.transformer: the harness measures no pretrained transformer")
         trees = [tree for tree in read_treebank(data_path(settings.treebank)) if is_projective(tree.heads)]
         vocabulary = Vocabulary.build(
             trees,
