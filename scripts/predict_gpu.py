@@ -4,6 +4,8 @@ python scripts/predict_gpu.py docs/measurements/predicted-gpu
 PARSER_DATA=../data python scripts/predict_gpu.py runs/prediction --this-cpu
 
 It writes rows.jsonl, prediction.md and prediction.svg into the folder. Nothing of it was measured on a GPU.
+With --transformer it appends to transformer.jsonl what a config with a pretrained transformer needs: seconds
+of a step, and memory. The transformer has random weights; only its size counts.
 With --this-cpu the same counts predict the speed of this machine's CPU beside what is measured: that checks
 the counts and the work, not the launches of a GPU. Each call with it adds a round to this-cpu.jsonl, since
 other programs slow some of them down.
@@ -77,6 +79,9 @@ def main() -> None:
     set_precision("float32", torch.device("cpu"))
     settings = stack_parser_settings(options.treebank, PAPER_NETWORK)
     options.folder.mkdir(parents=True, exist_ok=True)
+    if options.transformer:
+        _predict_transformer(options.folder / "transformer.jsonl", options.transformer)
+        return
     if options.this_cpu:
         _compare_with_this_cpu(options.folder / "this-cpu.jsonl", settings)
         return
@@ -100,6 +105,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("folder", type=Path, help="where the results are written")
     options.add_argument("--treebank", default=TREEBANK, help=f"CoNLL-U file; default {TREEBANK}")
     options.add_argument("--this-cpu", action="store_true", help="compare with this machine's CPU")
+    options.add_argument("--transformer", type=Path, help="a config as configs/ud-transformer.yaml")
     return options.parse_args()
 
 
@@ -219,6 +225,38 @@ def _compare_with_this_cpu(path: Path, settings: StackParserSettings) -> None:
             append_stamped(path, {**row, "figures": cpu.figures()})
             times = f"predicted {1000 * found:8.2f} ms, measured {1000 * measured:8.2f} ms"
             print(f"{method:10} {size:4}  {times}, ratio {found / measured:.2f}")
+
+
+def _predict_transformer(path: Path, config: Path) -> None:
+    from prediction.transformer import count_transformer  # which needs transformers
+
+    counted = count_transformer(config)
+    kept = max(step.kept_for_backward for step in counted.steps)
+    memory = {"weights": counted.bytes_of_weights / 2**30, "kept_for_backward": kept / 2**30}
+    print(
+        f"weights and optimizer {memory['weights']:.1f} GiB, kept for the backward pass "
+        f"{memory['kept_for_backward']:.1f} GiB at most, in float32"
+    )
+    words = sum(step.words for step in counted.steps)
+    for device in GPUS:
+        for precision in device.arithmetic:
+            found = [predicted(step.step, device, precision) for step in counted.steps]
+            seconds = sum(each.added for each in found)
+            row = {
+                "config": str(config),
+                "device": device.name,
+                "precision": precision,
+                "source": device.source,
+                "memory_gib": memory,
+                "words_of_steps": [step.words for step in counted.steps],
+                "calls": sum(len(step.step.calls) for step in counted.steps) / len(found),
+                "milliseconds": {part: _mean(found, part) for part in ("launching", "preparing", "device")},
+                "words_per_second": words / seconds,
+                "binds": max(found, key=lambda each: each.added).binds,
+                "device_binds": max(found, key=lambda each: each.added).device_binds,
+            }
+            append_stamped(path, row)
+            print(f"{device.name}, {precision}: {row['words_per_second']:,.0f} words/s, {row['binds']} binds")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ PUBLISHED = {
 
 
 def treebanks(with_published):
-    runs = {run["name"]: run for run in rows("accuracy-2026-11-22/treebanks/rows.jsonl")}
+    runs = {run["name"]: run for run in rows("accuracy-2026-11-24/treebanks/rows.jsonl")}
     which = "dev las", "test uas", "test las"
     return table(
         *(
@@ -142,7 +142,7 @@ def searched():
 def searched_line(run, on_large):
     training, network = run["config"]["training"], run["config"]["parser"]["network"]
     return (
-        run["name"].partition(":")[0],
+        run["name"].partition(":")[0].replace("as it is", "before"),
         f"{training['learning_rate']['peak']:.4f}",
         f"{training['optimizer']['weight_decay']:g}",
         training["average"],
