@@ -1,0 +1,18 @@
+"""What docs/transformers.md tells of kept rows."""
+
+from rows_of_measurements import ROOT, rows
+
+TEXT = " ".join((ROOT / "docs/transformers.md").read_text(encoding="utf-8").split())
+
+
+def test_what_training_a_whole_transformer_is_predicted_to_need():
+    found = {(row["device"], row["precision"]): row for row in rows("predicted-gpu/transformer.jsonl")}
+    [memory] = {tuple(row["memory_gib"].values()) for row in found.values()}
+    weights, kept = (f"{number:.1f} GiB" for number in memory)
+    assert f"the optimizer's state take {weights}, and" in TEXT
+    assert f"keeps for the backward pass up to {kept} more" in TEXT
+    devices = "T4", "A100 SXM 80 GB", "H100 SXM"
+    speeds = [f"{found[device, 'float32']['words_per_second']:,.0f}" for device in devices]
+    assert f"{speeds[0]} words/s on a T4, {speeds[1]} on an A100 and {speeds[2]} on an H100" in TEXT
+    faster = [f"{found[device, 'tf32']['words_per_second']:,.0f}" for device in devices[1:]]
+    assert f"with tf32 at {faster[0]} and {faster[1]}." in TEXT
