@@ -8,6 +8,8 @@ from pydantic import Field
 
 from parser.settings import Count, Settings
 
+Trained = Literal["frozen", "lora", "all"]
+
 
 class LoraSettings(Settings):
     """With `train: lora`: low-rank matrices that are added to those of the transformer (Hu et al. 2022)."""
@@ -31,7 +33,7 @@ class TransformerSettings(Settings):
     """The last layers, whose outputs are averaged with learned weights (Peters et al. 2018, equation 1)."""
     pooling: Literal["mean", "first", "last"] = "mean"
     """The vector of a word is that of its first or last piece, or the mean of all."""
-    train: Literal["frozen", "lora", "all"] = "frozen"
+    train: Trained = "frozen"
     """What is trained of the transformer. `frozen`: nothing; the vectors are computed once and kept in the
     cache, in half precision. `lora`: see `lora`. `all`: all weights."""
     learning_rate: float = Field(5e-5, gt=0)

@@ -51,7 +51,10 @@ def test_what_three_models_gain_together():
     for split, text in (("test", "have a test LAS"), ("dev", "on dev")):
         assert f"{text} {extremes(own, split)}, and together {together[split]}" in TEXT
     first, second = ({split: f"{run[split]['las']:.2f}" for split in SPLITS} for run in taught)
-    assert f"have {first['dev']} and {second['dev']} on dev, {first['test']} and {second['test']} on test" in TEXT
+    assert (
+        f"have {first['dev']} and {second['dev']} on dev, {first['test']} and {second['test']} on test"
+        in TEXT
+    )
     assert f"one of the three gives {with_taught['dev']} and {with_taught['test']}" in TEXT
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -15,6 +14,13 @@ from torch import Tensor, nn
 from parser.batching.precision import present_precision
 from parser.batching.transfer import to_device
 from parser.networks.dropout import dropout
+from parser.networks.transformer_weights import (
+    frozen_weights,
+    is_frozen,
+    learning_rates,
+    transformer_to_train,
+    weights_without_adapters,
+)
 from parser.transformer.pieces import PieceTokenizer
 from parser.transformer.pretrained import PretrainedTransformer
 from parser.transformer.windows import Together, Windows
@@ -23,11 +29,6 @@ from parser.treebank.tokens import Tokens
 
 FULL_ATTENTION = {"bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "electra"}
 """Kinds of transformers in whose layers each piece attends to all others."""
-LAYER = re.compile(r"\blayers?\.(\d+)\.")
-"""The number of its layer in the name of a weight."""
-LORA = "lora_"
-ENABLE_CHECKPOINTING = "activation_checkpointing_enable"
-"""The library's method; older versions have another name."""
 MODEL = "model."
 """The beginning of the names of its weights in a `TransformerEncoder`."""
 
@@ -46,7 +47,7 @@ class TransformerEncoder(nn.Module):
         """What is frozen of it."""
         self.tokenizer = tokenizer = PieceTokenizer(pretrained.tokenizer)
         self._before, self._after = tokenizer.before, tokenizer.after
-        self.model: Any = _built(settings, pretrained)
+        self.model: Any = transformer_to_train(settings, pretrained)
         config = self.model.config
         self._padding = getattr(config, "pad_token_id", None) or 0
         self.size: int = config.hidden_size
@@ -76,24 +77,15 @@ class TransformerEncoder(nn.Module):
 
     def frozen_weights(self) -> dict[str, Tensor]:
         """The weights of the transformer that are not trained, by the names that the library gives them."""
-        return {
-            _without_adapters(name): weight
-            for name, weight in self.model.state_dict().items()
-            if self._is_frozen(name)
-        }
+        return frozen_weights(self.model, self.settings.train)
 
     def present(self) -> PretrainedTransformer:
         """The transformer as it is now, but without adapters."""
-        weights = {
-            _without_adapters(name): weight.detach().cpu()
-            for name, weight in self.model.state_dict().items()
-            if LORA not in name
-        }
-        return replace(self.pretrained, weights=weights)
+        return replace(self.pretrained, weights=weights_without_adapters(self.model))
 
-    def _is_frozen(self, name: str) -> bool:
-        """name: within the transformer."""
-        return self.settings.train != "all" and LORA not in name
+    def learning_rates(self) -> dict[Tensor, float]:
+        """The trained weights of the transformer and their learning rates after warm-up."""
+        return learning_rates(self.model, self.settings)
 
     def train(self, mode: bool = True) -> TransformerEncoder:
         """A frozen transformer stays without dropout."""
@@ -184,44 +176,6 @@ class TransformerEncoder(nn.Module):
             return torch.autocast(device.type, torch.bfloat16)
         return nullcontext()
 
-    def learning_rates(self) -> dict[Tensor, float]:
-        """The trained weights of the transformer and their learning rates after warm-up."""
-        settings, count = self.settings, self.model.config.num_hidden_layers
-        names = [name for name, _ in self.model.named_parameters()]
-        if settings.layer_decay < 1 and not any(map(LAYER.search, names)):
-            raise ValueError(
-                "parser.network.transformer.layer_decay: the layers of this transformer have no numbers; "
-                "leave it out"
-            )
-        found: dict[Tensor, float] = {}
-        for name, weight in self.model.named_parameters():
-            if weight.requires_grad:
-                layer = LAYER.search(name)
-                below_top = count - 1 - int(layer[1]) if layer else count
-                found[weight] = settings.learning_rate * settings.layer_decay**below_top
-        return found
-
-
-def _built(settings: TransformerSettings, pretrained: PretrainedTransformer) -> Any:
-    """Of its weights only those that are to be trained need a gradient."""
-    model: Any = pretrained.build()
-    if settings.train != "all":
-        model.requires_grad_(False)
-    if settings.train == "lora":
-        from peft import LoraConfig, inject_adapter_in_model
-
-        lora = settings.lora
-        adapter = LoraConfig(
-            r=lora.rank, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules="all-linear"
-        )
-        model = inject_adapter_in_model(adapter, model)
-    if settings.gradient_checkpointing and settings.train != "frozen":
-        enable = getattr(model, ENABLE_CHECKPOINTING, None) or model.gradient_checkpointing_enable
-        enable({"use_reentrant": False})
-    if settings.train == "frozen":
-        model.eval()
-    return model
-
 
 def _positions(transformer: Any) -> int:
     """The longest text in pieces, special ones included, that the transformer can read."""
@@ -232,22 +186,19 @@ def _positions(transformer: Any) -> int:
     return longest
 
 
-def _without_adapters(name: str) -> str:
-    """The name that a weight has in a transformer without adapters."""
-    return name.replace(".base_layer.", ".")
-
-
 def _without_frozen(module: nn.Module, weights: dict[str, Any], prefix: str, local_metadata: object) -> None:
+    """Of `state_dict`. prefix: of the encoder's own weights within the whole network."""
     assert isinstance(module, TransformerEncoder)
-    for name in [name for name in weights if name.startswith(prefix + MODEL)]:
-        if module._is_frozen(name.removeprefix(prefix + MODEL)):
+    start = prefix + MODEL
+    for name in [name for name in weights if name.startswith(start)]:
+        if is_frozen(name.removeprefix(start), module.settings.train):
             del weights[name]
 
 
 def _frozen_are_not_missing(module: nn.Module, incompatible: Any) -> None:
     """What is frozen stays as it is. incompatible: the keys that `load_state_dict` misses."""
     assert isinstance(module, TransformerEncoder)
-    frozen = {name for name in module.model.state_dict() if module._is_frozen(name)}
+    frozen = {name for name in module.model.state_dict() if is_frozen(name, module.settings.train)}
     missing = [
         name for name in incompatible.missing_keys if f".{name}".partition(f".{MODEL}")[2] not in frozen
     ]

@@ -8,7 +8,7 @@ import signal
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small_transformers import KINDS, make_transformer
+from small_transformers import make_transformer
 from stopped_runs import left_behind
 
 from parser.api.parser import load
@@ -33,8 +33,9 @@ def with_transformer(folder, **settings):
     return f"parser.network.transformer={json.dumps(own)}"
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "mode"), [*(("bert", mode) for mode in MODES), ("roberta", "lora"), ("xlm-roberta", "all")]
+)
 def test_the_model_in_the_folder_parses_as_the_one_that_was_trained(kind, mode, config_file, tmp_path):
     folder = make_transformer(tmp_path / "pretrained", kind)
     run = tmp_path / "run"
