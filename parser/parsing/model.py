@@ -27,6 +27,7 @@ from parser.parsing.transformer_files import (
     TRANSFORMER_FILES,
     make_encoder,
     read_transformer,
+    refuse_missing_libraries,
     write_transformer,
 )
 from parser.quoting import shortened
@@ -184,7 +185,7 @@ class Model:
 
 
 def load_model(files: ModelFiles, device: torch.device) -> Model:
-    """Raises ValueError if there is no model, a broken or a newer one.
+    """Raises ValueError if there is no model, a broken or a newer one, or a library that it needs is missing.
 
     Safe for untrusted models: nothing in them is executed, and the sizes are checked before memory is
     allocated.
@@ -194,6 +195,7 @@ def load_model(files: ModelFiles, device: torch.device) -> Model:
     missing = [name for name in (SETTINGS, VOCABULARY, WEIGHTS) if not files.has(name)]
     if missing:
         raise ValueError(f"{files.name}: not a model's folder, {', '.join(missing)} missing")
+    refuse_missing_libraries(files)
     try:
         return Model.read(files, device)
     except BROKEN as error:

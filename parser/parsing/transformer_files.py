@@ -34,8 +34,13 @@ MISSING = (
 )
 
 
-def refuse_missing_libraries() -> None:
-    """Raises ValueError, which says what to install, if the packages are not there."""
+def refuse_missing_libraries(files: ModelFiles | None = None) -> None:
+    """Raises ValueError, which says what to install, if the packages are not there.
+
+    files: of a model, which may need none.
+    """
+    if files and not files.has(CONFIG):
+        return
     try:
         import peft  # noqa: F401
         import tokenizers  # noqa: F401
@@ -56,12 +61,11 @@ def read_transformer(files: ModelFiles, network: NetworkSettings) -> PretrainedT
     """None for a model without one. Raises what the libraries raise for a broken one."""
     if not network.transformer:
         return None
-    refuse_missing_libraries()
-    from parser.transformer.pretrained import PretrainedTransformer
-
     needed = TRANSFORMER_FILES if network.transformer.train != "all" else (CONFIG, TOKENIZER)
     if missing := [name for name in needed if not files.has(name)]:
         raise ValueError(f"{', '.join(missing)} missing")
+    from parser.transformer.pretrained import PretrainedTransformer
+
     weights = files.weights(WEIGHTS) if WEIGHTS in needed else {}
     for name, weight in weights.items():
         if not weight.is_floating_point() or not weight.isfinite().all():

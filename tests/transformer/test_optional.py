@@ -4,7 +4,9 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
+from parser.parsing.model import Model
 from parser.parsing.transformer_files import refuse_missing_libraries
 
 WITHOUT = """
@@ -21,7 +23,13 @@ def test_training_without_a_transformer_imports_no_library_for_one(config_file, 
     assert printed.splitlines()[-1] == "[]"
 
 
-def test_a_missing_library_is_named(monkeypatch):
+def test_a_missing_library_is_named(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "peft", None)
-    with pytest.raises(ValueError, match="pip install 'stack-parser\\[transformers\\]'"):
+    install = r"^a parser with a pretrained transformer needs .*: pip install 'stack-parser\[transformers\]'$"
+    with pytest.raises(ValueError, match=install):
         refuse_missing_libraries()
+    for name in ("config.yaml", "vocabulary.json", "weights.safetensors", "transformer/config.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(ValueError, match=install):
+        Model.load(tmp_path, torch.device("cpu"))
