@@ -1,6 +1,10 @@
 """Runs to stop and to resume, and what they leave."""
 
 import json
+import os
+import signal
+
+from parser.networks.stack_parser import StackParser
 
 RICH = [
     "training.average=0.9",
@@ -20,6 +24,22 @@ OTHER_TREES = [
     "training.distillation={models: [tests/models/format-4], weight: 0.5}",
 ]
 LONG = ["training.epochs=12", "parser.network.dropout=0.3", "training.learning_rate.warmup_epochs=2"]
+
+
+class Stops:
+    """Sends SIGTERM to this process in the training batches whose numbers are in `at`."""
+
+    def __init__(self, monkeypatch):
+        self.batches, self.at = 0, set()
+        replay = StackParser.replay_words
+
+        def replay_and_signal(network, table, batch):
+            self.batches += network.training
+            if network.training and self.batches in self.at:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return replay(network, table, batch)
+
+        monkeypatch.setattr(StackParser, "replay_words", replay_and_signal)
 
 
 def left_behind(run):

@@ -12,11 +12,10 @@ import torch
 from programs import running
 from safetensors import safe_open
 from safetensors.torch import save
-from stopped_runs import LONG, OTHER_TREES, RICH, command, left_behind
+from stopped_runs import LONG, OTHER_TREES, RICH, Stops, command, left_behind
 
 from parser.cli import main
 from parser.config_file import read_config
-from parser.networks.stack_parser import StackParser
 from parser.training import data
 from parser.training.interruption import StoppedError
 from parser.training.loop import train
@@ -117,25 +116,16 @@ def test_a_run_that_is_stopped_at_any_batch_goes_on(config_file, tmp_path, monke
     text = (tmp_path / "tiny.conllu").read_text()
     (tmp_path / "other.conllu").write_text(text[: text.index("sent_id = cats")].rpartition("#")[0])
     config = read_config(config_file, [change.replace("FOLDER", str(tmp_path)) for change in changes])
-    replays, stops = 0, set()
-
-    def replay_and_signal(network, table, batch, replay=StackParser.replay_words):
-        nonlocal replays
-        replays += network.training
-        if network.training and replays in stops:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return replay(network, table, batch)
-
-    monkeypatch.setattr(StackParser, "replay_words", replay_and_signal)
+    stops = Stops(monkeypatch)
     train(config, tmp_path / "whole", CPU)
-    in_whole, replays, stops = replays, 0, {3, 4, 9, 17}
-    for _ in stops:
+    in_whole, stops.batches, stops.at = stops.batches, 0, {3, 4, 9, 17}
+    for _ in stops.at:
         with pytest.raises(StoppedError, match="everything is saved, continue with --resume") as stopped:
             train(config, tmp_path / "stopped", CPU, resume=True)
         assert stopped.value.signal == signal.SIGTERM
     scores = train(config, tmp_path / "stopped", CPU, resume=True)
     assert left_behind(tmp_path / "stopped") == left_behind(tmp_path / "whole")
-    assert replays == in_whole  # no batch was computed twice
+    assert stops.batches == in_whole  # no batch was computed twice
     assert train(config, tmp_path / "stopped", CPU, resume=True) == scores  # there is nothing left to do
 
 
@@ -174,20 +164,12 @@ def test_an_older_programs_checkpoint_is_refused(config_file, tmp_path, capsys):
 
 def test_a_run_that_is_stopped_at_an_epochs_last_batch_goes_on(config_file, tmp_path, monkeypatch):
     config = read_config(config_file, ["training.epochs=2", "training.batch_size=1"])
-    replays = 0
-
-    def replay_and_signal(network, table, batch, replay=StackParser.replay_words):
-        nonlocal replays
-        replays += network.training
-        if network.training and replays == 16:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return replay(network, table, batch)
-
-    monkeypatch.setattr(StackParser, "replay_words", replay_and_signal)
+    stops = Stops(monkeypatch)
+    stops.at = {16}
     with pytest.raises(StoppedError, match="stopped in epoch 1, after 16 of its batches"):
         train(config, tmp_path / "run", CPU)
     train(config, tmp_path / "run", CPU, resume=True)
-    assert replays == 2 * 16
+    assert stops.batches == 2 * 16
 
 
 def test_a_run_that_is_done_is_said_to_be(config_file, tmp_path, capsys):

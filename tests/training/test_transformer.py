@@ -1,21 +1,18 @@
 """Training with a pretrained transformer, from the config to the trees of the model."""
 
 import json
-import os
 import shutil
-import signal
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from small_transformers import make_transformer
-from stopped_runs import left_behind
+from stopped_runs import Stops, left_behind
 
 from parser.api.parser import load
 from parser.cli import main
 from parser.config_file import read_config
 from parser.evaluation.evaluate import evaluate
-from parser.networks.stack_parser import StackParser
 from parser.parsing.model import Model
 from parser.training import data, frozen_vectors, size
 from parser.training.interruption import StoppedError
@@ -54,19 +51,10 @@ def test_the_model_in_the_folder_parses_as_the_one_that_was_trained(kind, mode, 
 def test_a_run_that_was_stopped_ends_as_one_that_never_was(mode, config_file, tmp_path, monkeypatch):
     own = with_transformer(make_transformer(tmp_path / "pretrained"), train=mode, dropout=0.2)
     config = read_config(config_file, [own, "training.epochs=6", "training.average=0.9"])
-    batches, stops = 0, set()
-
-    def replay_and_signal(network, table, batch, replay=StackParser.replay_words):
-        nonlocal batches
-        batches += network.training
-        if network.training and batches in stops:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return replay(network, table, batch)
-
-    monkeypatch.setattr(StackParser, "replay_words", replay_and_signal)
+    stops = Stops(monkeypatch)
     train(config, tmp_path / "whole", CPU)
-    batches, stops = 0, {2, 5}
-    for _ in stops:
+    stops.batches, stops.at = 0, {2, 5}
+    for _ in stops.at:
         with pytest.raises(StoppedError):
             train(config, tmp_path / "stopped", CPU, resume=True)
     train(config, tmp_path / "stopped", CPU, resume=True)
