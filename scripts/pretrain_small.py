@@ -22,6 +22,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from torch import Tensor
 from tqdm import tqdm
 from transformers import BertConfig, BertForMaskedLM, PreTrainedModel, PreTrainedTokenizerFast
+from transformers.utils.logging import disable_progress_bar
 
 from parser.console import PROGRESS_BAR, say
 from parser.machine import tune_process
@@ -185,6 +186,7 @@ def _held_out_loss(model: BertForMaskedLM, sequences: Tensor, options: Options) 
 
 def save(model: PreTrainedModel, tokenizer: Tokenizer, folder: Path) -> None:
     """Write both as the library does."""
+    disable_progress_bar()
     model.save_pretrained(folder)
     PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
