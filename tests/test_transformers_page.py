@@ -16,3 +16,9 @@ def test_what_training_a_whole_transformer_is_predicted_to_need():
     assert f"{speeds[0]} words/s on a T4, {speeds[1]} on an A100 and {speeds[2]} on an H100" in TEXT
     faster = [f"{found[device, 'tf32']['words_per_second']:,.0f}" for device in devices[1:]]
     assert f"with tf32 at {faster[0]} and {faster[1]}." in TEXT
+
+
+def test_what_cached_vectors_cost_beside_pretrained_ones():
+    [row] = rows("transformer-2026-11-24/rows.jsonl")
+    *_, ratio = row["printed"]
+    assert f"training has {ratio.rpartition('ones: ')[2]} of the speed" in TEXT
