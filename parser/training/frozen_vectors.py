@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 from parser.batching.microbatches import in_microbatches
 from parser.console import PROGRESS_BAR, say
+from parser.training.prepared import remove_old
 from parser.treebank.batches import batches_by_length
 from parser.treebank.sentence import Sentence
 from parser.treebank.tokens import Tokens
@@ -91,7 +92,7 @@ def _key(encoder: TransformerEncoder, parts: Sequence[Tokens]) -> str:
 def _kept(path: Path, shape: Shape) -> Tensor | None:
     """[words, layers, size] The vectors in a file; None if there is none, or if it is damaged."""
     try:
-        os.utime(path)  # used now: `_remove_old` goes by this time
+        os.utime(path)  # used now: `remove_old` goes by this time
         if path.stat().st_size == _bytes(shape) + HASH_SIZE:
             table = _mapped(path, shape, shared=False)
             with path.open("rb") as file:
@@ -129,7 +130,7 @@ def _new_table(path: Path | None, shape: Shape) -> Iterator[Tensor]:
             say(f"{path.parent}: {error.strerror}; {lost}")
     finally:
         own.unlink(missing_ok=True)
-    _remove_old(path.parent)
+    remove_old(path.parent, f"*{SUFFIX}", KEPT)
 
 
 def _empty_file(path: Path, shape: Shape) -> Path | None:
@@ -188,11 +189,3 @@ def _fill(table: Tensor, encoder: TransformerEncoder, tokens: Tokens) -> None:
                 )
             table[tokens.numbers.elements(rows)] = found
             bar.update(len(rows))
-
-
-def _remove_old(folder: Path) -> None:
-    """Remove all but the files used last."""
-    with suppress(OSError):  # another process may remove them, too
-        by_age = sorted(folder.glob(f"*{SUFFIX}"), key=lambda kept: kept.stat().st_mtime)
-        for old in by_age[:-KEPT]:
-            old.unlink(missing_ok=True)

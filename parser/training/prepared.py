@@ -99,14 +99,15 @@ def save_prepared(prepared: Prepared, path: Path) -> None:
         own.replace(path)
     except OSError as error:
         say(f"{path.parent}: {error.strerror}; the next start will read the treebanks again")
-    _remove_old(path.parent)
+    # Unfinished files of killed processes among them.
+    remove_old(path.parent, f"*{SUFFIX}*", KEPT)
 
 
-def _remove_old(folder: Path) -> None:
-    """Remove all but the files used last, unfinished files of killed processes among them."""
+def remove_old(folder: Path, pattern: str, kept: int) -> None:
+    """Remove all files of that pattern but the `kept` used last."""
     with suppress(OSError):  # another process may remove them, too
-        by_age = sorted(folder.glob(f"*{SUFFIX}*"), key=lambda kept: kept.stat().st_mtime)
-        for old in by_age[:-KEPT]:
+        by_age = sorted(folder.glob(pattern), key=lambda path: path.stat().st_mtime)
+        for old in by_age[:-kept]:
             old.unlink(missing_ok=True)
 
 
@@ -114,7 +115,7 @@ def load_prepared(config: Config, path: Path) -> Prepared | None:
     """None if there is no such cache file, or if it is damaged."""
     try:
         content = path.read_bytes()
-        os.utime(path)  # used now: `_remove_old` goes by this time
+        os.utime(path)  # used now: `remove_old` goes by this time
     except OSError:
         return None
     told_hash, content = content[:HASH_SIZE], content[HASH_SIZE:]
