@@ -37,7 +37,7 @@ def test_what_it_makes_is_a_transformer_for_a_parser(pretraining, tmp_path, monk
         "--batch",
         "8",
     )
-    monkeypatch.setattr(sys, "argv", ["pretrain_small.py", str(text), str(folder), *sizes])
+    monkeypatch.setattr(sys, "argv", ["pretrain_small.py", str(folder), str(text), *sizes])
     pretraining.main()
     told = json.loads((folder / "pretraining.json").read_text())
     assert told["losses"][-1] < 0.8 * told["losses"][0]
@@ -63,6 +63,16 @@ def test_sequences_hold_whole_sentences_and_all_of_them(pretraining):
     assert sequences[sequences >= len(pretraining.SPECIAL)].tolist() == [
         piece for piece in wanted if piece >= len(pretraining.SPECIAL)
     ]
+
+
+def test_the_words_of_text_and_of_treebanks_are_read(pretraining, tmp_path):
+    text, treebank = tmp_path / "text.txt", tmp_path / "own.conllu"
+    text.write_text("a dog\ncats see\n")
+    treebank.write_text(
+        "# text = a dog\n1\ta\t_\t_\t_\t_\t2\tdet\t_\t_\n2\tdog\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
+    )
+    assert pretraining.read_sentences(text) == ["a dog", "cats see"]
+    assert pretraining.read_sentences(treebank) == ["a dog"]
 
 
 def test_masking_chooses_as_many_as_it_should(pretraining):
