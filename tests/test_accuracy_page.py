@@ -3,9 +3,11 @@
 import re
 from statistics import mean
 
+from rows_of_accuracy import by_name
 from rows_of_measurements import ROOT, SPLITS, rows
 
 from parser.config_file import read_config
+from parser.tables.differences import difference
 
 SEARCH = "accuracy-2026-11-24/search/rows.jsonl"
 TEXT = " ".join((ROOT / "docs/accuracy.md").read_text(encoding="utf-8").split())
@@ -95,6 +97,21 @@ def test_what_french_adds_to_english():
     }
     assert f"On dev French adds {' and '.join(gains['dev'])} to English" in TEXT
     assert f"on test it takes {' and '.join(gains['test'])} away" in TEXT
+
+
+def test_what_errors_gain_with_arc_eager():
+    runs = by_name("accuracy-2026-11-24/exploration/rows.jsonl")
+    gains = {
+        split: difference(
+            *(
+                {run["seed"]: run[split]["las"] for run in runs[f"{follow}, arc-eager"]}
+                for follow in ("errors", "none")
+            )
+        )
+        for split in SPLITS
+    }
+    on_test, on_dev = gains["test"].removesuffix(", 3 seeds"), gains["dev"].partition(" ")[0]
+    assert f"errors have {on_test} on test and {on_dev} on dev" in TEXT
 
 
 def test_what_the_worst_seed_has_with_a_margin():
