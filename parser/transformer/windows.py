@@ -21,6 +21,8 @@ from parser.treebank.tokens import Tokens
 
 PIECES_TOGETHER = 8192
 """Of the windows that are read together, padding included."""
+PADDING_TOGETHER = 256
+"""Of the windows that are read together. To read more padding takes longer than another call."""
 
 
 class Together(NamedTuple):
@@ -69,13 +71,18 @@ class Windows:
 
 
 def _groups(order: Tensor, sizes: Sequence[int], most: int) -> Iterator[Tensor]:
-    """Split windows, the shortest first, into groups of bounded size."""
-    start = 0
-    numbers = order.tolist()
-    for end in range(1, len(numbers) + 1):
-        if end == len(numbers) or (end + 1 - start) * sizes[numbers[end]] > most:
+    """Split windows, the shortest first, into groups with bounded numbers of pieces and of padding.
+
+    sizes: of the windows. most: pieces of a group, padding included.
+    """
+    start = pieces = 0
+    for end, number in enumerate(order.tolist()):
+        padded = (end + 1 - start) * sizes[number]
+        if end > start and padded > min(most, pieces + sizes[number] + PADDING_TOGETHER):
             yield order[start:end]
-            start = end
+            start, pieces = end, 0
+        pieces += sizes[number]
+    yield order[start:]
 
 
 def _divide(tokens: Tokens, most: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("tokenizers")
 
-from parser.transformer.windows import Windows
+from parser.transformer.windows import PADDING_TOGETHER, Windows
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 
@@ -49,6 +49,21 @@ def test_every_word_is_read_by_its_own_pieces_within_a_window_of_its_sentence(se
         assert len(window) <= most
         begin = ends[sentence] - sum(sentences[sentence])
         assert begin <= window[0] <= window[-1] < ends[sentence]
+
+
+@given(st.lists(st.integers(1, 90), min_size=1, max_size=90))
+def test_windows_of_other_lengths_are_read_apart(lengths):
+    """No group has much padding, and one more window would be too much for it."""
+    groups = Windows.of(tokens_of([[1] * length for length in lengths]), 90).together
+    assert [count for group in groups for count in group.counts.tolist()] == sorted(lengths)
+    for group, following in zip(groups, [*groups[1:], None], strict=True):
+        assert padding(group.counts) <= PADDING_TOGETHER
+        if following:
+            assert padding(torch.cat([group.counts, following.counts[:1]])) > PADDING_TOGETHER
+
+
+def padding(counts):
+    return int(counts.max()) * len(counts) - int(counts.sum())
 
 
 def test_a_sentence_that_fits_is_one_window():
