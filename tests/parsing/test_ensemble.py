@@ -141,7 +141,7 @@ def test_commands_and_programs_take_several_models(tmp_path, treebank, capsys):
     assert main(["pack", first, *ensemble]) == 2
     assert "a package of several models needs a name: -o FILE" in capsys.readouterr().err
     for models in ([first, *ensemble], [package]):
-        for more in ([], ["--processes", "2"]):
+        for more in ([], ["--processes", "2", "--device", "cpu"]):
             out = tmp_path / "parsed.conllu"
             assert main(["parse", *models, str(treebank), "-o", str(out), *more]) == 0
             outputs.append(out.read_text())

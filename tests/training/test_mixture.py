@@ -117,7 +117,7 @@ def test_a_parser_of_two_treebanks_follows_the_one_that_is_asked_for(config_file
         model = load_models(ModelChoice(paths, treebank), CPU)
         assert tuple(evaluate(model, read_treebank(path)).las for path in files) == las
     as_second = [str(run / "model"), files[1], "--treebank", "second"]
-    for more in ([], ["--processes", "2"]):
+    for more in ([], ["--processes", "2", "--device", "cpu"]):
         capsys.readouterr()
         assert main(["evaluate", *as_second, "--json", *more]) == 0
         assert json.loads(capsys.readouterr().out)["las"] == 100
