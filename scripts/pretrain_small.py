@@ -4,10 +4,10 @@ PARSER_DATA=../data python scripts/write_silver_text.py runs/text.txt
 python scripts/pretrain_small.py runs/small-bert runs/text.txt train.conllu
 
 Each line of a text is a sentence with blanks between its words; of treebanks (*.conllu) only the words are
-read. The folder gets a model and a tokenizer in
-the format of Hugging Face's transformers, and `pretraining.json` with the losses and the time. Masking is
-that of Devlin et al. (2019, section 3.1), drawn anew for each epoch; the next sentence is not predicted.
-Products are computed in bfloat16, which takes half the time of float32 on a processor that has it.
+read. The folder gets a model and a tokenizer in the format of Hugging Face's transformers, and
+`pretraining.json` with the losses and the time. Masking is that of Devlin et al. (2019, section 3.1), drawn
+anew for each epoch; the next sentence is not predicted. Products are computed in bfloat16, which takes half
+the time of float32 on a processor that has it.
 """
 
 from __future__ import annotations

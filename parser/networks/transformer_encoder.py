@@ -23,7 +23,7 @@ from parser.networks.transformer_weights import (
 )
 from parser.transformer.pieces import PieceTokenizer
 from parser.transformer.pretrained import PretrainedTransformer
-from parser.transformer.windows import Together, Windows
+from parser.transformer.windows import Together, Windows, padding_together
 from parser.transformer_settings import TransformerSettings
 from parser.treebank.tokens import Tokens
 
@@ -115,13 +115,14 @@ class TransformerEncoder(nn.Module):
         """
         assert tokens.pieces
         # `Windows` reads the lengths alone, which are on the host.
-        windows = Windows.of(tokens, self._most_pieces)
+        device = tokens.pieces.values.device
+        windows = Windows.of(tokens, self._most_pieces, padding_together(device))
         parts = []
         for together in windows.together:
             with torch.no_grad() if self.is_frozen else nullcontext():
                 layers = self._pooled(tokens.pieces.values, together)
             parts.append(finish(layers))
-        return torch.cat(parts).index_select(0, to_device(windows.place_of_word, parts[0].device))
+        return torch.cat(parts).index_select(0, to_device(windows.place_of_word, device))
 
     def _pooled(self, pieces: Tensor, together: Together) -> Tensor:
         """[words read from these windows, layers, size] pieces: [pieces of the batch]"""

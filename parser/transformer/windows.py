@@ -21,8 +21,13 @@ from parser.treebank.tokens import Tokens
 
 PIECES_TOGETHER = 8192
 """Of the windows that are read together, padding included."""
-PADDING_TOGETHER = 256
-"""Of the windows that are read together. To read more padding takes longer than another call."""
+PADDING_ON_CPU, PADDING_ON_GPU = 256, 1024
+"""Of the windows that are read together. More takes longer than another call; on a GPU a call is many
+launches."""
+
+
+def padding_together(device: torch.device) -> int:
+    return PADDING_ON_CPU if device.type == "cpu" else PADDING_ON_GPU
 
 
 class Together(NamedTuple):
@@ -45,8 +50,16 @@ class Windows:
     """[words] Where each word stands if the words of all groups are put one behind the other."""
 
     @classmethod
-    def of(cls, tokens: Tokens, most_pieces: int, pieces_together: int = PIECES_TOGETHER) -> Windows:
-        """most_pieces: of a window. A word with more is read by its first ones alone."""
+    def of(
+        cls,
+        tokens: Tokens,
+        most_pieces: int,
+        most_padding: int = PADDING_ON_CPU,
+        pieces_together: int = PIECES_TOGETHER,
+    ) -> Windows:
+        """most_pieces: of a window. A word with more is read by its first ones alone. most_padding and
+        pieces_together: of windows that are read together.
+        """
         assert tokens.pieces
         starts, counts = tokens.pieces.offsets, tokens.pieces.lengths.clamp(max=most_pieces)
         first_words, end_words, window_of_word = _divide(tokens, most_pieces)
@@ -56,7 +69,7 @@ class Windows:
         word_order = order.argsort()[window_of_word].argsort(stable=True)
         words_in_window = torch.bincount(window_of_word, minlength=len(sizes))
         together, start_word = [], 0
-        for rows in _groups(order, sizes.tolist(), pieces_together):
+        for rows in _groups(order, sizes.tolist(), pieces_together, most_padding):
             length, end_word = int(sizes[rows[-1]]), start_word + int(words_in_window[rows].sum())
             words = word_order[start_word:end_word]
             row = torch.arange(len(rows)).repeat_interleave(words_in_window[rows])
@@ -70,7 +83,7 @@ class Windows:
         return cls(together, word_order.argsort())
 
 
-def _groups(order: Tensor, sizes: Sequence[int], most: int) -> Iterator[Tensor]:
+def _groups(order: Tensor, sizes: Sequence[int], most: int, most_padding: int) -> Iterator[Tensor]:
     """Split windows, the shortest first, into groups with bounded numbers of pieces and of padding.
 
     sizes: of the windows. most: pieces of a group, padding included.
@@ -78,7 +91,7 @@ def _groups(order: Tensor, sizes: Sequence[int], most: int) -> Iterator[Tensor]:
     start = pieces = 0
     for end, number in enumerate(order.tolist()):
         padded = (end + 1 - start) * sizes[number]
-        if end > start and padded > min(most, pieces + sizes[number] + PADDING_TOGETHER):
+        if end > start and padded > min(most, pieces + sizes[number] + most_padding):
             yield order[start:end]
             start, pieces = end, 0
         pieces += sizes[number]

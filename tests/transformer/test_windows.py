@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("tokenizers")
 
-from parser.transformer.windows import PADDING_TOGETHER, Windows
+from parser.transformer.windows import Windows
 from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 
@@ -39,7 +39,7 @@ def read(windows):
 )
 def test_every_word_is_read_by_its_own_pieces_within_a_window_of_its_sentence(sentences, most, together):
     tokens = tokens_of(sentences)
-    found = read(Windows.of(tokens, most, together))
+    found = read(Windows.of(tokens, most, pieces_together=together))
     ends = torch.tensor([sum(sentence) for sentence in sentences]).cumsum(0).tolist()
     words = tokens.pieces.unflatten()
     for (window, pieces), own, sentence in zip(
@@ -51,15 +51,15 @@ def test_every_word_is_read_by_its_own_pieces_within_a_window_of_its_sentence(se
         assert begin <= window[0] <= window[-1] < ends[sentence]
 
 
-@given(st.lists(st.integers(1, 90), min_size=1, max_size=90))
-def test_windows_of_other_lengths_are_read_apart(lengths):
+@given(st.lists(st.integers(1, 90), min_size=1, max_size=90), st.integers(0, 1000))
+def test_windows_of_other_lengths_are_read_apart(lengths, most):
     """No group has much padding, and one more window would be too much for it."""
-    groups = Windows.of(tokens_of([[1] * length for length in lengths]), 90).together
+    groups = Windows.of(tokens_of([[1] * length for length in lengths]), 90, most).together
     assert [count for group in groups for count in group.counts.tolist()] == sorted(lengths)
     for group, following in zip(groups, [*groups[1:], None], strict=True):
-        assert padding(group.counts) <= PADDING_TOGETHER
+        assert padding(group.counts) <= most
         if following:
-            assert padding(torch.cat([group.counts, following.counts[:1]])) > PADDING_TOGETHER
+            assert padding(torch.cat([group.counts, following.counts[:1]])) > most
 
 
 def padding(counts):
