@@ -4,7 +4,7 @@ import re
 import runpy
 from functools import cache
 
-from rows_of_accuracy import accuracy, treebanks
+from rows_of_accuracy import accuracy, differences_to_none, treebanks
 from rows_of_measurements import ROOT, printed, rows, table
 
 from parser.speed.findings import ratio
@@ -157,5 +157,6 @@ def expected(page):
         "docs/recurrence.md": recurrence,
         "docs/scale.md": corpus_plan,
         "docs/speed.md": lambda: [*stack_lstm(), *single_figures()],
+        "docs/transformers.md": lambda: differences_to_none("transformer-2026-11-24/table/rows.jsonl"),
     }
     return tuple(lines[page]()) if page in lines else ()

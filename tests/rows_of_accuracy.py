@@ -81,10 +81,10 @@ def by_name(path):
     return found
 
 
-def exploration():
-    """Means of three seeds, and the difference to training without."""
+def differences_to_none(path):
+    """Means of three seeds, and the difference on test to the row that is called so."""
     lines = []
-    for name, runs in (found := by_name("accuracy-2026-11-24/exploration/rows.jsonl")).items():
+    for name, runs in (found := by_name(path)).items():
         ours, base = ({run["seed"]: run["test"]["las"] for run in own} for own in (runs, found["none"]))
         gain = difference(ours, base).removesuffix(", 3 seeds") if name != "none" else ""
         lines.append((f"`{name}`", *(f"{mean(run[s]['las'] for run in runs):.2f}" for s in SPLITS), gain))
@@ -227,7 +227,7 @@ def accuracy():
         *untagged(),
         *raw_text(),
         *beside_udpipe(),
-        *exploration(),
+        *differences_to_none("accuracy-2026-11-24/exploration/rows.jsonl"),
         *errors_of_exploration(),
         *fine_tuning(),
         *together(),

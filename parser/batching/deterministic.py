@@ -14,16 +14,23 @@ CUBLAS_WORKSPACES = ":4096:8"
 """Without workspaces of fixed size, cuBLAS and cuDNN's LSTM may choose another algorithm each time."""
 
 
+def fix_workspaces(wanted: bool, device: torch.device) -> None:
+    """cuBLAS reads this at its first product alone."""
+    if wanted and device.type == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", CUBLAS_WORKSPACES)
+
+
 @contextmanager
 def deterministic_sums(wanted: bool, device: torch.device) -> Iterator[None]:
     """If wanted, use deterministic kernels on CUDA until the block ends; on a CPU all are.
 
-    Must begin before the first product of the process. Operators that have none raise RuntimeError.
+    `fix_workspaces` is to be called before the first product of the process. Operators that have no such
+    kernel raise RuntimeError.
     """
     if not wanted or device.type != "cuda":
         yield
         return
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", CUBLAS_WORKSPACES)
+    fix_workspaces(wanted, device)
     memory: Any = torch.utils.deterministic
     before = torch.are_deterministic_algorithms_enabled(), memory.fill_uninitialized_memory
     only_warned = torch.is_deterministic_algorithms_warn_only_enabled()

@@ -105,7 +105,7 @@ class TransformerEncoder(nn.Module):
 
     def _mixed(self, layers: Tensor) -> Tensor:
         """[words, size] layers: [words, layers, size]; those of a frozen transformer are as in the cache."""
-        exact = (layers.half() if self.is_frozen else layers).to(self.mix.dtype)
+        exact = (_as_cached(layers) if self.is_frozen else layers).to(self.mix.dtype)
         weights = (self.scale * self.mix.softmax(0)).expand(len(exact), 1, -1)
         return torch.bmm(weights, exact).squeeze(1)  # faster than einsum, which copies the layers
 
@@ -176,6 +176,14 @@ class TransformerEncoder(nn.Module):
         if present_precision() == "bfloat16":
             return torch.autocast(device.type, torch.bfloat16)
         return nullcontext()
+
+
+def _as_cached(layers: Tensor) -> Tensor:
+    """[words, layers, size] In half precision, as in the cache; what is too large is the largest number."""
+    if layers.dtype == torch.float16:
+        return layers
+    bounds = torch.finfo(torch.float16)
+    return layers.clamp(bounds.min, bounds.max).half()
 
 
 def _positions(transformer: Any) -> int:

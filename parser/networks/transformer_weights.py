@@ -83,7 +83,13 @@ def learning_rates(transformer: Any, settings: TransformerSettings) -> dict[Tens
         )
     found: dict[Tensor, float] = {}
     for name, weight in trained.items():
-        layer = LAYER.search(name)
-        below_top = count - 1 - int(layer[1]) if layer else count
-        found[weight] = settings.learning_rate * settings.layer_decay**below_top
+        found[weight] = settings.learning_rate * settings.layer_decay ** layers_above(name, count)
     return found
+
+
+def layers_above(name: str, count: int) -> int:
+    """Of the weight of a transformer of so many layers; embeddings stand below all of them."""
+    if layer := LAYER.search(name):
+        return count - 1 - int(layer[1])
+    is_last_norm = "norm" in name.lower() and "embeddings" not in name
+    return 0 if is_last_norm else count

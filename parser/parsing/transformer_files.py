@@ -27,6 +27,8 @@ CONFIG, TOKENIZER, WEIGHTS = (
     "transformer/model.safetensors",
 )
 TRANSFORMER_FILES = CONFIG, TOKENIZER, WEIGHTS
+FOR_OTHERS = "transformer/tokenizer_config.json", b'{"tokenizer_class": "PreTrainedTokenizerFast"}\n'
+"""A file that is not read here. Without it the library would not read all of the tokenizer."""
 DIGEST = "digest"
 MISSING = (
     "a parser with a pretrained transformer needs the packages transformers and peft: "
@@ -80,11 +82,13 @@ def write_transformer(folder: Path, encoder: TransformerEncoder) -> None:
     (folder / CONFIG).parent.mkdir(exist_ok=True)
     write_atomically(folder / CONFIG, pretrained.config.encode())
     write_atomically(folder / TOKENIZER, pretrained.tokenizer.encode())
+    name, content = FOR_OTHERS
+    write_atomically(folder / name, content)
     weights = encoder.frozen_weights()
     if weights and _digest_in(folder / WEIGHTS) != pretrained.digest:
-        content = {name: weight.contiguous() for name, weight in weights.items()}
+        exact = {name: weight.contiguous() for name, weight in weights.items()}
         # A single entry, since the order of several is random, and equal models should be equal files.
-        write_atomically(folder / WEIGHTS, save(content, {DIGEST: pretrained.digest}))
+        write_atomically(folder / WEIGHTS, save(exact, {DIGEST: pretrained.digest}))
 
 
 def _digest_in(path: Path) -> str | None:

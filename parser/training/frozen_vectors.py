@@ -11,8 +11,9 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from tqdm import tqdm
 
 from parser.batching.microbatches import in_microbatches
 from parser.console import PROGRESS_BAR, say
+from parser.training.interruption import interruptible
 from parser.training.prepared import remove_old
 from parser.treebank.batches import batches_by_length
 from parser.treebank.sentence import Sentence
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
     from parser.networks.transformer_encoder import TransformerEncoder
 
 SUFFIX, UNFINISHED = ".vectors", ".part"
+FORMAT = 1
+"""Of the file; another one wherever the same transformer would give other vectors than before."""
+ABANDONED = 24 * 60 * 60
+"""Seconds after which an unfinished file belongs to no process that still writes it."""
 KEPT = 4
 """Files that are kept, those used last. English EWT takes 1.4 GB with four layers of 768 numbers."""
 HASH_SIZE = hashlib.sha256().digest_size
@@ -68,7 +74,7 @@ def with_frozen_vectors(
     path = cache / f"{_key(encoder, parts)}{SUFFIX}" if cache else None
     table = _kept(path, shape) if path else None
     if table is None:
-        with _new_table(path, shape) as table:
+        with interruptible(), _new_table(path, shape) as table:
             for tokens, place in zip(parts, table.split(words), strict=True):
                 _fill(place, encoder, tokens)
     return [
@@ -80,7 +86,7 @@ def with_frozen_vectors(
 def _key(encoder: TransformerEncoder, parts: Sequence[Tokens]) -> str:
     """By the transformer, what is taken from it, and the text."""
     settings = encoder.settings
-    asked = encoder.pretrained.digest, settings.layers, settings.pooling, settings.max_pieces
+    asked = FORMAT, encoder.pretrained.digest, settings.layers, settings.pooling, settings.max_pieces
     found = hashlib.sha256(repr(asked).encode())
     for tokens in parts:
         assert tokens.pieces
@@ -138,6 +144,7 @@ def _empty_file(path: Path, shape: Shape) -> Path | None:
     own = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(path.parent)
         descriptor, name = tempfile.mkstemp(UNFINISHED, "", path.parent)
         own = Path(name)
         with os.fdopen(descriptor, "wb") as file:
@@ -148,11 +155,22 @@ def _empty_file(path: Path, shape: Shape) -> Path | None:
             else:
                 file.truncate(_bytes(shape))
     except OSError as error:
-        say(f"{path.parent}: {error.strerror}; the transformer's vectors are kept in memory")
+        say(
+            f"{path.parent}: {error.strerror}; the transformer's vectors are kept in memory, "
+            f"{_bytes(shape) / 1e9:.1f} GB; set XDG_CACHE_HOME to a folder on a larger disk to keep them"
+        )
         if own:
             own.unlink(missing_ok=True)
         return None
     return own
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Unfinished files of killed processes."""
+    for path in folder.glob(f"*{UNFINISHED}"):
+        with suppress(OSError):  # another process may remove it, too
+            if time.time() - path.stat().st_mtime > ABANDONED:
+                path.unlink()
 
 
 def _bytes(shape: Shape) -> int:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from parser.batching.deterministic import deterministic_sums
+from parser.batching.deterministic import deterministic_sums, fix_workspaces
 from parser.batching.precision import computing_in, refuse_missing
 from parser.config import Config, data_path
 from parser.console import say
@@ -86,6 +86,8 @@ def train(
     if resume and processes.is_first:
         refuse_other_format(run / CHECKPOINT)
         refuse_other_config(run, config)
+    # Before teachers and transformers, which compute while data are loaded.
+    fix_workspaces(config.training.deterministic, device)
     torch.manual_seed(config.training.seed)
     began = time.monotonic()
     with processes.first_before_others():

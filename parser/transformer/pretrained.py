@@ -21,6 +21,9 @@ from tokenizers.processors import TemplateProcessing
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.initialization import no_init_weights
+from transformers.utils.hub import cached_file
+
+from parser.console import say
 
 MODEL = "parser.network.transformer.model"
 TEXT_ENCODERS = frozenset(
@@ -39,7 +42,7 @@ OF_THE_PLACE = (
 )
 """Keys of a config that say where and how a transformer was run, not what it is. Some would load other
 code."""
-MAX_LAYERS, MAX_SIZE = 200, 10_000_000
+MAX_LAYERS, MAX_SIZE = 200, 2_000_000
 """Of a transformer whose config is read from an untrusted model."""
 SHOWN = 3
 """Weights of a message."""
@@ -79,8 +82,10 @@ class PretrainedTransformer:
             raise ValueError("the transformer's config holds no keys and values")
         _refuse_bad_config(content)
         try:
+            _refuse_absurd_sizes(content)  # some configs build lists of these sizes
             config = AutoConfig.for_model(**content)
-            _refuse_absurd_sizes(config)
+            if (layers := config.num_hidden_layers) > MAX_LAYERS:
+                raise ValueError(f"it has {layers:,} layers, and at most {MAX_LAYERS} is sensible")
             config.dtype = torch.float32
             with _quiet():
                 if not self.weights or torch.get_default_device().type == "meta":
@@ -103,10 +108,13 @@ def read_pretrained(path: str) -> PretrainedTransformer:
     folder = Path(path)
     if folder.is_dir():
         _refuse_unsafe(folder)
+    else:
+        say(f"{path}: no folder; reading it from Hugging Face's hub, unless it was downloaded before")
     try:
         with _quiet():
             config = AutoConfig.from_pretrained(path, trust_remote_code=False)
-            _refuse_bad_config(config.to_dict())
+            attention = config._attn_implementation  # which `to_dict` leaves out
+            _refuse_bad_config({**config.to_dict(), "attn_implementation": attention})
             model, told = AutoModel.from_pretrained(
                 path,
                 config=config,
@@ -115,15 +123,12 @@ def read_pretrained(path: str) -> PretrainedTransformer:
                 dtype=torch.float32,
                 output_loading_info=True,
             )
-            tokenizer = AutoTokenizer.from_pretrained(path, use_fast=True, trust_remote_code=False)
+            content = _read_tokenizer(path)
         model = _without_pooler(model)
         if missing := sorted(told["missing_keys"] & model.state_dict().keys()):
             raise ValueError(f"its files have no weights {', '.join(missing[:SHOWN])}")
-        if not getattr(tokenizer, "is_fast", False):
-            raise ValueError("it has no fast tokenizer, that is, no tokenizer.json")
-        content = _with_special_pieces(tokenizer)
     except Exception as error:  # the library raises many kinds
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ValueError(f"{MODEL}: {path}: no transformer can be read: {reason}") from None
     weights = {name: weight.contiguous() for name, weight in model.state_dict().items()}
     return PretrainedTransformer(_portable(model.config), content, weights)
@@ -155,6 +160,10 @@ def _refuse_unsafe(folder: Path) -> None:
             f"{MODEL}: {folder}: has no *.safetensors{found}; load and save it once with transformers, "
             "which writes them"
         )
+    if (folder / "adapter_config.json").is_file():
+        raise ValueError(
+            f"{MODEL}: {folder}: has an adapter; merge it with peft's merge_and_unload, and save the result"
+        )
 
 
 def _refuse_bad_config(content: Mapping[str, Any]) -> None:
@@ -169,27 +178,33 @@ def _refuse_bad_config(content: Mapping[str, Any]) -> None:
         raise ValueError(f"its config has {', '.join(kept)}, which may load other code")
 
 
-def _refuse_absurd_sizes(config: Any) -> None:
-    if (layers := config.num_hidden_layers) > MAX_LAYERS:
-        raise ValueError(f"num_hidden_layers is {layers:,}, and at most {MAX_LAYERS} is sensible")
-    for name, value in config.to_dict().items():
-        if isinstance(value, int) and value > MAX_SIZE:
-            raise ValueError(f"{name} is {value:,}, and at most {MAX_SIZE:,} is sensible")
+def _refuse_absurd_sizes(content: Any, name: str = "") -> None:
+    """content: what a config has under that name."""
+    if isinstance(content, int) and content > MAX_SIZE:
+        raise ValueError(f"{name} is {content:,}, and at most {MAX_SIZE:,} is sensible")
+    if isinstance(content, Mapping):
+        for key, value in content.items():
+            _refuse_absurd_sizes(value, key)
 
 
-def _with_special_pieces(tokenizer: Any) -> str:
-    """The tokenizer's JSON, in which the special pieces around a text are noted.
+def _read_tokenizer(path: str) -> str:
+    """The content of its `tokenizer.json`, in which the special pieces around a text are noted.
 
-    A tokenizer that transformers has saved and loaded again may have lost them.
+    A tokenizer that transformers has saved and loaded again may have lost them. The library's own reading
+    is not relied on: without a `tokenizer_config.json` it may put words into lower case.
     """
-    backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
-    begin = tokenizer.cls_token or tokenizer.bos_token
-    end = tokenizer.sep_token or tokenizer.eos_token
-    if backend.num_special_tokens_to_add(False) == 0 and begin and end:
-        backend.post_processor = TemplateProcessing(
-            single=f"{begin} $A {end}",
-            special_tokens=[(name, backend.token_to_id(name)) for name in (begin, end)],
-        )
+    file = cached_file(path, "tokenizer.json", _raise_exceptions_for_missing_entries=False)
+    if file is None:
+        raise ValueError("it has no tokenizer.json; load and save its tokenizer once with transformers")
+    backend = Tokenizer.from_file(file)
+    if backend.num_special_tokens_to_add(False) == 0:
+        names = AutoTokenizer.from_pretrained(path, use_fast=True, trust_remote_code=False)
+        begin, end = names.cls_token or names.bos_token, names.sep_token or names.eos_token
+        if begin and end:
+            backend.post_processor = TemplateProcessing(
+                single=f"{begin} $A {end}",
+                special_tokens=[(name, backend.token_to_id(name)) for name in (begin, end)],
+            )
     return str(backend.to_str())
 
 

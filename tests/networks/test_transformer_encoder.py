@@ -5,6 +5,7 @@ import torch
 from small_transformers import KINDS, make_transformer
 
 from parser.networks.transformer_encoder import TransformerEncoder
+from parser.networks.transformer_weights import layers_above
 from parser.transformer.pretrained import read_pretrained
 from parser.transformer_settings import TransformerSettings
 from parser.treebank.ragged import Ragged
@@ -147,6 +148,31 @@ def test_layers_learn_the_slower_the_lower_they_are(tmp_path):
         2.5e-4: {"0"},
         1.25e-4: {""},
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "rate"),
+    [
+        ("layers.2.mlp.weight", 1),
+        ("layers.0.norm.weight", 0.25),
+        ("final_norm.weight", 1),
+        ("encoder.LayerNorm.bias", 1),
+        ("embeddings.norm.weight", 0.125),
+        ("embeddings.tok_embeddings.weight", 0.125),
+    ],
+)
+def test_weights_without_a_layer_stand_below_or_above_all_layers(name, rate):
+    assert 0.5 ** layers_above(name, 3) == rate
+
+
+def test_what_half_precision_can_not_hold_is_its_largest_number(tmp_path):
+    """For text that is parsed; in training it is refused."""
+    encoder = encoder_of(make_transformer(tmp_path), train="frozen")
+    with torch.no_grad():
+        encoder.model.encoder.layer[2].output.LayerNorm.weight.mul_(1e6)
+    vectors = encoder(tokens_of(encoder, SENTENCES))
+    assert vectors.isfinite().all()
+    assert vectors.abs().max() > 1e4
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,15 @@
 """Training with a pretrained transformer, from the config to the trees of the model."""
 
 import json
+import os
 import shutil
+import signal
+from itertools import chain
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small_transformers import make_transformer
+from small_transformers import make_transformer, transformers
 from stopped_runs import Stops, left_behind
 
 from parser.api.parser import load
@@ -18,6 +21,7 @@ from parser.training import data, frozen_vectors, size
 from parser.training.interruption import StoppedError
 from parser.training.loop import train
 from parser.training.prepared import cache_folder
+from parser.transformer.pieces import PieceTokenizer
 from parser.transformer.pretrained import read_pretrained
 from parser.treebank.conllu import read_treebank
 
@@ -44,7 +48,12 @@ def test_the_model_in_the_folder_parses_as_the_one_that_was_trained(kind, mode, 
     sentences = read_treebank(config.treebank.dev)
     assert evaluate(model, sentences) == scores
     kept = {path.name for path in (run / "model" / "transformer").iterdir()}
-    assert kept == {"config.json", "tokenizer.json", *(["model.safetensors"] if mode != "all" else [])}
+    assert kept == {
+        "config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        *(["model.safetensors"] if mode != "all" else []),
+    }
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -102,7 +111,10 @@ def test_a_full_disk_keeps_the_vectors_in_memory(config_file, tmp_path, monkeypa
     config = read_config(config_file, [with_transformer(make_transformer(tmp_path / "pretrained"))])
     _, loaded = data.load(config, CPU, cache_folder())
     assert loaded.train.tokens.vectors.isfinite().all()
-    assert "No space left on device; the transformer's vectors are kept in memory" in capsys.readouterr().out
+    assert (
+        "No space left on device; the transformer's vectors are kept in memory, 0.0 GB; set XDG"
+        in capsys.readouterr().out
+    )
     assert not [path for path in cache_folder().iterdir() if path.suffix != ".prepared"]
 
 
@@ -150,6 +162,36 @@ def test_a_transformer_is_the_same_elsewhere(tmp_path):
     there = read_pretrained(f"{tmp_path}/there/")
     assert there.digest == digest
     assert str(tmp_path) not in there.config
+
+
+def test_words_keep_their_case_and_the_library_reads_the_folder_of_a_model(config_file, tmp_path):
+    """A folder without a tokenizer's config is read by the library as that of an uncased BERT."""
+    folder, run = make_transformer(tmp_path / "pretrained"), tmp_path / "run"
+    words = ["the", "Don't", "wake"]
+    wanted = PieceTokenizer(read_pretrained(str(folder)).tokenizer).pieces(words)
+    assert wanted != PieceTokenizer(read_pretrained(str(folder)).tokenizer).pieces([w.lower() for w in words])
+    (folder / "tokenizer_config.json").unlink()
+    assert PieceTokenizer(read_pretrained(str(folder)).tokenizer).pieces(words) == wanted
+    train(read_config(config_file, [with_transformer(folder), "training.epochs=1"]), run, CPU)
+    theirs = transformers.AutoTokenizer.from_pretrained(run / "model" / "transformer")
+    pieces = theirs(words, is_split_into_words=True, add_special_tokens=False).input_ids
+    assert pieces == list(chain.from_iterable(wanted))
+
+
+def test_a_stop_while_vectors_are_computed_leaves_no_file(config_file, tmp_path, monkeypatch):
+    abandoned = cache_folder() / "killed.part"
+    abandoned.parent.mkdir(parents=True, exist_ok=True)
+    abandoned.write_bytes(b"0")
+    os.utime(abandoned, (0, 0))
+
+    def stopped(*_):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(frozen_vectors, "_fill", stopped)
+    config = read_config(config_file, [with_transformer(make_transformer(tmp_path / "pretrained"))])
+    with pytest.raises(StoppedError):
+        data.load(config, CPU, cache_folder())
+    assert not [path for path in cache_folder().iterdir() if path.suffix != ".prepared"]
 
 
 def test_packages_and_programs_parse_with_it(config_file, tmp_path):
@@ -204,7 +246,15 @@ def test_what_could_execute_code_is_refused(config_file, tmp_path):
     content = config.read_text()
     config.write_text(json.dumps({**json.loads(content), "auto_map": {"AutoModel": "evil.Model"}}))
     assert "needs code of its own" in message()
+    config.write_text(json.dumps({**json.loads(content), "attn_implementation": "kernels-community/own"}))
+    assert "attn_implementation, which may load other code" in message()
     config.write_text(content)
+    (folder / "adapter_config.json").write_text("{}")
+    assert "has an adapter; merge it" in message()
+    (folder / "adapter_config.json").unlink()
+    (folder / "tokenizer.json").rename(folder / "vocab.json")
+    assert "it has no tokenizer.json; load and save its tokenizer" in message()
+    (folder / "vocab.json").rename(folder / "tokenizer.json")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     assert "pytorch_model.bin is not read" in message()
     config.unlink()
@@ -220,7 +270,10 @@ def test_what_could_execute_code_is_refused(config_file, tmp_path):
         ({"model_type": "detr", "backbone": "microsoft/resnet-50"}, "its model_type is 'detr'"),
         ({"attn_implementation": "kernels-community/flash-attn2"}, "which may load other code"),
         ({"hidden_size": "large"}, "the transformer's config is broken"),
-        ({"num_hidden_layers": 10**9}, "at most 200 is sensible"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers is 1,000,000,000"),
+        ({"num_hidden_layers": 10**4}, "at most 200 is sensible"),
+        ({"num_labels": 10**9}, "num_labels is 1,000,000,000"),
+        ({"rope_parameters": {"rope_theta": 10**9}}, "rope_theta is 1,000,000,000"),
         ({"hidden_size": 4096}, "is .*, not"),
         ({"auto_map": {}}, "code of its own"),
     ],
