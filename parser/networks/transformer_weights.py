@@ -22,7 +22,7 @@ def transformer_to_train(settings: TransformerSettings, pretrained: PretrainedTr
 
     Only what is trained of it needs gradients.
     """
-    model: Any = pretrained.build()
+    model: Any = pretrained.build(shared=settings.train != "all")
     if settings.train != "all":
         model.requires_grad_(False)
     if settings.train == "frozen":

@@ -72,10 +72,11 @@ class PretrainedTransformer:
             found.update(weight.numpy().tobytes())
         return found.hexdigest()
 
-    def build(self) -> nn.Module:
+    def build(self, shared: bool = False) -> nn.Module:
         """The transformer with its weights, and random ones where it has none.
 
-        On PyTorch's present default device. Raises ValueError for a config that is no transformer's.
+        On PyTorch's present default device. shared: whether the weights are these tensors themselves, for a
+        transformer that is not changed. Raises ValueError for a config that is no transformer's.
         """
         content = json.loads(self.config)
         if not isinstance(content, dict):
@@ -96,7 +97,7 @@ class PretrainedTransformer:
             raise ValueError(f"the transformer's config is broken: {error}") from None
         if missing := sorted(model.state_dict().keys() - self.weights.keys()):
             raise ValueError(f"the transformer has no weights {', '.join(missing[:SHOWN])}")
-        model.load_state_dict({name: self.weights[name] for name in model.state_dict()})
+        model.load_state_dict({name: self.weights[name] for name in model.state_dict()}, assign=shared)
         return model
 
 

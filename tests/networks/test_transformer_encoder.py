@@ -5,7 +5,7 @@ import torch
 from small_transformers import KINDS, make_transformer
 
 from parser.networks.transformer_encoder import TransformerEncoder
-from parser.networks.transformer_weights import layers_above
+from parser.networks.transformer_weights import layers_above, weights_without_adapters
 from parser.transformer.pretrained import read_pretrained
 from parser.transformer_settings import TransformerSettings
 from parser.treebank.ragged import Ragged
@@ -163,6 +163,16 @@ def test_layers_learn_the_slower_the_lower_they_are(tmp_path):
 )
 def test_weights_without_a_layer_stand_below_or_above_all_layers(name, rate):
     assert 0.5 ** layers_above(name, 3) == rate
+
+
+@pytest.mark.parametrize(("mode", "shared"), [("frozen", True), ("lora", True), ("all", False)])
+def test_weights_that_are_not_trained_are_in_memory_once(mode, shared, tmp_path):
+    pretrained = read_pretrained(str(make_transformer(tmp_path)))
+    settings = TransformerSettings.model_validate({"model": str(tmp_path), "layers": 2, "train": mode})
+    own = weights_without_adapters(TransformerEncoder(settings, pretrained).model)
+    assert all(
+        (own[name].data_ptr() == weight.data_ptr()) is shared for name, weight in pretrained.weights.items()
+    )
 
 
 def test_what_half_precision_can_not_hold_is_its_largest_number(tmp_path):

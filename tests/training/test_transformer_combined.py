@@ -101,8 +101,8 @@ def test_a_parser_of_two_treebanks_follows_the_one_that_is_asked_for(
         f"treebank.train=[{', '.join(paths)}]",
         f"treebank.dev={paths[0]}",
         "treebank.test=null",
-        "parser.network.treebank_size=4",
-        "training.epochs=8",
+        "parser.network.treebank_size=16",
+        "training.epochs=12",
         "training.average=0.9",
     ]
     train(read_config(config_file, [*changes, transformer(mode)]), tmp_path / "run", CPU)
