@@ -1,7 +1,9 @@
 """What docs/transformers.md tells of kept rows."""
 
 import json
+from statistics import mean
 
+from rows_of_accuracy import by_name
 from rows_of_measurements import MEASURED, ROOT, rows
 
 TEXT = " ".join((ROOT / "docs/transformers.md").read_text(encoding="utf-8").split())
@@ -24,6 +26,12 @@ def test_what_cached_vectors_cost_beside_pretrained_ones():
     [row] = rows("transformer-2026-11-24/rows.jsonl")
     *_, ratio = row["printed"]
     assert f"training has {ratio.rpartition('ones: ')[2]} of the speed" in TEXT
+
+
+def test_how_long_the_table_took():
+    by_row = by_name("transformer-2026-11-24/table/rows.jsonl")
+    none, frozen, all_of_it, lora = (mean(run["seconds"] for run in runs) / 60 for runs in by_row.values())
+    assert f"took {none:.1f} minutes without, {frozen:.1f} frozen, and {all_of_it:.0f} to {lora:.0f}" in TEXT
 
 
 def test_what_the_small_transformer_was_pretrained_on():
