@@ -19,7 +19,12 @@ ACTIVATIONS = {
 
 @st.composite
 def layer_graphs(draw):
-    """Any sound network: layers see earlier ones at once, and all with a delay."""
+    """Any sound network: layers see earlier ones at once, and all with a delay.
+
+    None has both relu and complements: x and 1 - x may cancel up to rounding, where relu's gradient jumps.
+    """
+    left_out = draw(st.sampled_from(["relu", "complement"]))
+    activations = sorted(ACTIVATIONS.keys() - {left_out})
     sizes = st.integers(1, 3)
     layers = {
         f"in {number}": Layer(size=draw(sizes), kind=draw(st.sampled_from(["input", "symbols"])))
@@ -33,7 +38,7 @@ def layer_graphs(draw):
         kinds = ["additive", "additive", "multiplicative"] if same else ["additive"]
         kind = draw(st.sampled_from(kinds))
         bias = draw(st.sampled_from([None, True, False])) if kind == "additive" else None
-        activation = draw(st.sampled_from(sorted(ACTIVATIONS)))
+        activation = draw(st.sampled_from(activations))
         source = draw(st.sampled_from(same if kind == "multiplicative" else sorted(layers)))
         output = draw(st.booleans())
         layers[name] = Layer(size=size, kind=kind, activation=activation, bias=bias, output=output)
