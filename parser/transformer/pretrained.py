@@ -116,6 +116,7 @@ def read_pretrained(path: str) -> PretrainedTransformer:
             config = AutoConfig.from_pretrained(path, trust_remote_code=False)
             attention = config._attn_implementation  # which `to_dict` leaves out
             _refuse_bad_config({**config.to_dict(), "attn_implementation": attention})
+            content = _read_tokenizer(path)  # before the weights, which may have to be downloaded
             model, told = AutoModel.from_pretrained(
                 path,
                 config=config,
@@ -124,7 +125,6 @@ def read_pretrained(path: str) -> PretrainedTransformer:
                 dtype=torch.float32,
                 output_loading_info=True,
             )
-            content = _read_tokenizer(path)
         model = _without_pooler(model)
         if missing := sorted(told["missing_keys"] & model.state_dict().keys()):
             raise ValueError(f"its files have no weights {', '.join(missing[:SHOWN])}")

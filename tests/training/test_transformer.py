@@ -168,8 +168,9 @@ def test_words_keep_their_case_and_the_library_reads_the_folder_of_a_model(confi
     """A folder without a tokenizer's config is read by the library as that of an uncased BERT."""
     folder, run = make_transformer(tmp_path / "pretrained"), tmp_path / "run"
     words = ["the", "Don't", "wake"]
-    wanted = PieceTokenizer(read_pretrained(str(folder)).tokenizer).pieces(words)
-    assert wanted != PieceTokenizer(read_pretrained(str(folder)).tokenizer).pieces([w.lower() for w in words])
+    tokenizer = PieceTokenizer(read_pretrained(str(folder)).tokenizer)
+    wanted = tokenizer.pieces(words)
+    assert wanted != tokenizer.pieces([word.lower() for word in words])
     (folder / "tokenizer_config.json").unlink()
     assert PieceTokenizer(read_pretrained(str(folder)).tokenizer).pieces(words) == wanted
     train(read_config(config_file, [with_transformer(folder), "training.epochs=1"]), run, CPU)

@@ -1,7 +1,5 @@
 """Training with a transformer, combined with several processes, teachers, several treebanks and bfloat16."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -107,7 +105,7 @@ def test_a_parser_of_two_treebanks_follows_the_one_that_is_asked_for(
     ]
     train(read_config(config_file, [*changes, transformer(mode)]), tmp_path / "run", CPU)
     for treebank, path in zip(("first", "second"), paths, strict=True):
-        model = load_models(ModelChoice((Path(tmp_path / "run" / "model"),), treebank), CPU)
+        model = load_models(ModelChoice((tmp_path / "run" / "model",), treebank), CPU)
         assert evaluate(model, read_treebank(path)).las == 100
 
 
