@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from parser.proc import cpu_info
 
 def stamp() -> dict[str, Any]:
     """The provenance of a measurement made now, in JSON types."""
-    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    now = datetime.now(UTC).isoformat(timespec="seconds")
     own = machine()
     limits = {"gpu_limits": _gpu_limits()} if own["gpus"] else {}
     return {"date": now, "commit": _commit(), "versions": _versions(), "machine": own, **limits}

@@ -28,7 +28,7 @@ from parser.benchmarks.programs.examples import Example, prepare_lesson
 from parser.benchmarks.programs.network import LEVELS
 from parser.benchmarks.programs.program_executor_plugin import ProgramExecutorPlugin
 from parser.benchmarks.programs.settings import ProgramExecutorSettings
-from parser.commands.options import positive
+from parser.commands.arguments import positive
 from parser.config import data_path
 from parser.machine import choose_device, tune_process
 from parser.plugins import Mode, Setup

@@ -25,6 +25,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from parser.training.folder import CHECKPOINT
+
 MINUTES = 7
 SPEED_RUN, TRAINING_RUN = Path("runs/speed/gpu"), Path("runs/gpu-ewt")
 TRAINING = Path("configs/ding-koehn-2019-ewt.yaml")
@@ -85,7 +87,9 @@ def train(folder: Path) -> None:
     if not os.environ.get("PARSER_DATA"):
         _leave_out(folder / "training.json")
         return
-    changes = ["--set", "device=cuda", "--resume", "--run", str(TRAINING_RUN)]
+    changes = ["--set", "device=cuda", "--run", str(TRAINING_RUN)]
+    if (TRAINING_RUN / CHECKPOINT).is_file():
+        changes.append("--resume")
     done = _run(["parser", "train", str(TRAINING), *changes], stops_after=60 * MINUTES)
     if not done.status:
         shutil.copy(TRAINING_RUN / "result.json", folder / "training.json")

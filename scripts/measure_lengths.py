@@ -10,6 +10,7 @@ import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -85,7 +86,7 @@ def _parse(path: str) -> None:
 
 PARTS: dict[str, Callable[[str], object]] = {
     "read": read_treebank,
-    "check": describe,
+    "check": partial(describe, stacks=True),
     "prepare": _prepare,
     "parse": _parse,
 }

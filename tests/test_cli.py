@@ -102,7 +102,7 @@ def test_a_run_leaves_its_folder_alone_in_the_working_directory(config_file, tmp
 
 
 def test_check_describes_treebanks(capsys):
-    assert main(["check", "data/quickstart/train.conllu"]) == 0
+    assert main(["check", "data/quickstart/train.conllu", "--stacks"]) == 0
     printed = capsys.readouterr().out
     for expected in (
         "sentences           2,000",
@@ -183,6 +183,7 @@ def test_a_failed_parse_leaves_the_output_as_it_was(run, tmp_path, capsys):
     assert "2 columns instead of 10" in capsys.readouterr().err
 
 
+@pytest.mark.extended
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path, run):
     many = tmp_path / "many.conllu"
     many.write_text((tmp_path / "tiny.conllu").read_text() * 200)

@@ -1,6 +1,7 @@
 """The package as a whole."""
 
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,13 +9,23 @@ from pathlib import Path
 import pytest
 
 import parser
+from parser.batching.precision import PRECISIONS
+from parser.commands import arguments
+from parser.commands.arguments import argument_parser
+from parser.parsing.parse import BATCH_SIZE
 
 
 def test_windows_is_told_that_it_is_not_supported(monkeypatch):
     monkeypatch.setattr(sys, "platform", "win32")
-    with pytest.raises(ImportError, match="runs on Linux and macOS; on Windows use it in WSL 2"):
+    with pytest.raises(ImportError, match="runs on Linux; on Windows use it in WSL 2"):
         importlib.reload(parser)
     assert "Windows" in Path("README.md").read_text(encoding="utf-8")
+
+
+def test_nothing_says_that_an_index_has_the_program():
+    """It is installed from a checkout."""
+    for path in [Path("README.md"), *Path("docs").glob("*.md"), *Path("parser").rglob("*.py")]:
+        assert not re.search("install ['\"]?stack-parser", path.read_text(encoding="utf-8")), path
 
 
 def test_the_licence_is_there_and_named():
@@ -23,9 +34,51 @@ def test_the_licence_is_there_and_named():
     assert "Apache License" in Path("LICENSE").read_text(encoding="utf-8")[:200]
 
 
-def test_what_nobody_asked_for_is_not_imported():
-    """Ray, the launcher of several processes, and what has the optional packages."""
-    unasked = "ray", "spacy", "ufal", "h5py", "torch.distributed.launcher", "torch.distributed.elastic.agent"
-    program = f"import sys, parser.cli; print([name for name in {unasked} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+SLOW = ("torch", "numpy", "pydantic", "yaml", "matplotlib", "tensorboard", "networkx", "ray", "spacy", "ufal")
+"""Packages that take long to import, or are optional."""
+LIGHT = {
+    ("--version",): 0,
+    ("--help",): 0,
+    ("parse", "--help"): 0,
+    ("parse", "--batch-size", "0"): 2,
+    ("check", "data/quickstart/test.conllu"): 0,
+    ("draw", "data/quickstart/test.conllu", "--text"): 0,
+}
+"""Commands that need none of them, with their exit codes."""
+IMPORTED_BY = """
+import sys
+from importlib import import_module
+from parser.cli import main
+try:
+    code = main(sys.argv[1:])
+except SystemExit as ended:
+    code = ended.code
+print(code, [name for name in {names} if name in sys.modules], file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("arguments", LIGHT, ids=" ".join)
+def test_what_takes_long_to_import_is_not_imported(arguments):
+    program = [sys.executable, "-c", IMPORTED_BY.format(names=SLOW), *arguments]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == f"{LIGHT[arguments]} []"
+
+
+def test_parsing_imports_nothing_that_it_does_not_need():
+    model = "tests/models/format-5"
+    names = ("torch", "torch.distributed.elastic", "torch._dynamo", "sympy", *SLOW[4:])
+    program = [sys.executable, "-c", IMPORTED_BY.format(names=names), "parse", model, "-"]
+    sentence = "1\tdogs\t_\tNOUN\t_\t_\t_\t_\t_\t_\n\n"
+    done = subprocess.run(program, input=sentence, capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "0 ['torch']"
+
+
+def test_every_command_has_a_function():
+    [commands] = [action for action in argument_parser()._actions if action.dest == "command"]
+    for command in commands.choices.values():
+        module, _, function = command.get_default("run").partition(":")
+        assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_the_arguments_have_the_programs_values():
+    assert (arguments.BATCH_SIZE, arguments.PRECISIONS) == (BATCH_SIZE, PRECISIONS)

@@ -18,8 +18,9 @@ from parser.machine import choose_device
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.input_columns import BLANK
 from parser.parsing.model import Model
-from parser.parsing.parse import BATCH_SIZE, ParsedTree, parse_stream
+from parser.parsing.parse import BATCH_SIZE, parse_stream
 from parser.parsing.parse import parse as parse_sentences
+from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.text_input import text_reader
 from parser.text.reading import TextReader
 from parser.text.sentences import TokenizedSentence, as_sentence

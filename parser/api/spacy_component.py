@@ -27,7 +27,8 @@ from parser.parsing.ensemble import ModelChoice, contents, load_models, model_pa
 from parser.parsing.input_columns import BLANK, InputColumnCheck, column_counts
 from parser.parsing.model import Model
 from parser.parsing.model_files import SUFFIX, pack
-from parser.parsing.parse import BATCH_SIZE, ParsedTree, parse_stream
+from parser.parsing.parse import BATCH_SIZE, parse_stream
+from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.labels import MARK
 from parser.treebank.sentence import NO_HEAD, Sentence
 

@@ -8,23 +8,11 @@ from collections.abc import Sequence
 from statistics import quantiles
 
 from parser.commands.errors import message_of
-from parser.commands.options import Commands, add_roots
-from parser.evaluation.scores import without_subtype
-from parser.replay.examples import Examples
-from parser.transitions import SYSTEMS
-from parser.transitions.inventory import Inventory
+from parser.evaluation.content_labels import without_subtype
 from parser.treebank.conllu import Roots, read_treebank
 from parser.treebank.faults import EMPTY_ID, ID, RANGE_ID
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import Sentence
-from parser.treebank.vocabulary import Vocabulary
-
-
-def add_check(commands: Commands) -> None:
-    command = commands.add_parser("check", help="validate treebanks and describe them")
-    command.add_argument("treebanks", nargs="+", metavar="FILE", help="CoNLL file, optionally .gz")
-    add_roots(command)
-    command.set_defaults(command=check_treebanks)
 
 
 def check_treebanks(options: argparse.Namespace) -> None:
@@ -32,7 +20,7 @@ def check_treebanks(options: argparse.Namespace) -> None:
     failures = []
     for treebank in options.treebanks:
         try:
-            print(describe(treebank, options.roots))
+            print(describe(treebank, options.roots, options.stacks))
         except BrokenPipeError:
             raise
         except (ValueError, OSError) as error:
@@ -41,8 +29,11 @@ def check_treebanks(options: argparse.Namespace) -> None:
         raise ValueError("\n".join(failures))
 
 
-def describe(path: str, roots: Roots = "refuse") -> str:
-    """Validate a treebank and count what is in it. Raises TreebankError, FileNotFoundError."""
+def describe(path: str, roots: Roots = "refuse", stacks: bool = False) -> str:
+    """Validate a treebank and count what is in it. Raises TreebankError, FileNotFoundError.
+
+    stacks: also say how deep the stacks of the transition systems get.
+    """
     began = time.monotonic()
     sentences = read_treebank(path, roots)
     read = time.monotonic() - began
@@ -62,7 +53,7 @@ def describe(path: str, roots: Roots = "refuse") -> str:
         ("labels", f"{len(labels)}, without subtypes {len(set(map(without_subtype, labels)))}"),
         ("UPOS tags", f"{len(tags)}"),
         ("non-projective", _share(len(sentences) - len(projective), len(sentences)) + " of the sentences"),
-        *_stack_depths(projective),
+        *(_stack_depths(projective) if stacks else []),
         ("read in", f"{read:.1f} s"),
     ]
     return "\n".join([path, *(f"  {name:<20}{text}" for name, text in rows)])
@@ -72,6 +63,11 @@ def _stack_depths(sentences: Sequence[Sentence]) -> list[tuple[str, str]]:
     """How deep the stacks get, ROOT included: the number of levels of a replay."""
     if not sentences:
         return []
+    from parser.replay.examples import Examples  # which import PyTorch
+    from parser.transitions import SYSTEMS
+    from parser.transitions.inventory import Inventory
+    from parser.treebank.vocabulary import Vocabulary
+
     vocabulary = Vocabulary.build(sentences, ["upos"])
     rows = []
     for name, system in SYSTEMS.items():

@@ -3,46 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from parser.commands.options import (
-    Commands,
-    add_model,
-    add_punctuation,
-    add_roots,
-    add_treebank_name,
-    prepared_device,
-    watched,
-)
+from parser.commands.options import prepared_device, watched
 from parser.commands.reports import curves_of, known_forms, refuse_place, write_page
 from parser.evaluation.errors import find_errors
 from parser.evaluation.report import comparison_report
 from parser.evaluation.significance import compare
-from parser.measures import MEASURES
 from parser.pages.comparison_page import Parsed, comparison_page
 from parser.parsing.ensemble import ModelChoice, load_models, of_treebank
 from parser.parsing.parse import parse_stream
 from parser.treebank.conllu import read_treebank
-
-
-def add_compare(commands: Commands) -> None:
-    command = commands.add_parser("compare", help="say whether one parser is better than another")
-    command.add_argument("first", type=Path, metavar="MODEL_A", help="folder or package of a trained model")
-    add_model(command, "MODEL_B")
-    command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, optionally .gz")
-    add_treebank_name(command)
-    add_roots(command)
-    add_punctuation(command)
-    command.add_argument(
-        "--by",
-        choices=list(MEASURES),
-        default="las",
-        help="the score that is compared (default: %(default)s)",
-    )
-    command.add_argument(
-        "--report", type=Path, metavar="HTML", help="write a page with what changed, and trees of both"
-    )
-    command.set_defaults(command=compare_models)
 
 
 def compare_models(options: argparse.Namespace) -> None:

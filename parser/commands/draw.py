@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from parser.commands.options import Commands, add_roots
+from parser.commands.arguments import PAGE
 from parser.files import atomic_file
 from parser.pages.gold_trees import with_gold
 from parser.pages.tree_text import tree_text
@@ -17,29 +17,9 @@ from parser.treebank.conllu import NO_SENTENCE, stream_sentences
 from parser.treebank.faults import TreebankError
 from parser.treebank.sentence import Sentence
 
-PAGE = "trees.html"
 STANDARD = "-"
 Pair = tuple[Sentence, Sentence | None]
 """A sentence, and the gold tree of its words."""
-
-
-def add_draw(commands: Commands) -> None:
-    command = commands.add_parser("draw", help="draw trees: as a page for a browser, or in text")
-    command.add_argument(
-        "treebank", metavar="FILE", help="CoNLL file with trees, optionally .gz; - for standard input"
-    )
-    command.add_argument(
-        "--gold", metavar="FILE", help="CoNLL file with gold trees of the same sentences: shows errors"
-    )
-    command.add_argument("--text", action="store_true", help="draw in text instead of HTML")
-    command.add_argument(
-        "-o",
-        "--output",
-        metavar="OUT",
-        help=f"output file, or - for standard output (default: {PAGE}; with --text standard output)",
-    )
-    add_roots(command)
-    command.set_defaults(command=draw_trees)
 
 
 def draw_trees(options: argparse.Namespace) -> None:

@@ -4,22 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
-from parser.commands.options import (
-    Commands,
-    add_ensemble,
-    add_model,
-    add_processes,
-    add_punctuation,
-    add_roots,
-    add_treebank_name,
-    add_trust,
-    loaded,
-    models_of,
-    warning_of,
-    watched,
-)
+from parser.commands.arguments import OF_TREEBANK
+from parser.commands.options import loaded, models_of, warning_of, watched
 from parser.commands.reports import curves_of, known_forms, refuse_place, write_page
 from parser.evaluation.errors import find_errors
 from parser.evaluation.evaluate import evaluate, evaluate_text
@@ -39,36 +26,6 @@ from parser.training.interruption import interruptible
 from parser.treebank.conllu import NO_SENTENCE, read_treebank
 from parser.treebank.faults import Faults, TreebankError
 from parser.treebank.parts import stream_parts
-
-OF_TREEBANK = ""
-"""Stands for the text of the treebank itself."""
-
-
-def add_evaluate(commands: Commands) -> None:
-    command = commands.add_parser("evaluate", help="score a trained parser on a treebank")
-    add_model(command)
-    add_ensemble(command)
-    add_treebank_name(command)
-    add_processes(command)
-    command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, optionally .gz")
-    add_roots(command)
-    command.add_argument("--json", action="store_true", help="print one JSON object instead of a report")
-    add_punctuation(command)
-    command.add_argument(
-        "--text",
-        metavar="RAW",
-        nargs="?",
-        const=OF_TREEBANK,
-        help="parse the raw text of the treebank, from a file or from its comments, and score as CoNLL 2018",
-    )
-    add_trust(command)
-    command.add_argument(
-        "--report",
-        type=Path,
-        metavar="HTML",
-        help="write a page with scores, learning curves, kinds of errors and the worst sentences",
-    )
-    command.set_defaults(command=evaluate_model)
 
 
 def evaluate_model(options: argparse.Namespace) -> None:

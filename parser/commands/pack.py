@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import torch
 
-from parser.commands.options import Commands, add_ensemble
 from parser.parsing.ensemble import ModelChoice, contents, load_models
 from parser.parsing.model_files import SUFFIX, pack
-
-
-def add_pack(commands: Commands) -> None:
-    command = commands.add_parser("pack", help="put a model's folder into one file")
-    command.add_argument(
-        "model", type=Path, metavar="MODEL", help="folder of a trained model; with --ensemble also a package"
-    )
-    add_ensemble(command)
-    command.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help=f"the package (default: MODEL{SUFFIX})"
-    )
-    command.set_defaults(command=pack_model)
 
 
 def pack_model(options: argparse.Namespace) -> None:

@@ -12,19 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from tqdm import tqdm
 
-from parser.commands.options import (
-    Commands,
-    add_ensemble,
-    add_model,
-    add_processes,
-    add_text,
-    add_treebank_name,
-    loaded,
-    models_of,
-    refuse_to_retag,
-    warning_of,
-    watched,
-)
+from parser.commands.options import loaded, models_of, refuse_to_retag, warning_of, watched
 from parser.console import PROGRESS_BAR
 from parser.files import atomic_file
 from parser.parsing.model import Model
@@ -43,30 +31,6 @@ from parser.treebank.parts import stream_parts
 
 NO_COLUMNS = "no tabs: a line needs ten columns"
 """In the message for a file that is no treebank."""
-
-
-def add_parse(commands: Commands) -> None:
-    command = commands.add_parser("parse", help="write trees into a CoNLL file")
-    add_model(command)
-    add_ensemble(command)
-    add_treebank_name(command)
-    add_processes(command)
-    command.add_argument(
-        "input", metavar="IN", help="CoNLL or text file, optionally .gz; - for standard input"
-    )
-    command.add_argument(
-        "-o", "--output", default="-", metavar="OUT", help="output file (default: standard output)"
-    )
-    command.add_argument(
-        "--scores", action="store_true", help="write the probability of each arc and its label to MISC"
-    )
-    command.add_argument(
-        "--retag",
-        action="store_true",
-        help="replace tags and lemmas of the input by predicted ones",
-    )
-    add_text(command, "IN is")
-    command.set_defaults(command=parse_file)
 
 
 class _Parsed(NamedTuple):

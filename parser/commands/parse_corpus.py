@@ -8,17 +8,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from parser.commands.options import (
-    Commands,
-    add_ensemble,
-    add_model,
-    add_text,
-    add_treebank_name,
-    models_of,
-    positive,
-    prepared_device,
-    refuse_to_retag,
-)
+from parser.commands.options import models_of, prepared_device, refuse_to_retag
 from parser.console import PROGRESS_BAR
 from parser.corpus.run import REPORT, Summary, parse_corpus
 from parser.corpus.workers import WorkerSettings
@@ -28,25 +18,6 @@ from parser.training.interruption import interruptible
 
 FAILURES_SHOWN = 20
 """Files whose faults are printed."""
-
-
-def add_parse_corpus(commands: Commands) -> None:
-    command = commands.add_parser("parse-corpus", help="parse all files of a folder, by workers of Ray")
-    add_model(command)
-    add_ensemble(command)
-    add_treebank_name(command)
-    command.add_argument("source", type=Path, metavar="IN_FOLDER", help="folder of CoNLL or text files")
-    command.add_argument("target", type=Path, metavar="OUT_FOLDER", help="folder for the trees")
-    command.add_argument(
-        "--workers", type=positive, metavar="N", help="processes that parse (default: one for each CPU)"
-    )
-    command.add_argument(
-        "--address", help="of a Ray cluster, whose machines share the folders (default: this machine alone)"
-    )
-    command.add_argument("--scores", action="store_true", help="as of parse")
-    command.add_argument("--retag", action="store_true", help="as of parse")
-    add_text(command, "the files are")
-    command.set_defaults(command=parse_folder)
 
 
 def parse_folder(options: argparse.Namespace) -> None:

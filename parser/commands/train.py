@@ -5,65 +5,75 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from parser.commands.errors import exit_code_of
-from parser.commands.options import Commands, add_config, add_overrides, positive
 from parser.config_file import read_config
 from parser.distributed.joining import joined
 from parser.distributed.launcher import launch
 from parser.distributed.process_group import ProcessGroup
 from parser.evaluation.report import score_line
-from parser.machine import choose_device, peak_memory
+from parser.machine import choose_device, peak_memory, tune_process
 from parser.measures import TEXT_MEASURES, TextMeasure, shown
-from parser.training.folder import BEST_MODEL
+from parser.training.folder import BEST_MODEL, CHECKPOINT, CONFIG, refuse_without_checkpoint
 from parser.training.run import train_and_score
 
 OF_TEXT: tuple[TextMeasure, ...] = "tokens", "sentences", "words", "uas", "las"
 """Scores of the raw text of the test set that are shown."""
 
 
-def add_train(commands: Commands) -> None:
-    command = commands.add_parser("train", help="train a parser as a config says")
-    add_config(command, "configs", "runs")
-    add_overrides(command)
-    command.add_argument(
-        "--from",
-        dest="initial_model",
-        metavar="MODEL",
-        help="begin with the weights of a model, and add to its vocabulary and labels (fine-tuning)",
-    )
-    command.add_argument("--resume", action="store_true", help="continue a run that was stopped")
-    command.add_argument(
-        "--processes",
-        type=positive,
-        default=1,
-        metavar="N",
-        help="share each batch among N processes on this machine (default: %(default)s)",
-    )
-    command.set_defaults(command=train_parser)
+class _Place(NamedTuple):
+    config: Path
+    run: Path
+    """Its folder."""
 
 
 def train_parser(options: argparse.Namespace) -> None:
     if options.initial_model is not None:
         options.overrides.append(f"initial_model={json.dumps(options.initial_model, ensure_ascii=False)}")
+    place = _place(options)
     if options.processes > 1:
-        sys.exit(launch(_arguments(options), options.processes))
+        overrides = [f"--set={override}" for override in options.overrides]
+        resume = ["--resume"] if options.resume else []
+        arguments = ["train", str(place.config), "--run", str(place.run), *overrides, *resume]
+        sys.exit(launch(arguments, options.processes))
     with joined(exit_code_of) as processes:
-        _train(options, processes)
+        _train(place, options.overrides, bool(options.resume), processes)
 
 
-def _arguments(options: argparse.Namespace) -> list[str]:
-    """Of the command in each of several processes."""
-    run = ["--run", str(options.run)] if options.run else []
-    overrides = [f"--set={override}" for override in options.overrides]
-    return ["train", str(options.config), *run, *overrides, *(["--resume"] if options.resume else [])]
+def _place(options: argparse.Namespace) -> _Place:
+    """Where the config and the run are. Raises ValueError if the arguments do not say.
+
+    A folder, or the config in it, means the run that is there.
+    """
+    named = [path for path in (options.resume, options.config) if isinstance(path, Path)]
+    if not named and not (options.resume and options.folder):
+        raise ValueError("train needs a config, such as configs/quickstart.yaml, or --resume RUN")
+    run = options.folder or _run_of(named[0])
+    if not options.resume:
+        if options.config.is_dir():
+            raise ValueError(f"{options.config}: is a folder; give a config, or continue with --resume")
+        return _Place(options.config, run)
+    configs = [path for path in named if path.exists() and not path.is_dir()]
+    return _Place(configs[-1] if configs else run / CONFIG, run)
 
 
-def _train(options: argparse.Namespace, processes: ProcessGroup) -> None:
-    config = read_config(options.config, options.overrides)
-    run = options.run or Path("runs") / options.config.stem
-    result = train_and_score(config, run, options.resume, processes)
+def _run_of(path: Path) -> Path:
+    """The folder of the run that a folder or a config stands for."""
+    if path.name == CONFIG and (path.parent / CHECKPOINT).is_file():
+        return path.parent
+    return path if path.is_dir() or not path.exists() else Path("runs") / path.stem
+
+
+def _train(place: _Place, overrides: Sequence[str], resume: bool, processes: ProcessGroup) -> None:
+    run = place.run
+    if resume and processes.is_first:
+        refuse_without_checkpoint(run)
+    tune_process()
+    config = read_config(place.config, overrides)
+    result = train_and_score(config, run, resume, processes)
     if result is None:
         return
     epochs = f"epoch {result['best_epoch']} of {result['epochs']}"

@@ -11,7 +11,7 @@ from typing import Any
 from parser.evaluation.content_labels import CONTENT_LABELS, without_subtype
 from parser.evaluation.morphology import correct_words
 from parser.measures import MEASURES, Measure
-from parser.parsing.parse import ParsedTree
+from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.projectivity import crossing
 from parser.treebank.sentence import Sentence
 

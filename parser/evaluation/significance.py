@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from parser.evaluation.scores import Scores, score
 from parser.measures import Measure
-from parser.parsing.parse import ParsedTree
+from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.sentence import Sentence
 
 RESAMPLES = 10_000

@@ -56,8 +56,8 @@ class TokenEncoder(nn.Module):
             hidden, layers = settings.sentence_encoder.hidden_size, settings.sentence_encoder.layers
             self.sentence_encoder = bilstm(settings.token_size, hidden, layers, settings.dropout)
             self.size = 2 * hidden
-        self.root = nn.Parameter(torch.randn(self.size) / 10)
-        self.end = nn.Parameter(torch.randn(self.size) / 10)
+        self.root = nn.Parameter(torch.randn(self.size).div_(10))
+        self.end = nn.Parameter(torch.randn(self.size).div_(10))
         self.dropout, self.embedding_dropout = settings.dropout, settings.embedding_dropout
 
     def pretrained_weights(self) -> list[Tensor]:

@@ -12,7 +12,7 @@ from parser.evaluation.significance import Comparison
 from parser.measures import MEASURES
 from parser.pages.html import picture, section, table, tree_places
 from parser.pages.report_page import HEADS_NOTE, LABELS_NOTE, LEGEND, PAIRS_SHOWN, drawn, page_with_trees
-from parser.parsing.parse import ParsedTree
+from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.sentence import Sentence
 
 SENTENCES_SHOWN = 10

@@ -13,7 +13,7 @@ from parser.measures import MEASURES
 from parser.pages.html import bar, picture, section, table, tree_places
 from parser.pages.page import asset, html_page
 from parser.pages.trees_page import TREE_SCRIPTS, TREE_STYLES, tree_data
-from parser.parsing.parse import ParsedTree
+from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.sentence import Sentence
 
 STYLES = (*TREE_STYLES, "report_page.css")

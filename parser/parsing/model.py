@@ -17,9 +17,10 @@ from safetensors.torch import save
 from torch import Tensor
 
 from parser import bounded_yaml
-from parser.config import ParserSettings
+from parser.config import NetworkSettings, ParserSettings
 from parser.files import write_atomically
 from parser.former_names import with_new_names
+from parser.networks.shapes import without_values
 from parser.networks.stack_parser import StackParser
 from parser.parsing.input_columns import ColumnShares, InputColumnCheck, as_json, from_json
 from parser.parsing.model_files import SETTINGS, TOKENIZER, ModelFiles, Shapes, member_folder, model_files
@@ -98,16 +99,9 @@ class Model:
         settings, if they have one. Raises ValueError if it does not suit them.
         """
         inventory = Inventory.of(system_of(settings), vocabulary)
-        lexicon_sizes = {name: len(lexicon) for name, lexicon in vocabulary.columns.items()}
-        predicted_sizes = {name: len(lexicon) for name, lexicon in vocabulary.predicted.items()}
-        encoder = None
-        if settings.network.transformer:
-            assert transformer
-            encoder = make_encoder(settings.network.transformer, transformer)
+        network = new_network(settings.network, vocabulary, len(inventory), vectors, transformer)
+        if encoder := network.tokens.transformer:
             vocabulary = replace(vocabulary, for_transformer=encoder.tokenizer)
-        network = StackParser(
-            settings.network, lexicon_sizes, len(inventory), vectors, predicted_sizes, encoder
-        )
         return cls(settings, vocabulary, inventory.to(device), network.to(device))
 
     @property
@@ -215,6 +209,23 @@ def system_of(settings: ParserSettings) -> TransitionSystem:
     return transition_system(settings.system, settings.network.composition)
 
 
+def new_network(
+    settings: NetworkSettings,
+    vocabulary: Vocabulary,
+    transitions: int,
+    vectors: Tensor | None,
+    transformer: PretrainedTransformer | None,
+) -> StackParser:
+    """A network with new weights; see `Model.build`. transitions: how many there are."""
+    lexicon_sizes = {name: len(lexicon) for name, lexicon in vocabulary.columns.items()}
+    predicted_sizes = {name: len(lexicon) for name, lexicon in vocabulary.predicted.items()}
+    encoder = None
+    if settings.transformer:
+        assert transformer
+        encoder = make_encoder(settings.transformer, transformer)
+    return StackParser(settings, lexicon_sizes, transitions, vectors, predicted_sizes, encoder)
+
+
 @contextmanager
 def _naming(file: str, section: str = "") -> Iterator[None]:
     """Raises ValueError with the name of the file for what is wrong in it. section: see `fault_lines`."""
@@ -249,10 +260,11 @@ def _refuse_other_sizes(
     vectors = None
     if PRETRAINED in vocabulary.columns:
         vectors = torch.empty(len(vocabulary.columns[PRETRAINED]) - 1, found[VECTORS][1], device="meta")
-    with torch.device("meta"):
-        meta = Model.build(settings, vocabulary, torch.device("meta"), vectors, transformer)
-    wanted = {name: tuple(weight.shape) for name, weight in meta.network.state_dict().items()}
-    if transformer and (encoder := meta.network.tokens.transformer):
+    transitions = len(Inventory.of(system_of(settings), vocabulary))
+    with without_values():
+        network = new_network(settings.network, vocabulary, transitions, vectors, transformer)
+    wanted = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
+    if transformer and (encoder := network.tokens.transformer):
         found |= {name: tuple(weight.shape) for name, weight in transformer.weights.items()}
         wanted |= {name: tuple(weight.shape) for name, weight in encoder.frozen_weights().items()}
     wrong = [

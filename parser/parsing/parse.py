@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -13,6 +11,7 @@ from parser.batching.microbatches import TooLongError, in_microbatches
 from parser.parsing.continuous_batching import parse_tokens
 from parser.parsing.ensemble import Reading
 from parser.parsing.model import Model
+from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.tags import predicted_tags
 from parser.treebank.pseudo_projective import deprojectivize
 from parser.treebank.ragged import Ragged
@@ -22,15 +21,6 @@ BATCH_SIZE = 256
 """Number of sentences that are parsed at the same time."""
 READ_AHEAD = 32_768
 """Words that are read and sorted by sentence length at a time."""
-
-
-class ParsedTree(NamedTuple):
-    heads: tuple[int, ...]
-    labels: tuple[str, ...]
-    probabilities: tuple[float, ...] | None = None
-    """Probability of the labelled arc to each word when the parser made it; None unless requested."""
-    tags: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    """By column (upos, xpos, feats, lemma): the predicted values of all words."""
 
 
 def parse_stream(

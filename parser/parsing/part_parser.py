@@ -12,7 +12,8 @@ from parser.batching.precision import Precision, set_precision
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.input_columns import Counts, column_counts
 from parser.parsing.model import Model
-from parser.parsing.parse import ParsedTree, parse_stream
+from parser.parsing.parse import parse_stream
+from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.text_input import reader_with
 from parser.text.parts import TextPart
 from parser.text.reading import TextFormat

@@ -11,7 +11,7 @@ from parser.text.udpipe import UDPipeTokenizer
 
 MISSING = (
     "the model has no tokenizer. Train it with `tokenizer: udpipe`; a finished run gets one by `stack-parser "
-    "train CONFIG --resume --set tokenizer=udpipe`; tokenized text needs none (--tokenized)"
+    "train --resume RUN --set tokenizer=udpipe`; tokenized text needs none (--tokenized)"
 )
 NOT_TRUSTED = (
     "its tokenizer was not trained here, by this user. It is a binary file which the library that reads it "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import partial
 from statistics import median
 
@@ -148,7 +148,7 @@ def _take_turns(
     progress: CellProgress,
     load: MachineLoad,
 ) -> Iterator[tuple[Cell, Row]]:
-    interleaved_group = datetime.now(timezone.utc).isoformat(timespec="microseconds")
+    interleaved_group = datetime.now(UTC).isoformat(timespec="microseconds")
     products: dict[Precision, list[list[float]]] = {precision: [] for precision in ceilings}
     unfinished = list(runners)
     while unfinished:

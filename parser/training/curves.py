@@ -22,14 +22,19 @@ def write_curves(run: Path) -> None:
     # It takes a second to import, and every command imports this file.
     import matplotlib as mpl
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullLocator
 
     epochs = [json.loads(line) for line in (run / METRICS).read_text(encoding="utf-8").splitlines()]
     numbers = [epoch["epoch"] for epoch in epochs]
-    figure = Figure(SIZE, layout="constrained")
+    figure = Figure(SIZE)
     losses, scores = figure.subplots(1, 2)
+    figure.subplots_adjust(left=0.09, right=0.99, bottom=0.14, top=0.97)
     for key, name in LOSSES.items():
         losses.plot(numbers, [_number(epoch.get(key)) for epoch in epochs], marker=".", label=name)
     losses.set(xlabel="epoch", ylabel="loss", yscale="log")
+    losses.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    losses.yaxis.set_major_formatter("{x:g}")  # the usual one sets its labels as formulas, which takes long
+    losses.yaxis.set_minor_locator(NullLocator())
     for measure, name in MEASURES.items():
         if any(f"dev_{measure}" in epoch for epoch in epochs):
             values = [_number(epoch.get(f"dev_{measure}")) for epoch in epochs]

@@ -10,7 +10,9 @@ import torch
 from parser.config import ParserSettings
 from parser.config_file import flat
 from parser.machine import device_memory
-from parser.parsing.model import Model
+from parser.networks.shapes import without_values
+from parser.parsing.model import new_network, system_of
+from parser.transitions.inventory import Inventory
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary
 
 if TYPE_CHECKING:
@@ -56,10 +58,11 @@ def _weights(
     transformer: PretrainedTransformer | None,
 ) -> tuple[int, int]:
     """The number of weights that the network would have, and how many of them are trained."""
-    with torch.device("meta"):
-        words = len(vocabulary.columns[PRETRAINED]) - 1 if PRETRAINED in vocabulary.columns else 0
+    words = len(vocabulary.columns[PRETRAINED]) - 1 if PRETRAINED in vocabulary.columns else 0
+    transitions = len(Inventory.of(system_of(settings), vocabulary))
+    with without_values():
         vectors = torch.empty(words, vector_size) if words else None
-        network = Model.build(settings, vocabulary, torch.device("meta"), vectors, transformer).network
+        network = new_network(settings.network, vocabulary, transitions, vectors, transformer)
     frozen = network.tokens.transformer.frozen_weights().values() if network.tokens.transformer else []
     weights = sum(weight.numel() for weight in network.parameters())
     return weights, weights - sum(weight.numel() for weight in frozen)

@@ -17,7 +17,8 @@ import torch
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import score
 from parser.parsing.ensemble import ModelChoice, load_models
-from parser.parsing.parse import ParsedTree, parse_stream
+from parser.parsing.parse import parse_stream
+from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.conllu import read_treebank
 
 pytest.importorskip("spacy")
@@ -235,6 +236,7 @@ def test_errors_go_to_the_handler(monkeypatch):
     assert not any(doc.has_annotation("DEP") for doc in docs)
 
 
+@pytest.mark.extended
 def test_a_saved_pipeline_needs_nothing_else(english, tmp_path):
     model, saved = tmp_path / "model", tmp_path / "saved"
     shutil.copytree(MODEL, model)

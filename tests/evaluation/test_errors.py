@@ -17,7 +17,7 @@ from parser.evaluation.errors import (
     find_errors,
 )
 from parser.evaluation.scores import score
-from parser.parsing.parse import ParsedTree
+from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.conllu import read_treebank
 
 TREEBANK = "data/quickstart/test.conllu"

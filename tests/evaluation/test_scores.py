@@ -7,7 +7,7 @@ from udtools.udeval import evaluate, load_conllu_file
 
 from parser.evaluation.report import report
 from parser.evaluation.scores import Scores, score
-from parser.parsing.parse import ParsedTree
+from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.part_parser import written
 from parser.treebank.conllu import read_treebank
 

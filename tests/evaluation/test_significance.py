@@ -6,7 +6,7 @@ from plain_transitions import sentence
 
 from parser.evaluation.report import comparison_report
 from parser.evaluation.significance import compare
-from parser.parsing.parse import ParsedTree
+from parser.parsing.parsed_tree import ParsedTree
 
 GOLD = [sentence((2, 0, 2, 3), labels=["det", "root", "obj", "det"]) for _ in range(200)]
 RIGHT = ParsedTree((2, 0, 2, 3), ("det", "root", "obj", "det"))

@@ -12,7 +12,7 @@ from parser.evaluation.errors import find_errors
 from parser.evaluation.significance import compare
 from parser.pages.comparison_page import Parsed, comparison_page
 from parser.pages.report_page import report_page
-from parser.parsing.parse import ParsedTree
+from parser.parsing.parsed_tree import ParsedTree
 from parser.training.curves import write_curves
 from parser.treebank.conllu import read_treebank
 

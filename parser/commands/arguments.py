@@ -1,0 +1,377 @@
+"""The arguments of all commands. Nothing here imports PyTorch, so that help and wrong arguments cost no time.
+
+Each command names the function that runs it, which is imported when the command is chosen.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, get_args
+
+from parser import __version__
+from parser.measures import MEASURES
+from parser.treebank.conllu import Roots
+
+BATCH_SIZE = 256
+"""As parser.parsing.parse.BATCH_SIZE."""
+PRECISIONS = "float32", "tf32", "bfloat16"
+"""As parser.batching.precision.PRECISIONS."""
+PAGE = "trees.html"
+OF_TREEBANK = ""
+"""Of `evaluate --text`: stands for the text of the treebank itself."""
+Commands = Any
+"""What `argparse.ArgumentParser.add_subparsers` returns, a class that it does not name."""
+
+
+def argument_parser() -> argparse.ArgumentParser:
+    """Its result has `run`: the module and the function of the command, as "module:function"."""
+    parser = argparse.ArgumentParser(
+        prog="stack-parser", description="Train and use StackLSTM dependency parsers."
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(required=True, dest="command", metavar="COMMAND")
+    _add_train(commands)
+    _add_evaluate(commands)
+    _add_parse(commands)
+    _add_parse_corpus(commands)
+    _add_draw(commands)
+    _add_compare(commands)
+    _add_pack(commands)
+    _add_check(commands)
+    _add_table(commands)
+    _add_speed(commands)
+    _add_plots(commands)
+    _add_plugins(commands)
+    return parser
+
+
+def _add_train(commands: Commands) -> None:
+    command = commands.add_parser("train", help="train a parser as a config says")
+    _add_config(command, "configs", "runs", needed=False)
+    _add_overrides(command)
+    command.add_argument(
+        "--from",
+        dest="initial_model",
+        metavar="MODEL",
+        help="begin with the weights of a model, and add to its vocabulary and labels (fine-tuning)",
+    )
+    command.add_argument(
+        "--resume",
+        nargs="?",
+        const=True,
+        type=Path,
+        metavar="RUN",
+        help="continue the run in a folder, as its own config says; without RUN, that of --run or of CONFIG",
+    )
+    command.add_argument(
+        "--processes",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="share each batch among N processes on this machine (default: %(default)s)",
+    )
+    command.set_defaults(run="parser.commands.train:train_parser")
+
+
+def _add_evaluate(commands: Commands) -> None:
+    command = commands.add_parser("evaluate", help="score a trained parser on a treebank")
+    _add_model(command)
+    _add_ensemble(command)
+    _add_treebank_name(command)
+    _add_processes(command)
+    command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, optionally .gz")
+    _add_roots(command)
+    command.add_argument("--json", action="store_true", help="print one JSON object instead of a report")
+    _add_punctuation(command)
+    command.add_argument(
+        "--text",
+        metavar="RAW",
+        nargs="?",
+        const=OF_TREEBANK,
+        help="parse the raw text of the treebank, from a file or from its comments, and score as CoNLL 2018",
+    )
+    _add_trust(command)
+    command.add_argument(
+        "--report",
+        type=Path,
+        metavar="HTML",
+        help="write a page with scores, learning curves, kinds of errors and the worst sentences",
+    )
+    command.set_defaults(run="parser.commands.evaluate:evaluate_model")
+
+
+def _add_parse(commands: Commands) -> None:
+    command = commands.add_parser("parse", help="write trees into a CoNLL file")
+    _add_model(command)
+    _add_ensemble(command)
+    _add_treebank_name(command)
+    _add_processes(command)
+    command.add_argument(
+        "input", metavar="IN", help="CoNLL or text file, optionally .gz; - for standard input"
+    )
+    command.add_argument(
+        "-o", "--output", default="-", metavar="OUT", help="output file (default: standard output)"
+    )
+    command.add_argument(
+        "--scores", action="store_true", help="write the probability of each arc and its label to MISC"
+    )
+    command.add_argument(
+        "--retag",
+        action="store_true",
+        help="replace tags and lemmas of the input by predicted ones",
+    )
+    _add_text(command, "IN is")
+    command.set_defaults(run="parser.commands.parse:parse_file")
+
+
+def _add_parse_corpus(commands: Commands) -> None:
+    command = commands.add_parser("parse-corpus", help="parse all files of a folder, by workers of Ray")
+    _add_model(command)
+    _add_ensemble(command)
+    _add_treebank_name(command)
+    command.add_argument("source", type=Path, metavar="IN_FOLDER", help="folder of CoNLL or text files")
+    command.add_argument("target", type=Path, metavar="OUT_FOLDER", help="folder for the trees")
+    command.add_argument(
+        "--workers", type=positive, metavar="N", help="processes that parse (default: one for each CPU)"
+    )
+    command.add_argument(
+        "--address", help="of a Ray cluster, whose machines share the folders (default: this machine alone)"
+    )
+    command.add_argument("--scores", action="store_true", help="as of parse")
+    command.add_argument("--retag", action="store_true", help="as of parse")
+    _add_text(command, "the files are")
+    command.set_defaults(run="parser.commands.parse_corpus:parse_folder")
+
+
+def _add_draw(commands: Commands) -> None:
+    command = commands.add_parser("draw", help="draw trees: as a page for a browser, or in text")
+    command.add_argument(
+        "treebank", metavar="FILE", help="CoNLL file with trees, optionally .gz; - for standard input"
+    )
+    command.add_argument(
+        "--gold", metavar="FILE", help="CoNLL file with gold trees of the same sentences: shows errors"
+    )
+    command.add_argument("--text", action="store_true", help="draw in text instead of HTML")
+    command.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT",
+        help=f"output file, or - for standard output (default: {PAGE}; with --text standard output)",
+    )
+    _add_roots(command)
+    command.set_defaults(run="parser.commands.draw:draw_trees")
+
+
+def _add_compare(commands: Commands) -> None:
+    command = commands.add_parser("compare", help="say whether one parser is better than another")
+    command.add_argument("first", type=Path, metavar="MODEL_A", help="folder or package of a trained model")
+    _add_model(command, "MODEL_B")
+    command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, optionally .gz")
+    _add_treebank_name(command)
+    _add_roots(command)
+    _add_punctuation(command)
+    command.add_argument(
+        "--by",
+        choices=list(MEASURES),
+        default="las",
+        help="the score that is compared (default: %(default)s)",
+    )
+    command.add_argument(
+        "--report", type=Path, metavar="HTML", help="write a page with what changed, and trees of both"
+    )
+    command.set_defaults(run="parser.commands.compare:compare_models")
+
+
+def _add_pack(commands: Commands) -> None:
+    command = commands.add_parser("pack", help="put a model's folder into one file")
+    command.add_argument(
+        "model", type=Path, metavar="MODEL", help="folder of a trained model; with --ensemble also a package"
+    )
+    _add_ensemble(command)
+    command.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="the package (default: MODEL.stackparser)"
+    )
+    command.set_defaults(run="parser.commands.pack:pack_model")
+
+
+def _add_check(commands: Commands) -> None:
+    command = commands.add_parser("check", help="validate treebanks and describe them")
+    command.add_argument("treebanks", nargs="+", metavar="FILE", help="CoNLL file, optionally .gz")
+    _add_roots(command)
+    command.add_argument(
+        "--stacks",
+        action="store_true",
+        help="also describe how deep the stacks of the transition systems get",
+    )
+    command.set_defaults(run="parser.commands.check:check_treebanks")
+
+
+def _add_table(commands: Commands) -> None:
+    command = commands.add_parser("table", help="train the runs of a table, and write the table")
+    _add_config(command, "configs/tables", "runs/tables")
+    command.set_defaults(run="parser.commands.table:make_table")
+
+
+def _add_speed(commands: Commands) -> None:
+    command = commands.add_parser("speed", help="measure batching methods side by side, as a config says")
+    _add_config(command, "configs/speed", "runs/speed")
+    _add_overrides(command)
+    command.add_argument(
+        "--only",
+        default="",
+        metavar="KEY=VALUE|VALUE,…",
+        help="measure only these cells, such as method=step,batch_size=1|64",
+    )
+    command.add_argument(
+        "--ratio",
+        action="append",
+        default=[],
+        metavar="A/B",
+        help="print this ratio of speeds, such as method=replay/method=step; may be given several times",
+    )
+    command.add_argument(
+        "--minutes",
+        type=positive,
+        metavar="N",
+        help="begin no further cells after N minutes, and omit external and learning; the same command "
+        "continues",
+    )
+    command.set_defaults(run="parser.commands.speed:measure")
+
+
+def _add_plots(commands: Commands) -> None:
+    command = commands.add_parser("plots", help="draw the plots and write the report of a speed run again")
+    command.add_argument("folder", type=Path, metavar="RUN", help="folder of the run, as runs/speed/quick")
+    command.set_defaults(run="parser.commands.speed:draw")
+
+
+def _add_plugins(commands: Commands) -> None:
+    command = commands.add_parser("plugins", help="list what can be measured, or check a plugin")
+    command.add_argument(
+        "--check", metavar="NAME", help="test whether the plugin does what every plugin must"
+    )
+    command.set_defaults(run="parser.commands.speed:list_or_check")
+
+
+def _add_config(command: argparse.ArgumentParser, examples: str, runs: str, needed: bool = True) -> None:
+    """examples: the folder of such configs; runs: the default folder of their runs."""
+    command.add_argument(
+        "config",
+        type=Path,
+        nargs=None if needed else "?",
+        metavar="CONFIG",
+        help=f"YAML file like those in {examples}/",
+    )
+    command.add_argument(
+        "--run",
+        dest="folder",
+        type=Path,
+        help=f"folder of the run (default: {runs}/NAME for {examples}/NAME.yaml)",
+    )
+
+
+def _add_overrides(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--set",
+        dest="overrides",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a setting of the config, such as --set training.batch_size=32; "
+        "may be given several times",
+    )
+
+
+def _add_roots(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--roots",
+        choices=get_args(Roots),
+        default="refuse",
+        help="what to do with trees that have several roots (default: %(default)s)",
+    )
+
+
+def _add_punctuation(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--no-punct", action="store_true", help="leave punctuation out of the scores")
+
+
+def _add_model(command: argparse.ArgumentParser, name: str = "MODEL") -> None:
+    command.add_argument("model", type=Path, metavar=name, help="folder or package of a trained model")
+    command.add_argument(
+        "--device", default="auto", help="cpu, cuda, cuda:1, ... (default: CUDA where available)"
+    )
+    command.add_argument(
+        "--threads", type=positive, default=1, help="CPU threads of a process (default: %(default)s)"
+    )
+    command.add_argument(
+        "--batch-size",
+        type=positive,
+        default=BATCH_SIZE,
+        help="sentences parsed at the same time (default: %(default)s)",
+    )
+    command.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        default="float32",
+        help="of matrix products (default: %(default)s); tf32 is for GPUs",
+    )
+
+
+def _add_ensemble(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--ensemble",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="MODEL",
+        help="another model, whose scores are averaged with those of the first at every transition; "
+        "may be given several times",
+    )
+
+
+def _add_treebank_name(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--treebank",
+        dest="treebank_name",
+        metavar="NAME",
+        help="parse as one of the treebanks that the model was trained on, such as en_ewt "
+        "(default: the first one)",
+    )
+
+
+def _add_processes(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--processes",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="parse parts of the input on a CPU in N processes at the same time (default: %(default)s)",
+    )
+
+
+def _add_text(command: argparse.ArgumentParser, what_is: str) -> None:
+    """what_is: begins the descriptions, such as "IN is"."""
+    forms = command.add_mutually_exclusive_group()
+    for option, form, text in (
+        ("--text", "raw", "raw text, whose paragraphs end at blank lines"),
+        ("--one-sentence-per-line", "one-sentence-per-line", "raw text with a sentence in each line"),
+        ("--tokenized", "tokenized", "text with a sentence in each line, and blanks between its words"),
+    ):
+        forms.add_argument(option, dest="form", action="store_const", const=form, help=f"{what_is} {text}")
+    _add_trust(command)
+
+
+def _add_trust(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--trust-tokenizer",
+        action="store_true",
+        help="open the model's tokenizer although it was trained elsewhere: a file that is not checked",
+    )
+
+
+def positive(text: str) -> int:
+    """The type of an option that is a number from 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)

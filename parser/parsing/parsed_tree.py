@@ -1,0 +1,16 @@
+"""What a parser says of a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class ParsedTree(NamedTuple):
+    heads: tuple[int, ...]
+    labels: tuple[str, ...]
+    probabilities: tuple[float, ...] | None = None
+    """Probability of the labelled arc to each word when the parser made it; None unless requested."""
+    tags: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """By column (upos, xpos, feats, lemma): the predicted values of all words."""
