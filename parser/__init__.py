@@ -26,7 +26,7 @@ _HOMES = {
 }
 
 if sys.platform == "win32":
-    raise ImportError("stack-parser runs on Linux and macOS; on Windows use it in WSL 2")
+    raise ImportError("stack-parser runs on Linux; on Windows use it in WSL 2")
 
 
 def __getattr__(name: str) -> Any:

@@ -284,7 +284,7 @@ class Config(Settings):
     tokenizer: Literal["udpipe"] | None = None
     """Whether the model gets a tokenizer, with which it parses raw text. `udpipe`: that of UDPipe 1 (Straka &
     Straková 2017) is trained on the text of the treebank; needs the package ufal.udpipe. A finished run gets
-    one by `--resume --set tokenizer=udpipe`."""
+    one by `--resume RUN --set tokenizer=udpipe`."""
     tokenizer_epochs: Count = 20
     """Epochs in which the tokenizer is trained, of some five seconds each. The best one on dev is kept."""
     device: str = "auto"

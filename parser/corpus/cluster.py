@@ -15,7 +15,7 @@ from parser.console import warn
 from parser.corpus.files import CorpusFile
 from parser.corpus.workers import CorpusWorker, Row, WorkerSettings, cut
 
-MISSING = "parse-corpus needs Ray: pip install 'stack-parser[ray]'"
+MISSING = "parse-corpus needs Ray: pip install -e '.[ray]'"
 BLOCK_BYTES = 1 << 20
 """A block is parsed by one worker. A part that is larger is a block of its own, smaller ones are parsed
 together."""

@@ -23,7 +23,7 @@ from parser.console import say
 from parser.files import write_atomically
 from parser.former_names import with_new_names
 from parser.tables.settings import TableConfig
-from parser.training.folder import METRICS
+from parser.training.folder import CHECKPOINT, METRICS
 from parser.training.interruption import StoppedError, stop_request
 from parser.training.result import read_result
 
@@ -141,7 +141,9 @@ def _start(job: Job, folder: Path) -> subprocess.Popen[bytes]:
     run.parent.mkdir(parents=True, exist_ok=True)
     config = run.parent / f"{job.folder_name}.yaml"
     write_atomically(config, yaml.safe_dump(job.config.model_dump(mode="json"), sort_keys=False).encode())
-    command = [sys.executable, "-m", "parser", "train", str(config), "--run", str(run), "--resume"]
+    command = [sys.executable, "-m", "parser", "train", str(config), "--run", str(run)]
+    if (run / CHECKPOINT).is_file():
+        command.append("--resume")
     with _log(job, folder).open("ab") as log:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True

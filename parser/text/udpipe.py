@@ -8,7 +8,7 @@ from types import ModuleType
 
 from parser.text.sentences import Token, TokenizedSentence
 
-MISSING = "reading raw text needs the package ufal.udpipe: pip install 'stack-parser[text]'"
+MISSING = "reading raw text needs the package ufal.udpipe: pip install -e '.[text]'"
 ID, FORM, MISC = 0, 1, 9
 RANGE = "TokenRange="
 

@@ -14,7 +14,10 @@ from parser.files import file_lock, write_atomically
 
 CONFIG, CHECKPOINT, METRICS, LOCK = "config.yaml", "checkpoint.safetensors", "metrics.jsonl", "lock"
 BEST_MODEL = "model"
-MAY_CHANGE = {"training.cuda_graphs", "tokenizer", "tokenizer_epochs"}
+MAY_CHANGE = {
+    *("training.epochs", "training.early_stopping_patience", "training.cuda_graphs"),
+    *("tokenizer", "tokenizer_epochs"),
+}
 """Settings that a run may be resumed with other values of."""
 
 
@@ -28,14 +31,23 @@ def claimed(run: Path, resume: bool) -> Iterator[Path | None]:
     with ExitStack() as stack:
         _check_is_run(run)
         _lock(run, stack)
-        if resume and _has_metrics(run) and not (run / CHECKPOINT).is_file():
-            raise ValueError(f"{run}: there is no checkpoint to resume from; train without --resume")
+        if resume and _has_metrics(run):
+            refuse_without_checkpoint(run)
         moved = None
         if not resume and (run / METRICS).is_file():
             moved = _move_aside(run)
             _lock(run, stack)
         (run / METRICS).touch()
         yield moved
+
+
+def refuse_without_checkpoint(run: Path) -> None:
+    """Raises ValueError if there is nothing to resume."""
+    if not (run / CHECKPOINT).is_file():
+        raise ValueError(
+            f"{run}: there is no {CHECKPOINT} to resume from; name the folder of the run, "
+            "as in stack-parser train --resume runs/NAME, or train without --resume"
+        )
 
 
 def refuse_within(run: Path, models: Iterable[Path]) -> None:
@@ -63,7 +75,7 @@ def refuse_other_config(run: Path, config: Config) -> None:
         differences = "\n".join(changes)
         raise ValueError(
             f"{run}: was started with another config:\n{differences}\n"
-            "resume with that one, or train without --resume"
+            f"resume with that one (stack-parser train --resume {run}), or train without --resume"
         )
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from parser.batching.deterministic import deterministic_sums, fix_workspaces
 from parser.batching.precision import computing_in, refuse_missing
-from parser.config import Config, data_path
+from parser.config import Config, TrainingSettings, data_path
 from parser.console import say
 from parser.distributed.process_group import ALONE, LostProcessError, ProcessGroup
 from parser.evaluation.evaluate import evaluate
@@ -119,6 +119,7 @@ def _begin(
         say(f"{run} held a run already: it is now {moved}")
     if resume and (run / CHECKPOINT).is_file():
         load_checkpoint(run / CHECKPOINT, training)
+        _go_on_to_more_epochs(config, earlier_config(run), training)
         say(f"resuming {_place(training.progress)}")
     else:
         if resume:
@@ -128,6 +129,30 @@ def _begin(
     text = write_config(run, config)
     prepare_tokenizer(config, before, run, request)
     return text
+
+
+def _go_on_to_more_epochs(config: Config, before: Config | None, training: Training) -> None:
+    """Whether a resumed run is finished, by the present config. before: its config until now."""
+    progress, settings = training.progress, config.training
+    if not progress.batches and progress.epoch > 1:
+        ended = progress.epoch - 1
+        progress.finished = ended >= settings.epochs or _has_stopped_early(progress, ended, settings)
+    if progress.finished:
+        say(
+            "this run is finished: --set training.epochs=N goes on to more epochs, and a new run begins with "
+            "its weights by --from"
+        )
+    elif before and before.training.epochs != settings.epochs:
+        consequence = "the learning rate is not changed by that"
+        if settings.learning_rate.decay == "linear":
+            consequence = "the learning rate, which falls to 0 in the last epoch, is another one from now on"
+        say(f"{settings.epochs} epochs in place of {before.training.epochs}: {consequence}")
+
+
+def _has_stopped_early(progress: Progress, epoch: int, settings: TrainingSettings) -> bool:
+    """Whether there was no better epoch for too long. epoch: the one that has ended last."""
+    patience = settings.early_stopping_patience
+    return bool(patience) and epoch - progress.best_epoch >= patience
 
 
 def _say_data(loaded: data.TrainingData, config: Config, seconds: float) -> None:
@@ -287,12 +312,11 @@ class _Run:
     def _is_last(self) -> bool:
         """Whether the epoch that has just ended is the last one, by the config or by early stopping."""
         progress, settings = self.training.progress, self.config.training
-        without_improvement = progress.epoch - progress.best_epoch
-        if settings.early_stopping_patience and without_improvement >= settings.early_stopping_patience:
+        if _has_stopped_early(progress, progress.epoch, settings):
             by = MEASURES[settings.best_by]
             say(f"no better dev {by} in {settings.early_stopping_patience} epochs: stopping")
             return True
-        return progress.epoch == settings.epochs
+        return progress.epoch >= settings.epochs
 
     def _say_cost_of_exploration(self, speed: float) -> None:
         """After the first epoch that explores. speed: of that epoch, in sentences/s."""

@@ -25,11 +25,12 @@ CPU = torch.device("cpu")
 ON_CPU = "--set", "device=cpu"
 
 
-def killed_until_done(arguments, kills, longest):
+def killed_until_done(arguments, run, kills, longest):
     """Start again and again; returns how often it was killed before it came to its end."""
     killed, draw = 0, random.Random(1)
     while True:
-        program = [sys.executable, "-m", "parser", *arguments]
+        resume = ["--resume"] if (run / "checkpoint.safetensors").is_file() else []
+        program = [sys.executable, "-m", "parser", *arguments, *resume]
         with running(program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             try:
                 printed, _ = process.communicate(timeout=draw.uniform(0, longest) if killed < kills else None)
@@ -40,14 +41,16 @@ def killed_until_done(arguments, kills, longest):
                 return killed
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.extended
+@pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.soak)])
 def test_a_run_that_is_killed_again_and_again_ends_as_one_that_never_was(config_file, tmp_path, kills):
     began = time.monotonic()
     # On a CPU, where a resumed run is the same to the bit.
     assert main(command(config_file, tmp_path / "whole", *ON_CPU)) == 0
     longest = time.monotonic() - began + 4  # to start takes seconds
-    again = command(config_file, tmp_path / "killed", "--resume", *ON_CPU)
-    while (done := killed_until_done(again, kills, longest)) < kills:
+    run = tmp_path / "killed"
+    again = command(config_file, run, *ON_CPU)
+    while (done := killed_until_done(again, run, kills, longest)) < kills:
         # It came to its end too soon: once more from the beginning.
         assert left_behind(tmp_path / "killed") == left_behind(tmp_path / "whole")
         (tmp_path / "killed").rename(tmp_path / f"ended-{time.monotonic_ns()}")
@@ -59,6 +62,7 @@ class KillError(BaseException):
     """Nothing in the program catches it."""
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_kill_between_any_two_files(config_file, tmp_path, monkeypatch, moment):
     config, replace, replaced, kill_at = read_config(config_file, ["training.epochs=2"]), os.replace, 0, None
@@ -93,7 +97,7 @@ def test_a_run_without_a_checkpoint_is_left_alone(config_file, tmp_path, capsys)
     (run / "checkpoint.safetensors").unlink()
     before = left_behind(run)
     assert main(command(config_file, run, "--set", "training.epochs=1", "--resume")) == 2
-    assert "there is no checkpoint to resume from" in capsys.readouterr().err
+    assert "there is no checkpoint.safetensors to resume from" in capsys.readouterr().err
     assert left_behind(run) == before
 
 
@@ -176,4 +180,90 @@ def test_a_run_that_is_done_is_said_to_be(config_file, tmp_path, capsys):
     config = read_config(config_file, ["training.epochs=1"])
     train(config, tmp_path / "run", CPU)
     train(config, tmp_path / "run", CPU, resume=True)
-    assert "resuming at the end, after 1 epochs" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "resuming at the end, after 1 epochs" in printed
+    assert (
+        "--set training.epochs=N goes on to more epochs, and a new run begins with its weights by --from"
+        in printed
+    )
+
+
+def test_a_runs_folder_is_all_that_resuming_needs(config_file, tmp_path, capsys):
+    run, changes = tmp_path / "run", ["--set", "training.epochs=2", "--set", "device=cpu"]
+    assert main(["train", str(config_file), "--run", str(run), *changes]) == 0
+    config_file.unlink()
+    before = left_behind(run)
+    for arguments in (
+        ["--resume", str(run)],
+        ["--run", str(run), "--resume"],
+        ["--resume", str(run / "config.yaml")],
+        [str(run / "config.yaml"), "--resume"],
+        [str(run), "--resume"],
+    ):
+        capsys.readouterr()
+        assert main(["train", *arguments]) == 0
+        assert f"best model: {run / 'model'}" in capsys.readouterr().out
+        assert left_behind(run) == before
+
+
+@pytest.mark.parametrize("decay", ["plateau", "linear"])
+def test_a_finished_run_goes_on_to_more_epochs(config_file, tmp_path, capsys, decay):
+    """As if it had been started with them, unless the learning rate depends on their number."""
+    changes = ["--set", f"training.learning_rate.decay={decay}", *ON_CPU]
+    for name, epochs in (("long", 4), ("short", 2)):
+        run = ["--run", str(tmp_path / name), "--set", f"training.epochs={epochs}"]
+        assert main(["train", str(config_file), *run, *changes]) == 0
+    capsys.readouterr()
+    assert main(["train", "--resume", str(tmp_path / "short"), "--set", "training.epochs=4"]) == 0
+    printed = capsys.readouterr().out
+    assert "4 epochs in place of 2: the learning rate" in printed
+    assert ("falls to 0 in the last epoch" in printed) == (decay == "linear")
+    (long_rows, long_model), (rows, model) = map(left_behind, (tmp_path / "long", tmp_path / "short"))
+    assert [row["epoch"] for row in rows] == [1, 2, 3, 4]
+    assert ((rows, model) == (long_rows, long_model)) == (decay == "plateau")
+
+
+def test_a_run_that_stopped_early_goes_on_if_it_may(config_file, tmp_path, capsys):
+    run = tmp_path / "run"
+    changes = ["--set", "training.epochs=9", "--set", "training.early_stopping_patience=1"]
+    assert main(["train", str(config_file), "--run", str(run), *changes]) == 0
+    stopped = len(left_behind(run)[0])
+    assert stopped < 9
+    assert main(["train", "--resume", str(run)]) == 0
+    assert len(left_behind(run)[0]) == stopped
+    assert "this run is finished" in capsys.readouterr().out
+    assert main(["train", "--resume", str(run), "--set", "training.early_stopping_patience=null"]) == 0
+    assert len(left_behind(run)[0]) == 9
+
+
+def test_what_can_not_be_resumed_is_not_begun_anew(config_file, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for arguments, folder in (
+        ([str(config_file), "--resume"], "runs/tiny"),
+        (["--resume", "runs/none"], "runs/none"),
+        (["--run", "runs/none", "--resume"], "runs/none"),
+    ):
+        assert main(["train", *arguments]) == 2
+        told = capsys.readouterr().err
+        assert told.startswith(
+            f"{folder}: there is no checkpoint.safetensors to resume from; name the folder"
+        )
+        assert not (tmp_path / "runs").exists()
+
+
+def test_train_needs_a_config(tmp_path, capsys):
+    for arguments in ([], ["--resume"], ["--run", str(tmp_path / "run")]):
+        assert main(["train", *arguments]) == 2
+        assert (
+            "train needs a config, such as configs/quickstart.yaml, or --resume RUN"
+            in capsys.readouterr().err
+        )
+    assert main(["train", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"{tmp_path}: is a folder; give a config, or continue with --resume\n"
+
+
+def test_a_runs_config_trains_in_the_runs_folder(config_file, tmp_path):
+    run = tmp_path / "run"
+    assert main(["train", str(config_file), "--run", str(run), "--set", "training.epochs=1"]) == 0
+    assert main(["train", str(run / "config.yaml")]) == 0
+    assert left_behind(run) == left_behind(tmp_path / "run.1")
