@@ -1,18 +1,24 @@
 # make train CONFIG=configs/quickstart.yaml     trains a parser; PROCESSES=2 shares the work among two processes
+# make train RESUME=runs/quickstart             goes on with a run
 # make evaluate MODEL=… TREEBANK=…              scores it
 # make parse MODEL=… IN=… OUT=…                 writes trees
 # make speed CONFIG=configs/speed/quick.yaml    measures batching methods side by side
 # make table CONFIG=configs/tables/….yaml       trains many parsers and writes a table
 # make plots RUN=runs/speed/quick               draws them again
-# make test                                     runs the tests
+# make test                                     runs the tests that tell whether the program is right
+# make test-all                                 runs these and the others: clusters, kills, a simulated GPU, real data
 # make release-check                            builds the wheel and uses it in an empty environment
 # PYTHON=python3 uses an interpreter that has everything, and installs nothing.
 
 ifdef PYTHON
 READY :=
+TEST_READY :=
+CHECK_READY :=
 else
 PYTHON := .venv/bin/python
 READY := .venv/ready
+TEST_READY := .venv/ready-to-test
+CHECK_READY := .venv/ready-to-check
 endif
 BASE_PYTHON ?= python3
 CONFIG ?= configs/quickstart.yaml
@@ -20,17 +26,30 @@ IN ?= -
 OUT ?= -
 PROCESSES ?= 1
 
-.PHONY: setup train evaluate parse table speed plots headline test test-slow fuzz data test-simulated test-gpu budgets gpu release-check check
+# On Linux without an NVIDIA GPU, the CPU build of PyTorch, gigabytes smaller; TORCH=torch takes the usual one.
+TORCH ?= $(shell [ "$$(uname -s)" = Linux ] && ! nvidia-smi -L >/dev/null 2>&1 \
+	&& echo "$$(grep '^torch==' constraints.txt)+cpu" || echo torch)
+# Where CPU builds are, if the usual index has none.
+CPU_BUILDS ?= https://download.pytorch.org/whl/cpu
+INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: setup train evaluate parse table speed plots headline test test-all soak data test-simulated test-gpu budgets gpu release-check check
 
 setup: $(READY)
 
+# What the commands of README need; tests and checks bring their own packages when they are first called.
 .venv/ready: pyproject.toml constraints.txt
 	$(BASE_PYTHON) -m venv .venv
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,check]'
-	touch .venv/ready
+	$(INSTALL) '$(TORCH)' 2>/dev/null || $(INSTALL) --extra-index-url $(CPU_BUILDS) '$(TORCH)'
+	$(INSTALL) -e '.[text]'
+	touch $@
+
+.venv/ready-to-%: .venv/ready
+	$(INSTALL) -e '.[$*]'
+	touch $@
 
 train: $(READY)
-	$(PYTHON) -m parser train "$(CONFIG)" --processes $(PROCESSES) $(ARGUMENTS)
+	$(PYTHON) -m parser train $(if $(RESUME),--resume "$(RESUME)","$(CONFIG)") --processes $(PROCESSES) $(ARGUMENTS)
 
 evaluate: $(READY)
 	@$(PYTHON) -m parser evaluate "$(MODEL)" "$(TREEBANK)" $(ARGUMENTS)
@@ -50,29 +69,31 @@ plots: $(READY)
 	@$(PYTHON) -m parser plots "$(RUN)" $(ARGUMENTS)
 
 # One process for each core, eight at the most; a test that hangs ends.
-test: $(READY)
-	$(PYTHON) -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal \
-		-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true -m "not slow" $(ARGUMENTS)
+PYTEST = $(PYTHON) -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal \
+	-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
-# Real treebanks are looked for under PARSER_DATA; here the slow tests run too.
-test-slow: $(READY)
-	$(PYTHON) -m pytest $(ARGUMENTS)
+test: $(TEST_READY)
+	$(PYTEST) -m "not extended and not real_data and not soak" $(ARGUMENTS)
 
-# N damaged treebanks.
-fuzz: N = 10000
-fuzz: $(READY)
-	PARSER_FUZZ=$(N) $(PYTHON) -m pytest tests/treebank/test_fuzzing.py $(ARGUMENTS)
+# Real treebanks are looked for under PARSER_DATA.
+test-all: test
+	$(PYTEST) -m "(extended or real_data) and not soak" $(ARGUMENTS)
 
-# As make test-slow, with tensors on a simulated GPU: no tensor is forgotten on the host, and no operator lacks a kernel.
-test-simulated: $(READY)
-	PARSER_TEST_DEVICE="simulated CUDA" $(PYTHON) -m pytest --ignore tests/simulated_cuda $(ARGUMENTS)
+# What takes hours.
+soak: $(TEST_READY)
+	PARSER_FUZZ=100000 $(PYTHON) -m pytest -m soak $(ARGUMENTS)
+	$(PYTHON) scripts/measure_lengths.py
+
+# All tests with their tensors on a simulated GPU: no tensor is forgotten on the host, and no operator lacks a kernel.
+test-simulated: $(TEST_READY)
+	PARSER_TEST_DEVICE="simulated CUDA" $(PYTHON) -m pytest -m "not soak" --ignore tests/simulated_cuda $(ARGUMENTS)
 
 # The whole suite with its tensors on the GPU.
-test-gpu: $(READY)
-	PARSER_TEST_DEVICE=cuda $(PYTHON) -m pytest $(ARGUMENTS)
+test-gpu: $(TEST_READY)
+	PARSER_TEST_DEVICE=cuda $(PYTHON) -m pytest -m "not soak" $(ARGUMENTS)
 
 # What training and parsing ask of a GPU, and what they may ask.
-budgets: $(READY)
+budgets: $(TEST_READY)
 	$(PYTHON) scripts/print_budgets.py $(ARGUMENTS)
 
 # All that is to be measured on a GPU, the next part of it.
@@ -88,10 +109,10 @@ headline: $(READY)
 	$(PYTHON) scripts/headline.py docs/measurements/headline.yaml $(ARGUMENTS)
 
 # The wheel in an empty environment, far from the source: it trains, evaluates and parses.
-release-check: $(READY)
+release-check: $(TEST_READY)
 	$(PYTHON) scripts/check_release.py
 
-check: $(READY)
+check: $(CHECK_READY)
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy

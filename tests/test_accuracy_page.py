@@ -3,11 +3,14 @@
 import re
 from statistics import mean
 
+import pytest
 from rows_of_accuracy import by_name
 from rows_of_measurements import ROOT, SPLITS, rows
 
 from parser.config_file import read_config
 from parser.tables.differences import difference
+
+pytestmark = pytest.mark.extended
 
 SEARCH = "accuracy-2026-11-24/search/rows.jsonl"
 TEXT = " ".join((ROOT / "docs/accuracy.md").read_text(encoding="utf-8").split())

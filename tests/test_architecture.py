@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path("parser")
 ORDER = [
     {"parser", "parser.quoting", "parser.console", "parser.files", "parser.proc", "parser.nvidia_smi"},
@@ -108,6 +110,7 @@ for folder in sys.argv[1:]:
 """
 
 
+@pytest.mark.extended
 def test_without_a_benchmark_the_others_are_there(tmp_path):
     """In copies without one each, which one process imports one after the other."""
     copies = {name: tmp_path / f"without-{name}" for name in BENCHMARKS}

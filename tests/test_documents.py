@@ -16,6 +16,8 @@ from parser.former_names import with_new_names
 from parser.speed.findings import ratio
 from parser.speed.statistics import median_of
 
+pytestmark = pytest.mark.extended
+
 PAGES = ["README.md", *(f"docs/{page.name}" for page in sorted(ROOT.glob("docs/*.md")))]
 HEADER = re.compile(r"^\|.*\n(?=\|---)", re.MULTILINE)
 MEASURED_CELL = re.compile(r"\| *[+-]?\d[\d,]*\.\d|\| *\d{3,}")

@@ -20,6 +20,7 @@ def pretraining():
     return script("pretrain_small")
 
 
+@pytest.mark.extended
 def test_what_it_makes_is_a_transformer_for_a_parser(pretraining, tmp_path, monkeypatch, config_file):
     text, folder = tmp_path / "text.txt", tmp_path / "small"
     text.write_text(f"{WORDS}\n" * 300)

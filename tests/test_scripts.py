@@ -209,6 +209,7 @@ def test_the_seconds_of_a_kernel_are_those_of_what_binds_it(call, device_ms, bin
     assert (found.side_by_side, found.added, found.binds) == (0.5, 0.5 + found.launching, "host")
 
 
+@pytest.mark.extended
 def test_operators_are_counted_as_they_are_computed(monkeypatch):
     monkeypatch.syspath_prepend(SCRIPTS)
     from prediction.counting import Cell, count_on_cpu, count_on_gpu, stack_parser_settings
@@ -233,6 +234,7 @@ def test_operators_are_counted_as_they_are_computed(monkeypatch):
     assert len(on_gpu.calls) < len(on_cpu.calls) / 2
 
 
+@pytest.mark.extended
 def test_what_a_graph_repeats_is_counted_apart(monkeypatch):
     monkeypatch.syspath_prepend(SCRIPTS)
     from prediction.counting import Cell, count_on_gpu, stack_parser_settings

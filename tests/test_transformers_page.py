@@ -3,8 +3,11 @@
 import json
 from statistics import mean
 
+import pytest
 from rows_of_accuracy import by_name
 from rows_of_measurements import MEASURED, ROOT, rows
+
+pytestmark = pytest.mark.extended
 
 TEXT = " ".join((ROOT / "docs/transformers.md").read_text(encoding="utf-8").split())
 

@@ -13,6 +13,8 @@ import psutil
 import pytest
 from programs import running, wait_until
 
+pytestmark = pytest.mark.extended
+
 pytest.importorskip("ray")
 
 MODEL = "tests/models/format-4"
@@ -89,7 +91,6 @@ def children_of(process, name):
     return found
 
 
-@pytest.mark.slow
 def test_nothing_is_lost_when_workers_and_programs_are_killed(tmp_path):
     contents, target = write_corpus(tmp_path / "in", 12, 2500), tmp_path / "out"
     draw, workers, programs = random.Random(1), 0, 0

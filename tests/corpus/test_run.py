@@ -219,6 +219,7 @@ def test_only_a_part_that_ends_its_workers_is_given_up(tmp_path, monkeypatch, ca
     assert parse_corpus(corpus, target) == 0  # a new start tries again
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("size", [300, 3000, 1 << 21])
 def test_a_file_that_is_cut_otherwise_when_started_again_is_whole(
     corpus, tmp_path, monkeypatch, dies_once, size

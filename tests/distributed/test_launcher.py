@@ -8,6 +8,8 @@ import sys
 import pytest
 from programs import running, wait_until
 
+pytestmark = pytest.mark.extended
+
 LONG = "training.epochs=100000"
 DIVERGING = "training.learning_rate={start: 1e30, peak: 1e30, warmup_epochs: 0}"
 
@@ -47,7 +49,6 @@ def test_a_signal_ends_all_with_one_message(config_file, tmp_path):
     assert "everything is saved, continue with --resume" in told
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("rank", "saved"), [(0, "the last checkpoint is kept"), (1, "everything is saved")])
 def test_one_message_tells_of_the_death_of_a_process(config_file, tmp_path, rank, saved):
     def kill_one(process):
@@ -70,10 +71,8 @@ def test_one_message_tells_of_the_death_of_a_process(config_file, tmp_path, rank
     ("changes", "message"),
     [
         ([DIVERGING, "training.max_grad_norm=1e30"], "is not a finite number"),
-        pytest.param(
-            ["treebank.train=nowhere.conllu"], "nowhere.conllu: No such file", marks=pytest.mark.slow
-        ),
-        pytest.param(["training.batch_size=none"], "training.batch_size", marks=pytest.mark.slow),
+        pytest.param(["treebank.train=nowhere.conllu"], "nowhere.conllu: No such file"),
+        pytest.param(["training.batch_size=none"], "training.batch_size"),
     ],
 )
 def test_one_message_tells_what_is_wrong(config_file, tmp_path, changes, message):
@@ -84,7 +83,6 @@ def test_one_message_tells_what_is_wrong(config_file, tmp_path, changes, message
     assert told.count("\n") == 1, told
 
 
-@pytest.mark.slow
 def test_only_the_first_process_writes(config_file, tmp_path):
     with train(config_file, tmp_path / "run") as process:
         said, told = process.communicate()

@@ -60,6 +60,7 @@ def die_or_wait(processes):
     processes.greatest(0)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("count", [2, 3])
 def test_a_death_is_noticed(count):
     first, dead, *others = together(count, die_or_wait)

@@ -18,6 +18,8 @@ from parser.training import data
 from parser.training.batch_gradients import BatchGradients
 from parser.training.loop import _fresh, train
 
+pytestmark = pytest.mark.extended
+
 CPU = torch.device("cpu")
 NOTHING_RANDOM = ["training.unknown_probability=0.0"]
 """Dropout would differ: each process draws its own."""

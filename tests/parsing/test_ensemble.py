@@ -177,6 +177,7 @@ def test_a_package_of_several_models_has_the_tokenizer_of_the_first(tmp_path, ca
         Model.load(Path(package), CPU)
 
 
+@pytest.mark.extended
 def test_each_model_reads_its_own_columns_in_spacy(tmp_path):
     spacy, tokens = pytest.importorskip("spacy"), pytest.importorskip("spacy.tokens")
     torch.manual_seed(1)

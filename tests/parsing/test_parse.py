@@ -148,7 +148,7 @@ def test_a_sentence_of_a_thousand_words_among_short_ones(system):
     assert trees[1].heads.count(0) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_sentence_of_ten_thousand_words():
     parser, long = model("arc-hybrid"), words(10_000)
     trees = parse(parser, [words(3), long, words(5)])

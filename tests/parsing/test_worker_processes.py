@@ -33,6 +33,7 @@ class Worker:
         return self.factor * (10 // (number - 13) + number)
 
 
+@pytest.mark.extended
 def test_answers_come_in_order_and_nothing_runs_far_ahead():
     taken = []
 
@@ -116,6 +117,7 @@ def test_trees_and_scores_are_those_of_one_process(small_parts, run, many, tmp_p
     assert outputs[:2] == outputs[2:]
 
 
+@pytest.mark.extended
 def test_faults_are_those_of_one_process(small_parts, run, many, tmp_path, capsys):
     content = many.read_text().splitlines(keepends=True)
     for place in (20, len(content) - 20):  # in the first part and in the last
@@ -131,12 +133,14 @@ def test_faults_are_those_of_one_process(small_parts, run, many, tmp_path, capsy
         assert found[0].count("instead of 10") == 2
 
 
+@pytest.mark.extended
 def test_columns_that_differ_from_training_are_told_once(run, many, capsys):
     many.write_text(many.read_text().replace("\tNOUN\t", "\t_\t").replace("\tVERB\t", "\t_\t"))
     assert main(["evaluate", str(run / "model"), str(many), *PROCESSES, "2"]) == 0
     assert capsys.readouterr().err.count("UPOS is blank for 67% of the words") == 1
 
 
+@pytest.mark.extended
 def test_an_interrupt_ends_all_processes(run, many, tmp_path):
     out = tmp_path / "out"
     out.mkdir()

@@ -18,6 +18,8 @@ from parser.treebank.conllu import stream_sentences
 from simulated_cuda.budgets import LAUNCHES, UPLOADS, WAITS_OF_A_TRAINING_STEP
 from simulated_cuda.device import SimulatedCuda
 
+pytestmark = pytest.mark.extended
+
 CUDA = torch.device("cuda")
 TREEBANK = Path("data/quickstart/train.conllu")
 SENTENCES, BATCH_SIZE = 240, 4

@@ -6,6 +6,8 @@ from torch import nn
 
 from simulated_cuda.device import SimulatedCuda
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture
 def cuda():

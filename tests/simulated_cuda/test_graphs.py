@@ -8,6 +8,8 @@ import torch
 from parser.batching.cuda_graph import CudaGraphs, GraphedWork
 from simulated_cuda.device import SimulatedCuda
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture
 def cuda():

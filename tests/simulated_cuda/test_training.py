@@ -5,6 +5,8 @@ import pytest
 from parser.cli import main
 from simulated_cuda.device import SimulatedCuda
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.mark.parametrize("system", ["arc-hybrid", "arc-eager"])
 @pytest.mark.parametrize("composition", ["true", "false"])

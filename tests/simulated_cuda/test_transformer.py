@@ -9,6 +9,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from parser.cli import main
 from simulated_cuda.device import SimulatedCuda
 
+pytestmark = pytest.mark.extended
+
 ONCE = {
     "parser/parsing/model.py",
     "parser/transitions/inventory.py",

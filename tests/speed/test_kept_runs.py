@@ -9,6 +9,8 @@ from parser.speed.external import external_rows
 from parser.speed.row_file import read_content
 from parser.speed.run import ROWS, read_run_config, rows_of
 
+pytestmark = pytest.mark.extended
+
 RUNS = sorted(path.parent for path in Path("docs/measurements").rglob("config.yaml"))
 
 

@@ -102,6 +102,7 @@ def test_a_run_from_config_to_report(config, tmp_path, capsys):
     assert (run / "report.html").read_text().count("<svg") == before.count("<svg")
 
 
+@pytest.mark.extended
 def test_only_some_cells_and_later_the_others(config, tmp_path, capsys):
     run = tmp_path / "run"
     only = ["--only", "method=good,batch_size=1|4,mode=train"]
@@ -125,6 +126,7 @@ def test_a_run_in_parts(config, tmp_path, capsys):
     assert not prepared(tmp_path)
 
 
+@pytest.mark.extended
 def test_rows_of_one_folder_are_measured_alike(config, tmp_path, capsys):
     run = tmp_path / "run"
     command = ["speed", str(config), "--run", str(run), "--only", "method=good,mode=train"]
@@ -174,6 +176,7 @@ def test_cells_that_failed_are_tried_again(config, tmp_path):
     assert {line.split()[0] for line in prepared(tmp_path)} == {"broken", "deadly", "hungry"}
 
 
+@pytest.mark.extended
 def test_a_run_that_was_killed_goes_on(config, tmp_path):
     run = tmp_path / "run"
     command = [sys.executable, "-m", "parser", "speed", str(config), "--run", str(run)]
@@ -194,6 +197,7 @@ def test_a_run_that_was_killed_goes_on(config, tmp_path):
     assert len(rows(run)) == 8
 
 
+@pytest.mark.extended
 def test_an_interrupted_run_ends_its_processes(config, tmp_path):
     run = tmp_path / "run"
     command = [
@@ -266,6 +270,7 @@ def test_plugins_are_listed(toys, capsys):
     assert "'leaving' (leaves_when_imported:Toy) cannot be imported: SystemExit: not today" in printed
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("supported", [True, False])
 def test_cells_of_two_precisions(supported, toys, tmp_path, capsys):
     """Measured where the CPU has bfloat16, and otherwise skipped with the reason."""

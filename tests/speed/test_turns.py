@@ -54,6 +54,7 @@ def test_disagreement(results, expected, difference):
     assert found == difference or difference in found
 
 
+@pytest.mark.extended
 def test_cells_take_turns_and_each_is_checked(toys, monkeypatch):
     progress = RecordedProgress()
     cells = [replace(CELL, method=method) for method in ("none", "good", "wrong", "broken", "absent")]

@@ -79,6 +79,7 @@ def table(config_file, tmp_path):
     return written
 
 
+@pytest.mark.extended
 def test_a_search_is_a_table_of_its_trials_the_best_on_dev_first(table, tmp_path):
     path = table(
         "rows: {as it is: {}}\nsearch: {trials: 2, ranges: "

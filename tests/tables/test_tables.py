@@ -49,6 +49,7 @@ def log_of(run):
     return (run.parent / f"{run.name}.log").read_text()
 
 
+@pytest.mark.extended
 def test_a_table_is_run_once_and_what_is_added_later_alone(table, tmp_path, capsys):
     folder = tmp_path / "out"
     assert made(table, folder) == 0
@@ -92,6 +93,7 @@ def test_another_base_config_is_another_run(table, config_file):
     assert not set(before) & {job.folder_name for job in jobs_of(settings)}
 
 
+@pytest.mark.extended
 def test_a_table_that_is_stopped_goes_on(table, tmp_path):
     folder = tmp_path / "out"
     long = "training.batch_size: 2, training.epochs: 30}"
@@ -113,6 +115,7 @@ def test_a_table_that_is_stopped_goes_on(table, tmp_path):
     assert len(rows(folder)) == 1
 
 
+@pytest.mark.extended
 def test_a_run_that_fails_is_told_and_the_others_go_on(table, tmp_path, capsys):
     one_seed = table.read_text().replace(", seeds: 2", "")
     table.write_text(one_seed.replace("training.batch_size: 2}", "treebank.dev: nowhere.conllu}"))
@@ -156,6 +159,7 @@ def test_one_process_in_a_folder(table, tmp_path, capsys):
     assert "another process makes a table there" in capsys.readouterr().err
 
 
+@pytest.mark.extended
 def test_a_base_that_changes_meanwhile_changes_nothing(table, config_file, tmp_path, monkeypatch):
     """All is decided before the first run."""
     settings = read_settings(table, TableConfig)
@@ -165,6 +169,7 @@ def test_a_base_that_changes_meanwhile_changes_nothing(table, config_file, tmp_p
     assert rows_of(jobs, tmp_path)[jobs[0]]["epochs"] == 6
 
 
+@pytest.mark.extended
 def test_an_error_leaves_no_run_behind(table, tmp_path):
     endless = "training.batch_size: 2, training.epochs: 5000}"
     table.write_text(table.read_text().replace("training.batch_size: 2}", endless))

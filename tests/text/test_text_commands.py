@@ -108,11 +108,11 @@ def test_without_the_package_the_message_says_what_to_install(trusted, text, cap
     monkeypatch.setitem(sys.modules, "ufal.udpipe", None)
     monkeypatch.delattr("ufal.udpipe")
     assert main(["parse", str(trusted), "--text", text]) == 2
-    assert "pip install 'stack-parser[text]'" in capsys.readouterr().err
+    assert "pip install -e '.[text]'" in capsys.readouterr().err
     assert main(["parse", str(trusted), "--tokenized", text]) == 0
     config = "configs/quickstart.yaml"
     assert main(["train", config, "--run", str(trusted.parent / "run")]) == 2
-    assert "pip install 'stack-parser[text]'" in capsys.readouterr().err
+    assert "pip install -e '.[text]'" in capsys.readouterr().err
 
 
 def test_a_package_keeps_the_tokenizer(trusted, text, tmp_path, capsys):
@@ -177,6 +177,7 @@ def text_config(config_file):
     return config_file
 
 
+@pytest.mark.extended
 def test_a_finished_run_gets_a_tokenizer(config_file, tmp_path, capsys):
     run = tmp_path / "run"
     command = ["train", str(config_file), "--run", str(run)]
@@ -225,6 +226,7 @@ def test_a_treebank_that_is_a_pipe_is_refused_first(text_config, tmp_path, capsy
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.extended
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
 def test_the_training_of_a_tokenizer_ends_with_a_killed_run(text_config, tmp_path):
     run = tmp_path / "run"
@@ -244,6 +246,7 @@ def is_training(folder):
     return any(str(folder).encode() in command_line(number) for number in os.listdir("/proc"))
 
 
+@pytest.mark.extended
 def test_a_signal_ends_the_training_of_a_tokenizer(text_config, tmp_path):
     """At once, and nothing is left running."""
     run = tmp_path / "run"

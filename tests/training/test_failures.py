@@ -126,6 +126,7 @@ def test_too_little_memory_for_a_batch(config_file, tmp_path, monkeypatch, capsy
         assert one["gradient_norm"] == pytest.approx(other["gradient_norm"], rel=1e-3)
 
 
+@pytest.mark.extended
 def test_too_little_memory_to_prepare_batches_ahead(config_file, tmp_path, monkeypatch):
     """They are made when they are needed."""
     refused = []

@@ -41,6 +41,7 @@ def mixed(config_file, tmp_path):
     return config_file
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("features", "left"), [("true", slice(None)), ("false", slice(0, None, 2))])
 def test_a_run_learns_what_it_learns_without(mixed, tmp_path, monkeypatch, capsys, features, left):
     """left: of the common shapes, those that the run has; batches that fit none of them have no graph."""
@@ -63,6 +64,7 @@ def test_a_run_learns_what_it_learns_without(mixed, tmp_path, monkeypatch, capsy
     assert "CUDA graph" not in capsys.readouterr().err
 
 
+@pytest.mark.extended
 def test_padding_that_takes_too_much_memory_is_left_out(mixed, tmp_path, monkeypatch, capsys):
     replay, most = StackParser.replay_words, 45
 
@@ -79,6 +81,7 @@ def test_padding_that_takes_too_much_memory_is_left_out(mixed, tmp_path, monkeyp
     assert "is computed without padding" in capsys.readouterr().err
 
 
+@pytest.mark.extended
 def test_a_run_that_is_stopped_goes_on(config_file, tmp_path, monkeypatch):
     config = read_config(config_file, [*LONG, GRAPHS, "training.word_dropout=0.5", "training.epochs=3"])
     update, updates, stops = TrainingStep.update, 0, set()

@@ -108,6 +108,7 @@ def test_frozen_weights_stay(config_file, tmp_path, model, changes):
             assert not torch.equal(kept, weight), name
 
 
+@pytest.mark.extended
 def test_fine_tuning_is_resumed_to_the_bit(config_file, tmp_path, model, changes, monkeypatch):
     class KillError(BaseException):
         pass

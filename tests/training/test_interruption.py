@@ -30,6 +30,7 @@ def test_ctrl_c_says_how_to_go_on(config_file, tmp_path):
     assert "Traceback" not in errors
 
 
+@pytest.mark.extended
 def test_a_run_whose_terminal_closes_is_saved(config_file, tmp_path):
     run = tmp_path / "run"
     arguments = [sys.executable, "-m", "parser", *command(config_file, run, "--set", "training.epochs=5000")]

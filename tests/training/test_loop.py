@@ -216,7 +216,7 @@ def test_pretrained_vectors_come_through_training_as_they_were(config_file, tmp_
     assert model.network.tokens.embeddings["pretrained"].weight.tolist() == [[0, 0, 0], [1, 2, 3], [4, 5, 6]]
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.real_data
 def test_learns_english_from_ewt(treebanks, tmp_path):
     folder = treebanks / "UD_English-EWT"

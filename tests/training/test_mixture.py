@@ -130,6 +130,7 @@ def test_a_parser_of_two_treebanks_follows_the_one_that_is_asked_for(config_file
         load_models(ModelChoice(paths, "third"), CPU)
 
 
+@pytest.mark.extended
 def test_fine_tuning_adds_a_treebank_and_parses_as_it(config_file, files, tmp_path):
     for place, more in enumerate(([], [f"initial_model={tmp_path / '0' / 'model'}"])):
         asked = [*changes([files[place]]), "treebank.sampling_exponent=1", *more]
@@ -204,6 +205,7 @@ def test_silver_trees_that_are_not_probable_are_left_out(config_file, files, tmp
         read_training_trees(read_config(config_file, [*asked, f"treebank.silver.files=[{files[0]}]"]))
 
 
+@pytest.mark.extended
 def test_what_silver_trees_have_is_learnt_from(config_file, files, tmp_path):
     """Their words and labels are known, and they count as trees of the first treebank."""
     path = silver(tmp_path, (0.9,) * 10)

@@ -61,6 +61,7 @@ def test_a_parser_is_trained_in_bfloat16_and_parses_in_float32(
     assert precision.present_precision() == "float32"
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("command", ["parse", "evaluate", "compare"])
 def test_commands_parse_in_bfloat16_if_asked(command, config_file, tmp_path, products, monkeypatch):
     monkeypatch.setattr(precision, "processor", lambda: AVX512)
@@ -73,6 +74,7 @@ def test_commands_parse_in_bfloat16_if_asked(command, config_file, tmp_path, pro
     assert products["parsing"] == {"bfloat16"}
 
 
+@pytest.mark.extended
 def test_a_cpu_without_bfloat16_says_so(config_file, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(precision, "processor", lambda: NONE)
     on_cpu = "--set", "device=cpu"

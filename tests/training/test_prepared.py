@@ -39,6 +39,7 @@ def counted(monkeypatch):
     return prepared
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("pretrained", [False, True])
 def test_a_second_start_finds_what_the_first_prepared(config_file, tmp_path, counted, pretrained):
     (tmp_path / "vectors.txt").write_text(VECTORS)

@@ -121,6 +121,7 @@ def test_training_ends_after_so_many_epochs_in_vain(
     assert last == epochs
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("probability", [0.25, 1.0])
 def test_exploring_begins_in_its_epoch_with_its_share(config_file, tmp_path, monkeypatch, probability):
     explores = []

@@ -156,6 +156,7 @@ def test_targets_are_the_mean_of_the_teachers_one_sentence_at_a_time(
             assert ours == pytest.approx(theirs, abs=1e-5)
 
 
+@pytest.mark.extended
 def test_what_only_a_teacher_knows_is_left_to_the_trees(config_file, tmp_path, models):
     """The weights of a step are the probabilities of what both know, and the loss stays finite."""
     text = (tmp_path / "tiny.conllu").read_text()
@@ -178,6 +179,7 @@ def test_what_only_a_teacher_knows_is_left_to_the_trees(config_file, tmp_path, m
     assert math.isfinite(left_behind(tmp_path / "student")[0][-1]["loss"])
 
 
+@pytest.mark.extended
 def test_a_package_of_several_models_teaches_as_its_models_do(config_file, tmp_path, models):
     package = tmp_path / "both.stackparser"
     assert main(["pack", models[0], "--ensemble", models[1], "-o", str(package)]) == 0
@@ -211,6 +213,7 @@ def test_a_teacher_of_several_treebanks_reads_unknown_ones_as_its_first(config_f
             assert probable(ours) == pytest.approx(probable(theirs), abs=1e-5)
 
 
+@pytest.mark.extended
 def test_a_run_is_not_resumed_with_other_teachers(config_file, tmp_path, models):
     config = read_config(config_file, [taught_by(models[:1]), "training.epochs=1"])
     train(config, tmp_path / "run", CPU)
@@ -221,6 +224,7 @@ def test_a_run_is_not_resumed_with_other_teachers(config_file, tmp_path, models)
         train(config, tmp_path / "run", CPU, resume=True)
 
 
+@pytest.mark.extended
 def test_a_parser_learns_what_its_teachers_say_and_not_what_the_trees_say(config_file, tmp_path, models):
     """The labels of the trees are all wrong, and only the teachers know the right ones."""
     text = (tmp_path / "tiny.conllu").read_text().replace("nsubj", "punct")
@@ -236,6 +240,7 @@ def test_a_parser_learns_what_its_teachers_say_and_not_what_the_trees_say(config
     assert train(read_config(config_file, [*changes, *good[1:]]), tmp_path / "untaught", CPU).las < 100
 
 
+@pytest.mark.extended
 def test_targets_are_kept_for_the_next_start(config_file, tmp_path, models, monkeypatch):
     made = []
     ask = teachers.load_each
@@ -251,6 +256,7 @@ def test_targets_are_kept_for_the_next_start(config_file, tmp_path, models, monk
     assert data.load(read_config(config_file), CPU, tmp_path / "cache")[1].train.soft_targets is None
 
 
+@pytest.mark.extended
 def test_it_makes_no_difference_whether_targets_come_from_the_cache(config_file, tmp_path, models):
     config = read_config(config_file, [taught_by(models), "parser.network.dropout=0.3"])
     for run in ("first", "second"):

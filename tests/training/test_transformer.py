@@ -56,6 +56,7 @@ def test_the_model_in_the_folder_parses_as_the_one_that_was_trained(kind, mode, 
     }
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("mode", MODES)
 def test_a_run_that_was_stopped_ends_as_one_that_never_was(mode, config_file, tmp_path, monkeypatch):
     own = with_transformer(make_transformer(tmp_path / "pretrained"), train=mode, dropout=0.2)
@@ -92,6 +93,7 @@ def test_vectors_of_a_frozen_transformer_are_computed_once(config_file, tmp_path
     assert (tokens.vectors is None) == (strange[0].forms not in {s.forms for s in mapped.dev_sentences})
 
 
+@pytest.mark.extended
 def test_other_settings_have_other_vectors(config_file, tmp_path):
     folder = make_transformer(tmp_path / "pretrained")
     names = []
@@ -118,6 +120,7 @@ def test_a_full_disk_keeps_the_vectors_in_memory(config_file, tmp_path, monkeypa
     assert not [path for path in cache_folder().iterdir() if path.suffix != ".prepared"]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("damage", ["cut", "changed"])
 def test_a_damaged_file_of_vectors_is_computed_again(damage, config_file, tmp_path, capsys):
     config = read_config(config_file, [with_transformer(make_transformer(tmp_path / "pretrained"))])
@@ -195,6 +198,7 @@ def test_a_stop_while_vectors_are_computed_leaves_no_file(config_file, tmp_path,
     assert not [path for path in cache_folder().iterdir() if path.suffix != ".prepared"]
 
 
+@pytest.mark.extended
 def test_packages_and_programs_parse_with_it(config_file, tmp_path):
     folder = make_transformer(tmp_path / "pretrained")
     run = tmp_path / "run"
@@ -207,6 +211,7 @@ def test_packages_and_programs_parse_with_it(config_file, tmp_path):
     assert trees[0] == trees[1]
 
 
+@pytest.mark.extended
 def test_several_processes_parse_as_one_does(config_file, tmp_path):
     run = tmp_path / "run"
     config = read_config(
@@ -220,6 +225,7 @@ def test_several_processes_parse_as_one_does(config_file, tmp_path):
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
 
 
+@pytest.mark.extended
 def test_training_goes_on_from_a_model_with_a_transformer(config_file, tmp_path):
     folder = make_transformer(tmp_path / "pretrained")
     changes = [with_transformer(folder, train="lora"), "training.epochs=3"]
@@ -264,6 +270,7 @@ def test_what_could_execute_code_is_refused(config_file, tmp_path):
     assert "no transformer can be read" in message()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("change", "message"),
     [

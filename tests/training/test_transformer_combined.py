@@ -17,6 +17,8 @@ from parser.training import data
 from parser.training.loop import train
 from parser.treebank.conllu import read_treebank
 
+pytestmark = pytest.mark.extended
+
 CPU = torch.device("cpu")
 NOTHING_RANDOM = "training.unknown_probability=0.0"
 MODES = ["frozen", "lora", "all"]

@@ -17,6 +17,7 @@ print([name for name in ("transformers", "tokenizers", "peft", "accelerate") if 
 """
 
 
+@pytest.mark.extended
 def test_training_without_a_transformer_imports_no_library_for_one(config_file, tmp_path):
     command = [sys.executable, "-c", WITHOUT, str(config_file), str(tmp_path / "run")]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -1,6 +1,6 @@
 """Damaged treebanks are refused with line numbers, or read and written back byte by byte.
 
-`make fuzz N=10000` tests 10,000 of them.
+`make soak` tests 100,000 of them.
 """
 
 import os

@@ -122,6 +122,7 @@ def test_a_file_is_streamed(file, monkeypatch, size):
     assert not any(faults.total for _, faults in found)
 
 
+@pytest.mark.extended
 def test_blank_lines_without_end_take_little_memory():
     tracemalloc.start()
     [part] = parts.parts([b"\n" * 100_000] * 20)

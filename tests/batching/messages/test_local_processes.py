@@ -14,6 +14,7 @@ from parser.batching.messages.replicas import staleness, update_all
 from parser.batching.messages.worker import LostError
 
 
+@pytest.mark.extended
 def test_they_do_what_threads_do_and_end_with_an_error_when_one_is_lost():
     """One test for all of it, because a process takes long to start."""
     layers, plain_layers = two_layers(), two_layers()

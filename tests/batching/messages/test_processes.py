@@ -124,6 +124,7 @@ def exit_codes(target, folder: Path, size: int = 2) -> list[int | None]:
         return [process.exitcode for process in processes]
 
 
+@pytest.mark.extended
 def test_two_processes_do_what_two_threads_do(tmp_path):
     assert exit_codes(train, tmp_path) == [0, 0]
     (losses, weights), (no_losses, same_weights) = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))
@@ -159,6 +160,7 @@ def test_a_node_that_fails_ends_the_run_everywhere_and_is_named(tmp_path):
     assert errors["0"] == errors["1"] == f"worker 2 has failed: {errors['2']}"
 
 
+@pytest.mark.extended
 def test_silence_is_no_death_and_runs_follow_each_other(tmp_path):
     assert exit_codes(take_time, tmp_path, size=3) == [0, 0, 0]
     assert len(list(tmp_path.glob("*.done"))) == 3

@@ -101,6 +101,7 @@ class ProductCounter(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("network", EXAMPLES)
 @pytest.mark.parametrize("method", METHODS)
 def test_operations_are_those_of_the_products(network, method, monkeypatch):

@@ -5,7 +5,6 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
-from simulated_cuda.chosen import SLOW_IF_SIMULATED
 from torch.utils.flop_counter import FlopCounterMode
 
 from parser.benchmarks.stack_parser.stack_parser_plugin import (
@@ -95,7 +94,6 @@ def test_it_does_all_that_a_plugin_must():
     assert faults_of(Short) == []
 
 
-@pytest.mark.parametrize("device", SLOW_IF_SIMULATED, indirect=True)
 @pytest.mark.parametrize("mode", ["train", "infer"])
 def test_every_method_gives_the_cpus_results_on_the_device(mode, device):
     expected = prepared("none", mode).check()
