@@ -6,8 +6,8 @@ python scripts/pretrain_small.py runs/small-bert runs/text.txt train.conllu
 Each line of a text is a sentence with blanks between its words; of treebanks (*.conllu) only the words are
 read. The folder gets a model and a tokenizer in the format of Hugging Face's transformers, and
 `pretraining.json` with the losses and the time. Masking is that of Devlin et al. (2019, section 3.1), drawn
-anew for each epoch; the next sentence is not predicted. Products are computed in bfloat16, which takes half
-the time of float32 on a processor that has it.
+anew for each epoch; the next sentence is not predicted. Products are computed in bfloat16 on a processor
+that has it, where they take half the time of float32.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from tqdm import tqdm
 from transformers import BertConfig, BertForMaskedLM, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
 
+from parser.batching.precision import missing
+from parser.batching.processor import processor
 from parser.console import PROGRESS_BAR, say
 from parser.machine import tune_process
 from parser.stamp import stamp
@@ -184,7 +186,8 @@ def _loss(model: BertForMaskedLM, sequences: Tensor) -> Tensor:
     """Of the chosen pieces; only at these is the vocabulary scored. sequences: [batch, length]"""
     read, wanted = masked(sequences, model.config.vocab_size)
     chosen = wanted != IGNORED
-    with torch.autocast("cpu", torch.bfloat16):
+    has_bfloat16 = missing("bfloat16", torch.device("cpu"), processor()) is None
+    with torch.autocast("cpu", torch.bfloat16, enabled=has_bfloat16):
         states = model.bert(read, attention_mask=(sequences != SPECIAL.index(PAD)).long()).last_hidden_state
         return torch.nn.functional.cross_entropy(model.cls(states[chosen]), wanted[chosen])
 

@@ -13,8 +13,20 @@ import torch
 from simulated_cuda.chosen import ALL_SIMULATED, CHOSEN, DEVICE, DEVICES, SIMULATED
 from simulated_cuda.device import SimulatedCuda
 
-hypothesis.settings.register_profile("shared machine", deadline=None, max_examples=30)
-hypothesis.settings.load_profile("shared machine")
+from parser.batching import precision
+from parser.batching.processor import Processor
+
+# The same examples in every run, however long they take: neither luck nor other programs decide.
+# `--hypothesis-profile "other examples"` draws others.
+for name, same in (("same examples", True), ("other examples", False)):
+    hypothesis.settings.register_profile(
+        name,
+        deadline=None,
+        max_examples=30,
+        derandomize=same,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+hypothesis.settings.load_profile("same examples")
 # Tensors here are small, and on a busy machine two threads that wait for each other are far slower than one.
 torch.set_num_threads(1)
 # What a shell starts in its background ignores Ctrl-C, and what `nohup` starts ignores closed terminals; the
@@ -50,6 +62,15 @@ def _alone(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     yield
     torch.set_flush_denormal(False)
     torch.set_float32_matmul_precision("highest")
+
+
+@pytest.fixture
+def bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU has it; where oneDNN does not compute LSTMs in it, PyTorch does so itself, and slowly."""
+    able = Processor("AuthenticAMD", 25, frozenset(precision.CPU_EXTENSIONS))
+    monkeypatch.setattr(precision, "processor", lambda: able)
+    if precision.missing("bfloat16", torch.device("cpu"), able):
+        monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
 
 
 @pytest.fixture

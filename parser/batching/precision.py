@@ -26,7 +26,7 @@ WITH_FLOAT32_SUMS = "2.8"
 AMPERE = (8, 0)
 """The compute capability of the first GPUs with tf32 and bfloat16."""
 CPU_EXTENSIONS = "amx_bf16", "avx512_bf16"
-"""Instructions that multiply bfloat16."""
+"""Instructions that multiply bfloat16. Without them it is slower than float32."""
 
 
 def set_precision(precision: Precision, device: torch.device) -> None:
@@ -74,4 +74,25 @@ def missing(precision: Precision, device: torch.device, processor: Processor) ->
         return "only GPUs have it; write float32 or bfloat16"
     if processor.flags.isdisjoint(CPU_EXTENSIONS):
         return f"this CPU has neither of {' and '.join(CPU_EXTENSIONS)}; write float32"
+    if not _autocasts_lstms():
+        return (
+            "oneDNN does not compute LSTMs in it on this CPU; write float32, or unset ONEDNN_MAX_CPU_ISA "
+            "if that is set"
+        )
     return None
+
+
+def _autocasts_lstms() -> bool:
+    """Whether PyTorch computes an LSTM in bfloat16 as `library_lstm` asks for it.
+
+    It is tried, because what oneDNN uses of the processor's instructions can be limited from outside, and
+    autocast gives it LSTMs of bfloat16 without asking whether it has them.
+    """
+    states = torch.zeros(1, 1, 1)
+    weights = [torch.zeros(4, 1), torch.zeros(4, 1), torch.zeros(4), torch.zeros(4)]
+    with torch.autocast("cpu", torch.bfloat16):
+        try:
+            torch.lstm(states, (states, states), weights, True, 1, 0.0, True, False, False)
+        except RuntimeError:
+            return False
+    return True

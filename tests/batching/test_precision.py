@@ -26,14 +26,11 @@ RELATIVE_ERROR = 2.0**-7
 
 
 @pytest.fixture
-def in_bfloat16(monkeypatch):
-    """On CPUs without such instructions, too, where torch computes it slowly."""
-    monkeypatch.setattr(precision, "processor", lambda: WITH_BFLOAT16)
+def in_bfloat16(bfloat16):
     set_precision("bfloat16", CPU)
 
 
-def test_the_precision_is_of_a_block(monkeypatch):
-    monkeypatch.setattr(precision, "processor", lambda: WITH_BFLOAT16)
+def test_the_precision_is_of_a_block(bfloat16):
     assert present_precision() == "float32"
     with computing_in("bfloat16", CPU):
         assert present_precision() == "bfloat16"
@@ -53,7 +50,7 @@ def test_the_precision_is_of_a_block(monkeypatch):
         ("tf32", WITH_BFLOAT16, "only GPUs"),
     ],
 )
-def test_what_a_cpu_supports(name, processor, reason, monkeypatch):
+def test_what_a_cpu_supports(name, processor, reason, bfloat16, monkeypatch):
     found = missing(name, CPU, processor)
     assert found == reason or (reason and reason in found)
     monkeypatch.setattr(precision, "processor", lambda: processor)
@@ -63,6 +60,22 @@ def test_what_a_cpu_supports(name, processor, reason, monkeypatch):
     with pytest.raises(ValueError, match=f"precision {name}: .*{reason}"):
         set_precision(name, CPU)
     assert present_precision() == "float32"
+
+
+@pytest.mark.parametrize("onednn", [True, False])
+def test_bfloat16_is_refused_where_lstms_can_not_be_computed_in_it(onednn, monkeypatch):
+    """With oneDNN that depends on the instructions it may use; PyTorch itself always can."""
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", onednn)
+    monkeypatch.setattr(precision, "processor", lambda: WITH_BFLOAT16)
+    torch.set_float32_matmul_precision("medium")  # which asks nobody
+    try:
+        outputs_of(nn.LSTM(6, 8), torch.randn(7, 5, 6))
+    except RuntimeError:
+        assert onednn
+        with pytest.raises(ValueError, match="precision bfloat16: oneDNN does not compute LSTMs"):
+            set_precision("bfloat16", CPU)
+    else:
+        set_precision("bfloat16", CPU)
 
 
 @pytest.mark.parametrize(("capability", "supported"), [((7, 5), False), ((8, 0), True), ((9, 0), True)])

@@ -10,7 +10,6 @@ from parser.batching.processor import Processor
 from parser.cli import main
 
 NONE = Processor("AuthenticAMD", 23, frozenset({"avx2"}))
-AVX512 = Processor("AuthenticAMD", 25, frozenset({"avx512f", "avx512_bf16"}))
 
 
 @pytest.fixture
@@ -49,9 +48,8 @@ TAGS = [
 
 @pytest.mark.parametrize("changes", [[], TAGS], ids=["trees", "tags and trees"])
 def test_a_parser_is_trained_in_bfloat16_and_parses_in_float32(
-    changes, config_file, tmp_path, products, monkeypatch
+    changes, config_file, tmp_path, products, bfloat16
 ):
-    monkeypatch.setattr(precision, "processor", lambda: AVX512)
     run, settings = tmp_path / "run", ["training.precision=bfloat16", *changes]
     assert train(config_file, run, *(each for change in settings for each in ("--set", change))) == 0
     assert products == {"training": {"bfloat16"}, "parsing": {"float32"}}
@@ -63,8 +61,7 @@ def test_a_parser_is_trained_in_bfloat16_and_parses_in_float32(
 
 @pytest.mark.extended
 @pytest.mark.parametrize("command", ["parse", "evaluate", "compare"])
-def test_commands_parse_in_bfloat16_if_asked(command, config_file, tmp_path, products, monkeypatch):
-    monkeypatch.setattr(precision, "processor", lambda: AVX512)
+def test_commands_parse_in_bfloat16_if_asked(command, config_file, tmp_path, products, bfloat16):
     assert train(config_file, tmp_path / "run") == 0
     assert products == {"training": {"float32"}, "parsing": {"float32"}}
     products["parsing"].clear()

@@ -6,8 +6,7 @@ from safetensors.torch import load_file
 from small_transformers import make_transformer
 from together import together
 
-from parser.batching.precision import computing_in, missing
-from parser.batching.processor import processor
+from parser.batching.precision import computing_in
 from parser.config_file import read_config
 from parser.distributed.process_group import ALONE
 from parser.evaluation.evaluate import evaluate
@@ -111,9 +110,8 @@ def test_a_parser_of_two_treebanks_follows_the_one_that_is_asked_for(
         assert evaluate(model, read_treebank(path)).las == 100
 
 
-@pytest.mark.skipif(missing("bfloat16", CPU, processor()) is not None, reason="no bfloat16 here")
 @pytest.mark.parametrize("mode", MODES)
-def test_bfloat16_learns_what_float32_learns(mode, transformer, config_file, tmp_path):
+def test_bfloat16_learns_what_float32_learns(mode, transformer, config_file, bfloat16):
     changes = [NOTHING_RANDOM, "training.epochs=1", transformer(mode)]
     gradients = []
     for chosen in ("float32", "bfloat16"):
