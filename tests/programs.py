@@ -38,3 +38,12 @@ def is_running(group: int) -> bool:
             if int(stat[2]) == group and stat[0] != "Z":
                 return True
     return False
+
+
+def is_mentioned(path: Path) -> bool:
+    """Whether a process has it in its command line."""
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended meanwhile
+            if str(path).encode() in command.read_bytes():
+                return True
+    return False

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from programs import running, wait_until
+from programs import is_mentioned, running, wait_until
 
 import parser
 from parser.cli import main
@@ -238,12 +238,8 @@ def test_the_training_of_a_tokenizer_ends_with_a_killed_run(text_config, tmp_pat
         [folder] = run.glob("tokenizer-*")
         process.kill()
         process.wait()
-        while is_training(folder):
+        while is_mentioned(folder):
             time.sleep(0.05)
-
-
-def is_training(folder):
-    return any(str(folder).encode() in command_line(number) for number in os.listdir("/proc"))
 
 
 @pytest.mark.extended
@@ -258,14 +254,7 @@ def test_a_signal_ends_the_training_of_a_tokenizer(text_config, tmp_path):
         assert process.wait() == 128 + signal.SIGTERM
         assert b"stopped while the tokenizer was trained; continue with --resume" in process.stderr.read()
     assert not folder.exists()
-    assert not is_training(folder)
-
-
-def command_line(number):
-    try:
-        return Path("/proc", number, "cmdline").read_bytes() if number.isdigit() else b""
-    except OSError:
-        return b""
+    assert not is_mentioned(folder)
 
 
 def test_a_treebank_that_is_too_small_is_named(text_config, tmp_path, capsys):

@@ -1,6 +1,8 @@
 """Batches are prepared in order, before they are asked for, in another thread."""
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -39,8 +41,18 @@ def test_they_are_prepared_in_a_thread_before_they_are_asked_for():
     assert not thread.is_alive()
 
 
-def test_what_is_not_begun_when_it_is_closed_is_not_prepared():
+def test_what_is_not_begun_when_it_is_closed_is_not_prepared(monkeypatch):
     begun, is_second_begun, may_go_on = [], threading.Event(), threading.Event()
+    submit, submitted = ThreadPoolExecutor.submit, []
+
+    def submit_and_note(*given):
+        submitted.append(submit(*given))
+        return submitted[-1]
+
+    def end_second():
+        while not submitted[-1].cancelled():
+            time.sleep(0.01)
+        may_go_on.set()
 
     def prepare(rows):
         begun.append(int(rows))
@@ -49,10 +61,11 @@ def test_what_is_not_begun_when_it_is_closed_is_not_prepared():
             assert may_go_on.wait(timeout=60)
         return rows
 
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", submit_and_note)
     ahead = prepared_ahead(prepare, BATCHES)
     next(ahead)
     assert is_second_begun.wait(timeout=60)
-    threading.Timer(0.2, may_go_on.set).start()
+    threading.Thread(target=end_second, daemon=True).start()
     ahead.close()  # waits for the second batch
     assert begun == [0, 1]
 

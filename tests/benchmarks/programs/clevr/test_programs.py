@@ -263,7 +263,7 @@ def damage(content: Any, data: st.DataObject) -> Any:
     return changed
 
 
-SAME_FOLDER = [HealthCheck.function_scoped_fixture]
+SAME_FOLDER = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
 @settings(max_examples=300, suppress_health_check=SAME_FOLDER)
