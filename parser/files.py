@@ -1,16 +1,71 @@
-"""Atomic writing of files, damaged gzip files, and file locks."""
+"""Atomic writing of files, what may not be overwritten, damaged gzip files, and file locks."""
 
 from __future__ import annotations
 
 import fcntl
 import gzip
 import os
+import stat
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, cast
+
+STANDARD = "-"
+"""Stands for standard input and standard output in the place of a file's name."""
+FileNumber = tuple[int, int]
+"""Of the device, and on it."""
+
+
+def refuse_to_overwrite(output: str | Path, inputs: Iterable[str | Path]) -> None:
+    """Raises ValueError if an output is one of the inputs, lies in one that is a folder, or has one in it.
+
+    All of them may be links, or not be there.
+    """
+    written = _numbers(output, 1)
+    for source in inputs:
+        read = _numbers(source, 0)
+        if read[0] is None:
+            continue
+        if read[0] in written[1:]:
+            fault = "lies in"
+        elif written[0] and (written[0] in read or written[0] in _of_files_in(source, output)):
+            fault = "would overwrite"
+        else:
+            continue
+        place, kept = (
+            name if str(path) == STANDARD else path
+            for path, name in ((output, "standard output"), (source, "standard input"))
+        )
+        raise ValueError(f"{place}: {fault} {kept}, which is read; choose another name")
+
+
+def _numbers(path: str | Path, standard: int) -> list[FileNumber | None]:
+    """That of a file or folder, and those of the folders above it. standard: descriptor of `STANDARD`."""
+    if str(path) == STANDARD:
+        return [_number(standard)]
+    real = Path(os.path.realpath(path))
+    return [_number(each) for each in (real, *real.parents)]
+
+
+def _number(path: Path | int) -> FileNumber | None:
+    """None for what is not there, and for pipes and devices, which keep nothing that could be overwritten."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    keeps = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
+    return (found.st_dev, found.st_ino) if keeps else None
+
+
+def _of_files_in(folder: str | Path, output: str | Path) -> set[FileNumber | None]:
+    """Of the files of a model's folder, which an output may be by links; none if it is a folder."""
+    if str(output) != STANDARD and os.path.isdir(output):
+        return set()
+    return set(map(_number, chain(Path(folder).glob("*"), Path(folder).glob("*/*"))))
 
 
 @contextmanager
@@ -43,8 +98,8 @@ def atomic_file(path: str) -> Iterator[BinaryIO]:
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace the content of a file atomically: at any time it has either the old or the new content.
 
-    For a single writer at a time. A temporary file left behind by a killed writer is removed. Raises OSError
-    with the name of the file.
+    For files in folders of this program, by a single writer at a time. A temporary file left behind by a
+    killed writer is removed. Raises OSError with the name of the file.
     """
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:

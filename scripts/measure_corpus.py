@@ -28,6 +28,7 @@ from measure_processes import write_sentences
 from parser.corpus.files import find_files
 from parser.corpus.run import Summary, parse_corpus
 from parser.corpus.workers import WorkerSettings, cut
+from parser.files import refuse_to_overwrite
 from parser.parsing.ensemble import ModelChoice
 from parser.stamp import append_stamped
 from parser.treebank.conllu import stream_sentences
@@ -51,6 +52,7 @@ def main() -> None:
     options.add_argument("rows", type=Path, help="JSON Lines file to which the rows are appended")
     options.add_argument("--sentences", type=int, default=100_000)
     given = options.parse_args()
+    refuse_to_overwrite(given.rows, [given.model, given.treebank])
 
     def keep(row: dict[str, Any]) -> None:
         append_stamped(given.rows, row)

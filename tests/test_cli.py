@@ -163,14 +163,6 @@ def test_a_wrong_test_file_is_found_before_training(config_file, tmp_path, capsy
     assert not (tmp_path / "run").exists()
 
 
-def test_the_output_may_not_be_the_input(run, tmp_path, capsys):
-    treebank = tmp_path / "tiny.conllu"
-    before = treebank.read_text()
-    assert main(["parse", str(run / "model"), str(treebank), "-o", str(treebank)]) == 2
-    assert "would overwrite the input" in capsys.readouterr().err
-    assert treebank.read_text() == before
-
-
 def test_a_failed_parse_leaves_the_output_as_it_was(run, tmp_path, capsys):
     out = tmp_path / "out.conllu"
     out.write_text("precious")

@@ -9,6 +9,7 @@ from statistics import quantiles
 
 from parser.commands.errors import message_of
 from parser.evaluation.content_labels import without_subtype
+from parser.files import STANDARD, refuse_to_overwrite
 from parser.treebank.conllu import Roots, read_treebank
 from parser.treebank.faults import EMPTY_ID, ID, RANGE_ID
 from parser.treebank.projectivity import is_projective
@@ -17,6 +18,7 @@ from parser.treebank.sentence import Sentence
 
 def check_treebanks(options: argparse.Namespace) -> None:
     """Raises ValueError with the faults of all files."""
+    refuse_to_overwrite(STANDARD, options.treebanks)
     failures = []
     for treebank in options.treebanks:
         try:

@@ -16,7 +16,7 @@ from parser.treebank.conllu import read_treebank
 
 
 def compare_models(options: argparse.Namespace) -> None:
-    refuse_place(options.report, [options.treebank])
+    refuse_place(options.report, [options.treebank], [options.first, options.model])
     device = prepared_device(options)
     gold = read_treebank(options.treebank, options.roots)
     folders = options.first, options.model

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from parser.commands.arguments import PAGE
-from parser.files import atomic_file
+from parser.files import STANDARD, atomic_file, refuse_to_overwrite
 from parser.pages.gold_trees import with_gold
 from parser.pages.tree_text import tree_text
 from parser.pages.trees_page import trees_page
@@ -17,7 +17,6 @@ from parser.treebank.conllu import NO_SENTENCE, stream_sentences
 from parser.treebank.faults import TreebankError
 from parser.treebank.sentence import Sentence
 
-STANDARD = "-"
 Pair = tuple[Sentence, Sentence | None]
 """A sentence, and the gold tree of its words."""
 
@@ -25,7 +24,9 @@ Pair = tuple[Sentence, Sentence | None]
 def draw_trees(options: argparse.Namespace) -> None:
     """Raises ValueError for files with faults, and for gold trees of other words."""
     output = options.output or (STANDARD if options.text else PAGE)
-    _check_files(options.treebank, options.gold, output)
+    if options.treebank == options.gold == STANDARD:
+        raise ValueError("standard input can not be both FILE and --gold; give one of them as a file")
+    refuse_to_overwrite(output, filter(None, (options.treebank, options.gold)))
     if output != STANDARD:
         with atomic_file(output) as file:
             trees = _draw(options, file)
@@ -35,14 +36,6 @@ def draw_trees(options: argparse.Namespace) -> None:
     else:
         _draw(options, sys.stdout.buffer)
         sys.stdout.buffer.flush()
-
-
-def _check_files(path: str, gold: str | None, output: str) -> None:
-    if path == gold == STANDARD:
-        raise ValueError("standard input can not be both FILE and --gold; give one of them as a file")
-    for source in (path, gold):
-        if source and os.path.exists(output) and os.path.exists(source) and os.path.samefile(output, source):
-            raise ValueError(f"{output}: output would overwrite the input; choose another name")
 
 
 def _draw(options: argparse.Namespace, output: BinaryIO) -> int:

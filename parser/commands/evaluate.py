@@ -51,7 +51,7 @@ def _refuse_combinations(options: argparse.Namespace) -> None:
         raise ValueError(f"--text scores all words, in one process: leave out {others}")
     if options.report and options.processes > 1:
         raise ValueError("--report is written by one process: leave out --processes")
-    refuse_place(options.report, [options.treebank])
+    refuse_place(options.report, filter(None, (options.treebank, options.text)), models_of(options).paths)
 
 
 def _of_text(options: argparse.Namespace, model: Model) -> TextScores:

@@ -6,6 +6,7 @@ import argparse
 
 import torch
 
+from parser.files import refuse_to_overwrite
 from parser.parsing.ensemble import ModelChoice, contents, load_models
 from parser.parsing.model_files import SUFFIX, pack
 
@@ -16,8 +17,9 @@ def pack_model(options: argparse.Namespace) -> None:
     if options.ensemble and not options.output:
         raise ValueError("a package of several models needs a name: -o FILE")
     paths = (options.model, *options.ensemble)
-    load_models(ModelChoice(paths), torch.device("cpu"))  # which checks them
     folder = options.model.resolve()
     output = options.output or folder.with_name(folder.name + SUFFIX)
+    refuse_to_overwrite(output, paths)
+    load_models(ModelChoice(paths), torch.device("cpu"))  # which checks them
     pack(contents(paths), output)
     print(f"{output}: {output.stat().st_size:,} bytes")

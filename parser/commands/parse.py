@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from parser.commands.options import loaded, models_of, refuse_to_retag, warning_of, watched
 from parser.console import PROGRESS_BAR
-from parser.files import atomic_file
+from parser.files import STANDARD, atomic_file, refuse_to_overwrite
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.part_parser import PartParser, written
@@ -42,6 +42,7 @@ class _Parsed(NamedTuple):
 
 
 def parse_file(options: argparse.Namespace) -> None:
+    refuse_to_overwrite(options.output, [options.input, *models_of(options).paths])
     model = loaded(options)
     refuse_to_retag(options, model)
     try:
@@ -56,7 +57,7 @@ def _parse(options: argparse.Namespace, model: Model) -> None:
     with interruptible(), _workers(options) as workers:
         began = time.monotonic()
         parse = _by_processes(options, model, workers) if workers else _by_one_process(options, model)
-        with _open_output(options.output, options.input) as output, _bar(options) as bar:
+        with _open_output(options.output) as output, _bar(options) as bar:
             for parsed in parse:
                 output.write(parsed.content)
                 sentences += parsed.sentences
@@ -113,21 +114,19 @@ def _by_processes(options: argparse.Namespace, model: Model, workers: Sequence[R
 
 def _bar(options: argparse.Namespace) -> tqdm:
     """Of the bytes of the output, about those of a treebank; with an estimate if these are known."""
-    path, hidden = options.input, {"disable": True} if options.output == "-" else {}
+    path, hidden = options.input, {"disable": True} if options.output == STANDARD else {}
     is_plain = not options.form and os.path.isfile(path) and not path.endswith(".gz")
     total = os.path.getsize(path) if is_plain else None
     return tqdm(desc="parsing", total=total, unit="B", unit_scale=True, **{**PROGRESS_BAR, **hidden})
 
 
 @contextmanager
-def _open_output(path: str, source: str) -> Iterator[BinaryIO]:
+def _open_output(path: str) -> Iterator[BinaryIO]:
     """A file that takes its name when it is complete, or standard output."""
-    if path == "-":
+    if path == STANDARD:
         if sys.stdout is None:
             raise ValueError("standard output is closed")
         yield sys.stdout.buffer
         return
-    if os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
-        raise ValueError(f"{path}: output would overwrite the input while it is read; choose another name")
     with atomic_file(path) as file:
         yield file

@@ -12,6 +12,7 @@ from parser.commands.options import models_of, prepared_device, refuse_to_retag
 from parser.console import PROGRESS_BAR
 from parser.corpus.run import REPORT, Summary, parse_corpus
 from parser.corpus.workers import WorkerSettings
+from parser.files import refuse_to_overwrite
 from parser.parsing.ensemble import load_models
 from parser.parsing.text_input import tokenizer_of
 from parser.training.interruption import interruptible
@@ -21,6 +22,7 @@ FAILURES_SHOWN = 20
 
 
 def parse_folder(options: argparse.Namespace) -> None:
+    refuse_to_overwrite(options.target, [options.source, *models_of(options).paths])
     settings = _settings(options)
     with interruptible(), tqdm(desc="parsing", unit="file", **PROGRESS_BAR) as bar:
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from parser.files import atomic_file
+from parser.files import STANDARD, atomic_file, refuse_to_overwrite
 from parser.parsing.model import Model
 from parser.training.curves import CURVES
 from parser.treebank.vocabulary import UNKNOWN
@@ -21,19 +20,23 @@ def known_forms(*models: Model) -> Callable[[str], bool]:
 
 def curves_of(model: Path) -> bytes | None:
     """The learning curves beside a model that lies in the folder of its run; None without."""
-    path = model.resolve().parent / CURVES
+    path = _curves_beside(model)
     return path.read_bytes() if model.is_dir() and path.is_file() else None
 
 
-def refuse_place(page: Path | None, sources: Iterable[str]) -> None:
-    """Raises ValueError if a page can not be written to a path, before the work for it is done."""
+def _curves_beside(model: Path) -> Path:
+    return model.resolve().parent / CURVES
+
+
+def refuse_place(page: Path | None, sources: Iterable[str], models: Sequence[Path]) -> None:
+    """Raises ValueError if what is printed or a page can not be written, before the work for it is done."""
+    read = [*sources, *models, *map(_curves_beside, models)]
+    refuse_to_overwrite(STANDARD, read)
     if page is None:
         return
-    if not page.parent.is_dir() or page.is_dir() or str(page) == "-":
+    if not page.parent.is_dir() or page.is_dir() or str(page) == STANDARD:
         raise ValueError(f"--report {page}: give the name of a file in a folder that exists")
-    for source in sources:
-        if page.exists() and os.path.exists(source) and os.path.samefile(page, source):
-            raise ValueError(f"--report {page}: would overwrite what is read; choose another name")
+    refuse_to_overwrite(page, read)
 
 
 def write_page(path: Path, page: str) -> None:

@@ -38,15 +38,12 @@ class FoundFiles(NamedTuple):
 def find_files(source: Path, target: Path, unfinished: Path, form: TextFormat | None) -> FoundFiles:
     """All files below the folder `source`; their trees go to the same names below `target`.
 
-    Trees of texts have the suffix `.conllu`. All paths are absolute. Raises ValueError if there is no file,
-    or if the folders are the same.
+    Trees of texts have the suffix `.conllu`. All paths are absolute. Raises ValueError if there is no file.
     """
     if not source.is_dir():
         raise ValueError(f"{source}: there is no such folder")
-    if target.exists() and target.samefile(source):
-        raise ValueError(f"{target}: the trees would overwrite the corpus; choose another folder")
     suffixes = TEXTS if form else TREEBANKS
-    all_files = [path for path in _files_below(source) if target not in path.parents]
+    all_files = list(_files_below(source))
     found = [path for path in all_files if _suffix(path) in suffixes]
     if not found:
         wanted = ", ".join(suffixes)

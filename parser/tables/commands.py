@@ -8,15 +8,18 @@ from pathlib import Path
 
 from parser.config_file import flat, read_settings
 from parser.console import say
-from parser.files import file_lock
+from parser.files import file_lock, refuse_to_overwrite
 from parser.tables.report import write_table
-from parser.tables.runs import Job, jobs_of, rows_of, run_missing
+from parser.tables.runs import RUNS, Job, jobs_of, rows_of, run_missing
 from parser.tables.settings import PlotSettings, TableConfig
+from parser.training.data import files_needed
 
 
 def make_table(path: Path, folder: Path) -> None:
     """Train the missing runs and write the table, also after each run. Raises ValueError, StoppedError."""
     table, jobs = read_table(path)
+    for job in jobs:
+        refuse_to_overwrite(folder / RUNS / job.folder_name, files_needed(job.config))
     folder.mkdir(parents=True, exist_ok=True)
     if_locked = f"{folder}: another process makes a table there; choose another folder with --run"
     with file_lock(folder / "lock", if_locked):

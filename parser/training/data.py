@@ -16,7 +16,7 @@ from parser.parsing.model import Model, system_of
 from parser.parsing.model_files import digest_of
 from parser.replay.examples import Examples
 from parser.training.frozen_vectors import KnownVectors, with_frozen_vectors
-from parser.training.initial_model import copy_weights, freeze, initial_path, load_initial
+from parser.training.initial_model import copy_weights, freeze, load_initial
 from parser.training.mixture import Mixture
 from parser.training.prepared import Prepared, load_prepared, place_of, save_prepared
 from parser.training.size import refuse_too_large
@@ -116,10 +116,15 @@ def _with_frozen_vectors(
     )
 
 
-def models_needed(config: Config) -> list[Path]:
-    """Folders and packages of the models that training needs."""
-    initial = initial_path(config)
-    return [*([initial] if initial else []), *teacher_paths(config)]
+def files_needed(config: Config) -> list[Path]:
+    """The treebanks, vectors and models that training reads; the models may be folders."""
+    treebank, network = config.treebank, config.parser.network
+    transformer = network.transformer and network.transformer.model
+    named = [
+        *(*treebank.train_files, *treebank.silver_files, treebank.dev, treebank.test),
+        *(network.pretrained, transformer, config.initial_model),
+    ]
+    return [*(Path(data_path(path)) for path in named if path), *teacher_paths(config)]
 
 
 def _prepare(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -48,13 +48,6 @@ def refuse_without_checkpoint(run: Path) -> None:
             f"{run}: there is no {CHECKPOINT} to resume from; name the folder of the run, "
             "as in stack-parser train --resume runs/NAME, or train without --resume"
         )
-
-
-def refuse_within(run: Path, models: Iterable[Path]) -> None:
-    """Raises ValueError if a model that training needs is in the run's folder, which replaces it."""
-    for path in models:
-        if run.resolve() in path.resolve().parents:
-            raise ValueError(f"{path}: is in the folder of this run; choose another one with --run")
 
 
 def refuse_other_config(run: Path, config: Config) -> None:

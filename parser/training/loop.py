@@ -22,6 +22,7 @@ from parser.distributed.process_group import ALONE, LostProcessError, ProcessGro
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.report import score_line
 from parser.evaluation.scores import Scores
+from parser.files import refuse_to_overwrite
 from parser.measures import MEASURES, Measure, shown
 from parser.optimization.moving_average import MovingAverage
 from parser.optimization.optimizer import make_optimizer
@@ -45,7 +46,6 @@ from parser.training.folder import (
     claimed,
     earlier_config,
     refuse_other_config,
-    refuse_within,
     write_config,
 )
 from parser.training.graphs import graphs_of
@@ -82,7 +82,7 @@ def train(
     """
     refuse_missing(config.training.precision, device)
     refuse_untrainable(config)
-    refuse_within(run, data.models_needed(config))
+    refuse_to_overwrite(run, data.files_needed(config))  # a new run moves its folder aside
     if resume and processes.is_first:
         refuse_other_format(run / CHECKPOINT)
         refuse_other_config(run, config)

@@ -310,15 +310,6 @@ def test_files_of_somebody_else_are_no_trees(corpus, tmp_path, capsys):
     assert (tmp_path / "trees" / "small.conllu").read_text() == "a letter"
 
 
-def test_trees_within_the_corpus_are_not_parsed_again(corpus, capsys, monkeypatch):
-    monkeypatch.chdir(corpus.parent)
-    model = Path(__file__).parent.parent / "models" / "format-4"
-    assert parse_corpus("corpus", "corpus/trees", model=model) == 0
-    assert parse_corpus(corpus, f"../{corpus.parent.name}/corpus/trees", model=model) == 0
-    assert report_of(corpus / "trees")["done_before"] == 4
-    assert not (corpus / "trees" / "trees").exists()
-
-
 @pytest.mark.parametrize(
     ("names", "message"),
     [
@@ -338,7 +329,10 @@ def test_what_can_not_be_is_said(tmp_path, capsys, names, message):
 
 
 def test_the_corpus_is_not_overwritten(corpus, capsys):
-    assert parse_corpus(corpus, corpus) == 2
-    assert "the trees would overwrite the corpus" in capsys.readouterr().err
+    for target in (corpus, corpus.parent):
+        assert parse_corpus(corpus, target) == 2
+        assert f"{target}: would overwrite {corpus}, which is read" in capsys.readouterr().err
+    assert parse_corpus(corpus, corpus / "trees") == 2
+    assert f"trees: lies in {corpus}, which is read" in capsys.readouterr().err
     assert parse_corpus(corpus / "nowhere", corpus) == 2
     assert "there is no such folder" in capsys.readouterr().err

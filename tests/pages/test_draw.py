@@ -78,8 +78,6 @@ def test_control_characters_do_not_reach_the_terminal(files, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["parsed.conllu", "-o", "parsed.conllu"], "parsed.conllu: output would overwrite the input"),
-        (["parsed.conllu", "--gold", "gold.conllu", "-o", "gold.conllu"], "gold.conllu: output would over"),
         (["-", "--gold", "-"], "standard input can not be both FILE and --gold"),
         (["parsed.conllu", "--gold", "cats.conllu"], "cats.conllu:1: sentence cats: word 1 is 'Cats', but"),
         (["empty.conllu"], "empty.conllu:1: sentence -: the file holds no sentence"),

@@ -118,21 +118,6 @@ def test_the_commands_write_pages(tmp_path, capsys):
     for place in (tmp_path, tmp_path / "missing" / "page.html", "-"):
         assert main(["evaluate", MODEL, TREEBANK, "--report", str(place)]) == 2
         assert "give the name of a file" in capsys.readouterr().err
-    shutil.copy(TREEBANK, tmp_path / "gold.conllu")
-    assert (
-        main(
-            [
-                "compare",
-                MODEL,
-                MODEL,
-                str(tmp_path / "gold.conllu"),
-                "--report",
-                str(tmp_path / "gold.conllu"),
-            ]
-        )
-        == 2
-    )
-    assert "would overwrite what is read" in capsys.readouterr().err
     assert main(["evaluate", MODEL, TREEBANK, "--report", str(page), "--processes", "2"]) == 2
     assert "leave out --processes" in capsys.readouterr().err
 

@@ -140,7 +140,7 @@ def test_a_model_is_not_replaced_by_the_run_that_begins_with_it(
 ):
     overrides = [f"--set={each}" for each in changes]
     assert main(["train", str(config_file), "--run", str(tmp_path / "first"), *overrides]) == 2
-    assert "first/model: is in the folder of this run" in capsys.readouterr().err
+    assert f"first: would overwrite {model}, which is read" in capsys.readouterr().err
     assert Model.load(model, CPU)
 
 

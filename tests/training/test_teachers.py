@@ -294,5 +294,6 @@ def test_teachers_that_can_not_teach(config_file, tmp_path, models, capsys):
     (tmp_path / "renamed.conllu").write_text(text)
     others = refused(taught_by(models), f"treebank.train={tmp_path}/renamed.conllu")
     assert f"{models[0]} knows no label of an arc of the training trees" in others
-    assert "is in the folder of this run" in refused(taught_by(models), run="teacher-1")
+    told = refused(taught_by(models), run="teacher-1")
+    assert f"teacher-1: would overwrite {models[1]}, which is read" in told
     assert load_file(f"{models[1]}/weights.safetensors")
