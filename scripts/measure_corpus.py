@@ -80,7 +80,7 @@ def found(count: int) -> dict[str, float]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
         before, began = psutil.Process().memory_info().rss, time.perf_counter()
-        files = find_files(source, Path(folder, "out"), Path(folder, "unfinished"), None).missing
+        files = find_files(source, Path(folder, "out"), None).missing
         seconds = time.perf_counter() - began
         memory = psutil.Process().memory_info().rss - before
         return {"files": len(files), "seconds": seconds, "memory": memory}
@@ -91,7 +91,7 @@ def cut_into_parts(treebank: str, sentences: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "in.conllu")
         write_sentences(treebank, sentences, path)
-        [file] = find_files(Path(folder), Path(folder, "out"), Path(folder, "unfinished"), None).missing
+        [file] = find_files(Path(folder), Path(folder, "out"), None).missing
         began = time.perf_counter()
         parts = sum(1 for _ in cut(file._asdict(), None))
         return {"bytes": path.stat().st_size, "parts": parts, "seconds": time.perf_counter() - began}

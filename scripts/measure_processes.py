@@ -25,6 +25,7 @@ from pathlib import Path
 import torch
 
 from parser.batching.product import times_transposed
+from parser.corpus.run import report_path
 from parser.speed.statistics import median_of, ratio_of
 from parser.treebank.conllu import stream_sentences
 
@@ -90,7 +91,7 @@ def corpus_per_second(model: Path, text: Path, workers: int) -> float:
         (source / text.name).symlink_to(text)
         command = ["parse-corpus", str(model), str(source), str(target), "--workers", str(workers)]
         subprocess.run([sys.executable, "-m", "parser", *command], capture_output=True, check=True)
-        report = json.loads((target / "report.json").read_text(encoding="utf-8"))
+        report = json.loads(report_path(target).read_text(encoding="utf-8"))
         speed: float = report["sentences_per_second"]
         return speed
 

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from parser.commands.options import models_of, prepared_device, refuse_to_retag
 from parser.console import PROGRESS_BAR
-from parser.corpus.run import REPORT, Summary, parse_corpus
+from parser.corpus.run import Summary, parse_corpus, report_path
 from parser.corpus.workers import WorkerSettings
 from parser.files import refuse_to_overwrite
 from parser.parsing.ensemble import load_models
@@ -74,7 +74,7 @@ def _tell(report: dict, target: Path) -> None:
     if failures := report["failures"]:
         told = [message if name in message else f"{name}: {message}" for name, message in failures.items()]
         more = [f"and {len(told) - FAILURES_SHOWN:,} more"] if len(told) > FAILURES_SHOWN else []
-        summary = f"{_counted(len(failures), 'file')} could not be parsed; see {target / REPORT}"
+        summary = f"{_counted(len(failures), 'file')} could not be parsed; see {report_path(target)}"
         raise ValueError("\n".join([*told[:FAILURES_SHOWN], *more, summary]))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,10 @@ from parser.text.reading import TextFormat
 TREEBANKS = (".conllu", ".conll", ".conllx")
 TEXTS = (".txt",)
 COMPRESSED = ".gz"
+OWN = ".parse-corpus"
+"""Begins the name of the folder that has all of our files but the trees, and lies in that of the trees."""
+SETTINGS, PARTS = "settings.json", "parts"
+"""In that folder; the first one is in no other."""
 
 
 class CorpusFile(NamedTuple):
@@ -33,12 +38,15 @@ class FoundFiles(NamedTuple):
     """How many have their trees already."""
     others: int
     """How many files have other suffixes, and are left out."""
+    own: Path
+    """The folder of `OWN`, under a name with which no path of trees begins."""
 
 
-def find_files(source: Path, target: Path, unfinished: Path, form: TextFormat | None) -> FoundFiles:
+def find_files(source: Path, target: Path, form: TextFormat | None) -> FoundFiles:
     """All files below the folder `source`; their trees go to the same names below `target`.
 
-    Trees of texts have the suffix `.conllu`. All paths are absolute. Raises ValueError if there is no file.
+    Trees of texts have the suffix `.conllu`. All paths are absolute. Raises ValueError if there is no file,
+    or if trees would have the name of a folder of others.
     """
     if not source.is_dir():
         raise ValueError(f"{source}: there is no such folder")
@@ -48,10 +56,36 @@ def find_files(source: Path, target: Path, unfinished: Path, form: TextFormat | 
     if not found:
         wanted = ", ".join(suffixes)
         raise ValueError(f"{source}: no file with the suffix {wanted}, or with {COMPRESSED} behind it")
-    files = [_corpus_file(path, source, target, unfinished, form) for path in found]
+    own = _own_folder(target, (path.relative_to(source).parts[0] for path in found))
+    files = [_corpus_file(path, source, target, own / PARTS, form) for path in found]
+    _refuse_names_of_folders(files)
     missing = [file for file in files if not Path(file.output).exists()]
     missing.sort(key=lambda file: -file.size)
-    return FoundFiles(missing, len(files) - len(missing), len(all_files) - len(found))
+    return FoundFiles(missing, len(files) - len(missing), len(all_files) - len(found), own)
+
+
+def earlier_folder(target: Path) -> Path | None:
+    """The folder of `OWN` that an earlier start has left, if there was one."""
+    return next((path.parent for path in target.glob(f"{OWN}*/{SETTINGS}") if path.is_file()), None)
+
+
+def _own_folder(target: Path, names: Iterable[str]) -> Path:
+    """That of an earlier start, if possible; its name is none of `names`, whatever their case."""
+    taken, earlier = {name.casefold() for name in names}, earlier_folder(target)
+    own = chain([earlier.name] if earlier else [], [OWN], (f"{OWN}-{number}" for number in count(2)))
+    return target / next(name for name in own if name not in taken)
+
+
+def _refuse_names_of_folders(files: Sequence[CorpusFile]) -> None:
+    """Texts lose their suffix, so that trees may come to the name of a folder. Raises ValueError."""
+    parents = map(Path, {os.path.dirname(file.output) for file in files})
+    folders = {str(folder) for parent in parents for folder in (parent, *parent.parents)}
+    for file in files:
+        if file.output in folders:
+            raise ValueError(
+                f"{file.path}: its trees would have the name of a folder with trees of other files, "
+                f"{file.output}; rename one of them"
+            )
 
 
 def _files_below(folder: Path) -> Iterator[Path]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -14,14 +14,14 @@ from statistics import median
 from typing import Any
 
 from parser.corpus.cluster import cluster, results
-from parser.corpus.files import CorpusFile, FoundFiles, find_files
+from parser.corpus.files import PARTS, SETTINGS, CorpusFile, FoundFiles, earlier_folder, find_files
 from parser.corpus.parts import PartOutputs, PartResult
 from parser.corpus.workers import Row, WorkerSettings
 from parser.files import file_lock, write_atomically
 from parser.parsing.model_files import digest_of
 from parser.treebank.faults import Faults
 
-UNFINISHED, REPORT, SETTINGS, LOCK = ".unfinished", "report.json", ".settings.json", ".lock"
+REPORT, LOCK = "report.json", "lock"
 
 
 @dataclass
@@ -55,10 +55,10 @@ def parse_corpus(
     is wrong with single files is in the report. What is done is not lost, whatever ends the function.
     """
     source, target = source.resolve(), target.resolve()  # a cluster has other working folders
-    corpus = find_files(source, target, target / UNFINISHED, settings.form)
-    target.mkdir(parents=True, exist_ok=True)
-    with file_lock(target / LOCK, f"{target}: another process writes there"):
-        _refuse_other_start(source, target, settings)
+    corpus = find_files(source, target, settings.form)
+    with _claimed(target, corpus.own) as own:
+        _refuse_other_start(source, target, own, settings)
+        own.rename(corpus.own)  # if the corpus has its name by now
         began = time.monotonic()
         summary, count, started = Summary(), 0, 0.0
         if corpus.missing:
@@ -70,10 +70,25 @@ def parse_corpus(
                 started = time.monotonic() - first["seconds"] - began
                 all_rows = chain([first], rows)
                 _collect(all_rows, corpus.missing, summary, settings.form is not None, progress)
-        _leave_failures(
-            [file for file in corpus.missing if file.name in summary.failures], target / UNFINISHED
-        )
-        return _report(target, corpus, summary, count, started, time.monotonic() - began)
+        _leave_failures(corpus, summary)
+        return _report(corpus, summary, count, started, time.monotonic() - began)
+
+
+@contextmanager
+def _claimed(target: Path, own: Path) -> Iterator[Path]:
+    """Lock the folder for trees; yields the folder in it for all other files, `own` unless there is another.
+
+    Raises ValueError if another process holds the lock, or if there are files of somebody else.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    earlier = earlier_folder(target)
+    if not earlier:
+        if any(child != own for child in target.iterdir()):
+            raise ValueError(f"{target}: has files that parse-corpus has not written; choose another folder")
+        own.mkdir(exist_ok=True)
+    held = earlier or own
+    with file_lock(held / LOCK, f"{target}: another process writes there"):
+        yield held
 
 
 def _collect(
@@ -141,21 +156,22 @@ class _Pending:
         return there
 
 
-def _leave_failures(failed: Sequence[CorpusFile], unfinished: Path) -> None:
+def _leave_failures(corpus: FoundFiles, summary: Summary) -> None:
     """Remove all parts but those of files that failed, so that a new start has less to do."""
+    failed = [file for file in corpus.missing if file.name in summary.failures]
     if not failed:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.rmtree(corpus.own / PARTS, ignore_errors=True)
         return
     kept = {file.unfinished for file in failed}
-    for folder in unfinished.glob("*"):
+    for folder in (corpus.own / PARTS).glob("*"):
         if str(folder) not in kept:
             shutil.rmtree(folder, ignore_errors=True)
     for file in failed:
         PartOutputs.of(file).forget_attempts()
 
 
-def _refuse_other_start(source: Path, target: Path, settings: WorkerSettings) -> None:
-    """Raises ValueError if the folder has files of something else, or trees of other files or options."""
+def _refuse_other_start(source: Path, target: Path, own: Path, settings: WorkerSettings) -> None:
+    """Raises ValueError if the folder has trees of other files or options."""
     now = {
         "source": str(source),
         "model": digest_of(settings.models.paths),
@@ -165,11 +181,9 @@ def _refuse_other_start(source: Path, target: Path, settings: WorkerSettings) ->
         "retag": settings.retag,
         **({"treebank": settings.models.treebank} if settings.models.treebank else {}),
     }
-    path = target / SETTINGS
-    has_files = any(child.name not in (SETTINGS, LOCK, REPORT) for child in target.iterdir())
-    if has_files and not path.is_file():
-        raise ValueError(f"{target}: has files that parse-corpus has not written; choose another folder")
-    if has_files and json.loads(path.read_text(encoding="utf-8")) != now:
+    path = own / SETTINGS
+    has_trees = (own / PARTS).exists() or any(child != own for child in target.iterdir())
+    if has_trees and json.loads(path.read_text(encoding="utf-8")) != now:
         raise ValueError(
             f"{target}: has trees of other files, of another model or by other options; choose another folder"
         )
@@ -177,7 +191,7 @@ def _refuse_other_start(source: Path, target: Path, settings: WorkerSettings) ->
 
 
 def _report(
-    target: Path, corpus: FoundFiles, summary: Summary, workers: int, started: float, seconds: float
+    corpus: FoundFiles, summary: Summary, workers: int, started: float, seconds: float
 ) -> dict[str, Any]:
     """Write `report.json`; returns its content. started: seconds until a worker began, of `seconds`."""
     working = seconds - started
@@ -196,8 +210,13 @@ def _report(
         "failures": summary.failures,
     }
     content = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
-    write_atomically(target / REPORT, content.encode("utf-8", "surrogateescape"))
+    write_atomically(corpus.own / REPORT, content.encode("utf-8", "surrogateescape"))
     return report
+
+
+def report_path(target: Path) -> Path:
+    """Where the report of the last start is, in a folder of trees."""
+    return (earlier_folder(target) or target) / REPORT
 
 
 def _spread(seconds: list[float]) -> dict[str, float]:

@@ -70,7 +70,7 @@ def test_workers_of_ray_parse_a_corpus(tmp_path):
     assert "faulty.conllu:1: sentence " in fault
     assert failures.startswith("1 file could not be parsed")
     assert_complete(contents, target)
-    assert json.loads((target / "report.json").read_text())["workers"] == 2
+    assert json.loads((target / ".parse-corpus" / "report.json").read_text())["workers"] == 2
 
 
 def test_a_signal_ends_the_program_with_one_message(tmp_path):
@@ -115,4 +115,4 @@ def test_nothing_is_lost_when_workers_and_programs_are_killed(tmp_path):
     assert workers == KILLS_OF_WORKERS
     assert programs == KILLS_OF_PROGRAMS
     assert_complete(contents, target)
-    assert not (target / ".unfinished").exists()
+    assert not (target / ".parse-corpus" / "parts").exists()

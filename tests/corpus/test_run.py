@@ -72,7 +72,7 @@ def parse_corpus(corpus, target, *options, model=MODEL):
 
 
 def report_of(target):
-    return json.loads((target / "report.json").read_text())
+    return json.loads((target / ".parse-corpus" / "report.json").read_text())
 
 
 def files_of(target):
@@ -93,7 +93,7 @@ def test_trees_are_those_of_parse(corpus, tmp_path, options, capsys):
     assert parse_corpus(corpus, target, *options) == 0
     assert "4 files, 1 with other suffixes left out; " in capsys.readouterr().err
     assert files_of(target) == [
-        *("below", "below/packed.conllu.gz", "empty.conllu", "large.conllu", "report.json", "small.conllu")
+        *("below", "below/packed.conllu.gz", "empty.conllu", "large.conllu", "small.conllu")
     ]
     for name in ("small.conllu", "large.conllu", "empty.conllu"):
         assert (target / name).read_text() == parsed(corpus / name, tmp_path, *options)
@@ -103,7 +103,7 @@ def test_trees_are_those_of_parse(corpus, tmp_path, options, capsys):
     assert (report["files"], report["other_files"], report["failures"]) == (4, 1, {})
     assert report["sentences"] == 4 * TREES.count("\n\n") + 1
     assert 0 < report["block_seconds"]["median"] < report["block_seconds"]["greatest"]
-    assert not (target / ".unfinished").exists()
+    assert not (target / ".parse-corpus" / "parts").exists()
 
 
 def test_several_models_parse_together(corpus, tmp_path, capsys):
@@ -214,8 +214,8 @@ def test_only_a_part_that_ends_its_workers_is_given_up(tmp_path, monkeypatch, ca
     assert (
         "3.conllu: part 1: it has ended 5 workers, perhaps because memory ran out" in capsys.readouterr().err
     )
-    assert files_of(target) == [*(f"{number}.conllu" for number in (0, 1, 2, 4, 5)), "report.json"]
-    assert len(list((target / ".unfinished").iterdir())) == 1
+    assert files_of(target) == [f"{number}.conllu" for number in (0, 1, 2, 4, 5)]
+    assert len(list((target / ".parse-corpus" / "parts").iterdir())) == 1
     assert parse_corpus(corpus, target) == 0  # a new start tries again
 
 
@@ -304,10 +304,14 @@ def test_trees_of_another_model_are_refused(corpus, tmp_path, capsys):
 
 def test_files_of_somebody_else_are_no_trees(corpus, tmp_path, capsys):
     (tmp_path / "trees").mkdir()
-    (tmp_path / "trees" / "small.conllu").write_text("a letter")
-    assert parse_corpus(corpus, tmp_path / "trees") == 2
-    assert "has files that parse-corpus has not written" in capsys.readouterr().err
-    assert (tmp_path / "trees" / "small.conllu").read_text() == "a letter"
+    for name in ("small.conllu", "report.json"):
+        letter = tmp_path / "trees" / name
+        letter.write_text("a letter")
+        assert parse_corpus(corpus, tmp_path / "trees") == 2
+        assert "has files that parse-corpus has not written" in capsys.readouterr().err
+        assert letter.read_text() == "a letter"
+        letter.unlink()
+        assert not list((tmp_path / "trees").iterdir())
 
 
 @pytest.mark.parametrize(
@@ -326,6 +330,43 @@ def test_what_can_not_be_is_said(tmp_path, capsys, names, message):
     assert not message or message in capsys.readouterr().err
     if not message:
         assert {"a.conllu", "a.conllu.gz", "sub/a.conllu"} < set(files_of(tmp_path / "out"))
+
+
+OURS = ".parse-corpus", ".parse-corpus-2"
+
+
+def test_names_of_the_corpus_are_not_ours(corpus, tmp_path):
+    """Nor are those that it gains between two starts, and nothing of an earlier start is lost then."""
+    names, target = (".unfinished", "report.json", "lock", "parts", "settings.json"), tmp_path / "trees"
+    one = (corpus / "small.conllu").read_text()
+    for name in (*names, OURS[1].upper()):
+        (corpus / name).mkdir()
+        (corpus / name / "0.conllu").write_text(one)
+    (corpus / "faulty.conllu").write_text("1\tfaulty\n")
+    assert parse_corpus(corpus, target) == 2
+    kept = list((target / OURS[0] / "parts").rglob("*"))
+    assert kept
+    (corpus / OURS[0]).mkdir()
+    (corpus / OURS[0] / "0.conllu").write_text(one)
+    assert parse_corpus(corpus, target) == 2
+    own = target / ".parse-corpus-3"
+    assert json.loads((own / "report.json").read_text())["done_before"] == 4 + len(names) + 1
+    (corpus / "faulty.conllu").write_text(one)
+    assert parse_corpus(corpus, target) == 0
+    expected = (target / "small.conllu").read_text()
+    for name in (*names, OURS[1].upper(), OURS[0]):
+        assert (target / name / "0.conllu").read_text() == expected
+        assert [path.name for path in (target / name).iterdir()] == ["0.conllu"]
+    assert sorted(path.name for path in own.iterdir()) == ["lock", "report.json", "settings.json"]
+
+
+def test_trees_of_texts_may_not_have_the_names_of_folders(tmp_path, capsys):
+    (tmp_path / "in" / "a.conllu" / "b").mkdir(parents=True)
+    for name in ("a.txt", "a.conllu/b/c.txt"):
+        (tmp_path / "in" / name).write_text("A b .\n")
+    assert parse_corpus(tmp_path / "in", tmp_path / "out", "--tokenized") == 2
+    assert "in/a.txt: its trees would have the name of a folder" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_corpus_is_not_overwritten(corpus, capsys):
