@@ -53,7 +53,7 @@ from parser.training.interruption import StoppedError, StopRequest, stop_request
 from parser.training.prepared import cache_folder
 from parser.training.record import Record
 from parser.training.schedule import Schedule, peak_learning_rate
-from parser.training.tokenizer import prepare_tokenizer, refuse_untrainable
+from parser.training.tokenizer import TokenizerTraining, refuse_untrainable, tokenizer_training
 from parser.training.training_trees import read_training_trees
 
 BAD_BATCH = "bad-batch.conllu"
@@ -98,37 +98,37 @@ def train(
     refuse_other_data(processes, training.progress.data)
     with ExitStack() as stack:
         request = stack.enter_context(stop_request(says_so=processes.count == 1))
-        record = None
+        record = tokenizer = None
         if processes.is_first:
-            text = _begin(config, run, training, resume, stack, request)
+            before, text = _begin(config, run, training, resume, stack)
             record = stack.enter_context(Record(run, text, training.progress.metrics_size))
+            tokenizer = stack.enter_context(tokenizer_training(config, before, run))
         copy_checkpoint(processes, run / CHECKPOINT, training)
         start = _Start(training.progress.epoch, preparation)
-        _Run(config, run, model, loaded, training, record, start, processes).go_on(request)
+        _Run(config, run, model, loaded, training, record, tokenizer, start, processes).go_on(request)
     return training.progress.best
 
 
 def _begin(
-    config: Config, run: Path, training: Training, resume: bool, stack: ExitStack, request: StopRequest
-) -> str:
+    config: Config, run: Path, training: Training, resume: bool, stack: ExitStack
+) -> tuple[Config | None, str]:
     """Claim the folder until the stack ends, and restore or write its checkpoint.
 
-    Returns the text of the config.
+    Returns the config with which the run was started or resumed last, if it was, and the text of the present
+    one.
     """
     if moved := stack.enter_context(claimed(run, resume)):
         say(f"{run} held a run already: it is now {moved}")
+    before = earlier_config(run)
     if resume and (run / CHECKPOINT).is_file():
         load_checkpoint(run / CHECKPOINT, training)
-        _go_on_to_more_epochs(config, earlier_config(run), training)
+        _go_on_to_more_epochs(config, before, training)
         say(f"resuming {_place(training.progress)}")
     else:
         if resume:
             say(f"{run}: there is no checkpoint; training from the start")
         save_checkpoint(run / CHECKPOINT, training)
-    before = earlier_config(run)
-    text = write_config(run, config)
-    prepare_tokenizer(config, before, run, request)
-    return text
+    return before, write_config(run, config)
 
 
 def _go_on_to_more_epochs(config: Config, before: Config | None, training: Training) -> None:
@@ -202,6 +202,8 @@ class _Run:
     training: Training
     record: Record | None
     """None in processes that write nothing."""
+    tokenizer: TokenizerTraining | None
+    """None if no tokenizer is trained beside it."""
     start: _Start
     processes: ProcessGroup
 
@@ -211,6 +213,10 @@ class _Run:
             self._keep_best()  # a kill may have come after the checkpoint
             while not self.training.progress.finished:
                 self._one_epoch(request)
+                if self.tokenizer:
+                    self.tokenizer.keep_if_ready()
+            if self.tokenizer:
+                self.tokenizer.wait(request)
         except LostProcessError as error:
             if not self.processes.is_first:
                 raise LostProcessError(str(error), saved=SAVED_BEFORE) from error

@@ -7,6 +7,9 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from parser.config import Config, data_path
@@ -41,73 +44,101 @@ def refuse_untrainable(config: Config) -> None:
             raise ValueError(f"{path}: can be read only once, and a tokenizer needs it again: give a file")
 
 
-def prepare_tokenizer(config: Config, before: Config | None, run: Path, request: StopRequest) -> None:
-    """Give the model in the folder of a run the tokenizer that the config asks for, or none.
+@dataclass
+class TokenizerTraining:
+    """A process that trains a tokenizer, beside the training of the parser."""
 
-    before: the config with which the run was started or resumed last. Raises as `train_tokenizer`.
+    process: subprocess.Popen[bytes]
+    output: Path
+    """What the process writes."""
+    run: Path
+    treebank: str
+    """The name of its training treebank, for messages."""
+    began: float
+    is_kept: bool = False
+
+    def keep_if_ready(self) -> None:
+        """Put the tokenizer into the model's folder if it is trained. Raises ValueError if that failed."""
+        if not self.is_kept and self.process.poll() is not None:
+            _keep(self)
+            self.is_kept = True
+
+    def wait(self, request: StopRequest) -> None:
+        """Until the tokenizer is kept. Raises ValueError if that fails, StoppedError after a signal."""
+        self.keep_if_ready()
+        while not self.is_kept:
+            if request.signal:
+                why = "stopped while the tokenizer was trained; continue with --resume"
+                raise StoppedError(why, request.signal)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(SECONDS_BETWEEN_CHECKS)
+            self.keep_if_ready()
+
+
+@contextmanager
+def tokenizer_training(
+    config: Config, before: Config | None, run: Path
+) -> Iterator[TokenizerTraining | None]:
+    """Begins to train the tokenizer that the config asks for; None if there is nothing to train.
+
+    The process ends with the block. before: the config with which the run was started or resumed last. Raises
+    what `read_treebank` raises.
     """
     for left in run.glob(f"{TRAINING}*"):  # by a run that was killed
         shutil.rmtree(left, ignore_errors=True)
-    path = run / BEST_MODEL / TOKENIZER
-    if not config.tokenizer:
-        path.unlink(missing_ok=True)
+    if not _is_to_be_trained(config, before, run / BEST_MODEL / TOKENIZER):
+        yield None
         return
-    same = before is None or (before.tokenizer, before.tokenizer_epochs) == (
-        config.tokenizer,
-        config.tokenizer_epochs,
-    )
-    if not path.is_file():
-        train_tokenizer(config, run, request)
-    elif not same or not was_trained_here(path.read_bytes()):
-        why = "was not trained here" if same else "was trained with other settings"
-        say(f"{path}: {why}; it is trained anew")
-        path.unlink()
-        train_tokenizer(config, run, request)
-
-
-def train_tokenizer(config: Config, run: Path, request: StopRequest) -> None:
-    """Write a tokenizer, trained on the text of the treebank, to the model's folder in the folder of a run.
-
-    Raises StoppedError after a signal, ValueError if the treebank is not enough, and what `read_treebank`
-    raises.
-    """
-    began, treebank, log = time.monotonic(), config.treebank, run / LOG
+    began, treebank = time.monotonic(), config.treebank
     with tempfile.TemporaryDirectory(prefix=TRAINING, dir=run) as folder:
         train, dev, output = (Path(folder) / name for name in ("train", "dev", "output"))
         for path, source in ((train, treebank.train_files[0]), (dev, treebank.dev)):
             text = as_training_text(read_treebank(data_path(source), treebank.roots))
             path.write_text(text, encoding="utf-8", errors="surrogateescape")
-        with started(train, dev, output, config.tokenizer_epochs, log) as process:
-            _wait(process, request)
-        said = log.read_text(encoding="utf-8", errors="replace")
-        if process.returncode or not output.is_file():
-            reason = said.strip().rpartition("\n")[2].removeprefix("ValueError: ")
-            reason = reason or f"exit code {process.returncode}"
-            raise ValueError(
-                f"{treebank.train_files[0]}: the tokenizer could not be trained: {reason}; see {log}"
-            )
-        content = output.read_bytes()
+        process = started(train, dev, output, config.tokenizer_epochs, run / LOG)
+        try:
+            yield TokenizerTraining(process, output, run, treebank.train_files[0], began)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _is_to_be_trained(config: Config, before: Config | None, path: Path) -> bool:
+    """Whether the model lacks the tokenizer of the config. Removes one that it should not have."""
+    if not config.tokenizer:
+        path.unlink(missing_ok=True)
+        return False
+    if not path.is_file():
+        return True
+    same = before is None or (before.tokenizer, before.tokenizer_epochs) == (
+        config.tokenizer,
+        config.tokenizer_epochs,
+    )
+    if same and was_trained_here(path.read_bytes()):
+        return False
+    why = "was not trained here" if same else "was trained with other settings"
+    say(f"{path}: {why}; it is trained anew")
+    path.unlink()
+    return True
+
+
+def _keep(training: TokenizerTraining) -> None:
+    """Raises ValueError if the process has failed."""
+    code, run = training.process.returncode, training.run
+    log = (run / LOG).read_text(encoding="utf-8", errors="replace")
+    if code or not training.output.is_file():
+        reason = log.strip().rpartition("\n")[2].removeprefix("ValueError: ") or f"exit code {code}"
+        raise ValueError(
+            f"{training.treebank}: the tokenizer could not be trained: {reason}; see {run / LOG}"
+        )
+    content = training.output.read_bytes()
     if not remember(content):
         warn(
             "warning: no folder to note that the tokenizer was trained here: parsing needs --trust-tokenizer"
         )
     (run / BEST_MODEL).mkdir(exist_ok=True)
     write_atomically(run / BEST_MODEL / TOKENIZER, content)
-    say(f"tokenizer trained in {time.monotonic() - began:.0f} s{_dev_scores(said)}")
-
-
-def _wait(process: subprocess.Popen[bytes], request: StopRequest) -> None:
-    """Until the process has ended, which a signal makes it do at once. Raises StoppedError."""
-    try:
-        while not request.signal:
-            try:
-                process.wait(SECONDS_BETWEEN_CHECKS)
-                return
-            except subprocess.TimeoutExpired:
-                continue
-    finally:
-        process.kill()
-    raise StoppedError("stopped while the tokenizer was trained; continue with --resume", request.signal)
+    say(f"tokenizer trained in {time.monotonic() - training.began:.0f} s{_dev_scores(log)}")
 
 
 def _dev_scores(log: str) -> str:
