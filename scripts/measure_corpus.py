@@ -61,7 +61,7 @@ def main() -> None:
     keep({"measured": "finding", **found(FOUND_FILES)})
     keep({"measured": "cutting", **cut_into_parts(given.treebank, given.sentences)})
     settings = WorkerSettings(
-        ModelChoice((given.model.resolve(),)), 1, "float32", 256, False, False, None, None
+        ModelChoice((given.model.resolve(),)), 1, "float32", 256, False, False, "drop", None, None
     )
     for size in FILE_SIZES:
         for workers in WORKERS:

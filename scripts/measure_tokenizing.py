@@ -45,7 +45,8 @@ def main() -> None:
         began = time.perf_counter()
         sentences = list(read_parts(reader, text))
         between = time.perf_counter()
-        lines = [written(sentence, tree, False) for sentence, tree in parse_stream(model, sentences)]
+        parsed = parse_stream(model, sentences)
+        lines = [written(sentence, tree, retag=False, deps="keep") for sentence, tree in parsed]
         ended = time.perf_counter()
         assert len(lines) == len(sentences)
         if turn:  # the first one warms up

@@ -12,6 +12,7 @@ from typing import Any, get_args
 from parser import __version__
 from parser.measures import MEASURES
 from parser.treebank.conllu import Roots
+from parser.treebank.conllu_output import Deps
 
 BATCH_SIZE = 256
 """As parser.parsing.parse.BATCH_SIZE."""
@@ -121,6 +122,7 @@ def _add_parse(commands: Commands) -> None:
         action="store_true",
         help="replace tags and lemmas of the input by predicted ones",
     )
+    _add_deps(command)
     _add_text(command, "IN is")
     command.set_defaults(run="parser.commands.parse:parse_file")
 
@@ -140,6 +142,7 @@ def _add_parse_corpus(commands: Commands) -> None:
     )
     command.add_argument("--scores", action="store_true", help="as of parse")
     command.add_argument("--retag", action="store_true", help="as of parse")
+    _add_deps(command)
     _add_text(command, "the files are")
     command.set_defaults(run="parser.commands.parse_corpus:parse_folder")
 
@@ -347,6 +350,16 @@ def _add_processes(command: argparse.ArgumentParser) -> None:
         default=1,
         metavar="N",
         help="parse parts of the input on a CPU in N processes at the same time (default: %(default)s)",
+    )
+
+
+def _add_deps(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--deps",
+        choices=get_args(Deps),
+        default="drop",
+        help="what becomes of the enhanced dependencies (DEPS and empty nodes) of sentences whose trees "
+        "change (default: %(default)s)",
     )
 
 

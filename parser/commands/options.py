@@ -54,6 +54,16 @@ def watched(model: Model, sentences: Iterable[Sentence], source: str) -> Iterato
     return model.watch().check(sentences, warning_of(source))
 
 
+def tell_dropped(sentences: int, source: str) -> None:
+    """Warns about sentences whose enhanced dependencies were dropped, if there are any."""
+    if sentences:
+        count = "1 sentence was" if sentences == 1 else f"{sentences:,} sentences were"
+        warning_of(source)(
+            f"the enhanced dependencies (DEPS and empty nodes) of {count} dropped, since the tree changed; "
+            "--deps keep leaves them as they are"
+        )
+
+
 def warning_of(source: str) -> Callable[[str], None]:
     """Writes a warning about a source of sentences."""
     return lambda text: warn(f"warning: {source}: {text}")

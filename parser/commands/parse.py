@@ -12,7 +12,14 @@ from typing import Any, BinaryIO, NamedTuple
 
 from tqdm import tqdm
 
-from parser.commands.options import loaded, models_of, refuse_to_retag, warning_of, watched
+from parser.commands.options import (
+    loaded,
+    models_of,
+    refuse_to_retag,
+    tell_dropped,
+    warning_of,
+    watched,
+)
 from parser.console import PROGRESS_BAR
 from parser.files import STANDARD, atomic_file, refuse_to_overwrite
 from parser.parsing.model import Model
@@ -39,6 +46,8 @@ class _Parsed(NamedTuple):
     content: bytes
     sentences: int
     words: int
+    dropped: int
+    """Sentences whose enhanced dependencies were dropped."""
 
 
 def parse_file(options: argparse.Namespace) -> None:
@@ -53,7 +62,7 @@ def parse_file(options: argparse.Namespace) -> None:
 
 
 def _parse(options: argparse.Namespace, model: Model) -> None:
-    sentences = words = 0
+    sentences = words = dropped = 0
     with interruptible(), _workers(options) as workers:
         began = time.monotonic()
         parse = _by_processes(options, model, workers) if workers else _by_one_process(options, model)
@@ -62,8 +71,10 @@ def _parse(options: argparse.Namespace, model: Model) -> None:
                 output.write(parsed.content)
                 sentences += parsed.sentences
                 words += parsed.words
+                dropped += parsed.dropped
                 bar.update(len(parsed.content))
         seconds = time.monotonic() - began
+    tell_dropped(dropped, options.input)
     speed = sentences / seconds
     print(
         f"{sentences:,} sentences, {words:,} words in {seconds:.1f} s: {speed:,.0f} sentences/s",
@@ -80,7 +91,8 @@ def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Pars
     read = watched(model, sentences, options.input)
     parsed = parse_stream(model, read, options.batch_size, probabilities=options.scores)
     for sentence, tree in parsed:
-        yield _Parsed(written(sentence, tree, options.retag), 1, len(sentence))
+        content, is_dropped = written(sentence, tree, options.retag, options.deps)
+        yield _Parsed(content, 1, len(sentence), int(is_dropped))
 
 
 def _text(options: argparse.Namespace) -> Iterator[TextPart]:
@@ -93,7 +105,7 @@ def _workers(options: argparse.Namespace) -> AbstractContextManager[list[Remote]
     text: tuple[Any, ...] = ()
     if options.form:
         text = options.form, tokenizer_of(options.model, options.form, options.trust_tokenizer)
-    arguments = (models_of(options), *parsing, options.scores, options.retag, *text)
+    arguments = (models_of(options), *parsing, options.scores, options.retag, options.deps, *text)
     return started(PartParser, arguments, options.processes if options.processes > 1 else 0)
 
 
@@ -105,7 +117,7 @@ def _by_processes(options: argparse.Namespace, model: Model, workers: Sequence[R
     for part in answers(workers, parts):
         if not faults.total:
             content = numbered_from(sentences, part.content) if options.form else part.content
-            yield _Parsed(content, part.sentences, part.words)
+            yield _Parsed(content, part.sentences, part.words, part.dropped)
             check.add(part.columns, warning_of(options.input))
         faults.merge(part.faults)
         sentences += part.sentences

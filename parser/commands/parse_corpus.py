@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from parser.commands.options import models_of, prepared_device, refuse_to_retag
+from parser.commands.options import models_of, prepared_device, refuse_to_retag, tell_dropped
 from parser.console import PROGRESS_BAR
 from parser.corpus.run import Summary, parse_corpus, report_path
 from parser.corpus.workers import WorkerSettings
@@ -34,6 +34,7 @@ def parse_folder(options: argparse.Namespace) -> None:
         report = parse_corpus(
             options.source, options.target, settings, options.address, options.workers, progress
         )
+    tell_dropped(report["dropped_deps"], str(options.source))
     _tell(report, options.target)
 
 
@@ -53,6 +54,7 @@ def _settings(options: argparse.Namespace) -> WorkerSettings:
         batch_size=options.batch_size,
         probabilities=options.scores,
         retag=options.retag,
+        deps=options.deps,
         form=options.form,
         tokenizer=tokenizer_of(models.paths[0], options.form, options.trust_tokenizer)
         if options.form

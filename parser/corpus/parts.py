@@ -47,6 +47,8 @@ def numbered_parts(path: str, form: TextFormat | None) -> Iterator[NumberedPart]
 class PartResult(NamedTuple):
     sentences: int
     words: int
+    dropped: int
+    """As of `ParsedPart`."""
     faults: Faults
 
 
@@ -73,7 +75,7 @@ class PartOutputs:
         except (FileNotFoundError, KeyError, ValueError):
             return None
         faults = Faults([Fault(**fault) for fault in told["first"]], told["total"], told["ended"])
-        return PartResult(told["sentences"], told["words"], faults)
+        return PartResult(told["sentences"], told["words"], told["dropped"], faults)
 
     def keep(self, number: int, digest: str, parsed: ParsedPart) -> None:
         """Write the trees of a part."""
@@ -90,6 +92,7 @@ class PartOutputs:
             "bytes": len(content),
             "sentences": parsed.sentences,
             "words": parsed.words,
+            "dropped": parsed.dropped,
             "first": [vars(fault) for fault in faults.first],
             "total": faults.total,
             "ended": faults.ended,

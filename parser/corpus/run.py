@@ -32,6 +32,8 @@ class Summary:
     """Complete ones."""
     sentences: int = 0
     words: int = 0
+    dropped: int = 0
+    """Sentences whose enhanced dependencies were dropped."""
     failures: dict[str, str] = field(default_factory=dict)
     """By name of the file: what is wrong."""
     block_seconds: list[float] = field(default_factory=list)
@@ -118,6 +120,7 @@ def _collect(
             summary.files += 1
             summary.sentences += sum(result.sentences for result in found)
             summary.words += sum(result.words for result in found)
+            summary.dropped += sum(result.dropped for result in found)
         summary.seconds_to_complete += time.monotonic() - began
         progress(summary, len(files))
 
@@ -179,6 +182,7 @@ def _refuse_other_start(source: Path, target: Path, own: Path, settings: WorkerS
         "precision": settings.precision,
         "scores": settings.probabilities,
         "retag": settings.retag,
+        "deps": settings.deps,
         **({"treebank": settings.models.treebank} if settings.models.treebank else {}),
     }
     path = own / SETTINGS
@@ -201,6 +205,7 @@ def _report(
         "other_files": corpus.others,
         "sentences": summary.sentences,
         "words": summary.words,
+        "dropped_deps": summary.dropped,
         "workers": workers,
         "seconds": seconds,
         "seconds_to_start": started,

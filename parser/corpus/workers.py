@@ -22,6 +22,7 @@ from parser.parsing.ensemble import ModelChoice
 from parser.parsing.part_parser import PartParser
 from parser.text.parts import TextPart
 from parser.text.reading import TextFormat
+from parser.treebank.conllu_output import Deps
 from parser.treebank.parts import TreebankPart
 
 MOST_ATTEMPTS = 5
@@ -41,6 +42,7 @@ class WorkerSettings(NamedTuple):
     batch_size: int
     probabilities: bool
     retag: bool
+    deps: Deps
     form: TextFormat | None
     tokenizer: bytes | None
 

@@ -18,10 +18,17 @@ from parser.parsing.text_input import reader_with
 from parser.text.parts import TextPart
 from parser.text.reading import TextFormat
 from parser.text.sentences import as_sentence
-from parser.treebank.conllu_output import with_probabilities, with_tags, with_tree
+from parser.treebank.conllu_output import Deps, with_probabilities, with_tags, with_tree, without_enhanced
 from parser.treebank.faults import Faults
 from parser.treebank.parts import TreebankPart, read_part
 from parser.treebank.sentence import Sentence
+
+
+class Written(NamedTuple):
+    content: bytes
+    """The lines of the sentence."""
+    is_dropped: bool
+    """Whether its enhanced dependencies were."""
 
 
 class ParsedPart(NamedTuple):
@@ -29,6 +36,8 @@ class ParsedPart(NamedTuple):
     """The sentences before the first fault, with their trees."""
     sentences: int
     words: int
+    dropped: int
+    """Sentences whose enhanced dependencies were dropped."""
     faults: Faults
     columns: dict[str, Counts]
     """The values of the columns that the model reads."""
@@ -43,12 +52,14 @@ class PartParser:
         batch_size: int,
         probabilities: bool,
         retag: bool,
+        deps: Deps,
         form: TextFormat | None = None,
         tokenizer: bytes | None = None,
     ):
         """form: of the text that is parsed, if it is no treebank. tokenizer: see `tokenizer_of`."""
         self._model = model_of_worker(models, threads, precision)
-        self._batch_size, self._probabilities, self._retag = batch_size, probabilities, retag
+        self._batch_size, self._probabilities = batch_size, probabilities
+        self._retag, self._deps = retag, deps
         self._reader = reader_with(form, tokenizer) if form else None
 
     def run(self, part: TreebankPart | TextPart) -> ParsedPart:
@@ -60,13 +71,15 @@ class PartParser:
         read = [self._read(part) for part in parts]
         all_sentences = chain.from_iterable(sentences for sentences, _ in read)
         parsed = parse_stream(self._model, all_sentences, self._batch_size, probabilities=self._probabilities)
-        lines = (written(sentence, tree, self._retag) for sentence, tree in parsed)
+        lines = (written(sentence, tree, self._retag, self._deps) for sentence, tree in parsed)
         columns = self._model.settings.network.read_columns
         found = []
         for sentences, faults in read:
-            content = b"".join(islice(lines, len(sentences)))
+            own = list(islice(lines, len(sentences)))
+            content, dropped = b"".join(one.content for one in own), sum(one.is_dropped for one in own)
             counts = column_counts(self._model.vocabulary, columns, sentences)
-            found.append(ParsedPart(content, len(sentences), sum(map(len, sentences)), faults, counts))
+            words = sum(map(len, sentences))
+            found.append(ParsedPart(content, len(sentences), words, dropped, faults, counts))
         return found
 
     def _read(self, part: TreebankPart | TextPart) -> tuple[list[Sentence], Faults]:
@@ -86,12 +99,17 @@ def model_of_worker(models: ModelChoice, threads: int, precision: Precision) -> 
     return load_models(models, device)
 
 
-def written(sentence: Sentence, tree: ParsedTree, retag: bool) -> bytes:
+def written(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> Written:
     """The lines of a sentence with its tree, and with the tags and probabilities if the tree has them.
 
-    retag: whether tags replace those of the sentence.
+    retag: whether tags replace those of the sentence. deps: what becomes of its enhanced dependencies, which
+    were derived from the tree that it had; if it has that tree again they stay.
     """
     sentence = with_tags(sentence, tree.tags, retag)
     if tree.probabilities:
         sentence = with_probabilities(sentence, tree.probabilities)
-    return with_tree(sentence, tree.heads, tree.labels).encode("utf-8", "surrogateescape")
+    parsed = with_tree(sentence, tree.heads, tree.labels)
+    found = parsed
+    if deps == "drop" and parsed != sentence.lines:
+        found = without_enhanced(parsed, sentence.word_lines)
+    return Written("".join(found).encode("utf-8", "surrogateescape"), found != parsed)

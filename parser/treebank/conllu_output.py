@@ -5,15 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
+from parser.treebank.conllu import BYTE_ORDER_MARK
 from parser.treebank.faults import DEPS, FEATS, HEAD, LABEL, LEMMA, MISC, UPOS, XPOS
 from parser.treebank.sentence import Sentence
 
 ARC_PROBABILITY = "ArcProbability"
 PROBABILITY = re.compile(rf"{ARC_PROBABILITY}=([01]\.[0-9]+)")
 ENHANCED_ARC = re.compile(r"[0-9.]+:")
+EMPTY_NODE = re.compile(rf"{BYTE_ORDER_MARK}*[0-9]+\.")
+"""How its line begins."""
 PROJECTIVE_HEAD = re.compile(r"[0-9]+")
 """In CoNLL-X, PHEAD and PDEPREL are in the columns of DEPS and MISC."""
+Deps = Literal["drop", "keep"]
+"""What becomes of the enhanced dependencies of a sentence whose tree changes."""
 TAG_COLUMNS = {"upos": UPOS, "xpos": XPOS, "feats": FEATS, "lemma": LEMMA}
 
 
@@ -62,20 +68,27 @@ def arc_probabilities(sentence: Sentence) -> list[float]:
     return [float(found[1]) for part in parts if (found := PROBABILITY.fullmatch(part))]
 
 
-def with_tree(sentence: Sentence, heads: Sequence[int], labels: Sequence[str]) -> str:
-    """The lines of the sentence, with the tree in HEAD and DEPREL.
-
-    Where an arc changes, DEPS (enhanced dependencies) becomes _, because it was derived from the old arc.
-    """
+def with_tree(sentence: Sentence, heads: Sequence[int], labels: Sequence[str]) -> tuple[str, ...]:
+    """The lines of the sentence, with the tree in HEAD and DEPREL."""
     lines = list(sentence.lines)
     for place, head, label in zip(sentence.word_lines, heads, labels, strict=True):
         columns = lines[place].split("\t")  # the last one with the line end
-        arc = [str(head), label]
-        if columns[HEAD : LABEL + 1] != arc and ENHANCED_ARC.match(columns[DEPS]):
-            columns[DEPS] = "_"
-        columns[HEAD : LABEL + 1] = arc
+        columns[HEAD : LABEL + 1] = str(head), label
         lines[place] = "\t".join(columns)
-    return "".join(lines)
+    return tuple(lines)
+
+
+def without_enhanced(lines: Sequence[str], word_lines: Sequence[int]) -> tuple[str, ...]:
+    """The lines of a sentence without enhanced dependencies: with _ in DEPS, and without empty nodes.
+
+    word_lines: the indices of the words. PHEAD of CoNLL-X, in the column of DEPS, stays.
+    """
+    found = list(lines)
+    for place in word_lines:
+        before, deps, misc = found[place].rsplit("\t", 2)
+        if deps != "_" and ENHANCED_ARC.match(deps):
+            found[place] = f"{before}\t_\t{misc}"
+    return tuple(line for line in found if not EMPTY_NODE.match(line))
 
 
 def _columns(line: str) -> tuple[list[str], str]:

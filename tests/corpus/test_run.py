@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from enhanced_graphs import with_graphs
 
 from parser.cli import main
 from parser.corpus import run as corpus_run
@@ -60,7 +61,7 @@ def corpus(tmp_path):
     folder = tmp_path / "corpus"
     (folder / "below").mkdir(parents=True)
     (folder / "small.conllu").write_text(TREES[: TREES.index("\n\n") + 2])
-    (folder / "large.conllu").write_text(TREES * 3)
+    (folder / "large.conllu").write_text(with_graphs(TREES.replace("\tdet\t", "\tnmod\t")) * 3)
     (folder / "below" / "packed.conllu.gz").write_bytes(gzip.compress(TREES.encode()))
     (folder / "empty.conllu").write_text("")
     (folder / "README").write_text("no trees")
@@ -87,11 +88,12 @@ def parsed(path, tmp_path, *options, model=MODEL):
     return out.read_text()
 
 
-@pytest.mark.parametrize("options", [(), ("--scores", "--retag")])
+@pytest.mark.parametrize("options", [(), ("--scores", "--retag"), ("--deps", "keep")])
 def test_trees_are_those_of_parse(corpus, tmp_path, options, capsys):
     target = tmp_path / "trees"
     assert parse_corpus(corpus, target, *options) == 0
-    assert "4 files, 1 with other suffixes left out; " in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "4 files, 1 with other suffixes left out; " in told
     assert files_of(target) == [
         *("below", "below/packed.conllu.gz", "empty.conllu", "large.conllu", "small.conllu")
     ]
@@ -101,6 +103,9 @@ def test_trees_are_those_of_parse(corpus, tmp_path, options, capsys):
     assert packed == parsed(corpus / "below" / "packed.conllu.gz", tmp_path, *options)
     report = report_of(target)
     assert (report["files"], report["other_files"], report["failures"]) == (4, 1, {})
+    dropped = 0 if "keep" in options else 3 * sum("\tdet\t" in one for one in TREES.split("\n\n"))
+    assert report["dropped_deps"] == dropped
+    assert (f" of {dropped} sentences were dropped" in told) == bool(dropped)
     assert report["sentences"] == 4 * TREES.count("\n\n") + 1
     assert 0 < report["block_seconds"]["median"] < report["block_seconds"]["greatest"]
     assert not (target / ".parse-corpus" / "parts").exists()
@@ -295,8 +300,9 @@ def test_a_full_disk_ends_all_and_loses_nothing(corpus, tmp_path, monkeypatch, c
 
 def test_trees_of_another_model_are_refused(corpus, tmp_path, capsys):
     assert parse_corpus(corpus, tmp_path / "trees") == 0
-    assert parse_corpus(corpus, tmp_path / "trees", "--scores") == 2
-    assert "has trees of other files, of another model or by other options" in capsys.readouterr().err
+    for options in (("--scores",), ("--deps", "keep")):
+        assert parse_corpus(corpus, tmp_path / "trees", *options) == 2
+        assert "has trees of other files, of another model or by other options" in capsys.readouterr().err
     shutil.copytree(corpus, tmp_path / "others")
     assert parse_corpus(tmp_path / "others", tmp_path / "trees") == 2
     assert "has trees of other files" in capsys.readouterr().err

@@ -169,7 +169,7 @@ def test_any_accepted_vocabulary_gives_readable_output(tmp_path_factory, usual, 
     path = folder / "parsed.conllu"
     path.write_text("".join(f"{number}\ta\t_\tX\t_\t_\t_\t_\t_\t_\n" for number in range(1, 9)) + "\n")
     [(sentence, tree)] = parse_stream(Model.load(folder, CPU), stream_sentences(str(path), tree=False))
-    path.write_text(with_tree(sentence, tree.heads, tree.labels), encoding="utf-8")
+    path.write_text("".join(with_tree(sentence, tree.heads, tree.labels)), encoding="utf-8")
     assert len(read_treebank(str(path))[0]) == 8
 
 

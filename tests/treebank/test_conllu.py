@@ -1,4 +1,5 @@
 import gzip
+import re
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from parser.treebank.conllu import (
     read_treebank,
     stream_sentences,
 )
-from parser.treebank.conllu_output import with_probabilities, with_tree
+from parser.treebank.conllu_output import with_probabilities, with_tree, without_enhanced
 from parser.treebank.faults import SHOWN_FAULTS, TreebankError
 from parser.treebank.text_files import MAX_LINE_LENGTH, open_text
 
@@ -38,7 +39,9 @@ def write(tmp_path, text, name="file.conllu"):
 def rewritten(path, tree=True):
     """The text of the file after each tree has been replaced by itself."""
     return "".join(
-        with_tree(sentence, sentence.heads, sentence.labels) for sentence in stream_sentences(path, tree)
+        line
+        for sentence in stream_sentences(path, tree)
+        for line in with_tree(sentence, sentence.heads, sentence.labels)
     )
 
 
@@ -98,12 +101,34 @@ def test_any_text_in_a_column_survives(tmp_path_factory, rows):
     assert len(read_treebank(path)[0]) == len(rows)
 
 
-def test_writes_head_and_label_and_drops_enhanced_arcs_that_changed(tmp_path):
+def test_writes_head_and_label(tmp_path):
     first, _ = read_treebank(write(tmp_path, RICH))
-    lines = with_tree(first, [2, 3, 0], ["aux", "advmod", "root"]).splitlines()
-    assert lines[4] == "1\tDo\tdo\tAUX\tVB\tMood=Imp\t2\taux\t_\t_"
-    assert lines[5] == "2\tn't\tnot\tPART\tRB\t_\t3\tadvmod\t3:advmod\t_"
-    assert lines[6].startswith("2.1\tyou")
+    lines = with_tree(first, [2, 3, 0], ["aux", "advmod", "root"])
+    assert lines[4] == "1\tDo\tdo\tAUX\tVB\tMood=Imp\t2\taux\t3:aux\t_\n"
+    assert lines[:4] + lines[5:] == first.lines[:4] + first.lines[5:]
+
+
+@pytest.mark.parametrize("text", VARIANTS.values(), ids=VARIANTS.keys())
+def test_without_enhanced_dependencies_all_else_is_kept(tmp_path, text):
+    """That is, without the empty node and with _ in DEPS."""
+    bare = re.sub(r"\d:(aux|advmod|root)", "_", re.sub(r"2\.1\t.*\n", "", text))
+    path = write(tmp_path, text)
+    found = [without_enhanced(sentence.lines, sentence.word_lines) for sentence in stream_sentences(path)]
+    assert "".join(line for lines in found for line in lines) == bare
+
+
+EMPTY_NODES = {
+    "without dependencies": "0.1\tx\t_\tX\t_\t_\t_\t_\t_\t_\n{}1.1\ty\t_\tX\t_\t_\t_\t_\t_\tCopyOf=1\n",
+    "alone with dependencies": "{}1.1\tx\t_\tX\t_\t_\t_\t_\t1:dep\t_\n1.2\ty\t_\tX\t_\t_\t_\t_\t1.1:dep\t_\n",
+    "behind a byte-order mark": "\ufeff0.1\tx\t_\tX\t_\t_\t_\t_\t_\t_\n{}",
+}
+
+
+@pytest.mark.parametrize("text", EMPTY_NODES.values(), ids=EMPTY_NODES.keys())
+def test_empty_nodes_are_enhanced_dependencies_whatever_deps_has(tmp_path, text):
+    comment = "# 1.1\tis no node\n"
+    (sentence,) = read_treebank(write(tmp_path, text.format(comment + row())))
+    assert without_enhanced(sentence.lines, sentence.word_lines) == (comment, row())
 
 
 def test_probabilities_go_to_misc_once(tmp_path):
@@ -123,7 +148,9 @@ def test_keeps_the_projective_heads_of_conll_x(tmp_path):
     (sentence,) = read_treebank(write(tmp_path, text))
     with pytest.raises(ValueError, match="line 1: sentence #1 has the PHEAD and PDEPREL of CoNLL-X"):
         with_probabilities(sentence, [0.5])
-    assert with_tree(sentence, [0], ["dep"]) == "1\ta\ta\tN\tNN\t_\t0\tdep\t0\tROOT\n\n"
+    lines = with_tree(sentence, [0], ["dep"])
+    assert without_enhanced(lines, [0]) == lines
+    assert "".join(lines) == "1\ta\ta\tN\tNN\t_\t0\tdep\t0\tROOT\n\n"
 
 
 def test_input_to_parse_needs_no_tree(tmp_path):

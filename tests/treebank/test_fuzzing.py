@@ -99,7 +99,7 @@ def check(path: Path) -> bool:
     with open_text(str(path)) as file:
         assert "".join(line for sentence in sentences for line in sentence.lines) == file.read()
     for sentence in sentences:
-        assert with_tree(sentence, sentence.heads, sentence.labels) == "".join(sentence.lines)
+        assert with_tree(sentence, sentence.heads, sentence.labels) == sentence.lines
         assert sentence.heads.count(0) == 1
         for word in range(1, len(sentence) + 1):
             climbed = 0
