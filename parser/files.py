@@ -68,6 +68,15 @@ def _of_files_in(folder: str | Path, output: str | Path) -> set[FileNumber | Non
     return set(map(_number, chain(Path(folder).glob("*"), Path(folder).glob("*/*"))))
 
 
+def refuse_folder_of_others(run: Path, is_run: bool, lock: str = "") -> None:
+    """Raises ValueError if a folder, which need not be there, has files that are not those of a run.
+
+    is_run: whether it has a file that each run has. lock: the name of one that may be there before that.
+    """
+    if run.exists() and not is_run and not (run.is_dir() and {path.name for path in run.iterdir()} <= {lock}):
+        raise ValueError(f"{run}: holds something that is not a run; choose another folder with --run")
+
+
 @contextmanager
 def atomic_file(path: str) -> Iterator[BinaryIO]:
     """Open a file for writing that appears under its name only when it is complete.

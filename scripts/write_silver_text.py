@@ -15,7 +15,7 @@ from pathlib import Path
 from parser.benchmarks.tagged_text import read_tagged_text
 from parser.benchmarks.tree_lstm.labelled_trees import read_labelled_trees
 from parser.config import data_path
-from parser.files import write_atomically
+from parser.files import atomic_file
 
 WIKINER = "wikiner_train10k", "wikiner_dev"
 SENTIMENT = "train", "dev", "test"
@@ -30,7 +30,8 @@ def main() -> None:
     given = arguments.parse_args()
     given.output.parent.mkdir(parents=True, exist_ok=True)
     lines = dict.fromkeys(" ".join(map(unescaped, words)) for words in sentences())
-    write_atomically(given.output, "".join(f"{line}\n" for line in lines).encode())
+    with atomic_file(str(given.output)) as file:
+        file.write("".join(f"{line}\n" for line in lines).encode())
     print(f"{given.output}: {len(lines):,} sentences, {sum(line.count(' ') + 1 for line in lines):,} words")
 
 

@@ -30,7 +30,7 @@ def _curves_beside(model: Path) -> Path:
 
 def refuse_place(page: Path | None, sources: Iterable[str], models: Sequence[Path]) -> None:
     """Raises ValueError if what is printed or a page can not be written, before the work for it is done."""
-    read = [*sources, *models, *map(_curves_beside, models)]
+    read: list[str | Path] = [*sources, *models, *map(_curves_beside, models)]
     refuse_to_overwrite(STANDARD, read)
     if page is None:
         return

@@ -9,13 +9,19 @@ from typing import Any
 
 from parser.config_file import ConfigFile
 from parser.console import say
+from parser.files import refuse_folder_of_others
+from parser.speed import external, learning, run
 from parser.speed.conformance import faults_of
 from parser.speed.discovery import find, installed, unknown
 from parser.speed.external import external_is_left, external_rows, measure_external
 from parser.speed.findings import ratio_lines, read_ratio
 from parser.speed.learning import learn, learned_rows, learning_cells, learning_is_left
+from parser.speed.row_file import has_rows
 from parser.speed.run import measure, read_run_config, rows_of
 from parser.speed.settings import SpeedConfig
+
+ROW_FILES = run.ROWS, external.ROWS, learning.ROWS
+"""Of which the folder of a run has at least one."""
 
 
 def speed(
@@ -34,6 +40,7 @@ def speed(
     for text in ratios:  # find mistakes before hours of measuring
         read_ratio(text)
     learning_cells(config, find)
+    refuse_folder_of_others(folder, any(has_rows(folder / name) for name in ROW_FILES))
     rows = measure(config, folder, only, math.inf if minutes is None else minutes)
     if not only and minutes is None:
         measure_external(config, folder)

@@ -34,9 +34,11 @@ def measure(config: SpeedConfig, folder: Path, only: str, minutes: float = math.
     end = time.monotonic() + 60 * minutes
     requested = passing(cells_of(config, find), read_filter(only)) if config.experiments else []
     _refuse_other_measuring(config, folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / CONFIG).write_text(yaml.safe_dump(config.model_dump(), sort_keys=False), encoding="utf-8")
     rows = RowFile(folder / ROWS)
+    folder.mkdir(parents=True, exist_ok=True)
+    if not has_rows(folder / ROWS):
+        (folder / ROWS).touch()  # by which the folder is known as that of a run
+    (folder / CONFIG).write_text(yaml.safe_dump(config.model_dump(), sort_keys=False), encoding="utf-8")
     missing = [cell for cell in requested if _is_missing(rows.find(cell))]
     missing.sort(key=lambda cell: rows.find(cell) is not None)  # those that failed come last
     if len(missing) < len(requested):

@@ -8,11 +8,13 @@ from pathlib import Path
 
 from parser.config_file import flat, read_settings
 from parser.console import say
-from parser.files import file_lock, refuse_to_overwrite
+from parser.files import file_lock, refuse_folder_of_others, refuse_to_overwrite
 from parser.tables.report import write_table
-from parser.tables.runs import RUNS, Job, jobs_of, rows_of, run_missing
+from parser.tables.runs import ROWS, RUNS, Job, jobs_of, rows_of, run_missing
 from parser.tables.settings import PlotSettings, TableConfig
 from parser.training.data import files_needed
+
+LOCK = "lock"
 
 
 def make_table(path: Path, folder: Path) -> None:
@@ -20,9 +22,11 @@ def make_table(path: Path, folder: Path) -> None:
     table, jobs = read_table(path)
     for job in jobs:
         refuse_to_overwrite(folder / RUNS / job.folder_name, files_needed(job.config))
+    refuse_folder_of_others(folder, (folder / ROWS).is_file(), LOCK)
     folder.mkdir(parents=True, exist_ok=True)
     if_locked = f"{folder}: another process makes a table there; choose another folder with --run"
-    with file_lock(folder / "lock", if_locked):
+    with file_lock(folder / LOCK, if_locked):
+        (folder / ROWS).touch()
         for job in run_missing(jobs, folder, table.together):
             done = rows_of(jobs, folder)
             row = done[job]

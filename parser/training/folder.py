@@ -10,7 +10,7 @@ import yaml
 
 from parser.config import Config
 from parser.config_file import flat, read_config
-from parser.files import file_lock, write_atomically
+from parser.files import file_lock, refuse_folder_of_others, write_atomically
 
 CONFIG, CHECKPOINT, METRICS, LOCK = "config.yaml", "checkpoint.safetensors", "metrics.jsonl", "lock"
 BEST_MODEL = "model"
@@ -29,7 +29,7 @@ def claimed(run: Path, resume: bool) -> Iterator[Path | None]:
     no checkpoint, or if the folder holds something else.
     """
     with ExitStack() as stack:
-        _check_is_run(run)
+        refuse_folder_of_others(run, (run / METRICS).is_file(), LOCK)
         _lock(run, stack)
         if resume and _has_metrics(run):
             refuse_without_checkpoint(run)
@@ -82,13 +82,6 @@ def write_config(run: Path, config: Config) -> str:
     text = yaml.safe_dump(config.model_dump(), sort_keys=False)
     write_atomically(run / CONFIG, text.encode())
     return text
-
-
-def _check_is_run(run: Path) -> None:
-    if not run.exists():
-        return
-    if not run.is_dir() or ({path.name for path in run.iterdir()} - {LOCK} and not (run / METRICS).is_file()):
-        raise ValueError(f"{run}: holds something that is not a run; choose another folder with --run")
 
 
 def _has_metrics(run: Path) -> bool:

@@ -23,7 +23,7 @@ from parser.training.folder import BEST_MODEL
 from parser.training.interruption import StoppedError, StopRequest
 from parser.treebank.conllu import read_treebank
 
-TRAINING = "tokenizer-"
+TRAINING = ".tokenizer-training-"
 """Begins the name of a folder that lies in that of the run while the tokenizer is trained."""
 LOG = "tokenizer.log"
 """In the folder of the run: what UDPipe says of each epoch."""

@@ -253,6 +253,16 @@ def test_what_asks_for_a_plugin_that_is_not_there_is_skipped(config, tmp_path, c
     assert {row["experiment"] for row in rows(tmp_path / "run")} == {"toy"}
 
 
+def test_a_folder_of_somebody_else_is_left_alone(config, tmp_path, capsys):
+    """The config that is measured among them: it would be replaced by one with all defaults."""
+    (tmp_path / "theirs").mkdir()
+    own = config.rename(tmp_path / "theirs" / "config.yaml")
+    before = own.read_text()
+    assert main(["speed", str(own), "--run", str(tmp_path / "theirs")]) == 2
+    assert "theirs: holds something that is not a run; choose another folder" in capsys.readouterr().err
+    assert [path.read_text() for path in (tmp_path / "theirs").iterdir()] == [before]
+
+
 def test_plots_of_no_run(tmp_path, capsys):
     assert main(["plots", str(tmp_path)]) == 2
     assert "config.yaml: No such file" in capsys.readouterr().err

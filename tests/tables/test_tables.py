@@ -153,10 +153,19 @@ def test_slips_are_told_before_anything_runs(table, tmp_path, capsys, change, me
 
 
 def test_one_process_in_a_folder(table, tmp_path, capsys):
-    with (tmp_path / "lock").open("a") as lock:
+    (tmp_path / "out").mkdir()
+    with (tmp_path / "out" / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert made(table, tmp_path) == 2
+        assert made(table, tmp_path / "out") == 2
     assert "another process makes a table there" in capsys.readouterr().err
+
+
+def test_a_folder_of_somebody_else_is_left_alone(table, tmp_path, capsys):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "report.md").write_text("theirs")
+    assert made(table, tmp_path / "theirs") == 2
+    assert "theirs: holds something that is not a run; choose another folder" in capsys.readouterr().err
+    assert [path.read_text() for path in (tmp_path / "theirs").iterdir()] == ["theirs"]
 
 
 @pytest.mark.extended

@@ -207,8 +207,9 @@ def test_a_tokenizer_of_other_settings_or_from_elsewhere_is_trained_anew(
     run = tmp_path / "run"
     command = ["train", str(text_config), "--run", str(run), "--set", "treebank.test=null"]
     assert main(command) == 0
-    left = run / "tokenizer-left"
+    left, kept = run / ".tokenizer-training-left", run / "tokenizer-of-mine"
     left.mkdir()
+    kept.mkdir()
     for changes, said in (
         ([], "was not trained here"),
         (["--set", "tokenizer_epochs=2"], "was trained with other settings"),
@@ -216,6 +217,7 @@ def test_a_tokenizer_of_other_settings_or_from_elsewhere_is_trained_anew(
         assert main([*command, "--resume", *changes]) == 0
         assert said in capsys.readouterr().out
         remember(KEPT.read_bytes())
+    assert kept.exists()
     assert not left.exists()
 
 
@@ -236,7 +238,7 @@ def test_the_training_of_a_tokenizer_ends_with_a_killed_run(text_config, tmp_pat
         wait_until(
             lambda: (run / "tokenizer.log").exists() and (run / "tokenizer.log").stat().st_size, process
         )
-        [folder] = run.glob("tokenizer-*")
+        [folder] = run.glob(".tokenizer-training-*")
         process.kill()
         process.wait()
         while is_mentioned(folder):
@@ -250,7 +252,7 @@ def test_a_signal_ends_the_training_of_a_tokenizer(text_config, tmp_path):
     command = [sys.executable, "-m", "parser", "train", str(text_config), "--run", str(run)]
     with running([*command, "--set", "tokenizer_epochs=1000"], stderr=subprocess.PIPE) as process:
         wait_until((run / "tokenizer.log").exists, process)
-        [folder] = run.glob("tokenizer-*")
+        [folder] = run.glob(".tokenizer-training-*")
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 128 + signal.SIGTERM
         assert b"continue with --resume" in process.stderr.read()
