@@ -358,8 +358,8 @@ def _add_deps(command: argparse.ArgumentParser) -> None:
         "--deps",
         choices=get_args(Deps),
         default="drop",
-        help="what becomes of the enhanced dependencies (DEPS and empty nodes) of sentences whose trees "
-        "change (default: %(default)s)",
+        help="drop the enhanced dependencies (DEPS and empty nodes) of sentences whose trees change, or of "
+        "all sentences, or keep them (default: %(default)s)",
     )
 
 

@@ -54,13 +54,13 @@ def watched(model: Model, sentences: Iterable[Sentence], source: str) -> Iterato
     return model.watch().check(sentences, warning_of(source))
 
 
-def tell_dropped(sentences: int, source: str) -> None:
-    """Warns about sentences whose enhanced dependencies were dropped, if there are any."""
-    if sentences:
+def tell_dropped(options: argparse.Namespace, sentences: int, source: str) -> None:
+    """Warns that sentences lost their enhanced dependencies, unless all were asked to."""
+    if sentences and options.deps != "drop-all":
         count = "1 sentence was" if sentences == 1 else f"{sentences:,} sentences were"
         warning_of(source)(
             f"the enhanced dependencies (DEPS and empty nodes) of {count} dropped, since the tree changed; "
-            "--deps keep leaves them as they are"
+            "--deps keep leaves them as they are, --deps drop-all drops those of all sentences"
         )
 
 

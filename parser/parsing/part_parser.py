@@ -110,6 +110,6 @@ def written(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> Wr
         sentence = with_probabilities(sentence, tree.probabilities)
     parsed = with_tree(sentence, tree.heads, tree.labels)
     found = parsed
-    if deps == "drop" and parsed != sentence.lines:
+    if deps == "drop-all" or (deps == "drop" and parsed != sentence.lines):
         found = without_enhanced(parsed, sentence.word_lines)
     return Written("".join(found).encode("utf-8", "surrogateescape"), found != parsed)

@@ -80,9 +80,9 @@ def test_of_a_sentence_all_or_nothing_is_dropped(data):
     old = data.draw(st.lists(TREE, min_size=words, max_size=words))
     new = data.draw(st.sampled_from([old, [(head, "new") for head, _ in old]]))
     [sentence] = read(text(old, graph=True))
-    for deps in ("drop", "keep"):
+    for deps in ("drop", "drop-all", "keep"):
         content, is_dropped = written(sentence, ParsedTree(*zip(*new, strict=True)), False, deps)
-        expected = text(new, graph=deps == "keep" or new == old)
+        expected = text(new, graph=deps == "keep" or (deps == "drop" and new == old))
         assert content.decode() == expected
         assert is_dropped == (expected != text(new, graph=True))
 
@@ -124,16 +124,21 @@ def test_the_command_drops_those_of_trees_that_change_and_says_so_once(shipped, 
     assert [not has_graph(sentence) for sentence in read(text)] == changed
     assert told == [
         f"warning: {shipped}: the enhanced dependencies (DEPS and empty nodes) of {sum(changed)} sentences "
-        "were dropped, since the tree changed; --deps keep leaves them as they are"
+        "were dropped, since the tree changed; --deps keep leaves them as they are, --deps drop-all drops "
+        "those of all sentences"
     ]
     assert official_errors(text) == MIXED
 
 
-def test_the_command_keeps_those_of_all_sentences(shipped, capsys):
-    assert main(["parse", MODEL, str(shipped), "--device", "cpu", "--deps", "keep"]) == 0
+@pytest.mark.parametrize("deps", ["keep", "drop-all"])
+def test_the_command_keeps_or_drops_those_of_all_sentences(shipped, capsys, deps):
+    assert main(["parse", MODEL, str(shipped), "--device", "cpu", "--deps", deps]) == 0
     text, told = capsys.readouterr()
     assert trees_of(text) != trees_of(shipped.read_text())
-    assert graphs_of(text) == graphs_of(shipped.read_text())
+    if deps == "keep":
+        assert graphs_of(text) == graphs_of(shipped.read_text())
+    else:
+        assert not any(map(has_graph, read(text)))
     assert told.count("\n") == 1
     assert official_errors(text) == Counter()
 
@@ -157,7 +162,7 @@ def assert_no_new_error(text):
     draw, before = random.Random(1), official_errors(text)
     sentences = [parse_block(block, tree=True) for block in blocks(io.StringIO(text, newline="\n"))]
     trees = [draw.choice([flat, as_it_was])(sentence) for sentence in sentences]
-    for deps, more in (("drop", MIXED), ("keep", Counter())):
+    for deps, more in (("drop", MIXED), ("drop-all", Counter()), ("keep", Counter())):
         found = [written(one, tree, False, deps) for one, tree in zip(sentences, trees, strict=True)]
         assert sum(one.is_dropped for one in found) > (len(sentences) // 4 if deps == "drop" else -1)
         assert official_errors(b"".join(one.content for one in found).decode()) == before + more
