@@ -72,7 +72,11 @@ def earlier_folder(target: Path) -> Path | None:
 def _own_folder(target: Path, names: Iterable[str]) -> Path:
     """That of an earlier start, if possible; its name is none of `names`, whatever their case."""
     taken, earlier = {name.casefold() for name in names}, earlier_folder(target)
-    own = chain([earlier.name] if earlier else [], [OWN], (f"{OWN}-{number}" for number in count(2)))
+    if earlier and earlier.name not in taken:
+        return earlier
+    if earlier:  # with trees of files that the corpus may have lost
+        taken |= {path.name.casefold() for path in target.iterdir()}
+    own = chain([OWN], (f"{OWN}-{number}" for number in count(2)))
     return target / next(name for name in own if name not in taken)
 
 

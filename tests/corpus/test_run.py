@@ -320,24 +320,6 @@ def test_files_of_somebody_else_are_no_trees(corpus, tmp_path, capsys):
         assert not list((tmp_path / "trees").iterdir())
 
 
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        ((), "no file with the suffix .txt, or with .gz behind it"),
-        (("a.txt", "a.txt.gz", "sub/a.txt"), None),
-    ],
-)
-def test_what_can_not_be_is_said(tmp_path, capsys, names, message):
-    (tmp_path / "in" / "sub").mkdir(parents=True)
-    for name in names:
-        (tmp_path / "in" / name).write_bytes(gzip.compress(b"A b .\n") if name.endswith("gz") else b"A b .\n")
-    code = parse_corpus(tmp_path / "in", tmp_path / "out", "--tokenized")
-    assert code == (2 if message else 0)
-    assert not message or message in capsys.readouterr().err
-    if not message:
-        assert {"a.conllu", "a.conllu.gz", "sub/a.conllu"} < set(files_of(tmp_path / "out"))
-
-
 OURS = ".parse-corpus", ".parse-corpus-2"
 
 
@@ -364,22 +346,3 @@ def test_names_of_the_corpus_are_not_ours(corpus, tmp_path):
         assert (target / name / "0.conllu").read_text() == expected
         assert [path.name for path in (target / name).iterdir()] == ["0.conllu"]
     assert sorted(path.name for path in own.iterdir()) == ["lock", "report.json", "settings.json"]
-
-
-def test_trees_of_texts_may_not_have_the_names_of_folders(tmp_path, capsys):
-    (tmp_path / "in" / "a.conllu" / "b").mkdir(parents=True)
-    for name in ("a.txt", "a.conllu/b/c.txt"):
-        (tmp_path / "in" / name).write_text("A b .\n")
-    assert parse_corpus(tmp_path / "in", tmp_path / "out", "--tokenized") == 2
-    assert "in/a.txt: its trees would have the name of a folder" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
-def test_the_corpus_is_not_overwritten(corpus, capsys):
-    for target in (corpus, corpus.parent):
-        assert parse_corpus(corpus, target) == 2
-        assert f"{target}: would overwrite {corpus}, which is read" in capsys.readouterr().err
-    assert parse_corpus(corpus, corpus / "trees") == 2
-    assert f"trees: lies in {corpus}, which is read" in capsys.readouterr().err
-    assert parse_corpus(corpus / "nowhere", corpus) == 2
-    assert "there is no such folder" in capsys.readouterr().err

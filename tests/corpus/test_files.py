@@ -1,0 +1,60 @@
+"""Which files of a corpus are parsed, and under which names their trees lie."""
+
+import shutil
+
+import pytest
+
+from parser.corpus.files import find_files
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """A corpus, and where its trees go."""
+    (tmp_path / "in").mkdir()
+    return tmp_path / "in", tmp_path / "out"
+
+
+def write(folder, *names):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("A b .\n")
+
+
+def test_trees_of_texts_have_names_of_their_own(folders):
+    corpus, target = folders
+    write(corpus, "a.txt", "a.txt.gz", "sub/a.txt", "a.conllu", "README")
+    found = find_files(*folders, "tokenized")
+    assert {file.output for file in found.missing} == {
+        str(target / name) for name in ("a.conllu", "a.conllu.gz", "sub/a.conllu")
+    }
+    assert (found.done, found.others) == (0, 2)
+
+
+def test_trees_of_texts_may_not_have_the_names_of_folders(folders):
+    write(folders[0], "a.txt", "a.conllu/b/c.txt")
+    with pytest.raises(ValueError, match=r"in/a\.txt: its trees would have the name of a folder"):
+        find_files(*folders, "tokenized")
+
+
+def test_what_is_no_corpus_is_said(folders):
+    with pytest.raises(ValueError, match=r"no file with the suffix \.txt, or with \.gz behind it"):
+        find_files(*folders, "tokenized")
+    with pytest.raises(ValueError, match="nowhere: there is no such folder"):
+        find_files(folders[0] / "nowhere", folders[1], "tokenized")
+
+
+def test_no_name_of_the_corpus_is_that_of_our_folder(folders):
+    """Ours keeps its name, until the corpus has it."""
+    corpus, target = folders
+
+    def own():
+        return find_files(*folders, None).own.name
+
+    write(corpus, ".parse-corpus/a.conllu", ".PARSE-corpus-2/a.conllu", "a.conllu")
+    assert own() == ".parse-corpus-3"
+    write(target, ".parse-corpus/a.conllu", ".parse-corpus-3/settings.json")
+    for name in (".parse-corpus", ".PARSE-corpus-2"):
+        shutil.rmtree(corpus / name)
+    assert own() == ".parse-corpus-3"
+    write(corpus, ".parse-corpus-3/a.conllu")
+    assert own() == ".parse-corpus-2"  # the first one may have trees of files that the corpus has lost
