@@ -358,8 +358,8 @@ def _add_deps(command: argparse.ArgumentParser) -> None:
         "--deps",
         choices=get_args(Deps),
         default="drop",
-        help="drop the enhanced dependencies (DEPS and empty nodes) of sentences whose trees change, or of "
-        "all sentences, or keep them (default: %(default)s)",
+        help="drop the enhanced dependencies (DEPS and empty nodes) of all sentences, or of those whose "
+        "trees change, or keep them (default: %(default)s)",
     )
 
 

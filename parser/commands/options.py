@@ -54,13 +54,14 @@ def watched(model: Model, sentences: Iterable[Sentence], source: str) -> Iterato
     return model.watch().check(sentences, warning_of(source))
 
 
-def tell_dropped(options: argparse.Namespace, sentences: int, source: str) -> None:
-    """Warns that sentences lost their enhanced dependencies, unless all were asked to."""
-    if sentences and options.deps != "drop-all":
+def tell_dropped(sentences: int, source: str) -> None:
+    """Warns that sentences lost their enhanced dependencies, if some did."""
+    if sentences:
         count = "1 sentence was" if sentences == 1 else f"{sentences:,} sentences were"
         warning_of(source)(
-            f"the enhanced dependencies (DEPS and empty nodes) of {count} dropped, since the tree changed; "
-            "--deps keep leaves them as they are, --deps drop-all drops those of all sentences"
+            f"the enhanced dependencies (DEPS and empty nodes) of {count} dropped, since they were derived "
+            "from other trees; --deps keep leaves them as they are, --deps drop-changed where the tree is the "
+            "same"
         )
 
 

@@ -74,7 +74,7 @@ def _parse(options: argparse.Namespace, model: Model) -> None:
                 dropped += parsed.dropped
                 bar.update(len(parsed.content))
         seconds = time.monotonic() - began
-    tell_dropped(options, dropped, options.input)
+    tell_dropped(dropped, options.input)
     speed = sentences / seconds
     print(
         f"{sentences:,} sentences, {words:,} words in {seconds:.1f} s: {speed:,.0f} sentences/s",

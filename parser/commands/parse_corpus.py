@@ -34,7 +34,7 @@ def parse_folder(options: argparse.Namespace) -> None:
         report = parse_corpus(
             options.source, options.target, settings, options.address, options.workers, progress
         )
-    tell_dropped(options, report["dropped_deps"], str(options.source))
+    tell_dropped(report["dropped_deps"], str(options.source))
     _tell(report, options.target)
 
 

@@ -103,13 +103,13 @@ def written(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> Wr
     """The lines of a sentence with its tree, and with the tags and probabilities if the tree has them.
 
     retag: whether tags replace those of the sentence. deps: what becomes of its enhanced dependencies, which
-    were derived from the tree that it had; if it has that tree again they stay.
+    were derived from the tree that it had.
     """
     sentence = with_tags(sentence, tree.tags, retag)
     if tree.probabilities:
         sentence = with_probabilities(sentence, tree.probabilities)
     parsed = with_tree(sentence, tree.heads, tree.labels)
     found = parsed
-    if deps == "drop-all" or (deps == "drop" and parsed != sentence.lines):
+    if deps == "drop" or (deps == "drop-changed" and parsed != sentence.lines):
         found = without_enhanced(parsed, sentence.word_lines)
     return Written("".join(found).encode("utf-8", "surrogateescape"), found != parsed)

@@ -18,8 +18,8 @@ EMPTY_NODE = re.compile(rf"{BYTE_ORDER_MARK}*[0-9]+\.")
 """How its line begins."""
 PROJECTIVE_HEAD = re.compile(r"[0-9]+")
 """In CoNLL-X, PHEAD and PDEPREL are in the columns of DEPS and MISC."""
-Deps = Literal["drop", "drop-all", "keep"]
-"""What becomes of enhanced dependencies: "drop" is for those of sentences whose trees change."""
+Deps = Literal["drop", "drop-changed", "keep"]
+"""What becomes of enhanced dependencies: dropped in all sentences or in those whose trees change, or kept."""
 TAG_COLUMNS = {"upos": UPOS, "xpos": XPOS, "feats": FEATS, "lemma": LEMMA}
 
 

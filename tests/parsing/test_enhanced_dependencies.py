@@ -1,4 +1,4 @@
-"""A sentence whose tree changes loses its enhanced dependencies, all of them; other sentences keep theirs."""
+"""Sentences lose their enhanced dependencies whole, or keep them."""
 
 import io
 import random
@@ -80,9 +80,9 @@ def test_of_a_sentence_all_or_nothing_is_dropped(data):
     old = data.draw(st.lists(TREE, min_size=words, max_size=words))
     new = data.draw(st.sampled_from([old, [(head, "new") for head, _ in old]]))
     [sentence] = read(text(old, graph=True))
-    for deps in ("drop", "drop-all", "keep"):
+    for deps in ("drop", "drop-changed", "keep"):
         content, is_dropped = written(sentence, ParsedTree(*zip(*new, strict=True)), False, deps)
-        expected = text(new, graph=deps == "keep" or (deps == "drop" and new == old))
+        expected = text(new, graph=deps == "keep" or (deps == "drop-changed" and new == old))
         assert content.decode() == expected
         assert is_dropped == (expected != text(new, graph=True))
 
@@ -113,9 +113,10 @@ def trees_of(text):
 
 def test_the_command_drops_those_of_trees_that_change_and_says_so_once(shipped, monkeypatch, capsys):
     monkeypatch.setattr(parts, "PART_BYTES", 1 << 16)
+    command = ["parse", MODEL, str(shipped), "--device", "cpu", "--deps", "drop-changed"]
     outputs = []
     for processes in "12":
-        assert main(["parse", MODEL, str(shipped), "--device", "cpu", "--processes", processes]) == 0
+        assert main([*command, "--processes", processes]) == 0
         text, told = capsys.readouterr()
         outputs.append((text, told.splitlines()[:-1]))
     assert outputs[0] == outputs[1]
@@ -124,13 +125,13 @@ def test_the_command_drops_those_of_trees_that_change_and_says_so_once(shipped, 
     assert [not has_graph(sentence) for sentence in read(text)] == changed
     assert told == [
         f"warning: {shipped}: the enhanced dependencies (DEPS and empty nodes) of {sum(changed)} sentences "
-        "were dropped, since the tree changed; --deps keep leaves them as they are, --deps drop-all drops "
-        "those of all sentences"
+        "were dropped, since they were derived from other trees; --deps keep leaves them as they are, "
+        "--deps drop-changed where the tree is the same"
     ]
     assert official_errors(text) == MIXED
 
 
-@pytest.mark.parametrize("deps", ["keep", "drop-all"])
+@pytest.mark.parametrize("deps", ["keep", "drop"])
 def test_the_command_keeps_or_drops_those_of_all_sentences(shipped, capsys, deps):
     assert main(["parse", MODEL, str(shipped), "--device", "cpu", "--deps", deps]) == 0
     text, told = capsys.readouterr()
@@ -139,7 +140,7 @@ def test_the_command_keeps_or_drops_those_of_all_sentences(shipped, capsys, deps
         assert graphs_of(text) == graphs_of(shipped.read_text())
     else:
         assert not any(map(has_graph, read(text)))
-    assert told.count("\n") == 1
+    assert told.count("\n") == (2 if deps == "drop" else 1)
     assert official_errors(text) == Counter()
 
 
@@ -162,9 +163,9 @@ def assert_no_new_error(text):
     draw, before = random.Random(1), official_errors(text)
     sentences = [parse_block(block, tree=True) for block in blocks(io.StringIO(text, newline="\n"))]
     trees = [draw.choice([flat, as_it_was])(sentence) for sentence in sentences]
-    for deps, more in (("drop", MIXED), ("drop-all", Counter()), ("keep", Counter())):
+    for deps, more in (("drop", Counter()), ("drop-changed", MIXED), ("keep", Counter())):
         found = [written(one, tree, False, deps) for one, tree in zip(sentences, trees, strict=True)]
-        assert sum(one.is_dropped for one in found) > (len(sentences) // 4 if deps == "drop" else -1)
+        assert sum(one.is_dropped for one in found) > (-1 if deps == "keep" else len(sentences) // 4)
         assert official_errors(b"".join(one.content for one in found).decode()) == before + more
 
 
