@@ -37,15 +37,18 @@ INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check -c
 
 setup: $(READY)
 
-# What the commands of README need; tests and checks bring their own packages when they are first called.
+# What the commands of README need; tests and checks bring their own packages when they are first called. pip leaves
+# a folder that makes every Python which is started here believe that the program is installed for it.
 .venv/ready: pyproject.toml constraints.txt
 	$(BASE_PYTHON) -m venv .venv
 	$(INSTALL) '$(TORCH)' 2>/dev/null || $(INSTALL) --extra-index-url $(CPU_BUILDS) '$(TORCH)'
 	$(INSTALL) -e '.[text]'
+	rm -rf stack_parser.egg-info
 	touch $@
 
 .venv/ready-to-%: .venv/ready
 	$(INSTALL) -e '.[$*]'
+	rm -rf stack_parser.egg-info
 	touch $@
 
 train: $(READY)

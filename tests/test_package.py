@@ -12,7 +12,6 @@ import parser
 from parser.batching.precision import PRECISIONS
 from parser.commands import arguments
 from parser.commands.arguments import argument_parser
-from parser.parsing.parse import BATCH_SIZE
 
 
 def test_windows_is_told_that_it_is_not_supported(monkeypatch):
@@ -81,4 +80,4 @@ def test_every_command_has_a_function():
 
 
 def test_the_arguments_have_the_programs_values():
-    assert (arguments.BATCH_SIZE, arguments.PRECISIONS) == (BATCH_SIZE, PRECISIONS)
+    assert arguments.PRECISIONS == PRECISIONS

@@ -15,11 +15,12 @@ from typing import Any
 
 from parser.api.tree import Tree
 from parser.machine import choose_device
+from parser.parsing import BATCH_SIZE
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.input_columns import BLANK
 from parser.parsing.model import Model
-from parser.parsing.parse import BATCH_SIZE, parse_stream
 from parser.parsing.parse import parse as parse_sentences
+from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.text_input import text_reader
 from parser.text.reading import TextReader

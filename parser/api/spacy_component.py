@@ -1,4 +1,4 @@
-"""The component `stack_parser` of spaCy's pipelines. spaCy imports this module; nothing else does."""
+"""The component `stack_parser` of spaCy's pipelines, which `spacy_factory` makes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from spacy.attrs import DEP, HEAD, LEMMA, MORPH, POS, SENT_START, TAG
-from spacy.language import Language
 from spacy.parts_of_speech import IDS as UPOS_OF_SPACY
 from spacy.pipeline import Pipe
 from spacy.pipeline.dep_parser import parser_score
@@ -23,11 +22,12 @@ from spacy.vocab import Vocab
 
 from parser.files import write_atomically
 from parser.machine import choose_device
+from parser.parsing import BATCH_SIZE
 from parser.parsing.ensemble import ModelChoice, contents, load_models, model_paths
 from parser.parsing.input_columns import BLANK, InputColumnCheck, column_counts
 from parser.parsing.model import Model
 from parser.parsing.model_files import SUFFIX, pack
-from parser.parsing.parse import BATCH_SIZE, parse_stream
+from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.labels import MARK
 from parser.treebank.sentence import NO_HEAD, Sentence
@@ -68,34 +68,6 @@ class SentenceTokens(NamedTuple):
     end: int
     words: list[int]
     """Without white space."""
-
-
-@Language.factory(
-    "stack_parser",
-    assigns=[
-        *("token.dep", "token.head", "token.is_sent_start", "doc.sents"),
-        *("token.pos", "token.tag", "token.morph", "token.lemma"),
-    ],
-    default_config={
-        "model": None,
-        "device": "auto",
-        "batch_size": BATCH_SIZE,
-        "overwrite": False,
-        "treebank": None,
-    },
-    default_score_weights={"dep_uas": 0.5, "dep_las": 0.5, "dep_las_per_type": None, "sents_f": 0.0},
-)
-def make_component(
-    nlp: Language,
-    name: str,
-    model: str | None,
-    device: str,
-    batch_size: int,
-    overwrite: bool,
-    treebank: str | None,
-) -> SpacyComponent:
-    """See `SpacyComponent`."""
-    return SpacyComponent(name, model, device, batch_size, overwrite, treebank)
 
 
 class SpacyComponent(Pipe):

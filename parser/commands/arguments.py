@@ -11,11 +11,10 @@ from typing import Any, get_args
 
 from parser import __version__
 from parser.measures import MEASURES
+from parser.parsing import BATCH_SIZE
 from parser.treebank.conllu import Roots
 from parser.treebank.conllu_output import Deps
 
-BATCH_SIZE = 256
-"""As parser.parsing.parse.BATCH_SIZE."""
 PRECISIONS = "float32", "tf32", "bfloat16"
 """As parser.batching.precision.PRECISIONS."""
 PAGE = "trees.html"

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from parser.evaluation.scores import Scores, score
 from parser.evaluation.text_scores import TextScores, gold_text, parsed_text, score_text
+from parser.parsing import BATCH_SIZE
 from parser.parsing.model import Model
-from parser.parsing.parse import BATCH_SIZE, parse_stream
+from parser.parsing.parse import parse_stream
 from parser.treebank.sentence import Sentence
 
 

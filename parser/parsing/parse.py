@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.microbatches import TooLongError, in_microbatches
+from parser.parsing import BATCH_SIZE
 from parser.parsing.continuous_batching import parse_tokens
 from parser.parsing.ensemble import Reading
 from parser.parsing.model import Model
@@ -17,8 +18,6 @@ from parser.treebank.pseudo_projective import deprojectivize
 from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import Sentence
 
-BATCH_SIZE = 256
-"""Number of sentences that are parsed at the same time."""
 READ_AHEAD = 32_768
 """Words that are read and sorted by sentence length at a time."""
 

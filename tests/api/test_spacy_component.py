@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from foreign import make_foreign
 
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import score
@@ -246,7 +247,7 @@ def test_a_saved_pipeline_needs_nothing_else(english, tmp_path):
     nlp.to_disk(saved)
     assert (saved / "stack_parser/tokenizer.udpipe").read_bytes() == b"nobody opens it"
     code = """
-import sys, spacy, parser.api.spacy_component
+import sys, spacy, parser.api.spacy_factory
 nlp = spacy.load(sys.argv[1])
 print([(token.i, token.head.i, token.dep_) for token in nlp(sys.argv[2])])
 print(nlp.config["components"]["stack_parser"])
@@ -339,14 +340,28 @@ def test_a_drawing(english):
     assert all(f">{token.dep_}</textPath>" in svg for token in doc if token.dep_ not in ("root", "punct"))
 
 
+def test_spacy_of_an_environment_without_our_packages_says_what_the_component_needs(tmp_path):
+    environment = make_foreign(tmp_path / "project")
+    code = """
+import spacy
+nlp = spacy.blank("en")
+print(len(nlp("The cat sleeps.")))
+nlp.add_pipe("stack_parser", config={"model": "model"})
+"""
+    program, folder = [sys.executable, "-c", code], tmp_path / "project"
+    done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.stdout == "4\n"
+    assert re.search(r"Error: the component stack_parser needs \w+, which is not inst.*: pip", done.stderr)
+
+
 def test_spacy_finds_the_component_and_nothing_else_needs_spacy():
     entry = re.search(
         r"\[project\.entry-points\.spacy_factories\]\n(.*)\n", Path("pyproject.toml").read_text()
     )
-    assert entry[1] == 'stack_parser = "parser.api.spacy_component:make_component"'
+    assert entry[1] == 'stack_parser = "parser.api.spacy_factory:make_component"'
     importing = [
-        path
-        for path in Path("parser").rglob("*.py")
+        path.name
+        for path in sorted(Path("parser").rglob("*.py"))
         if re.search(r"^\s*(import|from) spacy\b", path.read_text(), re.M)
     ]
-    assert importing == [Path("parser/api/spacy_component.py")]
+    assert importing == ["spacy_component.py", "spacy_factory.py"]
