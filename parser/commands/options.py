@@ -60,8 +60,8 @@ def tell_dropped(sentences: int, source: str) -> None:
         count = "1 sentence was" if sentences == 1 else f"{sentences:,} sentences were"
         warning_of(source)(
             f"the enhanced dependencies (DEPS and empty nodes) of {count} dropped, since they were derived "
-            "from other trees; --deps keep leaves them as they are, --deps drop-changed where the tree is the "
-            "same"
+            "from other trees; --deps keep leaves them as they are, --deps drop-changed where the tree is "
+            "the same"
         )
 
 
