@@ -33,6 +33,9 @@ TORCH ?= $(shell [ "$$(uname -s)" = Linux ] && ! nvidia-smi -L >/dev/null 2>&1 \
 CPU_BUILDS ?= https://download.pytorch.org/whl/cpu
 INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+# Importing them compiles what commands need; pip would compile all of PyTorch and its libraries, for half a minute.
+IMPORTED = import parser.commands.train, parser.commands.parse, torch.utils.tensorboard, matplotlib.backends.backend_svg
+
 .PHONY: setup train evaluate parse table speed plots headline test test-all soak data test-simulated test-gpu budgets gpu release-check check
 
 setup: $(READY)
@@ -41,9 +44,10 @@ setup: $(READY)
 # a folder that makes every Python which is started here believe that the program is installed for it.
 .venv/ready: pyproject.toml constraints.txt
 	$(BASE_PYTHON) -m venv .venv
-	$(INSTALL) '$(TORCH)' 2>/dev/null || $(INSTALL) --extra-index-url $(CPU_BUILDS) '$(TORCH)'
-	$(INSTALL) -e '.[text]'
+	$(INSTALL) --no-compile '$(TORCH)' 2>/dev/null || $(INSTALL) --no-compile --extra-index-url $(CPU_BUILDS) '$(TORCH)'
+	$(INSTALL) --no-compile -e '.[text]'
 	rm -rf stack_parser.egg-info
+	PYTHONDONTWRITEBYTECODE= .venv/bin/python -c '$(IMPORTED)'
 	touch $@
 
 .venv/ready-to-%: .venv/ready
