@@ -152,7 +152,7 @@ def _go_on_to_more_epochs(config: Config, before: Config | None, training: Train
 def _has_stopped_early(progress: Progress, epoch: int, settings: TrainingSettings) -> bool:
     """Whether there was no better epoch for too long. epoch: the one that has ended last."""
     patience = settings.early_stopping_patience
-    return bool(patience) and epoch - progress.best_epoch >= patience
+    return patience is not None and epoch - progress.best_epoch >= patience
 
 
 def _say_data(loaded: data.TrainingData, config: Config, seconds: float) -> None:
