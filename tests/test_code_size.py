@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -11,6 +12,7 @@ MAX_FILE, MAX_FUNCTION, MAX_COPY = 600, 50, 10
 FILES = sorted([*Path("parser").rglob("*.py"), *Path("tests").rglob("*.py")])
 
 
+@cache
 def trees():
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 

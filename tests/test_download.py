@@ -118,6 +118,7 @@ def contents(folder):
 WHOLE = {name: content for name, content in FILES.items() if name != "not-wanted.zip"}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "misdeeds",
     [

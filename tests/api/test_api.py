@@ -119,6 +119,7 @@ def test_a_model_that_reads_tags_and_gets_none_warns():
         reader.parse(CAT, upos=["DET", "NOUN", "VERB", "PUNCT"], feats=["Number=Sing"] * 4)
 
 
+@pytest.mark.extended
 def test_many_threads_share_a_parser(english):
     sentences = [list(sentence.forms) for sentence in read_treebank(GOLD)]
     alone = [english.parse(words) for words in sentences]

@@ -319,6 +319,7 @@ def test_labels_and_scores(english, gold):
     assert scores["sents_f"] == 1.0
 
 
+@pytest.mark.extended
 def test_many_threads_share_a_component(english, gold):
     texts = [" ".join(one.forms) for one in gold[:20]]
     alone = [arcs(english(text)) for text in texts]
@@ -340,6 +341,7 @@ def test_a_drawing(english):
     assert all(f">{token.dep_}</textPath>" in svg for token in doc if token.dep_ not in ("root", "punct"))
 
 
+@pytest.mark.extended
 def test_spacy_of_an_environment_without_our_packages_says_what_the_component_needs(tmp_path):
     environment = make_foreign(tmp_path / "project")
     code = """

@@ -118,6 +118,7 @@ def test_they_do_all_that_plugins_must(plugin):
     assert faults_of(plugin) == []
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_every_method_gives_the_cpus_results_on_the_device(plugin, device):
     expected = prepared(plugin, "none").check()
@@ -128,6 +129,7 @@ def test_every_method_gives_the_cpus_results_on_the_device(plugin, device):
         torch.testing.assert_close(found, expected, rtol=2e-4, atol=2e-4)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("plugin", [SmallTagger, DeepTagger, SmallTree, FineTree, SmallParser])
 @pytest.mark.parametrize("method", ["agenda", "manual"])
 def test_training_learns(plugin, method):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from enhanced_graphs import with_graphs
+from extended import first_of
 
 from parser.cli import main
 from parser.corpus import run as corpus_run
@@ -91,7 +92,7 @@ def parsed(path, tmp_path, *options, model=MODEL):
 OPTIONS = [(), ("--scores", "--retag"), ("--deps", "drop-changed"), ("--deps", "keep")]
 
 
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("options", first_of(OPTIONS))
 def test_trees_are_those_of_parse(corpus, tmp_path, options, capsys):
     target = tmp_path / "trees"
     assert parse_corpus(corpus, target, *options) == 0
@@ -116,6 +117,7 @@ def test_trees_are_those_of_parse(corpus, tmp_path, options, capsys):
     assert not (target / ".parse-corpus" / "parts").exists()
 
 
+@pytest.mark.extended
 def test_several_models_parse_together(corpus, tmp_path, capsys):
     target = tmp_path / "trees"
     assert parse_corpus(corpus, target, "--ensemble", MODEL) == 0
@@ -124,6 +126,7 @@ def test_several_models_parse_together(corpus, tmp_path, capsys):
     assert "of another model" in capsys.readouterr().err
 
 
+@pytest.mark.extended
 def test_a_model_of_several_treebanks_parses_as_the_one_that_is_named(corpus, tmp_path):
     found = []
     for treebank in ("one", "two"):
@@ -149,6 +152,7 @@ def test_trees_of_texts_are_those_of_parse(tmp_path):
     assert gzip.decompress((target / "two.conllu.gz").read_bytes()).decode() == expected
 
 
+@pytest.mark.extended
 def test_faults_are_reported_and_the_rest_goes_on(corpus, tmp_path, capsys):
     target, lines = tmp_path / "trees", (TREES * 3).splitlines(keepends=True)
     (corpus / "broken.conllu.gz").write_bytes(gzip.compress(TREES.encode())[:-20])
@@ -188,6 +192,7 @@ def dies_once(monkeypatch):
     return done
 
 
+@pytest.mark.extended
 def test_what_is_missing_is_parsed_when_started_again(corpus, tmp_path, dies_once):
     target, whole = tmp_path / "trees", tmp_path / "whole"
     with pytest.raises(KilledError):
@@ -243,6 +248,7 @@ def test_a_file_that_is_cut_otherwise_when_started_again_is_whole(
         assert (target / name).read_text() == parsed(corpus / name, tmp_path)
 
 
+@pytest.mark.extended
 def test_trees_that_did_not_reach_the_disk_are_made_again(corpus, tmp_path, dies_once):
     target = tmp_path / "trees"
     with pytest.raises(KilledError):
@@ -286,6 +292,7 @@ def test_an_error_is_of_one_file(corpus, tmp_path, monkeypatch, capsys, error, m
     assert (report_of(target)["files"], report_of(target)["done_before"]) == (1, 4)
 
 
+@pytest.mark.extended
 def test_a_full_disk_ends_all_and_loses_nothing(corpus, tmp_path, monkeypatch, capsys):
     target, keep, kept = tmp_path / "trees", PartOutputs.keep, []
 
@@ -303,6 +310,7 @@ def test_a_full_disk_ends_all_and_loses_nothing(corpus, tmp_path, monkeypatch, c
     assert (target / "large.conllu").read_text() == parsed(corpus / "large.conllu", tmp_path)
 
 
+@pytest.mark.extended
 def test_trees_of_another_model_are_refused(corpus, tmp_path, capsys):
     assert parse_corpus(corpus, tmp_path / "trees") == 0
     for options in (("--scores",), ("--deps", "keep")):

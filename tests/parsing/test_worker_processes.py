@@ -49,6 +49,7 @@ def test_answers_come_in_order_and_nothing_runs_far_ahead():
     assert len(taken) == 13
 
 
+@pytest.mark.extended
 def test_no_work():
     with started(Worker, (2,), 2) as workers:
         assert list(answers(workers, [])) == []

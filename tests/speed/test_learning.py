@@ -90,6 +90,7 @@ def test_more_epochs_are_learned_anew_and_another_target_is_only_looked_up(start
     assert learning.reached(rows["none"]).epochs == 4
 
 
+@pytest.mark.extended
 def test_from_config_to_report(toys, tmp_path, capsys):
     path, run = tmp_path / "small.yaml", tmp_path / "run"
     path.write_text(CONFIG)

@@ -152,6 +152,7 @@ def test_conditions_that_no_cell_meets(config, tmp_path, capsys, only, message):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.extended
 def test_cells_that_failed_are_tried_again(config, tmp_path):
     run = tmp_path / "run"
     arguments = [
@@ -245,6 +246,7 @@ def test_wrong_configs(config, tmp_path, capsys, change, message):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.extended
 def test_what_asks_for_a_plugin_that_is_not_there_is_skipped(config, tmp_path, capsys):
     config.write_text(config.read_text().replace("devices:", "  absent: {plugin: unheard}\ndevices:"))
     only = ["--only", "method=none,mode=train"]
@@ -303,6 +305,7 @@ def test_cells_of_two_precisions(toys, tmp_path, capsys):
         assert own["status"] == f"skipped: bfloat16: {reason}"
 
 
+@pytest.mark.extended
 def test_a_run_before_precisions_is_gone_on_with(config, tmp_path):
     """Its config called the relative error precision, and its rows are of float32."""
     run = tmp_path / "run"

@@ -26,7 +26,7 @@ def test_training_without_a_transformer_imports_no_library_for_one(config_file, 
 
 def test_a_missing_library_is_named(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "peft", None)
-    install = r"^a parser with a pretrained transformer needs .*: pip install 'stack-parser\[transformers\]'$"
+    install = r"^a parser with a pretrained transformer needs .*: pip install -e '\.\[transformers\]'$"
     with pytest.raises(ValueError, match=install):
         refuse_missing_libraries()
     for name in ("config.yaml", "vocabulary.json", "weights.safetensors", "transformer/config.json"):

@@ -228,6 +228,7 @@ def test_a_comment_with_many_spaces_is_read_in_linear_time(tmp_path, comment):
     assert sentence.identifier == "a b"
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("content", "message"),
     [

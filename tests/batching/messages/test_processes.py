@@ -137,6 +137,7 @@ def test_two_processes_do_what_two_threads_do(tmp_path):
     torch.testing.assert_close(same_weights, weights)
 
 
+@pytest.mark.extended
 def test_a_process_that_dies_ends_the_run_and_is_named(tmp_path):
     with started(fail, tmp_path) as (first, second):
         while len(list(tmp_path.glob("*.ready"))) < 2:

@@ -132,6 +132,7 @@ def named(network: nn.Module, train: tuple[Tensor, Tensor], test: tuple[Tensor, 
     return (found == test[1]).float().mean().item()
 
 
+@pytest.mark.extended
 def test_they_can_be_learned_but_not_by_templates():
     train, test = made_digits(5000, seed=1), made_digits(1000, seed=2)
     linear = named(nn.Linear(784, 10), train, test)

@@ -51,6 +51,7 @@ def test_it_does_all_that_plugins_must():
     assert faults_of(RecurrentLanguageModel) == []
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("network", EXAMPLES)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_gives_the_cpus_results_on_the_device(network, method, device):
@@ -73,6 +74,7 @@ def test_the_library_has_but_one_network(changed):
     assert "library needs network: lstm" in RecurrentLanguageModel().skip(setup)
 
 
+@pytest.mark.extended
 def test_all_methods_learn_the_same():
     perplexities = []
     for method in METHODS:

@@ -80,6 +80,7 @@ def chosen(examples, rows):
     return replace(examples, **{name: part.select(rows) for name, part in parts.items() if name not in none})
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("method", ["none", "step-naive", "step"])
 def test_every_method_learns_tags(method):
     network = NETWORK.model_copy(update={"tag_sizes": {}, "tags": TagSettings(predict=("upos",))})
@@ -94,6 +95,7 @@ def test_it_does_all_that_a_plugin_must():
     assert faults_of(Short) == []
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("mode", ["train", "infer"])
 def test_every_method_gives_the_cpus_results_on_the_device(mode, device):
     expected = prepared("none", mode).check()
@@ -141,7 +143,7 @@ def test_a_missing_treebank_is_a_reason_to_skip():
     assert Small().skip(setup) == "no treebank no/such"
 
 
-@pytest.mark.parametrize(("mode", "method"), [("train", "step"), ("train", "replay"), ("infer", "step")])
+@pytest.mark.parametrize(("mode", "method"), [("train", "replay"), ("train", "step"), ("infer", "step")])
 def test_methods_agree_also_on_rich_networks(mode, method):
     alone, together = (prepared(name, mode, network=RICH).check() for name in ("none", method))
     torch.testing.assert_close(together, alone, rtol=2e-4, atol=2e-4)
@@ -153,6 +155,7 @@ def test_what_has_no_composition_is_skipped():
     assert "neither composition nor word features" in Small().skip(setup)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("network", "by_library"), [(NETWORK, 2), (RICH, 1), (TAGGED, 1)], ids=["plain", "rich", "tagged"]
 )
