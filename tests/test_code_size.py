@@ -7,6 +7,10 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.extended
+
 MAX_FILE, MAX_FUNCTION, MAX_COPY = 600, 50, 10
 """Lines."""
 FILES = sorted([*Path("parser").rglob("*.py"), *Path("tests").rglob("*.py")])

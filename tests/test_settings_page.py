@@ -35,6 +35,7 @@ def keys(settings, prefix=""):
                 yield from keys(kind, f"{key}.NAME." if get_origin(field.annotation) is dict else f"{key}.")
 
 
+@pytest.mark.extended
 def test_the_page_is_up_to_date():
     done = subprocess.run([sys.executable, SCRIPT, "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

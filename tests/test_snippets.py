@@ -12,6 +12,8 @@ import pytest
 from parser import cli
 from parser.text.trust import remember
 
+pytestmark = pytest.mark.extended
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]

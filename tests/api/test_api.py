@@ -65,6 +65,7 @@ def test_what_is_given_is_kept(english):
     assert english.parse(CAT, upos=["X", "_", "X", "X"]).upos == ("X", "NOUN", "X", "X")
 
 
+@pytest.mark.extended
 def test_any_number_of_sentences_in_order(english):
     made, asked = 0, 12_000
 

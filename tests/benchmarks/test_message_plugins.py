@@ -7,6 +7,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from extended import first_of
 from torch.utils.flop_counter import FlopCounterMode
 
 from parser.benchmarks.digits.mnist_mlp_plugin import MnistPlugin, MnistSettings
@@ -73,7 +74,7 @@ def prepared(kind, **given):
     return plugin
 
 
-@pytest.mark.parametrize("plugin", [*PLUGINS, Trees])
+@pytest.mark.parametrize("plugin", first_of([*PLUGINS, Trees]))
 def test_the_plugin_does_all_that_it_must(plugin):
     assert faults_of(plugin) == []
 
@@ -107,6 +108,7 @@ def test_a_message_for_each_edge_learns_what_one_for_all_learns():
     torch.testing.assert_close(single.check(), fused.check(), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", PLUGINS)
 def test_many_batches_on_their_way_learn_too(kind):
     plugin = prepared(kind, method="active-4", learning_rate=1e-2)

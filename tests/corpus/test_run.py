@@ -270,6 +270,7 @@ def fails_for(monkeypatch, mark, error):
     monkeypatch.setattr(PartParser, "run_together", run_or_fail)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("error", "message"),
     [
@@ -336,6 +337,7 @@ def test_files_of_somebody_else_are_no_trees(corpus, tmp_path, capsys):
 OURS = ".parse-corpus", ".parse-corpus-2"
 
 
+@pytest.mark.extended
 def test_names_of_the_corpus_are_not_ours(corpus, tmp_path):
     """Nor are those that it gains between two starts, and nothing of an earlier start is lost then."""
     names, target = (".unfinished", "report.json", "lock", "parts", "settings.json"), tmp_path / "trees"

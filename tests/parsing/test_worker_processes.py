@@ -76,6 +76,7 @@ def test_answers_before_an_error_come_first():
             next(found)
 
 
+@pytest.mark.extended
 def test_an_object_that_can_not_be_made():
     with (
         pytest.raises(ValueError, match="not that one"),

@@ -207,7 +207,7 @@ def test_a_runs_folder_is_all_that_resuming_needs(config_file, tmp_path, capsys)
         assert left_behind(run) == before
 
 
-@pytest.mark.parametrize("decay", ["plateau", "linear"])
+@pytest.mark.parametrize("decay", first_of(["plateau", "linear"]))
 def test_a_finished_run_goes_on_to_more_epochs(config_file, tmp_path, capsys, decay):
     """As if it had been started with them, unless the learning rate depends on their number."""
     changes = ["--set", f"training.learning_rate.decay={decay}", *ON_CPU]
@@ -224,6 +224,7 @@ def test_a_finished_run_goes_on_to_more_epochs(config_file, tmp_path, capsys, de
     assert ((rows, model) == (long_rows, long_model)) == (decay == "plateau")
 
 
+@pytest.mark.extended
 def test_a_run_that_stopped_early_goes_on_if_it_may(config_file, tmp_path, capsys):
     run = tmp_path / "run"
     changes = ["--set", "training.epochs=9", "--set", "training.early_stopping_patience=1"]

@@ -151,6 +151,7 @@ def test_a_process_that_dies_ends_the_run_and_is_named(tmp_path):
     assert "the process of worker 1 is lost" in (tmp_path / "error").read_text()
 
 
+@pytest.mark.extended
 def test_a_node_that_fails_ends_the_run_everywhere_and_is_named(tmp_path):
     assert exit_codes(raise_in_the_middle, tmp_path, size=3) == [0, 0, 0]
     errors = {path.stem: path.read_text() for path in tmp_path.glob("*.error")}

@@ -108,6 +108,7 @@ def test_any_network_equals_a_plain_one(graph, streams, frames, way, seed):
             assert_equal([unrolled.error(name)], [rows])
 
 
+@pytest.mark.extended
 @settings(max_examples=40, deadline=None)
 @given(
     layer_graphs(),
