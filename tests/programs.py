@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 
 @contextmanager
 def running(command: Sequence[str], **how: Any) -> Iterator[subprocess.Popen]:
@@ -28,6 +30,17 @@ def wait_until(condition: Callable[[], bool], process: subprocess.Popen) -> None
     while not condition():
         assert process.poll() is None, f"it ended with {process.returncode}"
         time.sleep(0.05)
+
+
+def children_of(process: subprocess.Popen) -> list[psutil.Process]:
+    """All processes below it."""
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def temporary(folder: Path) -> dict[str, str]:
+    """An environment with this folder, a new one, for temporary files but those of PyTorch's compiler."""
+    folder.mkdir()
+    return {**os.environ, "TMPDIR": str(folder), "TORCHINDUCTOR_CACHE_DIR": f"{folder}-of-compiler"}
 
 
 def is_running(group: int) -> bool:

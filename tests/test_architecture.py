@@ -12,6 +12,7 @@ import pytest
 PACKAGE = Path("parser")
 ORDER = [
     {"parser", "parser.quoting", "parser.console", "parser.files", "parser.proc", "parser.nvidia_smi"},
+    {"parser.interruption", "parser.lifeline"},
     {"parser.machine", "parser.stamp", "parser.remote"},
     {
         "parser.settings",

@@ -6,11 +6,8 @@ What counts as its time is the program's own business: a parser should leave out
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 
 from tqdm import tqdm
@@ -18,6 +15,7 @@ from tqdm import tqdm
 from parser.config import data_path
 from parser.console import PROGRESS_BAR, say
 from parser.files import write_atomically
+from parser.lifeline import end, lifeline, started
 from parser.speed.row_file import read_content
 from parser.speed.rows import OK, Row
 from parser.speed.settings import External, SpeedConfig
@@ -125,21 +123,21 @@ def printed_speed(program: External, timeout: float) -> float:
 
 def _run(command: str, timeout: float) -> tuple[str, int]:
     """Output and exit status of a shell command. Nothing of it is left running. Raises ExternalError."""
-    with subprocess.Popen(
-        command,
-        shell=True,  # as in a Makefile
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    ) as process:
+    with (
+        lifeline() as line,
+        started(
+            ["/bin/sh", "-c", command],  # as in a Makefile
+            line,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process,
+    ):
         try:
             output, _ = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             raise ExternalError(f"no end after {timeout:g} s") from None
         finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            end(process)
     return output, process.returncode

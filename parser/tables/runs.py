@@ -22,9 +22,10 @@ from parser.config_file import ConfigError, read_config
 from parser.console import say
 from parser.files import write_atomically
 from parser.former_names import with_new_names
+from parser.interruption import StoppedError, stop_request
+from parser.lifeline import lifeline, started
 from parser.tables.settings import TableConfig
 from parser.training.folder import CHECKPOINT, METRICS
-from parser.training.interruption import StoppedError, stop_request
 from parser.training.result import read_result
 
 ROWS, RUNS = "rows.jsonl", "runs"
@@ -106,12 +107,12 @@ def run_missing(jobs: Sequence[Job], folder: Path, together: int) -> Iterator[Jo
     pending = [job for job in jobs if job not in done]
     running: dict[subprocess.Popen[bytes], Job] = {}
     failed: list[str] = []
-    with stop_request() as request:
+    with stop_request() as request, lifeline() as line:
         try:
             while pending or running:
                 while pending and len(running) < together:
                     job = pending.pop(0)
-                    running[_start(job, folder)] = job
+                    running[_start(job, folder, line)] = job
                     say(f"{job.name}, seed {job.seed}: running in {folder / RUNS / job.folder_name}")
                 time.sleep(POLL_SECONDS)
                 if request.signal is not None:
@@ -132,10 +133,10 @@ def run_missing(jobs: Sequence[Job], folder: Path, together: int) -> Iterator[Jo
         raise ValueError("\n".join(failed))
 
 
-def _start(job: Job, folder: Path) -> subprocess.Popen[bytes]:
-    """Start a training process in its own session, so that Ctrl-C reaches only this process.
+def _start(job: Job, folder: Path, line: int) -> subprocess.Popen[bytes]:
+    """Start a training process, which Ctrl-C does not reach.
 
-    The process reads a copy of the config, which cannot change before it starts.
+    The process reads a copy of the config, which cannot change before it starts. line: it ends with that.
     """
     run = folder / RUNS / job.folder_name
     run.parent.mkdir(parents=True, exist_ok=True)
@@ -145,9 +146,7 @@ def _start(job: Job, folder: Path) -> subprocess.Popen[bytes]:
     if (run / CHECKPOINT).is_file():
         command.append("--resume")
     with _log(job, folder).open("ab") as log:
-        return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
+        return started(command, line, stdout=log, stderr=log)
 
 
 def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:

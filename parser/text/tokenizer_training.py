@@ -7,35 +7,35 @@ The library trains in one call, which no signal interrupts; the process can be k
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from parser import lifeline
 from parser.text.treebank_text import NO_SPACE, begins_paragraph, surface_tokens
 from parser.text.udpipe import library
 from parser.treebank.sentence import Sentence
 
-SET_PARENT_DEATH_SIGNAL = 1
-"""PR_SET_PDEATHSIG of prctl."""
 METHOD = "morphodita_parsito"
 SETTINGS = "epochs={};early_stopping=1;dimension=24"
 """More dimensions are slower. Early stopping keeps the best epoch on the dev set."""
 
 
-def started(train: Path, dev: Path, output: Path, epochs: int, log: Path) -> subprocess.Popen[bytes]:
+def started(
+    train: Path, dev: Path, output: Path, epochs: int, log: Path, line: int
+) -> subprocess.Popen[bytes]:
     """A process that trains a tokenizer, and writes it to `output`.
 
     train, dev: files as `as_training_text` writes them. log: gets what the library says of each epoch.
+    line: the lifeline with which it ends.
     """
     # By its path: with -m, Python would look for modules in the working directory first.
     command = [sys.executable, __file__, str(train), str(dev), str(output), str(epochs)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with log.open("wb") as file:
-        return subprocess.Popen(command, env=environment, stdout=file, stderr=file, start_new_session=True)
+        return lifeline.started(command, line, env=environment, stdout=file, stderr=file)
 
 
 def as_training_text(sentences: Iterable[Sentence]) -> str:
@@ -86,13 +86,6 @@ def _read(path: Path) -> object:
     return sentences
 
 
-def _end_with_parent() -> None:
-    """Linux kills this process when the one that trains the parser dies, however that comes."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-
-
 if __name__ == "__main__":
-    _end_with_parent()
     train, dev, output, count = sys.argv[1:]
     _train(Path(train), Path(dev), Path(output), int(count))

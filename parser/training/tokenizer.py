@@ -15,12 +15,13 @@ from pathlib import Path
 from parser.config import Config, data_path
 from parser.console import say, warn
 from parser.files import write_atomically
+from parser.interruption import StoppedError, StopRequest
+from parser.lifeline import end, lifeline
 from parser.parsing.model_files import TOKENIZER
 from parser.text.tokenizer_training import as_training_text, started
 from parser.text.trust import remember, was_trained_here
 from parser.text.udpipe import library
 from parser.training.folder import BEST_MODEL
-from parser.training.interruption import StoppedError, StopRequest
 from parser.treebank.conllu import read_treebank
 
 TRAINING = ".tokenizer-training-"
@@ -95,12 +96,12 @@ def tokenizer_training(
         for path, source in ((train, treebank.train_files[0]), (dev, treebank.dev)):
             text = as_training_text(read_treebank(data_path(source), treebank.roots))
             path.write_text(text, encoding="utf-8", errors="surrogateescape")
-        process = started(train, dev, output, config.tokenizer_epochs, run / LOG)
-        try:
-            yield TokenizerTraining(process, output, run, treebank.train_files[0], began)
-        finally:
-            process.kill()
-            process.wait()
+        with lifeline() as line:
+            process = started(train, dev, output, config.tokenizer_epochs, run / LOG, line)
+            try:
+                yield TokenizerTraining(process, output, run, treebank.train_files[0], began)
+            finally:
+                end(process)
 
 
 def _is_to_be_trained(config: Config, before: Config | None, path: Path) -> bool:

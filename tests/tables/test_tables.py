@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
-from programs import running, wait_until
+from programs import children_of, running, wait_until
 
 from parser.cli import main
 from parser.config_file import read_settings
@@ -91,6 +92,18 @@ def test_another_base_config_is_another_run(table, config_file):
     before = [job.folder_name for job in jobs_of(settings)]
     config_file.write_text(config_file.read_text().replace("epochs: 6", "epochs: 5"))
     assert not set(before) & {job.folder_name for job in jobs_of(settings)}
+
+
+@pytest.mark.extended
+def test_runs_end_with_a_table_that_is_killed(table, tmp_path):
+    folder = tmp_path / "out"
+    table.write_text(table.read_text().replace("training.batch_size: 2", "training.epochs: 100000"))
+    with running([sys.executable, "-m", "parser", "table", str(table), "--run", str(folder)]) as killed:
+        wait_until(lambda: any(folder.glob("runs/*/checkpoint.safetensors")), killed)
+        children = children_of(killed)
+        killed.kill()
+        _, alive = psutil.wait_procs(children, timeout=60)
+    assert alive == []
 
 
 @pytest.mark.extended
