@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from parser.training.interruption import StoppedError
+from parser.interruption import SIGNALLED, Interrupted, StoppedError
 
 DONE, FAULT_OF_PROGRAM, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
-SIGNALLED = 128
-"""Plus the signal's number: the exit code that shells give to a process that a signal ended."""
-
 WHAT_NEEDS_LESS = (
     "training needs less with a lower training.batch_size, training.max_batch_words, or sizes in "
     "parser.network; parsing with a lower --batch-size"
@@ -16,7 +13,7 @@ WHAT_NEEDS_LESS = (
 
 def exit_code_of(error: BaseException) -> int:
     """The exit code of a command that ends with this error."""
-    if isinstance(error, StoppedError):
+    if isinstance(error, (StoppedError, Interrupted)):
         return SIGNALLED + error.signal
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED

@@ -1,4 +1,4 @@
-"""Joining the processes that torchrun has started, and ending all of them with one message."""
+"""Joining the processes that torchrun or the launcher started, and ending all of them with one message."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as torch_distributed
-from torch.distributed import Store
+from torch.distributed import Store, TCPStore
 
+from parser.distributed.launcher import LISTENER, WORD, is_one_of_several, lost_process
 from parser.distributed.process_group import LostProcessError, ProcessGroup
+from parser.interruption import ignore_signals, interruptible
 
 PATIENCE = timedelta(days=1)
 """For which a process waits for another one. The first may train a tokenizer for hours; a death is noticed at
@@ -23,35 +25,33 @@ FAILURES = "parser/failures"
 
 @contextmanager
 def joined(exit_code: Callable[[BaseException], int]) -> Iterator[ProcessGroup]:
-    """The processes of a command that torchrun has started several times, or this one alone.
+    """The processes of a command that was started several times, or this one alone.
 
     Only the first process writes to standard output. Of the processes that fail, the one that fails first
-    raises its error, and the others SystemExit. exit_code: that of an error.
+    raises its error, and the others SystemExit. A signal raises Interrupted when all are there, and kills
+    before. exit_code: that of an error.
     """
     if not is_one_of_several():
         yield ProcessGroup()
         return
-    store, rank, count = next(iter(torch_distributed.rendezvous("env://", timeout=PATIENCE)))
+    rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    store = _store(rank, count)
     try:
         torch_distributed.init_process_group(
             _backend(), store=store, rank=rank, world_size=count, timeout=PATIENCE
         )
-        with ExitStack() as stack:
+        with interruptible(), ExitStack() as stack:
             if rank:
                 stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
             yield ProcessGroup(rank, count)
     except (Exception, KeyboardInterrupt) as error:
-        if not _is_first_failure(store):
+        ignore_signals()  # the launcher sends one when another process has ended, but this one may be to tell
+        if not _is_to_tell(error, store):
             sys.exit(exit_code(error))
         if isinstance(error, LostProcessError):
-            raise ValueError(_of_loss(count, error.saved)) from error
+            raise ValueError(f"{lost_process(count)}{error.saved and f'; {error.saved}'}") from error
         raise
     torch_distributed.destroy_process_group()
-
-
-def is_one_of_several() -> bool:
-    """Whether torchrun has started this process, and others beside it."""
-    return torch_distributed.is_torchelastic_launched() and int(os.environ["WORLD_SIZE"]) > 1
 
 
 def own_device(device: torch.device) -> torch.device:
@@ -74,15 +74,20 @@ def _backend() -> str:
     return "cpu:gloo,cuda:nccl" if has_gpus else "gloo"
 
 
-def _is_first_failure(store: Store) -> bool:
+def _store(rank: int, count: int) -> Store:
+    if WORD not in os.environ:  # torchrun's
+        store, _, _ = next(iter(torch_distributed.rendezvous("env://", timeout=PATIENCE)))
+        return store
+    listener = None if rank else int(os.environ[LISTENER])
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    return TCPStore(host, port, count, not rank, PATIENCE, master_listen_fd=listener)
+
+
+def _is_to_tell(error: BaseException, store: Store) -> bool:
+    """Whether no other process tells what is wrong. The launcher, if there is one, tells of interruptions."""
+    if WORD in os.environ:
+        return not isinstance(error, KeyboardInterrupt) and bool(os.read(int(os.environ[WORD]), 1))
     try:
         return store.add(FAILURES, 1) == 1
     except RuntimeError:  # the machine with the store is gone
         return True
-
-
-def _of_loss(count: int, saved: str) -> str:
-    return (
-        f"one of the {count} processes has ended without a message; it may have been killed because memory "
-        f"ran out{saved and f'; {saved}'}"
-    )

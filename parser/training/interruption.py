@@ -6,21 +6,34 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """A terminal that closes may send SIGHUP twice: from the shell, and from the kernel."""
+SIGNALLED = 128
+"""Plus the signal's number: the exit code that shells give to a process that a signal ended."""
 OUTPUTS = (1, 2)
 """Standard output and standard error."""
 
 
 class StoppedError(Exception):
-    """Work was stopped by a signal, whose number is `signal`, and has saved or removed its files."""
+    """Work was stopped by a signal, whose number is `signal`, and has saved its files."""
 
     def __init__(self, message: str, signal: int):
         super().__init__(message)
+        self.signal = signal
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal, whose number is `signal`, has come at any place, and what is unfinished is to be removed.
+
+    Libraries catch each Exception in places where they can go on without something, and would go on.
+    """
+
+    def __init__(self, signal: int):
+        super().__init__("interrupted")
         self.signal = signal
 
 
@@ -31,11 +44,11 @@ class StopRequest:
         """says_so: whether the user is told at once."""
         self.signal: int | None = None
         self._says_so = says_so
-        self._terminals = [output for output in OUTPUTS if os.isatty(output)]
+        self._terminals = _terminals()
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
-            self._leave_terminals()
+            _leave(self._terminals)
             if self.signal is not None:
                 return
         elif self.signal not in (None, signal.SIGHUP):
@@ -44,11 +57,6 @@ class StopRequest:
         if self._says_so:
             with suppress(OSError):  # the terminal may be gone
                 print("\nsaving, then stopping; send the signal again to stop at once", file=sys.stderr)
-
-    def _leave_terminals(self) -> None:
-        """Discard output to the closed terminal: writing there would raise an error before saving."""
-        for output in self._terminals:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), output)
 
 
 @contextmanager
@@ -64,16 +72,65 @@ def stop_request(says_so: bool = True) -> Iterator[StopRequest]:
 
 
 @contextmanager
+def ended_at_once() -> Iterator[None]:
+    """Inside the block, where there is nothing to clean up yet, a signal ends the process with a message.
+
+    For imports. A handler that raised an error would leave some modules without others, in others it would
+    be lost or fatal.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        with suppress(OSError):
+            os.write(sys.stderr.fileno(), b"interrupted\n")
+        os._exit(SIGNALLED + number)
+
+    with _handled_by(end):
+        yield
+
+
+@contextmanager
 def interruptible() -> Iterator[None]:
-    """Inside the block a signal raises StoppedError, so that files can be cleaned up; a second one kills."""
+    """Inside the block a signal raises Interrupted, so that files can be cleaned up; a second one kills."""
+    terminals = _terminals()
 
     def stop(number: int, frame: FrameType | None) -> None:
         for each in SIGNALS:
             signal.signal(each, signal.SIG_IGN if each == signal.SIGHUP else signal.SIG_DFL)
-        raise StoppedError("interrupted", number)
+        if number == signal.SIGHUP:
+            _leave(terminals)
+        raise Interrupted(number)
 
     with _handled_by(stop):
         yield
+
+
+@contextmanager
+def later() -> Iterator[None]:
+    """A signal that comes inside the block is handled after it."""
+    came: list[int] = []
+    try:
+        with _handled_by(lambda number, frame: came.append(number)):
+            yield
+    finally:
+        for number in came[:1]:
+            signal.raise_signal(number)
+
+
+def ignore_signals() -> None:
+    """For the rest of this process, which is about to end."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _terminals() -> list[int]:
+    """The outputs that are shown."""
+    return [output for output in OUTPUTS if os.isatty(output)]
+
+
+def _leave(terminals: Sequence[int]) -> None:
+    """Discard output to a closed terminal: writing there would raise an error before all is done."""
+    for output in terminals:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output)
 
 
 @contextmanager

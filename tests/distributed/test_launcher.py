@@ -5,16 +5,86 @@ import signal
 import subprocess
 import sys
 
+import psutil
 import pytest
-from programs import running, wait_until
+from programs import children_of, running, temporary, wait_until
 
-pytestmark = pytest.mark.extended
+from parser.distributed.launcher import launch
 
+PROGRAM = """#!{python} -SE
+import os, signal, sys, time
+
+def asked(number, frame):
+    open("asked-%d-%d" % (rank, number), "x")
+    {asked}
+
+def tell(text):
+    if os.read(int(os.environ["PARSER_WORD"]), 1):
+        sys.stderr.write(text)
+
+signal.signal(signal.SIGTERM, asked)
+rank = int(os.environ["RANK"])
+open("ready-%d" % rank, "x")
+while len([name for name in os.listdir(".") if name.startswith("ready")]) < 2:
+    time.sleep(0.01)
+{does}
+"""
+"""Stands for Python with a command that trains, which would take seconds to start."""
+END, WAIT, DIE = "os._exit(128 + number)", "time.sleep(1000)", "os.kill(os.getpid(), signal.SIGKILL)"
+LOST = "one of the 2 processes has ended without a message; it may have been killed because memory ran out\n"
 LONG = "training.epochs=100000"
 DIVERGING = "training.learning_rate={start: 1e30, peak: 1e30, warmup_epochs: 0}"
 
 
-def train(config_file, run, *changes, resume=False):
+@pytest.fixture
+def launched(monkeypatch, tmp_path, capfd):
+    """launched(does, asked): what the launcher returns and tells of two processes that do that."""
+    monkeypatch.chdir(tmp_path)
+
+    def launch_program(does, asked=END):
+        program = tmp_path / "program"
+        program.write_text(PROGRAM.format(python=sys.executable, does=does, asked=asked))
+        program.chmod(0o700)
+        monkeypatch.setattr(sys, "executable", str(program))
+        return launch(["train"], 2), capfd.readouterr().err
+
+    return launch_program
+
+
+@pytest.mark.parametrize(
+    ("does", "code", "told"),
+    [
+        ("pass", 0, ""),
+        ("tell('wrong\\n'); sys.exit(2)", 2, "wrong\n"),
+        (f"if rank: tell('wrong\\n'); sys.exit(2)\n{WAIT}", 2, "wrong\n"),
+        # The other one notices the death, and tells of it, or is not as far.
+        (f"if rank: {DIE}\ntell('lost\\n'); sys.exit(2)", 128 + signal.SIGKILL, "lost\n"),
+        (f"if rank: {DIE}\n{WAIT}", 128 + signal.SIGKILL, LOST),
+    ],
+)
+def test_one_message_and_the_exit_code_of_the_first_failure(launched, does, code, told):
+    assert launched(does) == (code, told)
+
+
+@pytest.mark.parametrize(("number", "passed_on"), [("SIGTERM", "SIGTERM"), ("SIGINT", "SIGTERM")])
+def test_a_signal_is_passed_on_once(launched, tmp_path, number, passed_on):
+    number, passed_on = signal.Signals[number], signal.Signals[passed_on]
+    found = launched(f"if rank: os.kill(os.getppid(), {number:d})\n{WAIT}")
+    assert found == (128 + number, "interrupted\n")
+    assert {path.name for path in tmp_path.glob("asked*")} == {
+        f"asked-{rank}-{passed_on:d}" for rank in (0, 1)
+    }
+
+
+def test_a_second_signal_stops_at_once(launched):
+    send = "os.kill(os.getppid(), signal.SIGTERM)"
+    assert launched(f"if rank: {send}\n{WAIT}", asked=f"if rank: {send}") == (
+        128 + signal.SIGINT,
+        "interrupted\n",
+    )
+
+
+def train(config_file, run, *changes, resume=False, **how):
     """A program that runs."""
     arguments = [f"--set={change}" for change in changes] + (["--resume"] if resume else [])
     program = [
@@ -28,7 +98,7 @@ def train(config_file, run, *changes, resume=False):
         "--processes",
         "2",
     ]
-    return running([*program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return running([*program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how)
 
 
 def stopped(config_file, run, stop):
@@ -49,6 +119,35 @@ def test_a_signal_ends_all_with_one_message(config_file, tmp_path):
     assert "everything is saved, continue with --resume" in told
 
 
+@pytest.mark.extended
+def test_nothing_is_left_when_the_launcher_is_killed(config_file, tmp_path):
+    run, folder = tmp_path / "run", tmp_path / "temporary"
+    with train(config_file, run, LONG, env=temporary(folder)) as process:
+        wait_until((run / "checkpoint.safetensors").is_file, process)
+        children = children_of(process)
+        assert len(children) >= 2
+        process.kill()
+        _, alive = psutil.wait_procs(children, timeout=60)
+    assert alive == []
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_processes_start_ends_all(config_file, tmp_path, number):
+    run, folder = tmp_path / "run", tmp_path / "temporary"
+    with train(config_file, run, LONG, env=temporary(folder)) as process:
+        wait_until(lambda: len(children_of(process)) >= 2, process)
+        children = children_of(process)
+        process.send_signal(number)
+        _, told = process.communicate()
+        _, alive = psutil.wait_procs(children, timeout=60)
+    assert (process.returncode, told) == (128 + number, "interrupted\n")
+    assert alive == []
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.extended
 @pytest.mark.parametrize(("rank", "saved"), [(0, "the last checkpoint is kept"), (1, "everything is saved")])
 def test_one_message_tells_of_the_death_of_a_process(config_file, tmp_path, rank, saved):
     def kill_one(process):
