@@ -5,22 +5,26 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from importlib import import_module
 
 from parser.commands.arguments import argument_parser
 from parser.commands.errors import DONE, USER_ERROR, WHAT_NEEDS_LESS, exit_code_of, message_of
-from parser.training.interruption import StoppedError
+from parser.distributed.launcher import is_one_of_several
+from parser.interruption import StoppedError, interruptible
 
 TRAIN = "parser.commands.train:train_parser"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0 done, 2 an error in the user's input, 130 interrupted."""
+    """Run one command; returns the exit code: 0 done, 2 an error in the user's input, from 128 a signal."""
     options = argument_parser().parse_args(arguments)
     module, _, function = options.run.partition(":")
     try:
-        # Only now: PyTorch takes seconds, and not every command needs it.
-        getattr(import_module(module), function)(options)
+        # Several processes that train have to join first.
+        with nullcontext() if is_one_of_several() else interruptible():
+            # Only now: PyTorch takes seconds, and not every command needs it.
+            getattr(import_module(module), function)(options)
     except (ValueError, OSError) as error:
         if isinstance(error, BrokenPipeError) and options.run != TRAIN:
             # The reader of our output has closed it; nothing more may be written at exit.

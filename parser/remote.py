@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import shutil
 import signal
 import threading
 import traceback as tracebacks
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing import forkserver, resource_tracker
+from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any
 
 from tqdm import tqdm
 
+from parser.interruption import later
 from parser.machine import is_of_memory, tune_process
 
 PRELOADED = ("torch", "torch._dynamo", "parser.parsing.parse", "parser.plugins")
@@ -57,7 +60,8 @@ class Remote:
         context = multiprocessing.get_context("forkserver")
         self._connection, theirs = context.Pipe()
         self._timeout, self._advice = timeout, advice
-        self._process = context.Process(target=_serve, args=(theirs, make, arguments), daemon=True)
+        process_arguments = theirs, util.get_temp_dir(), make, arguments
+        self._process = context.Process(target=_serve, args=process_arguments, daemon=True)
         with _interrupts_blocked():  # the parent handles Ctrl-C and ends this process
             self._process.start()
         theirs.close()
@@ -123,23 +127,24 @@ class Remote:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Processes started in this context never receive a Ctrl-C; this process receives it afterwards."""
-    resource_tracker.ensure_running()  # starting it later would unblock the signal
-    interrupts: list[int] = []  # received by other threads, in which nothing is blocked
-    handler = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        signal.signal(signal.SIGINT, handler)
-        if interrupts:
-            signal.raise_signal(signal.SIGINT)
+    """Processes started in this context never receive a Ctrl-C; this process receives signals afterwards."""
+    with later():
+        resource_tracker.ensure_running()  # starting it after the next line would unblock the signal
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
-def _serve(connection: Connection, make: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+def _serve(
+    connection: Connection, folder: str, make: Callable[..., object], arguments: tuple[Any, ...]
+) -> None:
+    """folder: where multiprocessing has its files, which it leaves if the parent is killed."""
     # The server from which it was forked may have been started where the signal was not blocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # of a terminal that closes, for the parent
+    threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     tune_process()
     # Its own lock is a semaphore of the system, which is left when this process is killed.
     tqdm.set_lock(threading.RLock())
@@ -155,6 +160,15 @@ def _serve(connection: Connection, make: Callable[..., object], arguments: tuple
                 raise
             except Exception as error:  # whatever a plugin raises
                 connection.send(((_status(error), tracebacks.format_exc()), None))
+
+
+def _end_with_parent(folder: str) -> None:
+    """Not only when the next answer finds no reader, which may take as long as a measurement."""
+    parent = multiprocessing.parent_process()
+    assert parent
+    parent.join()
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)
 
 
 def _status(error: Exception) -> str:

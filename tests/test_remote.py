@@ -1,10 +1,14 @@
 import os
 import signal
+import subprocess
+import sys
 import time
 from multiprocessing.context import ForkServerProcess
 
+import psutil
 import pytest
 import torch
+from programs import running, temporary
 
 from parser.remote import Remote, RemoteError
 
@@ -90,6 +94,34 @@ def test_no_answer_in_time():
 def test_an_object_that_can_not_be_made():
     with Remote(NeverMade, timeout=600) as remote:
         assert status_of(lambda: remote.call("add", 1)).status == "error: OSError: not today"
+
+
+PARENT = """
+import time
+from parser.remote import Remote, start_server
+
+if __name__ == "__main__":
+    start_server([])
+    remote = Remote(time.sleep, 1000)
+    remote.begin_making()
+    print(remote._process.pid, flush=True)
+    time.sleep(1000)
+"""
+
+
+@pytest.mark.extended
+def test_a_process_that_is_busy_ends_with_a_parent_that_is_killed(tmp_path):
+    folder = tmp_path / "temporary"
+    (tmp_path / "parent.py").write_text(PARENT)
+    program, where = (
+        [sys.executable, str(tmp_path / "parent.py")],
+        {**temporary(folder), "PYTHONPATH": os.getcwd()},
+    )
+    with running(program, env=where, stdout=subprocess.PIPE) as parent:
+        busy = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+        busy.wait(60)
+    assert list(folder.iterdir()) == []
 
 
 def test_an_interrupt_is_not_for_the_other_process(thing):

@@ -22,7 +22,6 @@ from parser.parsing.worker_processes import answers, started
 from parser.text.parts import TextPart, stream_text
 from parser.text.reading import read_parts
 from parser.text.treebank_text import treebank_text
-from parser.training.interruption import interruptible
 from parser.treebank.conllu import NO_SENTENCE, read_treebank
 from parser.treebank.faults import Faults, TreebankError
 from parser.treebank.parts import stream_parts
@@ -93,7 +92,7 @@ def _by_processes(options: argparse.Namespace, model: Model) -> Scores:
         options.roots,
         not options.no_punct,
     )
-    with interruptible(), started(PartEvaluator, arguments, options.processes) as workers:
+    with started(PartEvaluator, arguments, options.processes) as workers:
         for part in answers(workers, stream_parts(options.treebank)):
             scores += part.scores
             faults.merge(part.faults)

@@ -31,7 +31,6 @@ from parser.remote import Remote
 from parser.text.parts import TextPart, stream_text
 from parser.text.reading import read_parts
 from parser.text.sentences import numbered_from
-from parser.training.interruption import interruptible
 from parser.treebank.conllu import stream_sentences
 from parser.treebank.faults import Faults, TreebankError
 from parser.treebank.parts import stream_parts
@@ -63,7 +62,7 @@ def parse_file(options: argparse.Namespace) -> None:
 
 def _parse(options: argparse.Namespace, model: Model) -> None:
     sentences = words = dropped = 0
-    with interruptible(), _workers(options) as workers:
+    with _workers(options) as workers:
         began = time.monotonic()
         parse = _by_processes(options, model, workers) if workers else _by_one_process(options, model)
         with _open_output(options.output) as output, _bar(options) as bar:

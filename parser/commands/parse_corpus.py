@@ -15,7 +15,6 @@ from parser.corpus.workers import WorkerSettings
 from parser.files import refuse_to_overwrite
 from parser.parsing.ensemble import load_models
 from parser.parsing.text_input import tokenizer_of
-from parser.training.interruption import interruptible
 
 FAILURES_SHOWN = 20
 """Files whose faults are printed."""
@@ -24,7 +23,7 @@ FAILURES_SHOWN = 20
 def parse_folder(options: argparse.Namespace) -> None:
     refuse_to_overwrite(options.target, [options.source, *models_of(options).paths])
     settings = _settings(options)
-    with interruptible(), tqdm(desc="parsing", unit="file", **PROGRESS_BAR) as bar:
+    with tqdm(desc="parsing", unit="file", **PROGRESS_BAR) as bar:
 
         def progress(summary: Summary, files: int) -> None:
             bar.total = files

@@ -14,6 +14,7 @@ from typing import Any
 from parser.console import warn
 from parser.corpus.files import CorpusFile
 from parser.corpus.workers import CorpusWorker, Row, WorkerSettings, cut
+from parser.interruption import Interrupted
 
 MISSING = "parse-corpus needs Ray: pip install -e '.[ray]'"
 BLOCK_BYTES = 1 << 20
@@ -58,6 +59,8 @@ def cluster(address: str | None, workers: int | None, threads: int) -> Iterator[
                 log_to_driver=False,
                 logging_level=logging.ERROR,
             )
+    except SystemExit:  # from Ray's handler of SIGTERM
+        raise Interrupted(signal.SIGTERM) from None
     except (ConnectionError, RuntimeError) as error:
         raise ValueError(f"--address {address}: {str(error).partition(chr(10))[0]}") from None
     try:
@@ -72,12 +75,14 @@ def cluster(address: str | None, workers: int | None, threads: int) -> Iterator[
 
 @contextmanager
 def _own_signal_handlers() -> Iterator[None]:
-    """Restores the handlers that Ray replaces by its own, which print where the program is."""
+    """Restores the handlers that Ray replaces by its own, which end the program in their own way."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.getsignal(number) for number in numbers]
-    yield
-    for number, handler in zip(numbers, before, strict=True):
-        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from parser.batching.microbatches import in_microbatches
 from parser.console import PROGRESS_BAR, say
-from parser.training.interruption import interruptible
+from parser.interruption import interruptible
 from parser.training.prepared import remove_old
 from parser.treebank.batches import batches_by_length
 from parser.treebank.sentence import Sentence

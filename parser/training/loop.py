@@ -23,6 +23,7 @@ from parser.evaluation.evaluate import evaluate
 from parser.evaluation.report import score_line
 from parser.evaluation.scores import Scores
 from parser.files import refuse_to_overwrite
+from parser.interruption import StoppedError, StopRequest, stop_request
 from parser.measures import MEASURES, Measure, shown
 from parser.optimization.moving_average import MovingAverage
 from parser.optimization.optimizer import make_optimizer
@@ -49,7 +50,6 @@ from parser.training.folder import (
     write_config,
 )
 from parser.training.graphs import graphs_of
-from parser.training.interruption import StoppedError, StopRequest, stop_request
 from parser.training.prepared import cache_folder
 from parser.training.record import Record
 from parser.training.schedule import Schedule, peak_learning_rate

@@ -6,13 +6,15 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
-from programs import is_running, running, wait_until
+from programs import children_of, is_running, running, temporary, wait_until
 
 from parser.cli import main
 from parser.parsing.worker_processes import AHEAD, answers, started
 from parser.treebank import parts
 
+MODEL = "tests/models/format-4"
 PROCESSES = ("--device", "cpu", "--processes")
 
 
@@ -157,3 +159,45 @@ def test_an_interrupt_ends_all_processes(run, many, tmp_path):
         while is_running(process.pid):
             time.sleep(0.05)
     assert list(out.iterdir()) == []
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    ("command", "number"),
+    [("parse", signal.SIGINT), ("parse", signal.SIGTERM), ("evaluate", signal.SIGHUP)],
+)
+def test_a_signal_while_processes_are_loaded_leaves_nothing(tmp_path, command, number):
+    folder = tmp_path / "temporary"
+    program = [sys.executable, "-m", "parser", command, MODEL, f"{MODEL}/parsed.conllu", *PROCESSES, "2"]
+    with running(program, env=temporary(folder), stderr=subprocess.PIPE) as process:
+        wait_until(lambda: any(folder.iterdir()), process)
+        children = children_of(process)
+        process.send_signal(number)
+        _, told = process.communicate()
+        _, alive = psutil.wait_procs(children, timeout=60)
+    assert (process.returncode, told) == (128 + number, b"interrupted\n")
+    assert alive == list(folder.iterdir()) == []
+
+
+@pytest.mark.extended
+def test_all_processes_end_with_one_that_is_killed(tmp_path):
+    folder, out = tmp_path / "temporary", tmp_path / "out"
+    out.mkdir()
+    program = [
+        sys.executable,
+        "-m",
+        "parser",
+        "parse",
+        MODEL,
+        "-",
+        "-o",
+        str(out / "parsed"),
+        *PROCESSES,
+        "2",
+    ]
+    with running(program, env=temporary(folder), stdin=subprocess.PIPE) as process:
+        wait_until(lambda: any(out.iterdir()), process)
+        children = children_of(process)
+        process.kill()
+        _, alive = psutil.wait_procs(children, timeout=60)
+    assert alive == list(folder.iterdir()) == []

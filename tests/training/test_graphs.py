@@ -10,11 +10,11 @@ from simulated_cuda.device import SimulatedCuda
 from stopped_runs import LONG, left_behind
 
 from parser.config_file import read_config
+from parser.interruption import StoppedError
 from parser.networks.stack_parser import StackParser
 from parser.optimization.training_step import TrainingStep
 from parser.replay import shape
 from parser.training import gold_batches
-from parser.training.interruption import StoppedError
 from parser.training.loop import train
 
 GRAPHS = "training.cuda_graphs=true"

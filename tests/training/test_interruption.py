@@ -6,14 +6,14 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 import pytest
 import torch
 from programs import running, wait_until
 from stopped_runs import command
 
-from parser.training.interruption import stop_request
+from parser.interruption import SIGNALS, Interrupted, interruptible, later, stop_request
 
 CPU = torch.device("cpu")
 
@@ -88,3 +88,55 @@ def test_other_threads_leave_signals_alone():
     thread.start()
     thread.join()
     assert found == [before]
+
+
+def test_an_interruption_is_not_taken_for_a_failure():
+    """As by libraries, which then go on without what they wanted."""
+    with interruptible(), pytest.raises(Interrupted) as interrupted, suppress(Exception):
+        signal.raise_signal(signal.SIGTERM)
+    assert interrupted.value.signal == signal.SIGTERM
+
+
+def test_a_signal_can_wait():
+    done = []
+
+    def go_on():
+        with later():
+            signal.raise_signal(signal.SIGTERM)
+            done.append(True)
+
+    with interruptible(), pytest.raises(Interrupted):
+        go_on()
+    assert done
+
+
+PROGRAM = """
+import atexit, os, signal, sys, types
+
+def at_end():
+    os.kill(os.getpid(), signal.SIGTERM)
+    print("at the end")
+
+def main():
+    try:
+        os.kill(os.getpid(), int(sys.argv[1])) if int(sys.argv[1]) else None
+    except BaseException:
+        print("lost")
+    return 3
+
+atexit.register(at_end)
+sys.modules["parser.cli"] = types.SimpleNamespace(main=main)
+from parser.__main__ import program
+sys.exit(program())
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"), [(number, 128 + number, "interrupted\n") for number in SIGNALS] + [(0, 3, "")]
+)
+def test_a_program_can_be_ended_while_it_imports_but_not_while_it_ends(number, code, said):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(int(number))], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (code, said)
+    assert done.stdout == ("" if number else "at the end\n")

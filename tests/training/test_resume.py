@@ -17,8 +17,8 @@ from stopped_runs import LONG, OTHER_TREES, RICH, Stops, command, left_behind
 
 from parser.cli import main
 from parser.config_file import read_config
+from parser.interruption import StoppedError
 from parser.training import data
-from parser.training.interruption import StoppedError
 from parser.training.loop import train
 from parser.training.prepared import cache_folder
 

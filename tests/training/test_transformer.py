@@ -17,9 +17,9 @@ from parser.api.parser import load
 from parser.cli import main
 from parser.config_file import read_config
 from parser.evaluation.evaluate import evaluate
+from parser.interruption import StoppedError
 from parser.parsing.model import Model
 from parser.training import data, frozen_vectors, size
-from parser.training.interruption import StoppedError
 from parser.training.loop import train
 from parser.training.prepared import cache_folder
 from parser.transformer.pieces import PieceTokenizer
