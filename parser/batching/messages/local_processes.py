@@ -1,20 +1,19 @@
 """Run a graph in several processes of this machine, which the first one starts; see `processes.py`.
 
-The others get commands by their standard input, and end when it is closed, also because the first one died.
+The others get commands by a pipe, and end when it is closed. They also end if the first one is killed.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
-import signal
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import timedelta
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 import torch.distributed as dist
@@ -25,6 +24,7 @@ from parser.batching.messages.processes import Processes
 from parser.batching.messages.replicas import staleness, update_all
 from parser.batching.messages.worker import LostError, Span
 from parser.batching.precision import Precision, present_precision, set_precision
+from parser.lifeline import end, lifeline, started
 from parser.machine import tune_process
 
 HOST = "127.0.0.1"
@@ -51,9 +51,14 @@ class LocalProcesses:
         self.graph, size = graph, graph.workers
         store = dist.TCPStore(HOST, 0, size, is_master=True, wait_for_workers=False)
         self._others: list[subprocess.Popen[bytes]] = []
+        self._inputs: list[BinaryIO] = []
+        self._stack = ExitStack()
         try:
+            line = self._stack.enter_context(lifeline())
             for rank in range(1, size):
-                self._others.append(_started(rank, size, store.port))
+                process, commands = _started(rank, size, store.port, line)
+                self._others.append(process)
+                self._inputs.append(commands)
             self._write(make_graph)
             _join(store, 0, size)
             self._processes = Processes(HOST).__enter__()
@@ -94,9 +99,6 @@ class LocalProcesses:
     def close(self) -> None:
         """End the other processes."""
         self._processes.leave()
-        for process in self._others:
-            with suppress(OSError):
-                _input(process).close()
         self._kill(END_TIMEOUT)
         self._processes.close()
         dist.destroy_process_group()
@@ -106,29 +108,31 @@ class LocalProcesses:
 
     def _write(self, given: Any) -> None:
         content = pickle.dumps(given)
-        for process in self._others:
+        for commands in self._inputs:
             with suppress(BrokenPipeError):  # the run finds out which process is lost
-                _input(process).write(content)
-                _input(process).flush()
+                commands.write(content)
+                commands.flush()
 
     def _kill(self, timeout: float = 0.0) -> None:
+        for commands in self._inputs:
+            with suppress(OSError):
+                commands.close()
         for process in self._others:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(timeout)
-            process.kill()
-            process.wait()
+            end(process)
+        self._stack.close()
 
 
-def _started(rank: int, size: int, port: int) -> subprocess.Popen[bytes]:
-    code = f"from {__name__} import main; main({rank}, {size}, {port}, {present_precision()!r})"
+def _started(rank: int, size: int, port: int, line: int) -> tuple[subprocess.Popen[bytes], BinaryIO]:
+    """A process that ends with the lifeline, and a pipe for its commands."""
+    theirs, ours = os.pipe()
+    code = f"from {__name__} import main; main({rank}, {size}, {port}, {present_precision()!r}, {theirs})"
     path = os.pathsep.join(filter(None, sys.path))
     environment = {**os.environ, "PYTHONPATH": path}
-    return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, env=environment)
-
-
-def _input(process: subprocess.Popen[bytes]) -> Any:
-    assert process.stdin is not None
-    return process.stdin
+    process = started([sys.executable, "-c", code], line, pass_fds=(theirs,), env=environment)
+    os.close(theirs)
+    return process, open(ours, "wb")
 
 
 def _join(store: dist.Store, rank: int, size: int) -> None:
@@ -137,23 +141,22 @@ def _join(store: dist.Store, rank: int, size: int) -> None:
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=START_TIMEOUT)
 
 
-def main(rank: int, size: int, port: int, precision: Precision) -> None:
-    """Another process: follow the commands."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process gets the Ctrl-C, and ends this one
+def main(rank: int, size: int, port: int, precision: Precision, file: int) -> None:
+    """Another process: follow the commands from an open file."""
     tune_process()
     torch.set_num_threads(1)
     set_precision(precision, torch.device("cpu"))
-    with suppress(EOFError, LostError):
-        graph: MessageGraph = pickle.load(sys.stdin.buffer)()
+    with suppress(EOFError, LostError), open(file, "rb") as commands:
+        graph: MessageGraph = pickle.load(commands)()
         _join(dist.TCPStore(HOST, port, size, is_master=False), rank, size)
         with Processes(HOST) as processes:
-            _follow(graph, processes)
+            _follow(graph, processes, commands)
 
 
-def _follow(graph: MessageGraph, processes: Processes) -> None:
+def _follow(graph: MessageGraph, processes: Processes, commands: BinaryIO) -> None:
     while True:
         try:
-            command, argument = pickle.load(sys.stdin.buffer)
+            command, argument = pickle.load(commands)
         except EOFError:
             return
         if command == RUN:
