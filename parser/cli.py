@@ -21,10 +21,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = argument_parser().parse_args(arguments)
     module, _, function = options.run.partition(":")
     try:
+        # Only now: PyTorch takes seconds, and not every command needs it. An error amid an import would do harm.
+        run = getattr(import_module(module), function)
         # Several processes that train have to join first.
         with nullcontext() if is_one_of_several() else interruptible():
-            # Only now: PyTorch takes seconds, and not every command needs it.
-            getattr(import_module(module), function)(options)
+            run(options)
     except (ValueError, OSError) as error:
         if isinstance(error, BrokenPipeError) and options.run != TRAIN:
             # The reader of our output has closed it; nothing more may be written at exit.
