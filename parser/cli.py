@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = argument_parser().parse_args(arguments)
     module, _, function = options.run.partition(":")
     try:
-        # Only now, since PyTorch takes seconds; and before a signal raises an error, which would do harm here.
+        # Only now, since PyTorch takes seconds; and before a signal raises an error, which would harm.
         run = getattr(import_module(module), function)
         # Several processes that train have to join first.
         with nullcontext() if is_one_of_several() else interruptible():
