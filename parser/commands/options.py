@@ -57,11 +57,11 @@ def watched(model: Model, sentences: Iterable[Sentence], source: str) -> Iterato
 def tell_dropped(sentences: int, source: str) -> None:
     """Warns that sentences lost their enhanced dependencies, if some did."""
     if sentences:
-        count = "1 sentence was" if sentences == 1 else f"{sentences:,} sentences were"
+        count = "1 sentence" if sentences == 1 else f"{sentences:,} sentences"
         warning_of(source)(
-            f"the enhanced dependencies (DEPS and empty nodes) of {count} dropped, since they were derived "
-            "from other trees; --deps keep leaves them as they are, --deps drop-changed where the tree is "
-            "the same"
+            f"the enhanced dependencies (DEPS and empty nodes) of {count} were dropped, since they were "
+            "derived from other trees; --deps keep leaves them as they are, --deps drop-changed where the "
+            "tree is the same"
         )
 
 

@@ -17,7 +17,7 @@ from parser.distributed.process_group import ProcessGroup
 from parser.evaluation.report import score_line
 from parser.machine import choose_device, peak_memory, tune_process
 from parser.measures import TEXT_MEASURES, TextMeasure, shown
-from parser.training.folder import BEST_MODEL, CHECKPOINT, CONFIG, refuse_without_checkpoint
+from parser.training.folder import BEST_MODEL, CONFIG, METRICS, refuse_without_checkpoint
 from parser.training.run import train_and_score
 
 OF_TEXT: tuple[TextMeasure, ...] = "tokens", "sentences", "words", "uas", "las"
@@ -48,21 +48,22 @@ def _place(options: argparse.Namespace) -> _Place:
 
     A folder, or the config in it, means the run that is there.
     """
-    named = [path for path in (options.resume, options.config) if isinstance(path, Path)]
-    if not named and not (options.resume and options.folder):
+    resumed = options.resume if isinstance(options.resume, Path) else None
+    if not (options.config or resumed or (options.resume and options.folder)):
         raise ValueError("train needs a config, such as configs/quickstart.yaml, or --resume RUN")
-    run = options.folder or _run_of(named[0])
-    if not options.resume:
-        if options.config.is_dir():
-            raise ValueError(f"{options.config}: is a folder; give a config, or continue with --resume")
+    if resumed and options.folder:
+        raise ValueError("--resume RUN and --run both name a folder: give one of them")
+    run = options.folder or _run_of(resumed or options.config)
+    if not options.resume and options.config.is_dir():
+        raise ValueError(f"{options.config}: is a folder; give a config, or continue with --resume")
+    if options.config and not options.config.is_dir():
         return _Place(options.config, run)
-    configs = [path for path in named if path.exists() and not path.is_dir()]
-    return _Place(configs[-1] if configs else run / CONFIG, run)
+    return _Place(resumed if resumed and resumed.is_file() else run / CONFIG, run)
 
 
 def _run_of(path: Path) -> Path:
     """The folder of the run that a folder or a config stands for."""
-    if path.name == CONFIG and (path.parent / CHECKPOINT).is_file():
+    if path.name == CONFIG and (path.parent / METRICS).is_file():
         return path.parent
     return path if path.is_dir() or not path.exists() else Path("runs") / path.stem
 

@@ -49,7 +49,7 @@ def launch(arguments: Sequence[str], count: int) -> int:
         try:
             code = _ended(workers, request)
         except KeyboardInterrupt:  # by a second signal
-            code = SIGNALLED + signal.SIGINT
+            code = SIGNALLED + (request.signal or signal.SIGINT)
         finally:
             for worker in workers:
                 end(worker)

@@ -140,7 +140,7 @@ def _go_on_to_more_epochs(config: Config, before: Config | None, training: Train
     if progress.finished:
         say(
             "this run is finished: --set training.epochs=N goes on to more epochs, and a new run begins with "
-            "its weights by --from"
+            "its weights by --from, in another folder (--run)"
         )
     elif before and before.training.epochs != settings.epochs:
         consequence = "the learning rate is not changed by that"
@@ -213,8 +213,6 @@ class _Run:
             self._keep_best()  # a kill may have come after the checkpoint
             while not self.training.progress.finished:
                 self._one_epoch(request)
-                if self.tokenizer:
-                    self.tokenizer.keep_if_ready()
             if self.tokenizer:
                 self.tokenizer.wait(request)
         except LostProcessError as error:
@@ -337,6 +335,8 @@ class _Run:
         if self.processes.is_first:
             save_checkpoint(self.folder / CHECKPOINT, self.training, states[1:])
         self._keep_best()
+        if self.tokenizer:
+            self.tokenizer.keep_if_ready()
         # Also waits until the first one has written.
         signal = self.processes.greatest(request.signal or 0)
         if signal and not self.training.progress.finished:

@@ -56,6 +56,7 @@ class TokenizerTraining:
     treebank: str
     """The name of its training treebank, for messages."""
     began: float
+    """Of `time.time`."""
     is_kept: bool = False
 
     def keep_if_ready(self) -> None:
@@ -90,7 +91,7 @@ def tokenizer_training(
     if not _is_to_be_trained(config, before, run / BEST_MODEL / TOKENIZER):
         yield None
         return
-    began, treebank = time.monotonic(), config.treebank
+    began, treebank = time.time(), config.treebank
     with tempfile.TemporaryDirectory(prefix=TRAINING, dir=run) as folder:
         train, dev, output = (Path(folder) / name for name in ("train", "dev", "output"))
         for path, source in ((train, treebank.train_files[0]), (dev, treebank.dev)):
@@ -129,9 +130,13 @@ def _keep(training: TokenizerTraining) -> None:
     log = (run / LOG).read_text(encoding="utf-8", errors="replace")
     if code or not training.output.is_file():
         reason = log.strip().rpartition("\n")[2].removeprefix("ValueError: ") or f"exit code {code}"
+        if code < 0:
+            reason = f"its process was killed by signal {-code}, perhaps because memory ran out"
         raise ValueError(
-            f"{training.treebank}: the tokenizer could not be trained: {reason}; see {run / LOG}"
+            f"{training.treebank}: the tokenizer could not be trained: {reason}; see {run / LOG}. "
+            f"--resume {run} tries again, and with --set tokenizer=null goes on without one"
         )
+    seconds = training.output.stat().st_mtime - training.began
     content = training.output.read_bytes()
     if not remember(content):
         warn(
@@ -139,7 +144,7 @@ def _keep(training: TokenizerTraining) -> None:
         )
     (run / BEST_MODEL).mkdir(exist_ok=True)
     write_atomically(run / BEST_MODEL / TOKENIZER, content)
-    say(f"tokenizer trained in {time.monotonic() - training.began:.0f} s{_dev_scores(log)}")
+    say(f"tokenizer trained in {seconds:.0f} s{_dev_scores(log)}")
 
 
 def _dev_scores(log: str) -> str:

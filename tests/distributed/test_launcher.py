@@ -79,7 +79,7 @@ def test_a_signal_is_passed_on_once(launched, tmp_path, number, passed_on):
 def test_a_second_signal_stops_at_once(launched):
     send = "os.kill(os.getppid(), signal.SIGTERM)"
     assert launched(f"if rank: {send}\n{WAIT}", asked=f"if rank: {send}") == (
-        128 + signal.SIGINT,
+        128 + signal.SIGTERM,
         "interrupted\n",
     )
 

@@ -198,7 +198,7 @@ def test_a_finished_run_gets_a_tokenizer(config_file, tmp_path, capsys):
 def test_a_tokenizer_of_other_settings_or_from_elsewhere_is_trained_anew(
     text_config, tmp_path, monkeypatch, capsys
 ):
-    def started(train, dev, output, epochs, log):
+    def started(train, dev, output, epochs, log, line):
         log.touch()
         return subprocess.Popen(["cp", KEPT, output])
 

@@ -198,6 +198,7 @@ def test_a_runs_folder_is_all_that_resuming_needs(config_file, tmp_path, capsys)
         ["--resume", str(run)],
         ["--run", str(run), "--resume"],
         ["--resume", str(run / "config.yaml")],
+        [str(run / "config.yaml"), "--resume", str(run)],
         [str(run / "config.yaml"), "--resume"],
         [str(run), "--resume"],
     ):
@@ -244,6 +245,7 @@ def test_what_can_not_be_resumed_is_not_begun_anew(config_file, tmp_path, monkey
         ([str(config_file), "--resume"], "runs/tiny"),
         (["--resume", "runs/none"], "runs/none"),
         (["--run", "runs/none", "--resume"], "runs/none"),
+        (["no-such.yaml", "--resume"], "no-such.yaml"),
     ):
         assert main(["train", *arguments]) == 2
         told = capsys.readouterr().err
@@ -260,6 +262,8 @@ def test_train_needs_a_config(tmp_path, capsys):
             "train needs a config, such as configs/quickstart.yaml, or --resume RUN"
             in capsys.readouterr().err
         )
+    assert main(["train", "--resume", str(tmp_path), "--run", str(tmp_path)]) == 2
+    assert "both name a folder: give one of them" in capsys.readouterr().err
     assert main(["train", str(tmp_path)]) == 2
     assert capsys.readouterr().err == f"{tmp_path}: is a folder; give a config, or continue with --resume\n"
 
