@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,6 +72,13 @@ def bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "processor", lambda: able)
     if precision.missing("bfloat16", torch.device("cpu"), able):
         monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """As `tmp_path`, for sockets, whose paths have at most some hundred characters."""
+    with tempfile.TemporaryDirectory(prefix="test-") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

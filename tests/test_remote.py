@@ -110,8 +110,8 @@ if __name__ == "__main__":
 
 
 @pytest.mark.extended
-def test_a_process_that_is_busy_ends_with_a_parent_that_is_killed(tmp_path):
-    folder = tmp_path / "temporary"
+def test_a_process_that_is_busy_ends_with_a_parent_that_is_killed(tmp_path, short_path):
+    folder = short_path / "temporary"
     (tmp_path / "parent.py").write_text(PARENT)
     program, where = (
         [sys.executable, str(tmp_path / "parent.py")],

@@ -111,7 +111,8 @@ def assert_official_scorer_agrees(path, tmp_path):
     assert 20 < scores.las < 90
     for name, value in official(str(path), str(parsed)).items():
         assert scores.percent(name.lower()) == pytest.approx(value, abs=1e-9), name
-    assert max(scores.percent(measure) for measure in ("upos", "ufeats", "lemmas")) < 99
+    # Not of each: some treebanks have no features or lemmas, so that all words have the same.
+    assert min(scores.percent(measure) for measure in ("upos", "ufeats", "lemmas")) < 99
 
 
 @official_scorer

@@ -129,7 +129,11 @@ def test_commands_warn(config_file, tmp_path, capsys):
 
 @pytest.mark.real_data
 def test_no_real_treebank_has_warnings_for_its_own_dev_and_test(treebanks):
-    folders = [path for path in sorted(treebanks.iterdir()) if list(path.glob("*-ud-train.conllu"))]
+    folders = [
+        path
+        for path in sorted(treebanks.iterdir())
+        if all(list(path.glob(f"*-ud-{part}.conllu")) for part in ("train", "dev", "test"))
+    ]
     assert folders
     for folder in folders:
         train, dev, test = (

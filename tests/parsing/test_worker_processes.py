@@ -166,8 +166,8 @@ def test_an_interrupt_ends_all_processes(run, many, tmp_path):
     ("command", "number"),
     [("parse", signal.SIGINT), ("parse", signal.SIGTERM), ("evaluate", signal.SIGHUP)],
 )
-def test_a_signal_while_processes_are_loaded_leaves_nothing(tmp_path, command, number):
-    folder = tmp_path / "temporary"
+def test_a_signal_while_processes_are_loaded_leaves_nothing(short_path, command, number):
+    folder = short_path / "temporary"
     program = [sys.executable, "-m", "parser", command, MODEL, f"{MODEL}/parsed.conllu", *PROCESSES, "2"]
     with running(program, env=temporary(folder), stderr=subprocess.PIPE) as process:
         wait_until(lambda: any(folder.iterdir()), process)
@@ -180,8 +180,8 @@ def test_a_signal_while_processes_are_loaded_leaves_nothing(tmp_path, command, n
 
 
 @pytest.mark.extended
-def test_all_processes_end_with_one_that_is_killed(tmp_path):
-    folder, out = tmp_path / "temporary", tmp_path / "out"
+def test_all_processes_end_with_one_that_is_killed(tmp_path, short_path):
+    folder, out = short_path / "temporary", tmp_path / "out"
     out.mkdir()
     program = [
         sys.executable,
