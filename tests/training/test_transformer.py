@@ -17,7 +17,7 @@ from parser.api.parser import load
 from parser.cli import main
 from parser.config_file import read_config
 from parser.evaluation.evaluate import evaluate
-from parser.interruption import StoppedError
+from parser.interruption import Interrupted, StoppedError
 from parser.parsing.model import Model
 from parser.training import data, frozen_vectors, size
 from parser.training.loop import train
@@ -196,7 +196,7 @@ def test_a_stop_while_vectors_are_computed_leaves_no_file(config_file, tmp_path,
 
     monkeypatch.setattr(frozen_vectors, "_fill", stopped)
     config = read_config(config_file, [with_transformer(make_transformer(tmp_path / "pretrained"))])
-    with pytest.raises(StoppedError):
+    with pytest.raises(Interrupted):
         data.load(config, CPU, cache_folder())
     assert not [path for path in cache_folder().iterdir() if path.suffix != ".prepared"]
 
