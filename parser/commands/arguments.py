@@ -76,9 +76,7 @@ def _add_train(commands: Commands) -> None:
 
 def _add_evaluate(commands: Commands) -> None:
     command = commands.add_parser("evaluate", help="score a trained parser on a treebank")
-    _add_model(command)
-    _add_ensemble(command)
-    _add_treebank_name(command)
+    _add_models(command)
     _add_processes(command)
     command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, optionally .gz")
     _add_roots(command)
@@ -103,9 +101,7 @@ def _add_evaluate(commands: Commands) -> None:
 
 def _add_parse(commands: Commands) -> None:
     command = commands.add_parser("parse", help="write trees into a CoNLL file")
-    _add_model(command)
-    _add_ensemble(command)
-    _add_treebank_name(command)
+    _add_models(command)
     _add_processes(command)
     command.add_argument(
         "input", metavar="IN", help="CoNLL or text file, optionally .gz; - for standard input"
@@ -128,9 +124,7 @@ def _add_parse(commands: Commands) -> None:
 
 def _add_parse_corpus(commands: Commands) -> None:
     command = commands.add_parser("parse-corpus", help="parse all files of a folder, by workers of Ray")
-    _add_model(command)
-    _add_ensemble(command)
-    _add_treebank_name(command)
+    _add_models(command)
     command.add_argument("source", type=Path, metavar="IN_FOLDER", help="folder of CoNLL or text files")
     command.add_argument("target", type=Path, metavar="OUT_FOLDER", help="folder for the trees")
     command.add_argument(
@@ -318,6 +312,13 @@ def _add_model(command: argparse.ArgumentParser, name: str = "MODEL") -> None:
         default="float32",
         help="of matrix products (default: %(default)s); tf32 is for GPUs",
     )
+
+
+def _add_models(command: argparse.ArgumentParser) -> None:
+    """One or more, which parse together."""
+    _add_model(command)
+    _add_ensemble(command)
+    _add_treebank_name(command)
 
 
 def _add_ensemble(command: argparse.ArgumentParser) -> None:

@@ -106,12 +106,12 @@ def _measured(config: SpeedConfig) -> list[Row]:
 def printed_speed(program: External, timeout: float) -> float:
     """Run a program; returns the sentences per second that it prints. Raises ExternalError."""
     output, status = _run(data_path(program.command), timeout)
-    end = output[-SHOWN:].strip()
+    told = output[-SHOWN:].strip()
     if status:
-        raise ExternalError(f"it ended with status {status}: {end}")
+        raise ExternalError(f"it ended with status {status}: {told}")
     found = re.search(program.pattern, output)
     if not found or found.group(1) is None:
-        raise ExternalError(f"its output has no {program.pattern!r}: {end}")
+        raise ExternalError(f"its output has no {program.pattern!r}: {told}")
     try:
         speed = float(found.group(1).replace(",", ""))
     except ValueError:

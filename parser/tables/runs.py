@@ -23,7 +23,7 @@ from parser.console import say
 from parser.files import write_atomically
 from parser.former_names import with_new_names
 from parser.interruption import StoppedError, stop_request
-from parser.lifeline import lifeline, started
+from parser.lifeline import end, lifeline, started
 from parser.tables.settings import TableConfig
 from parser.training.folder import CHECKPOINT, METRICS
 from parser.training.result import read_result
@@ -121,6 +121,7 @@ def run_missing(jobs: Sequence[Job], folder: Path, together: int) -> Iterator[Jo
                     raise StoppedError(message, request.signal)
                 for process in [process for process in running if process.poll() is not None]:
                     job = running.pop(process)
+                    end(process)  # what watches it
                     if process.returncode:
                         failed.append(_failure(job, folder, process.returncode))
                         say(failed[-1])
