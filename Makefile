@@ -5,6 +5,7 @@
 # make speed CONFIG=configs/speed/quick.yaml    measures batching methods side by side
 # make table CONFIG=configs/tables/….yaml       trains many parsers and writes a table
 # make plots RUN=runs/speed/quick               draws them again
+# make reports                                  draws tables and plots of all kept measurements
 # make test                                     runs the tests that tell whether the program is right
 # make test-all                                 runs these and the others: clusters, kills, a simulated GPU, real data
 # make release-check                            builds the wheel and uses it in an empty environment
@@ -34,9 +35,10 @@ CPU_BUILDS ?= https://download.pytorch.org/whl/cpu
 INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 # Importing them compiles what commands need; pip would compile all of PyTorch and its libraries, for half a minute.
-IMPORTED = import parser.commands.train, parser.commands.parse, torch.utils.tensorboard, matplotlib.backends.backend_svg
+IMPORTED = import parser.commands.train, torch._dynamo, parser.commands.parse, torch.utils.tensorboard, \
+	matplotlib.backends.backend_svg
 
-.PHONY: setup train evaluate parse table speed plots headline test test-all soak data test-simulated test-gpu budgets gpu release-check check
+.PHONY: setup train evaluate parse table speed plots reports figures test test-all soak data test-simulated test-gpu budgets gpu release-check check
 
 setup: $(READY)
 
@@ -89,11 +91,11 @@ test-all: test
 # What takes hours.
 soak: $(TEST_READY)
 	PARSER_FUZZ=100000 $(PYTHON) -m pytest -m soak $(ARGUMENTS)
-	$(PYTHON) scripts/measure_lengths.py
+	$(PYTHON) scripts/studies/scale/measure_lengths.py
 
 # All tests with their tensors on a simulated GPU: no tensor is forgotten on the host, and no operator lacks a kernel.
 test-simulated: $(TEST_READY)
-	PARSER_TEST_DEVICE="simulated CUDA" $(PYTHON) -m pytest -m "not soak" --ignore tests/simulated_cuda $(ARGUMENTS)
+	PARSER_TEST_DEVICE="simulated CUDA" $(PYTHON) -m pytest -m "not soak" --ignore tests/simulated_gpu $(ARGUMENTS)
 
 # The whole suite with its tensors on the GPU.
 test-gpu: $(TEST_READY)
@@ -101,19 +103,23 @@ test-gpu: $(TEST_READY)
 
 # What training and parsing ask of a GPU, and what they may ask.
 budgets: $(TEST_READY)
-	$(PYTHON) scripts/print_budgets.py $(ARGUMENTS)
+	$(PYTHON) scripts/studies/gpu/print_budgets.py $(ARGUMENTS)
 
 # All that is to be measured on a GPU, the next part of it.
 gpu: $(READY)
-	$(PYTHON) scripts/measure_gpu.py $(if $(filter -,$(OUT)),$(error write OUT=docs/measurements/gpu-NAME),$(OUT))
+	$(PYTHON) scripts/measure_gpu.py $(if $(filter -,$(OUT)),$(error write OUT=docs/measurements/speed/gpu-NAME),$(OUT))
 
-# A treebank of Universal Dependencies into data/ud/.
+# A release of a treebank of Universal Dependencies into data/ud/; ARGUMENTS="--release r2.17" names another one.
 data: $(READY)
 	$(PYTHON) scripts/download_treebank.py "$(TREEBANK)" $(ARGUMENTS)
 
-# The plot and the table of speed-ups in README, from the rows in docs/measurements.
-headline: $(READY)
-	$(PYTHON) scripts/headline.py docs/measurements/headline.yaml $(ARGUMENTS)
+# Tables and plots of all measurements in docs/measurements, below runs/reports/; ARGUMENTS=speed/levels draws these.
+reports: $(READY)
+	$(PYTHON) scripts/write_reports.py $(ARGUMENTS)
+
+# What README and docs/ show of the measurements.
+figures: $(READY)
+	$(PYTHON) scripts/write_figures.py $(ARGUMENTS)
 
 # The wheel in an empty environment, far from the source: it trains, evaluates and parses.
 release-check: $(TEST_READY)
@@ -124,3 +130,4 @@ check: $(CHECK_READY)
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
 	$(PYTHON) scripts/write_settings.py --check
+	$(PYTHON) scripts/write_figures.py --check

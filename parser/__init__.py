@@ -9,13 +9,14 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from parser.system.version import __version__
+
 if TYPE_CHECKING:
     from parser.api.parser import Parser, load
     from parser.api.training import Result, evaluate, train
     from parser.api.tree import Tree
 
-__version__ = "0.1.0"
-__all__ = ["Parser", "Result", "Tree", "evaluate", "load", "train"]
+__all__ = ["Parser", "Result", "Tree", "__version__", "evaluate", "load", "train"]
 _HOMES = {
     "Parser": "parser.api.parser",
     "load": "parser.api.parser",

@@ -11,7 +11,7 @@ from importlib import import_module
 from parser.commands.arguments import argument_parser
 from parser.commands.errors import DONE, USER_ERROR, WHAT_NEEDS_LESS, exit_code_of, message_of
 from parser.distributed.launcher import is_one_of_several
-from parser.interruption import StoppedError, interruptible
+from parser.system.interruption import StoppedError, interruptible
 
 TRAIN = "parser.commands.train:train_parser"
 
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(message_of(error), file=sys.stderr)
         return USER_ERROR
     except (RuntimeError, MemoryError) as error:
-        from parser.machine import is_of_memory
+        from parser.system.machine import is_of_memory
 
         if not is_of_memory(error):
             raise

@@ -20,9 +20,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from parser.speed.cells import KEYS
-from parser.speed.rows import OK
-from parser.speed.statistics import median_of
+from parser.speed.measuring.cells import KEYS
+from parser.speed.measuring.rows import OK
+from parser.speed.measuring.statistics import median_of
 
 ROOT = Path(__file__).resolve().parents[1]
 NO_SLOWER = 0.97
@@ -97,17 +97,11 @@ def measured(side: Side, seconds: float) -> Speeds:
     run = side.tree.parent / f"run-{side.tree.name}"
     shutil.rmtree(run, ignore_errors=True)
     command = [sys.executable, "-m", "parser", "speed", side.config, "--run", str(run), "--only", side.only]
-    command += ["--set", f"seconds={seconds}", "--set", f"{_key_of_error(side.tree)}=1e-9"]
+    command += ["--set", f"seconds={seconds}", "--set", "relative_error=1e-9"]
     done = subprocess.run(command, cwd=side.tree, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{side.tree.name}: {' '.join(command)}\n{done.stdout}{done.stderr}")
     return speeds(run / "rows.jsonl")
-
-
-def _key_of_error(tree: Path) -> str:
-    """The setting that ends cells early; it was called precision at first."""
-    settings = (tree / "parser" / "speed" / "settings.py").read_text(encoding="utf-8")
-    return "relative_error" if "relative_error:" in settings else "precision"
 
 
 def speeds(rows: Path) -> Speeds:

@@ -12,8 +12,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from parser.config import data_path
-from parser.stamp import append_stamped
+from parser.config.settings import data_path
+from parser.system.stamp import append_stamped
 
 PROGRAMS = {"stack-parser": [sys.executable, "-m", "parser"], "python": [sys.executable]}
 """Both are those of this interpreter."""
@@ -35,6 +35,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    arguments.add_argument("--name", help="of the row, if the command does not tell it from others")
     arguments.add_argument("rows", type=Path, help="JSON Lines file to which the output is appended")
     arguments.add_argument("command", nargs=argparse.REMAINDER, help="the command to run, with its arguments")
     given = arguments.parse_args()
@@ -45,7 +46,7 @@ def main() -> None:
     print(printed, end="")
     seconds = round(time.monotonic() - began, 2)
     row = {"command": given.command, "printed": printed.splitlines(), "seconds": seconds}
-    append_stamped(given.rows, row)
+    append_stamped(given.rows, {"name": given.name, **row} if given.name else row)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """All that is to be measured on a GPU, in parts of at most eight minutes, into one small folder.
 
-python scripts/measure_gpu.py docs/measurements/gpu-h100
+python scripts/measure_gpu.py docs/measurements/speed/gpu-h100
 
 Each call does the next part or continues it: the tests with CUDA tensors, the cells of
-configs/speed/gpu.yaml, a training on English EWT, and what scripts/predict_gpu.py predicts beside what was
-measured. Give the same command until it says that nothing is left. PARSER_DATA is the folder of the data;
-without it some cells and the training are left out.
+configs/speed/gpu.yaml, a training on English EWT, and what scripts/studies/gpu/predict_gpu.py predicts beside
+what was measured. Give the same command until it says that nothing is left. PARSER_DATA is the folder of the
+data; without it some cells and the training are left out.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def do_next_part(folder: Path, parts: Mapping[str, Part]) -> str:
 def run_tests(folder: Path) -> None:
     """The quick ones, to their end: they can not be continued."""
     environment = {**os.environ, "PARSER_TEST_DEVICE": "cuda"}
-    done = _run(["pytest", "-q", "-n", "4", "-m", "not slow"], environment)
+    done = _run(["pytest", "-q", "-n", "4", "-m", "not extended and not real_data and not soak"], environment)
     if done.status in (0, 1) and SUMMARY.search(done.output):  # 1: some failed
         lines = done.output.splitlines()[-LINES_KEPT:]
         (folder / "tests.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -77,8 +77,7 @@ def measure_speed(folder: Path) -> None:
     done = _run(["parser", "speed", "configs/speed/gpu.yaml", *options])
     if done.status or LEFT in done.output:
         return
-    shutil.copy(SPEED_RUN / "report.md", folder)
-    shutil.copytree(SPEED_RUN / "plots", folder / "plots", dirs_exist_ok=True)
+    shutil.copy(SPEED_RUN / "config.yaml", folder)
     with gzip.open(folder / "rows.jsonl.gz", "wb") as file:
         file.write((SPEED_RUN / "rows.jsonl").read_bytes())
 
@@ -100,7 +99,9 @@ def predict(folder: Path) -> None:
     if not os.environ.get("PARSER_DATA"):
         _leave_out(folder / "predicted.md")
         return
-    subprocess.run([sys.executable, "scripts/predict_gpu.py", str(folder / "predicted")], check=True)
+    subprocess.run(
+        [sys.executable, "scripts/studies/gpu/predict_gpu.py", str(folder / "predicted")], check=True
+    )
     predicted = _rows((folder / "predicted/rows.jsonl").read_text(encoding="utf-8"))
     with gzip.open(folder / "rows.jsonl.gz", "rt", encoding="utf-8") as file:
         measured = _rows(file.read())

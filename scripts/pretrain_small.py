@@ -26,11 +26,10 @@ from tqdm import tqdm
 from transformers import BertConfig, BertForMaskedLM, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
 
-from parser.batching.precision import missing
-from parser.batching.processor import processor
-from parser.console import PROGRESS_BAR, say
-from parser.machine import tune_process
-from parser.stamp import stamp
+from parser.batching.product import why_unsupported
+from parser.system.console import PROGRESS_BAR, say
+from parser.system.machine import processor, tune_process
+from parser.system.stamp import stamp
 from parser.treebank.conllu import read_treebank
 
 PAD, UNKNOWN, BEGIN, END, MASK = SPECIAL = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
@@ -186,7 +185,7 @@ def _loss(model: BertForMaskedLM, sequences: Tensor) -> Tensor:
     """Of the chosen pieces; only at these is the vocabulary scored. sequences: [batch, length]"""
     read, wanted = masked(sequences, model.config.vocab_size)
     chosen = wanted != IGNORED
-    has_bfloat16 = missing("bfloat16", torch.device("cpu"), processor()) is None
+    has_bfloat16 = why_unsupported("bfloat16", torch.device("cpu"), processor()) is None
     with torch.autocast("cpu", torch.bfloat16, enabled=has_bfloat16):
         states = model.bert(read, attention_mask=(sequences != SPECIAL.index(PAD)).long()).last_hidden_state
         return torch.nn.functional.cross_entropy(model.cls(states[chosen]), wanted[chosen])

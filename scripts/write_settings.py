@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from parser.config import Config
-from parser.settings import Settings
-from parser.speed.settings import SpeedConfig
+from parser.config.settings import Config
+from parser.speed.measuring.settings import SpeedConfig
+from parser.system.settings import Settings
 from parser.tables.settings import TableConfig
 
 PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
@@ -77,7 +77,7 @@ def _joined(key: str, name: str) -> str:
 
 def _table(section: Section) -> str:
     key, schema = section
-    lines = [f"### `{key}`", ""] if key else []
+    lines = [f"### `{key}`{_alternative(schema)}", ""] if key else []
     if "description" in schema and key:
         lines += [_one_line(schema["description"]), ""]
     lines += ["| setting | type | default | |", "|---|---|---|---|"]
@@ -92,6 +92,12 @@ def _table(section: Section) -> str:
     return "\n".join(lines)
 
 
+def _alternative(schema: Schema) -> str:
+    """For the title of a class that is one of several for its key: they are told by their kinds."""
+    kind = schema["properties"].get("kind", {}).get("const")
+    return f" of the kind `{kind}`" if kind else ""
+
+
 def _default(field: Schema) -> str:
     """As YAML has it. A group's own table has the defaults of its settings."""
     if "$ref" in field:
@@ -103,7 +109,7 @@ def _default(field: Schema) -> str:
 def _type(field: Schema, end: str = "") -> str:
     """In words, with the limits. end: s for the plural."""
     if choices := field.get("anyOf") or field.get("oneOf"):
-        return ", or ".join(_type(choice, end) for choice in choices)
+        return ", or ".join(dict.fromkeys(_type(choice, end) for choice in choices))
     if "$ref" in field:
         return "settings (below)"
     if "const" in field or "enum" in field:

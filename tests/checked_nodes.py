@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from parser.batching.messages.graph import CONTROLLER, MessageGraph
 from parser.batching.messages.message import Message, MessageState, Send
+from parser.batching.messages.message_graph import CONTROLLER, MessageGraph
 from parser.batching.messages.node import Node
 
 Places = set[tuple[int, MessageState]]
@@ -27,8 +27,8 @@ class Checked(Node):
         _end(self._sent, (port, message.state), "comes back, but was not sent")
         return self._checked(self.node.backward(port, message))
 
-    def held(self) -> int:
-        return self.node.held() + len(self._sent) + len(self._received)
+    def outstanding(self) -> int:
+        return self.node.outstanding() + len(self._sent) + len(self._received)
 
     def _checked(self, sends: list[Send]) -> list[Send]:
         for forward, port, message in sends:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -13,9 +14,12 @@ import pytest
 import torch
 from simulated_cuda.chosen import ALL_SIMULATED, CHOSEN, DEVICE, DEVICES, SIMULATED
 from simulated_cuda.device import SimulatedCuda
+from untrained_models import save_reader_of_tags, save_reader_of_treebanks
 
-from parser.batching import precision
-from parser.batching.processor import Processor
+from parser.batching import product
+from parser.batching.product import Processor
+
+HERE = Path(__file__).parent
 
 # The same examples in every run, however long they take: neither luck nor other programs decide.
 # `--hypothesis-profile "other examples"` draws others.
@@ -65,12 +69,24 @@ def _alone(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     torch.set_float32_matmul_precision("highest")
 
 
+@pytest.fixture(scope="session")
+def reader_of_tags(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a model that reads tags."""
+    return save_reader_of_tags(tmp_path_factory.mktemp("reader-of-tags"))
+
+
+@pytest.fixture(scope="session")
+def reader_of_treebanks(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a model with an embedding of the treebank, which is `one` or `two`."""
+    return save_reader_of_treebanks(tmp_path_factory.mktemp("reader-of-treebanks"))
+
+
 @pytest.fixture
 def bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
     """The CPU has it; where oneDNN does not compute LSTMs in it, PyTorch does so itself, and slowly."""
-    able = Processor("AuthenticAMD", 25, frozenset(precision.CPU_EXTENSIONS))
-    monkeypatch.setattr(precision, "processor", lambda: able)
-    if precision.missing("bfloat16", torch.device("cpu"), able):
+    able = Processor("AuthenticAMD", 25, frozenset(product.CPU_EXTENSIONS))
+    monkeypatch.setattr("parser.batching.product.processor", lambda: able)
+    if product.why_unsupported("bfloat16", torch.device("cpu"), able):
         monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
 
 
@@ -123,3 +139,27 @@ device: {"auto" if CHOSEN else "cpu"}
         encoding="utf-8",
     )
     return config
+
+
+TOYS = """[stack_parser.plugins]
+toy = toys:Toy
+liar = toys:Liar
+packed_gru = packed_gru:PackedGRU
+unimportable = toys_that_are_not_there:Toy
+leaving = leaves_when_imported:Toy
+"""
+
+
+@pytest.fixture
+def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a package with the plugins of `toys.py` and of the documentation, as if installed."""
+    folder = tmp_path / "site"
+    information = folder / "toys-1.0.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: toys\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text(TOYS)
+    shutil.copy(HERE / "toys.py", folder)
+    shutil.copy(HERE.parent / "docs/example-plugin/packed_gru.py", folder)
+    (folder / "leaves_when_imported.py").write_text("import sys\n\nsys.exit('not today')\n")
+    monkeypatch.syspath_prepend(str(folder))  # the processes of the cells get it too
+    return folder

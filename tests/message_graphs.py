@@ -9,11 +9,10 @@ import torch.nn.functional as F
 from checked_nodes import check_all
 from torch import Tensor, nn
 
+from parser.batching.messages.asynchronous_updates import BackwardWeights, Parameterised
 from parser.batching.messages.controller import Controller, Entry, Instance
-from parser.batching.messages.graph import CONTROLLER, MessageGraph
-from parser.batching.messages.loss import Loss, losses_of
-from parser.batching.messages.parameterised import BackwardWeights, Parameterised
-from parser.batching.messages.transform import Transform
+from parser.batching.messages.message_graph import CONTROLLER, MessageGraph
+from parser.batching.messages.node import Loss, Transform, losses_of
 
 SGD = partial(torch.optim.SGD, lr=0.02)
 

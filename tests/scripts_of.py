@@ -7,7 +7,8 @@ SCRIPTS = Path(__file__).parent.parent / "scripts"
 
 
 def script(name):
-    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
+    [path] = SCRIPTS.rglob(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

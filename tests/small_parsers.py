@@ -4,11 +4,11 @@ import torch
 from plain_network import PlainParser
 from plain_transitions import projective_trees
 
-from parser.config import CharacterSettings, NetworkSettings, SentenceEncoderSettings, TagSettings
+from parser.baselines.stepper import score_by_stepping
+from parser.batching.ragged import Ragged
+from parser.config.settings import CharacterSettings, NetworkSettings, SentenceEncoderSettings, TagSettings
 from parser.networks.stack_parser import StackParser
 from parser.replay.examples import Examples
-from parser.stepping.stepper import score_by_stepping
-from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 
 SOME_TREES = [tree for length in (1, 2, 3, 5) for tree in projective_trees(length)[:: length * length]]

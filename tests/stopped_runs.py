@@ -21,7 +21,7 @@ OTHER_TREES = [
     "treebank.sampling_exponent=0.5",
     "treebank.silver={files: [FOLDER/tiny.conllu], share: 0.4, epochs: 6}",
     "parser.network.treebank_size=4",
-    "training.distillation={models: [tests/models/format-4], weight: 0.5}",
+    "training.distillation={models: [tests/model], weight: 0.5}",
 ]
 LONG = ["training.epochs=12", "parser.network.dropout=0.3", "training.learning_rate.warmup_epochs=2"]
 

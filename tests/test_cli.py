@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
@@ -42,6 +43,8 @@ def test_train_evaluate_and_parse(config_file, tmp_path, capsys):
     took = f"{result['seconds']:.0f} s of training and dev on {DEVICE}"
     assert f"{run / 'model'}, epoch {result['best_epoch']} of {result['epochs']}, {took}" in printed
     model, treebank = str(run / "model"), str(tmp_path / "tiny.conllu")
+    digest = sha256(Path(treebank).read_bytes()).hexdigest()
+    assert result["treebanks"] == {treebank: {"sha256": digest, "commit": None, "release": None}}
 
     assert main(["evaluate", model, treebank]) == 0
     assert "LAS               100.00" in capsys.readouterr().out
@@ -59,7 +62,7 @@ def test_train_evaluate_and_parse(config_file, tmp_path, capsys):
     assert out.read_text() == (
         "# a comment\n1\tdogs\t_\tNOUN\t_\t_\t2\tnsubj\t_\tkept=1\n2\tbark\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n"
     )
-    assert "1 sentences, 2 words" in capsys.readouterr().err
+    assert "1 sentence, 2 words" in capsys.readouterr().err
 
     assert main(["parse", model, str(bare), "-o", str(out), "--scores"]) == 0
     misc = [line.split("\t")[-1] for line in out.read_text().splitlines() if line[:1].isdigit()]
@@ -219,8 +222,8 @@ def test_runs_live_under_their_configs_name(monkeypatch, config_file, tmp_path):
     ]
     assert sorted(os.listdir(tmp_path / "runs" / "tiny" / "model")) == [
         "columns.json",
-        "config.yaml",
         "scores.json",
+        "settings.json",
         "vocabulary.json",
         "weights.safetensors",
     ]

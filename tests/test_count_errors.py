@@ -50,7 +50,7 @@ def test_gold_trajectories_have_all_that_is_optimal(system):
 
 def test_a_parser_is_counted_in_both_ways(monkeypatch, capsys):
     """On trees that it parsed itself, it makes no errors but for what was lifted in them."""
-    path = "tests/models/format-4"
+    path = "tests/model"
     asked = ["count_errors.py", path, "--treebank", f"{path}/parsed.conllu"]
     monkeypatch.setattr(sys, "argv", asked)
     script("count_errors").main()
@@ -64,7 +64,7 @@ def test_a_parser_is_counted_in_both_ways(monkeypatch, capsys):
 
 
 def test_a_system_without_a_dynamic_oracle(monkeypatch, tmp_path):
-    path = "tests/models/format-4"
+    path = "tests/model"
     model = Model.load(Path(path), CPU)
     settings = model.settings.model_copy(update={"system": "arc-standard"})
     Model.build(settings, model.vocabulary, CPU).save(tmp_path, {})

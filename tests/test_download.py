@@ -1,187 +1,87 @@
-"""Treebanks from a server that breaks off, stalls and lies."""
+"""Releases of treebanks from repositories of git."""
 
-import hashlib
-import importlib.util
-import json
+import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
-
-SCRIPT = Path(__file__).parent.parent / "scripts" / "download_treebank.py"
-FILES = {
-    "en-ud-dev.conllu": b"# a treebank\n" * 20_000,
-    "LICENSE.txt": b"free",
-    "not-wanted.zip": b"x",
-}
+from scripts_of import script
 
 
-class Server(ThreadingHTTPServer):
-    """Of one repository; `misdeeds` are committed one after the other, one for each file that is sent."""
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.misdeeds: list[str] = []
-        self.ranges: list[str | None] = []
-        self.done = threading.Event()
-
-    @property
-    def address(self):
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self):
-        if self.path == "/UD_Some/contents":
-            self.send(json.dumps([self.entry(name) for name in FILES]).encode())
-        elif self.path.startswith("/files/"):
-            self.send_file(FILES[self.path.removeprefix("/files/")])
-        else:
-            self.send_error(404)
-
-    def entry(self, name):
-        content = FILES[name]
-        sha = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-        address = f"{self.server.address}/files/{name}"
-        return {"type": "file", "name": name, "size": len(content), "sha": sha, "download_url": address}
-
-    def send_file(self, content):
-        asked = self.headers.get("Range")
-        self.server.ranges.append(asked)
-        misdeed = self.server.misdeeds.pop(0) if self.server.misdeeds else None
-        start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked else 0
-        if misdeed == "forgets":
-            start = 0
-        rest = content[start:]
-        if misdeed == "fails":
-            self.send_error(503)
-        elif misdeed == "breaks off":
-            self.send(rest, start, sent=len(rest) // 2)
-        elif misdeed == "stalls":
-            self.send(rest, start, sent=len(rest) // 2, wait=True)
-        elif misdeed == "lies short":
-            self.send(rest, start, told=len(rest) // 3)
-        elif misdeed == "lies long":
-            self.send(rest + b"and more", start)
-        elif misdeed == "changes":
-            self.send(b"?" * len(rest), start)
-        else:
-            self.send(rest, start)
-
-    def send(self, content, start=0, sent=None, told=None, wait=False):
-        self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(content) if told is None else told))
-        self.end_headers()
-        self.wfile.write(content[:sent])
-        self.wfile.flush()
-        if wait:
-            self.server.done.wait(20)
-
-    def log_message(self, *_):
-        pass
+def git(folder, *command):
+    own = ["-c", "user.name=Some", "-c", "user.email=some@example.org", "-c", "init.defaultBranch=master"]
+    done = subprocess.run(["git", "-C", folder, *own, *command], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 @pytest.fixture
-def server():
-    with Server() as running:
-        thread = threading.Thread(target=running.serve_forever)
-        thread.start()
-        yield running
-        running.done.set()
-        running.shutdown()
-        thread.join()
+def repositories(tmp_path):
+    """A folder with two repositories: one of a treebank, whose releases 2.15 and 2.16 are the same commit."""
+    contents = {
+        "UD_Some": [
+            ("some-ud-dev.conllu", "# first\n", ["r2.15", "r2.16"]),
+            ("some-ud-dev.conllu", "# second\n", ["r2.17"]),
+        ],
+        "UD_None": [("README.md", "to come", ["r2.16"])],
+    }
+    for name, commits in contents.items():
+        folder = tmp_path / "remote" / name
+        folder.mkdir(parents=True)
+        git(folder, "init", "--quiet")
+        for file, content, tags in commits:
+            (folder / file).write_text(content)
+            git(folder, "add", ".")
+            git(folder, "commit", "--quiet", "-m", "changed")
+            for tag in tags:
+                git(folder, "tag", tag)
+    return tmp_path / "remote"
 
 
 @pytest.fixture
-def script(monkeypatch):
-    specification = importlib.util.spec_from_file_location("download_treebank", SCRIPT)
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    monkeypatch.setattr(module, "PAUSE", 0.0)
+def download(repositories, tmp_path, monkeypatch):
+    """Calls the script, into a folder `data`."""
+    module = script("download_treebank")
 
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["download_treebank.py", *map(str, arguments)])
+    def run(treebank, *arguments):
+        places = ["--into", tmp_path / "data", "--from", f"file://{repositories}"]
+        monkeypatch.setattr(sys, "argv", ["script", treebank, *map(str, places), *arguments])
         return module.main()
 
-    run.module = module
     return run
 
 
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+def test_a_release_is_cloned(download, repositories, tmp_path, capsys):
+    clone = tmp_path / "data" / "UD_Some"
+    assert download("UD_Some") == 0
+    assert (clone / "some-ud-dev.conllu").read_text() == "# first\n"
+    assert capsys.readouterr().out == f"{clone}: some-ud-dev.conllu\n"
+    assert git(clone, "rev-parse", "HEAD") == git(repositories / "UD_Some", "rev-parse", "r2.16")
+    assert git(clone, "tag") == "r2.16"
+    assert git(clone, "rev-list", "--count", "HEAD") == "1"
+    assert [path.name for path in clone.parent.iterdir()] == ["UD_Some"]
 
 
-WHOLE = {name: content for name, content in FILES.items() if name != "not-wanted.zip"}
+def test_what_is_there_is_kept(download, repositories, tmp_path, capsys):
+    assert download("UD_Some", "--release", "r2.17") == 0
+    (repositories / "UD_Some").rename(repositories / "away")
+    assert download("UD_Some", "--release", "r2.17") == 0  # without the repository
+    file = tmp_path / "data" / "UD_Some" / "some-ud-dev.conllu"
+    assert file.read_text() == "# second\n"
+    assert download("UD_Some") == 2
+    assert "is there, and is not release r2.16 as published; move it away" in capsys.readouterr().err
+    file.write_text("# changed here\n")
+    assert download("UD_Some", "--release", "r2.17") == 2
+    assert file.read_text() == "# changed here\n"
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize(
-    "misdeeds",
+    ("treebank", "release", "message"),
     [
-        [],
-        ["fails", "fails"],
-        ["breaks off", "breaks off", "breaks off"],
-        ["stalls"],
-        ["lies short", "lies short"],
-        ["lies long"],
-        ["changes"],
-        ["breaks off", "changes"],
-        ["breaks off", "forgets"],
-        ["breaks off", "fails", "stalls", "lies short"],
+        ("UD_Some", "r2.99", "has no release r2.99"),
+        ("UD_Other", "r2.16", "the names of treebanks are those on https://universaldependencies.org"),
+        ("UD_None", "r2.16", "has no .conllu file"),
     ],
-    ids=" then ".join,
 )
-def test_a_treebank_comes_whole_whatever_the_server_does(server, script, tmp_path, misdeeds, monkeypatch):
-    monkeypatch.setattr(script.module, "TRIES", 1000)  # on a busy machine the server may seem to stall, too
-    server.misdeeds = list(misdeeds)
-    arguments = ["UD_Some", "--into", tmp_path, "--repositories", server.address, "--timeout", "0.3"]
-    assert script(*arguments) == 0
-    assert contents(tmp_path / "UD_Some") == WHOLE
-    assert server.misdeeds == []
-    sent = len(server.ranges)
-    assert script(*arguments) == 0
-    assert len(server.ranges) == sent  # nothing is fetched twice
-
-
-def test_it_goes_on_where_it_was(server, script, tmp_path):
-    server.misdeeds = ["breaks off", *["fails"] * 4]
-    arguments = ["UD_Some", "--into", tmp_path, "--repositories", server.address, "--timeout", "60"]
-    assert script(*arguments) == 2
-    assert contents(tmp_path / "UD_Some").keys() == {".en-ud-dev.conllu.unfinished"}
-    server.ranges.clear()
-    assert script(*arguments) == 0
-    assert server.ranges == [f"bytes={len(FILES['en-ud-dev.conllu']) // 2}-", None]
-    assert contents(tmp_path / "UD_Some") == WHOLE
-
-
-def test_it_gives_up_and_says_why(server, script, tmp_path, capsys):
-    server.misdeeds = ["changes"] * 5
-    arguments = ["--into", tmp_path, "--repositories", server.address, "--timeout", "60"]
-    assert script("UD_Some", *arguments) == 2
-    told = capsys.readouterr().err
-    assert "en-ud-dev.conllu: what came is not what the repository lists, 5 times; try again later" in told
-    assert contents(tmp_path / "UD_Some") == {}
-    assert script("UD_Other", *arguments) == 2
-    assert "no such treebank" in capsys.readouterr().err
-
-
-def test_no_server(script, tmp_path, capsys):
-    assert (
-        script("UD_Some", "--into", tmp_path, "--repositories", "http://127.0.0.1:9", "--timeout", "1") == 2
-    )
-    assert "refused" in capsys.readouterr().err
-
-
-def test_from_a_folder(script, tmp_path, capsys):
-    source = tmp_path / "here" / "UD_Some"
-    source.mkdir(parents=True)
-    for name, content in FILES.items():
-        (source / name).write_bytes(content)
-    assert script("UD_Some", "--into", tmp_path / "there", "--from", tmp_path / "here") == 0
-    assert contents(tmp_path / "there" / "UD_Some") == WHOLE
-    assert script("UD_Other", "--into", tmp_path / "there", "--from", tmp_path / "here") == 2
-    assert "holds no .conllu file" in capsys.readouterr().err
+def test_what_is_not_there_leaves_nothing(download, tmp_path, capsys, treebank, release, message):
+    assert download(treebank, "--release", release) == 2
+    assert message in capsys.readouterr().err
+    assert list((tmp_path / "data").iterdir()) == []

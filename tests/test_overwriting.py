@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from parser.cli import main
-from parser.files import refuse_to_overwrite
+from parser.system.files import refuse_to_overwrite
 
 TREES, MODEL, CURVES = "trees.conllu", "run/model", "run/curves.svg"
 
@@ -14,13 +14,13 @@ TREES, MODEL, CURVES = "trees.conllu", "run/model", "run/curves.svg"
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     """A folder, in which commands run, with a model in the folder of a run and a treebank."""
-    shutil.copytree("tests/models/format-4", tmp_path / MODEL)
+    shutil.copytree("tests/model", tmp_path / MODEL)
     shutil.copy(tmp_path / MODEL / "parsed.conllu", tmp_path / TREES)
     (tmp_path / CURVES).write_text("<svg/>")
     (tmp_path / "corpus").mkdir()
     (tmp_path / "link").symlink_to(MODEL)
     os.link(tmp_path / TREES, tmp_path / "hard.conllu")
-    os.link(tmp_path / MODEL / "config.yaml", tmp_path / "hard.yaml")
+    os.link(tmp_path / MODEL / "settings.json", tmp_path / "hard.yaml")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -36,10 +36,10 @@ def contents(folder):
         (TREES, "hard.conllu", "would overwrite"),
         ("run/../trees.conllu", TREES, "would overwrite"),
         ("hard.yaml", MODEL, "would overwrite"),
-        ("link/config.yaml", MODEL, "lies in"),
+        ("link/settings.json", MODEL, "lies in"),
         (f"{MODEL}/new/page.html", "link", "lies in"),
         ("run", MODEL, "would overwrite"),
-        ("run", "run/model/config.yaml", "would overwrite"),
+        ("run", "run/model/settings.json", "would overwrite"),
         (MODEL, MODEL, "would overwrite"),
     ],
 )
@@ -78,7 +78,7 @@ def test_standard_output_and_input_may_be_files(files):
         return str(told.value)
 
     assert refused(1, TREES, "-", [TREES]).startswith(f"standard output: would overwrite {TREES}, which")
-    assert refused(1, f"{MODEL}/config.yaml", "-", [MODEL]).startswith("standard output: would overwrite")
+    assert refused(1, f"{MODEL}/settings.json", "-", [MODEL]).startswith("standard output: would overwrite")
     assert "overwrite standard input, which" in refused(0, TREES, TREES, ["-"])
 
 
@@ -86,7 +86,7 @@ def test_standard_output_and_input_may_be_files(files):
     ("command", "told"),
     [
         (["parse", MODEL, TREES, "-o", "hard.conllu"], f"hard.conllu: would overwrite {TREES}"),
-        (["parse", MODEL, TREES, "-o", "link/config.yaml"], f"link/config.yaml: lies in {MODEL}"),
+        (["parse", MODEL, TREES, "-o", "link/settings.json"], f"link/settings.json: lies in {MODEL}"),
         (["parse", "no", "no", "--ensemble", MODEL, "-o", f"{MODEL}/x"], f"{MODEL}/x: lies in {MODEL}"),
         (["draw", TREES, "-o", TREES], f"{TREES}: would overwrite {TREES}"),
         (["draw", "nowhere", "--gold", TREES, "-o", TREES], f"{TREES}: would overwrite {TREES}"),
@@ -95,7 +95,7 @@ def test_standard_output_and_input_may_be_files(files):
         (["evaluate", MODEL, TREES, "--report", CURVES], f"{CURVES}: would overwrite {CURVES}"),
         (["compare", "nowhere", MODEL, TREES, "--report", f"{MODEL}/x"], f"{MODEL}/x: lies in {MODEL}"),
         (["compare", MODEL, MODEL, TREES, "--report", TREES], f"{TREES}: would overwrite {TREES}"),
-        (["pack", MODEL, "-o", f"{MODEL}/config.yaml"], f"{MODEL}/config.yaml: lies in {MODEL}"),
+        (["pack", MODEL, "-o", f"{MODEL}/settings.json"], f"{MODEL}/settings.json: lies in {MODEL}"),
         (["pack", MODEL, "-o", "hard.yaml"], f"hard.yaml: would overwrite {MODEL}"),
         (["parse-corpus", MODEL, "corpus", f"{MODEL}/trees"], f"{MODEL}/trees: lies in {MODEL}"),
         (["parse-corpus", MODEL, "corpus", "corpus"], "corpus: would overwrite corpus"),

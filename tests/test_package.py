@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 import parser
-from parser.batching.precision import PRECISIONS
-from parser.commands import arguments
 from parser.commands.arguments import argument_parser
 
 
@@ -33,7 +31,8 @@ def test_the_licence_is_there_and_named():
     assert "Apache License" in Path("LICENSE").read_text(encoding="utf-8")[:200]
 
 
-SLOW = ("torch", "numpy", "pydantic", "yaml", "matplotlib", "tensorboard", "networkx", "ray", "spacy", "ufal")
+SLOW = ("torch", "numpy", "pydantic", "yaml", "matplotlib", "tensorboard", "networkx", "jinja2")
+SLOW += ("ray", "spacy", "ufal")
 """Packages that take long to import, or are optional."""
 LIGHT = {
     ("--version",): 0,
@@ -64,7 +63,7 @@ def test_what_takes_long_to_import_is_not_imported(arguments):
 
 
 def test_parsing_imports_nothing_that_it_does_not_need():
-    model = "tests/models/format-5"
+    model = "tests/model"
     names = ("torch", "torch.distributed.elastic", "torch._dynamo", "sympy", *SLOW[4:])
     program = [sys.executable, "-c", IMPORTED_BY.format(names=names), "parse", model, "-"]
     sentence = "1\tdogs\t_\tNOUN\t_\t_\t_\t_\t_\t_\n\n"
@@ -77,7 +76,3 @@ def test_every_command_has_a_function():
     for command in commands.choices.values():
         module, _, function = command.get_default("run").partition(":")
         assert callable(getattr(importlib.import_module(module), function))
-
-
-def test_the_arguments_have_the_programs_values():
-    assert arguments.PRECISIONS == PRECISIONS

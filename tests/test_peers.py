@@ -43,7 +43,7 @@ def test_a_peer_is_trained_and_measured_as_the_page_says(name, package, once, fo
     page = Path("docs/speed.md").read_text(encoding="utf-8")
     measured = yaml.safe_load(Path("configs/speed/peers.yaml").read_text(encoding="utf-8"))
     program = measured["external"][name]
-    script = re.search(r"scripts/peers/\w+\.py", program["command"])[0]
+    script = re.search(r"scripts/studies/peers/\w+\.py", program["command"])[0]
     [place] = re.findall(r"^    (U=.*)$", page, re.M)
     [train] = re.findall(rf"^    ({PYTHON} {script} train .*)$", page, re.M)
     monkeypatch.chdir(folder)

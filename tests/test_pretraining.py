@@ -9,7 +9,7 @@ from scripts_of import script
 
 pytest.importorskip("transformers")
 
-from parser.config_file import read_config
+from parser.config.file import read_config
 from parser.training import data
 
 WORDS = "the dog sleeps . a cat sees the mat ! dogs and cats sleep there ."

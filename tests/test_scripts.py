@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from scripts_of import SCRIPTS, script
+from scripts_of import script
 
+from parser.batching.messages.workers import Span
 from parser.batching.recurrence.examples import EXAMPLES, with_scores
-from parser.batching.recurrence.graph import Layer
-from parser.batching.recurrence.operations import operations
+from parser.batching.recurrence.layer_graph import Layer
+from parser.batching.recurrence.unrolled import training_operations
 from parser.batching.recurrence.weights import Weights
-from parser.config_file import read_config
+from parser.config.file import read_config
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.training import data
@@ -37,10 +38,10 @@ def test_output_is_kept_without_the_place_of_the_data(tmp_path, monkeypatch, cap
     monkeypatch.setenv("PARSER_DATA", str(tmp_path))
     rows = tmp_path / "rows.jsonl"
     command = ["python", "-c", "import sys; print(sys.argv[1])", "${PARSER_DATA}/a"]
-    monkeypatch.setattr(sys, "argv", ["keep_output.py", str(rows), *command])
+    monkeypatch.setattr(sys, "argv", ["keep_output.py", "--name", "some", str(rows), *command])
     script("keep_output").main()
     row = json.loads(rows.read_text())
-    assert row["command"] == command
+    assert (row["name"], row["command"]) == ("some", command)
     assert row["printed"] == ["${PARSER_DATA}/a"]
     assert row["machine"]["cpu"]
 
@@ -69,7 +70,7 @@ def test_the_products_of_the_bound_are_those_of_the_utilisation(network):
     graph = with_scores(EXAMPLES[network](Layer(size=5, kind="symbols"), 3), 4)
     products = bound.products_of(Weights(graph), 6, 2)
     found = sum(2 * each.rows * each.inner * each.columns * each.times for each in products)
-    assert found == operations(Weights(graph), 6, 2, 6)
+    assert found == training_operations(Weights(graph), 6, 2, 6)
 
 
 def test_levels_of_a_treebank():
@@ -81,15 +82,20 @@ def test_levels_of_a_treebank():
 def test_a_parser_that_predicts_nothing_has_as_many_layers(monkeypatch):
     monkeypatch.syspath_prepend("scripts")
     without_tags = script("measure_tagging").without_tags
-    sentences = read_treebank("tests/models/format-4/parsed.conllu")
-    for name, layers in (("format-3", 1), ("format-4", 2)):
-        model = Model.load(Path("tests/models", name), torch.device("cpu"))
+    sentences = read_treebank("tests/model/parsed.conllu")
+    kept = Model.load(Path("tests/model"), torch.device("cpu"))
+    for above in (0, 1):
+        tags = kept.settings.network.tags.model_copy(update={"layers_above": above})
+        network = kept.settings.network.model_copy(update={"tags": tags})
+        settings = kept.settings.model_copy(update={"network": network})
+        model = Model.build(settings, kept.vocabulary, kept.device)
+        model.network.eval()
         if model.network.layers_above_tags:
             for embedding in model.network.layers_above_tags.embeddings.values():
                 torch.nn.init.zeros_(embedding.weight)  # as if it read no tags
         other = without_tags(model)
         assert not other.vocabulary.predicted
-        assert other.network.tokens.sentence_encoder.num_layers == layers
+        assert other.network.tokens.sentence_encoder.num_layers == 1 + above
         trees = [[tree._replace(tags={}) for tree in parse(each, sentences)] for each in (model, other)]
         assert trees[0] == trees[1]
 
@@ -103,6 +109,20 @@ def test_rows_of_learned_programs(tmp_path):
     assert row["accuracy"] == row["majority"] == {"count": 25.0, "exist": 100.0, "all": 40.0}
     assert of_run.items() <= row.items()
     assert row["machine"]["cpu"]
+
+
+def test_a_chart_has_a_lane_for_each_worker():
+    spans = [
+        Span(0, "first", 1, True, 10.0, 10.1, 0),
+        Span(1, "second", 1, True, 10.1, 10.3, 2),
+        Span(0, "first", 2, True, 10.1, 10.2, 1),
+        Span(1, "second", 1, False, 10.3, 10.35, 0),
+    ]
+    picture = script("train_by_messages").gantt(spans)
+    assert picture.startswith("<svg")
+    for text in ("worker 1", "worker 2", "milliseconds", "forward", "backward"):
+        assert f">{text}<" in picture
+    assert ">worker 3<" not in picture
 
 
 def test_commits_are_compared_turn_by_turn(monkeypatch, capsys, tmp_path):
@@ -198,7 +218,6 @@ def test_predictions_are_compared_with_what_was_measured():
     ],
 )
 def test_the_seconds_of_a_kernel_are_those_of_what_binds_it(call, device_ms, binds, monkeypatch):
-    monkeypatch.syspath_prepend(SCRIPTS)
     from prediction.devices import GPUS
     from prediction.model import Step, predicted
     from simulated_cuda.work import OperatorCall
@@ -211,7 +230,6 @@ def test_the_seconds_of_a_kernel_are_those_of_what_binds_it(call, device_ms, bin
 
 @pytest.mark.extended
 def test_operators_are_counted_as_they_are_computed(monkeypatch):
-    monkeypatch.syspath_prepend(SCRIPTS)
     from prediction.counting import Cell, count_on_cpu, count_on_gpu, stack_parser_settings
     from simulated_cuda.device import SimulatedCuda
 
@@ -236,7 +254,6 @@ def test_operators_are_counted_as_they_are_computed(monkeypatch):
 
 @pytest.mark.extended
 def test_what_a_graph_repeats_is_counted_apart(monkeypatch):
-    monkeypatch.syspath_prepend(SCRIPTS)
     from prediction.counting import Cell, count_on_gpu, stack_parser_settings
     from prediction.devices import GPUS
     from prediction.model import predicted
@@ -288,3 +305,9 @@ def test_a_part_that_failed_or_did_not_end_is_not_done(program, tmp_path, monkey
     if "left" not in program:
         measure_gpu.run_tests(tmp_path)
         assert not (tmp_path / "tests.txt").exists()
+
+
+def test_reading_is_timed_beside_conllu():
+    own, others = script("measure_reading").measured("data/quickstart/test.conllu", turns=2)
+    assert len(own) == len(others) == 2
+    assert min(*own, *others) > 0

@@ -10,15 +10,13 @@ from unittest.mock import patch
 import pytest
 
 from parser import cli
-from parser.text.trust import remember
+from parser.text.stored_tokenizer import remember
 
 pytestmark = pytest.mark.extended
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
-DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
-REPORTS = [path for path in DOCUMENTS if "| to repeat |" in path.read_text(encoding="utf-8")]
-FILE = re.compile(r"(?:THIS_FOLDER|configs|scripts|runs|docs)/[\w./-]+\.(?:yaml|py)\b")
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+FILE = re.compile(r"(?:configs|scripts|runs|docs)/[\w./-]+\.(?:yaml|py)\b")
 COMMAND = re.compile(r"(?:stack-parser (?:train|speed|table)\s+|CONFIG=)([\w./-]+\.yaml)")
 OURS = re.compile(r"`((?:parser|tests|scripts|configs|docs|data/quickstart)/[\w./-]*)`")
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -44,9 +42,9 @@ def every(pattern):
 def test_a_snippet_runs(page, found, monkeypatch, tmp_path):
     """With a small model in place of that of the quick start, and without a trace in the project."""
     monkeypatch.chdir(ROOT)
-    shutil.copytree("tests/models/format-4", tmp_path / "model")
-    shutil.copy("tests/text/tokenizer.udpipe", tmp_path / "model")
-    remember(Path("tests/text/tokenizer.udpipe").read_bytes())
+    shutil.copytree("tests/model", tmp_path / "model")
+    shutil.copy("tests/text/tokenizer.json", tmp_path / "model")
+    remember(Path("tests/text/tokenizer.json").read_bytes())
     code = found[1].replace("runs/quickstart/model", str(tmp_path / "model"))
     code = code.replace("runs/mine", str(tmp_path / "mine"))
     exec(compile(code, name_of(page), "exec"), {"__name__": "__main__"})
@@ -68,19 +66,11 @@ def test_there_are_snippets():
     assert len(every(SNIPPET)) >= 6
 
 
-def named(document):
-    """Configs and scripts; THIS_FOLDER is the document's."""
-    text = document.read_text(encoding="utf-8")
-    for name in {*FILE.findall(text), *COMMAND.findall(text)}:
-        folder, _, rest = name.partition("/")
-        yield document.parent / rest if folder == "THIS_FOLDER" else ROOT / name
-    if document in PAGES:
-        yield from (ROOT / name for name in OURS.findall(text) if "*" not in name)
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
-def test_what_a_document_names_exists(document):
-    assert [str(path) for path in named(document) if not path.exists()] == []
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_what_a_page_names_exists(page):
+    text = page.read_text(encoding="utf-8")
+    names = {name for pattern in (FILE, COMMAND, OURS) for name in pattern.findall(text)}
+    assert [name for name in names if "*" not in name and not (ROOT / name).exists()] == []
 
 
 def anchors(page):
@@ -97,13 +87,6 @@ def test_a_link_leads_somewhere(page, found):
     path = page.parent / target if target else page
     assert path.exists()
     assert anchor is None or anchor in anchors(path)
-
-
-@pytest.mark.parametrize("report", REPORTS, ids=lambda path: str(path.parent.relative_to(ROOT)))
-def test_a_report_can_be_repeated_from_its_own_folder(report):
-    line = next(line for line in report.read_text(encoding="utf-8").splitlines() if "| to repeat |" in line)
-    for command in line.split(" | ", 1)[1].split("; "):
-        assert command.startswith("stack-parser speed THIS_FOLDER/config.yaml --run ANOTHER_FOLDER")
 
 
 @pytest.mark.parametrize(("page", "found"), every(SHELL))
@@ -183,7 +166,9 @@ def test_every_package_has_a_line_in_the_architecture():
 
 
 def test_every_module_in_the_picture_exists():
-    spec = importlib.util.spec_from_file_location("draw_architecture", ROOT / "scripts/draw_architecture.py")
+    spec = importlib.util.spec_from_file_location(
+        "draw_architecture", ROOT / "scripts/pictures/draw_architecture.py"
+    )
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     assert [box.module for box in script.BOXES if not (ROOT / "parser" / box.module).exists()] == []

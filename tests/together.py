@@ -7,8 +7,8 @@ from contextlib import ExitStack
 import torch
 
 from parser.commands.errors import exit_code_of
-from parser.distributed.joining import joined
-from parser.remote import Remote, RemoteError
+from parser.distributed.joining import join_processes
+from parser.system.remote import Remote, RemoteError
 
 
 class Member:
@@ -19,7 +19,7 @@ class Member:
         os.environ |= {name: str(value) for name, value in place.items()}
         os.environ |= {"MASTER_ADDR": "localhost", "TORCHELASTIC_RUN_ID": "test"}
         torch.set_num_threads(1)  # more would wait for each other
-        self._processes = ExitStack().enter_context(joined(exit_code_of))
+        self._processes = ExitStack().enter_context(join_processes(exit_code_of))
 
     def run(self, function, *arguments):
         return function(self._processes, *arguments)

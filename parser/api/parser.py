@@ -11,24 +11,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard, overload
 
-from parser.api.tree import Tree
-from parser.machine import choose_device
+from conllu import SentenceList, TokenList
+
+from parser.api.token_lists import columns_of, with_tree
+from parser.api.tree import TAGS, Tree
 from parser.parsing import BATCH_SIZE
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.input_columns import BLANK
 from parser.parsing.model import Model
-from parser.parsing.parse import parse as parse_sentences
 from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.text_input import text_reader
+from parser.system.machine import choose_device
 from parser.text.reading import TextReader
 from parser.text.sentences import TokenizedSentence, as_sentence
 from parser.treebank.sentence import NO_HEAD, Sentence
 
-FIELDS = {"upos": "upos", "xpos": "xpos", "feats": "feats", "lemmas": "lemma"}
-"""Arguments, and the columns of a model."""
 PACKAGE = __name__.partition(".")[0] + "."
 SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -71,6 +71,7 @@ class Parser:
             raise ValueError("a parser without the folder of its model has no tokenizer; use parser.load")
         return self._make_reader()
 
+    @overload
     def parse(
         self,
         words: Sequence[str],
@@ -80,31 +81,64 @@ class Parser:
         feats: Sequence[str] | None = None,
         lemmas: Sequence[str] | None = None,
         probabilities: bool = False,
-    ) -> Tree:
+    ) -> Tree: ...
+
+    @overload
+    def parse(self, words: TokenList, *, probabilities: bool = False) -> TokenList: ...
+
+    @overload
+    def parse(self, words: Sequence[TokenList], *, probabilities: bool = False) -> list[TokenList]: ...
+
+    def parse(
+        self,
+        words: Sequence[str] | TokenList | Sequence[TokenList],
+        *,
+        upos: Sequence[str] | None = None,
+        xpos: Sequence[str] | None = None,
+        feats: Sequence[str] | None = None,
+        lemmas: Sequence[str] | None = None,
+        probabilities: bool = False,
+    ) -> Tree | TokenList | list[TokenList]:
         """The tree of a sentence. Raises ValueError for what can not be a sentence.
 
-        upos, xpos, feats, lemmas: of all words, for models that read them; `_` for those that have none.
-        probabilities: whether the tree has those of its arcs.
+        words: or a TokenList of conllu, or several; copies with their trees are returned. upos, xpos, feats,
+        lemmas: of all words, for models that read them; `_` for those that have none. probabilities: whether
+        the tree has those of its arcs.
         """
         given = {"upos": upos, "xpos": xpos, "feats": feats, "lemmas": lemmas}
-        sentence = _sentence({"words": words, **given}, 1)
-        for _ in self._model.watch().check([sentence], _warn):
-            pass
-        [tree] = parse_sentences(self._model, [sentence], probabilities=probabilities)
-        return _tree(sentence, tree)
+        if isinstance(words, TokenList) or _are_token_lists(words):
+            for name, values in given.items():
+                if values is not None:
+                    raise ValueError(f"{name}: a TokenList has its own")
+        if _are_token_lists(words):
+            found = list(self.parse_all(words, probabilities=probabilities))
+            return SentenceList(found, words.metadata) if isinstance(words, SentenceList) else found
+        sentence: Any = words if isinstance(words, TokenList) else {"words": words, **given}
+        return next(self._parsed(iter([sentence]), probabilities, BATCH_SIZE))
+
+    @overload
+    def parse_all(
+        self, sentences: Iterable[Given], *, probabilities: bool = False, batch_size: int = BATCH_SIZE
+    ) -> Iterator[Tree]: ...
+
+    @overload
+    def parse_all(
+        self, sentences: Iterable[TokenList], *, probabilities: bool = False, batch_size: int = BATCH_SIZE
+    ) -> Iterator[TokenList]: ...
 
     def parse_all(
         self,
-        sentences: Iterable[Given],
+        sentences: Iterable[Given | TokenList],
         *,
         probabilities: bool = False,
         batch_size: int = BATCH_SIZE,
-    ) -> Iterator[Tree]:
+    ) -> Iterator[Tree | TokenList]:
         """The trees of any number of sentences, in their order and in bounded memory.
 
-        sentences: each as words, or as a mapping with "words" and some of "upos", "xpos", "feats" and
-        "lemmas". Some thousand sentences are read ahead. batch_size: those parsed at the same time. Raises
-        ValueError with the number of a sentence that can not be one.
+        sentences: each as words, as a mapping with "words" and some of "upos", "xpos", "feats" and "lemmas",
+        or as a TokenList of conllu, of which a copy with its tree is yielded. Some thousand sentences are
+        read ahead. batch_size: those parsed at the same time. Raises ValueError with the number of a sentence
+        that can not be one.
         """
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it should be at least 1")
@@ -163,11 +197,22 @@ class Parser:
                 trees = []
         yield from ([] for _ in lengths)
 
-    def _parsed(self, sentences: Iterator[Given], probabilities: bool, batch_size: int) -> Iterator[Tree]:
-        read = (_sentence(one, number) for number, one in enumerate(sentences, 1))
-        watched = self._model.watch().check(read, _warn)
+    def _parsed(
+        self, sentences: Iterator[Given | TokenList], probabilities: bool, batch_size: int
+    ) -> Iterator[Tree | TokenList]:
+        """Some sentences are read ahead; the queue has those that are still to be yielded."""
+        waiting: deque[Given | TokenList] = deque()
+
+        def read() -> Iterator[Sentence]:
+            for number, given in enumerate(sentences, 1):
+                sentence = _sentence(given, number)
+                waiting.append(given)
+                yield sentence
+
+        watched = self._model.watch().check(read(), _warn)
         for sentence, tree in parse_stream(self._model, watched, batch_size, probabilities=probabilities):
-            yield _tree(sentence, tree)
+            given, found = waiting.popleft(), _tree(sentence, tree)
+            yield with_tree(given, found) if isinstance(given, TokenList) else found
 
 
 def _warn(text: str) -> None:
@@ -178,20 +223,26 @@ def _warn(text: str) -> None:
     warnings.warn(text, UserWarning, stacklevel=level)
 
 
-def _sentence(given: Sequence[str] | Mapping[str, Any], number: int) -> Sentence:
+def _are_token_lists(words: object) -> TypeGuard[Sequence[TokenList]]:
+    return isinstance(words, SentenceList) or (
+        isinstance(words, list | tuple) and any(isinstance(one, TokenList) for one in words)
+    )
+
+
+def _sentence(given: Sequence[str] | Mapping[str, Any] | TokenList, number: int) -> Sentence:
     """number: of the sentence, from 1. Raises ValueError."""
     try:
         columns: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {"words": given}
-        if others := columns.keys() - {"words", *FIELDS}:
-            known = ", ".join(["words", *FIELDS])
+        if isinstance(given, TokenList):
+            columns = columns_of(given)
+        if others := columns.keys() - {"words", *TAGS}:
+            known = ", ".join(["words", *TAGS])
             raise ValueError(f"unknown: {', '.join(sorted(map(str, others)))}; known: {known}")
         words = _column("words", columns.get("words"))
         if not words:
             raise ValueError("it has no words")
         blank = (BLANK,) * len(words)
-        found = {
-            name: blank if columns.get(name) is None else _column(name, columns[name]) for name in FIELDS
-        }
+        found = {name: blank if columns.get(name) is None else _column(name, columns[name]) for name in TAGS}
         for name, values in found.items():
             if len(values) != len(words):
                 raise ValueError(f"{len(words)} words, but {len(values)} {name}")
@@ -235,7 +286,7 @@ def _tree(sentence: Sentence, tree: ParsedTree) -> Tree:
     given = sentence.upos, sentence.xpos, sentence.feats, sentence.lemmas
     tags: dict[str, Any] = {
         name: _filled(values, tree.tags.get(column))
-        for (name, column), values in zip(FIELDS.items(), given, strict=True)
+        for (name, column), values in zip(TAGS.items(), given, strict=True)
     }
     return Tree(sentence.forms, tree.heads, tree.labels, **tags, probabilities=tree.probabilities)
 

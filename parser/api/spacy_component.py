@@ -20,8 +20,6 @@ from spacy.tokens import Doc, Token
 from spacy.util import minibatch
 from spacy.vocab import Vocab
 
-from parser.files import write_atomically
-from parser.machine import choose_device
 from parser.parsing import BATCH_SIZE
 from parser.parsing.ensemble import ModelChoice, contents, load_models, model_paths
 from parser.parsing.input_columns import BLANK, InputColumnCheck, column_counts
@@ -29,6 +27,8 @@ from parser.parsing.model import Model
 from parser.parsing.model_files import SUFFIX, pack
 from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import ParsedTree
+from parser.system.files import write_atomically
+from parser.system.machine import choose_device
 from parser.treebank.labels import MARK
 from parser.treebank.sentence import NO_HEAD, Sentence
 

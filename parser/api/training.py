@@ -11,14 +11,14 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from parser.api.parser import Parser, load
-from parser.config import Config, data_path
-from parser.config_file import read_config
+from parser.config.errors import fault_lines
+from parser.config.file import read_config
+from parser.config.settings import Config, data_path
 from parser.evaluation.evaluate import evaluate as evaluate_model
 from parser.evaluation.scores import Scores
 from parser.training.folder import BEST_MODEL
 from parser.training.run import train_and_score
 from parser.treebank.conllu import Roots, read_treebank
-from parser.validation_errors import fault_lines
 
 
 @dataclass(frozen=True)

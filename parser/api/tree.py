@@ -9,6 +9,8 @@ from parser.text.sentences import Token
 from parser.treebank.conllu_output import ARC_PROBABILITY
 
 Column = tuple[str, ...] | None
+TAGS = {"upos": "upos", "xpos": "xpos", "feats": "feats", "lemmas": "lemma"}
+"""Columns of a tree that a model may read and predict, and their names in models and in CoNLL-U."""
 
 
 @dataclass(frozen=True)

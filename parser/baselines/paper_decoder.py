@@ -1,8 +1,8 @@
 """The batched decoder as described by Ding & Koehn 2019, section 3, for comparison.
 
 Each step gathers hidden and cell states from the stacks by index, runs one frame of each LSTM with
-`torch.lstm_cell`, including the input product, and writes the states back by index. `parser.stepping.plain`
-is the same algorithm, but computes input products in advance.
+`torch.lstm_cell`, including the input product, and writes the states back by index. `baselines.stepper` is
+the same algorithm, but computes input products in advance.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.batching import library_lstm
+from parser.batching.lstm import run_cell
 from parser.networks.stack_parser import StackParser
 from parser.replay.batch import Batch
 from parser.transitions.inventory import Inventory
@@ -82,7 +82,7 @@ def _frame(lstm: nn.LSTM, inputs: Tensor, before: States) -> States:
         if layer:
             inputs = F.dropout(inputs, lstm.dropout, lstm.training)
         weights = [getattr(lstm, f"{name}_l{layer}") for name in CELL_WEIGHTS]
-        states = library_lstm.run_cell(inputs, (before[0][:, layer], before[1][:, layer]), weights)
+        states = run_cell(inputs, (before[0][:, layer], before[1][:, layer]), weights)
         inputs = states[0]
         hidden.append(states[0])
         cell.append(states[1])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 
 from parser.baselines.paper_decoder import PaperDecoder
+from parser.baselines.stepped_lstm import SteppedLSTM
+from parser.baselines.stepper import stepper
 from parser.baselines.unbatched import UnbatchedParser
-from parser.parsing.greedy import best_transitions, legal_scores
+from parser.parsing.continuous_batching import best_transitions, mask_illegal
 from parser.parsing.model import Model
-from parser.replay.vector_rows import buffer_rows
-from parser.stepping.lstm import SteppedLSTM
-from parser.stepping.positions import Positions
-from parser.stepping.stepper import stepper
+from parser.replay.batch import buffer_rows
+from parser.stepping.encoding import Positions
 from parser.transitions.state import State
 from parser.treebank.tokens import Tokens
 
@@ -27,7 +27,7 @@ def parse_one(model: Model, tokens: Tokens) -> State:
     length = state.length
     buffer = network.project_buffer(table, buffer_rows(length))  # [words + 1, hidden]
     while not inventory.system.finished(state):
-        scores = legal_scores(inventory, state, parser.scores(buffer[length + 1 - state.front]))
+        scores = mask_illegal(inventory, state, parser.scores(buffer[length + 1 - state.front]))
         best = best_transitions(inventory, state, scores)
         top = inventory.apply(state, best)
         parser.advance(int(best), words[top - 1 if top else length])
@@ -43,7 +43,7 @@ def _step_unbatched(model: Model, tokens: Tokens) -> State:
     parsers.reserve(tokens.words + 1)
     inputs = parsers.inputs_at(positions)
     while not inventory.system.finished(state):
-        scores = legal_scores(inventory, state, model.network.score_states(*parsers.outputs(inputs)))
+        scores = mask_illegal(inventory, state, model.network.score_states(*parsers.outputs(inputs)))
         best = best_transitions(inventory, state, scores)
         inventory.apply(state, best)
         inputs = parsers.inputs_at(Positions.of(state, sentence, tokens.words))
@@ -60,7 +60,7 @@ def parse_batch(model: Model, tokens: Tokens) -> State:
     lengths, capacity = state.length, int(tokens.lengths.max()) + 1
     decoder = PaperDecoder(network, inventory, table, buffer_rows(lengths)[0], capacity)
     while not inventory.system.finished(state).all():
-        scores = legal_scores(inventory, state, decoder.scores(lengths + 1 - state.front))
+        scores = mask_illegal(inventory, state, decoder.scores(lengths + 1 - state.front))
         best = best_transitions(inventory, state, scores)
         top = inventory.apply(state, best)
         decoder.advance(best, torch.where(top > 0, state.base + top, tokens.words))

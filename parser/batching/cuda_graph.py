@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from parser.console import warn
+from parser.system.console import warn
 
 
 class CudaGraphs:

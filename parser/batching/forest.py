@@ -1,15 +1,35 @@
-"""Forests, in which each node has at most one parent: stacks whose operations are known, or sequences."""
+"""Forests, and LSTMs over them, level by level.
+
+In a forest each node has at most one parent: stacks whose operations are known, or sequences. The recurrence
+of a StackLSTM (Dyer et al. 2015, equation 1; Ding & Koehn 2019, section 2): the previous state is that of the
+parent node, the row below on the stack. Levels are small, hence its own backward pass: the gradient of the
+recurrent weights is one matrix product over all levels at the end. Elementwise work is done for all nodes at
+once where it does not depend on the level, or, on CUDA, by the fused cell: a level takes then four kernels,
+and four backward. `d_x` is the gradient with respect to x."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
-from parser.batching.levels import in_order
+from parser.batching.dropout import dropout
+from parser.batching.lstm import (
+    activate_,
+    activation_backward_,
+    fused_cell,
+    fused_cell_backward,
+    has_fused_cell,
+    tanh,
+)
+from parser.batching.product import add_product, linear, times_transposed, transposed_times
 from parser.batching.transfer import all_to_device
 
 
@@ -39,7 +59,7 @@ class Forest:
         """parent: [nodes], -1 for a root; depth: [nodes], 0 for a root, else the depth of its parent + 1."""
         has_child = torch.zeros(len(parent), dtype=torch.bool)
         has_child[parent[parent >= 0]] = True
-        order = torch.from_numpy(in_order(depth.numpy(), (~has_child).numpy()))
+        order = torch.from_numpy(np.lexsort([(~has_child).numpy(), depth.numpy()]))
         position = torch.empty_like(order)
         position[order] = torch.arange(len(order))
         sizes = torch.bincount(depth)
@@ -103,3 +123,161 @@ class StackForest:
         written_to_top = move == 1 - read
         first = torch.ones(batch, 1, dtype=torch.bool, device=read.device)
         return cls(parent, top, depth, torch.cat([first, written_to_top], dim=1))
+
+
+def forest_lstm(gates: Tensor, weight: Tensor, forest: Forest) -> Tensor:
+    """Hidden states [nodes, hidden], in the order of `forest`.
+
+    gates: [nodes, 4 * hidden], the input contribution to the gates with the bias, in torch's order (input,
+    forget, cell, output); weight: [4 * hidden, hidden], the recurrent weights. Roots start from zero states.
+    """
+    function = _FusedForestLSTMFunction if has_fused_cell(gates) else _PlainForestLSTMFunction
+    return function.apply(gates, weight, forest)
+
+
+class _PlainForestLSTMFunction(Function):
+    @staticmethod
+    def forward(ctx: Any, gates: Tensor, weight: Tensor, forest: Forest) -> Tensor:
+        nodes, size = len(gates), weight.shape[1]
+        active = gates.clone()  # [nodes, 4 * hidden] activated level by level
+        cell, tanh_cell, hidden = gates.new_empty(3, nodes, size)  # each [nodes, hidden]
+        for here, parents in forest.levels:
+            gate, parent = active[here], forest.parent[here]
+            if parents.stop > parents.start:
+                # One product per parent, however many children it has.
+                gate += times_transposed(hidden[parents], weight).index_select(0, parent)
+            activate_(gate, size)
+            input_gate, forget_gate, cell_gate, output_gate = gate.chunk(4, dim=1)
+            torch.mul(input_gate, cell_gate, out=cell[here])
+            if parents.stop > parents.start:
+                cell[here].addcmul_(forget_gate, cell[parents].index_select(0, parent))
+            tanh_cell[here] = tanh(cell[here])
+            torch.mul(output_gate, tanh_cell[here], out=hidden[here])
+        ctx.forest = forest
+        ctx.save_for_backward(weight, active, cell, tanh_cell, hidden)
+        return hidden
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_hidden: Tensor) -> tuple[Tensor | None, ...]:
+        weight, active, cell, tanh_cell, hidden = ctx.saved_tensors
+        forest, size = ctx.forest, weight.shape[1]
+        input_gate, forget_gate, cell_gate, output_gate = active.chunk(4, dim=1)
+        d_hidden = d_hidden.clone()
+        d_cell = torch.zeros_like(cell)
+        d_gates = torch.empty_like(active)
+        cell_slope = output_gate * (1 - tanh_cell * tanh_cell)
+        child_gradients, parent_rows = [], []
+        for here, parents in reversed(forest.levels):
+            d_cell[here].addcmul_(d_hidden[here], cell_slope[here])
+            d_c, d_level, parent = d_cell[here], d_gates[here], forest.parent[here]
+            d_input, d_forget, d_cell_gate, d_output = d_level.chunk(4, dim=1)
+            torch.mul(d_c, cell_gate[here], out=d_input)
+            torch.mul(d_c, input_gate[here], out=d_cell_gate)
+            torch.mul(d_hidden[here], tanh_cell[here], out=d_output)
+            if parents.stop == parents.start:
+                d_forget.zero_()
+                activation_backward_(d_level, active[here], size)
+                continue
+            torch.mul(d_c, cell[parents].index_select(0, parent), out=d_forget)
+            activation_backward_(d_level, active[here], size)
+            summed = d_gates.new_zeros(parents.stop - parents.start, d_level.shape[1])
+            summed.index_add_(0, parent, d_level)
+            d_hidden[parents] += times_transposed(summed, weight.T)
+            d_cell[parents].index_add_(0, parent, d_c * forget_gate[here])
+            child_gradients.append(summed)
+            parent_rows.append(hidden[parents])
+        if not child_gradients:
+            return d_gates, torch.zeros_like(weight), None
+        d_weight = transposed_times(torch.cat(child_gradients), torch.cat(parent_rows))
+        return d_gates, d_weight, None
+
+
+class _FusedForestLSTMFunction(Function):
+    @staticmethod
+    def forward(ctx: Any, gates: Tensor, weight: Tensor, forest: Forest) -> Tensor:
+        """gates: [nodes, 4 * hidden]; weight: [4 * hidden, hidden]."""
+        hidden: list[Tensor] = []
+        cells: list[Tensor] = []
+        previous_cells, actives = [], []
+        for here, parents in forest.levels:
+            if hidden:
+                count, parent = parents.stop - parents.start, forest.parent[here]
+                # One product per parent, however many children it has.
+                of_parents = times_transposed(hidden[-1][:count], weight).index_select(0, parent)
+                previous = cells[-1][:count].index_select(0, parent)
+            else:
+                zeros = gates.new_zeros(here.stop, sum(weight.shape))
+                of_parents, previous = zeros.split(list(weight.shape), dim=1)
+            level = fused_cell(gates[here], of_parents, previous)
+            hidden.append(level.hidden)
+            cells.append(level.cell)
+            previous_cells.append(previous)
+            actives.append(level.active)
+        ctx.forest = forest
+        result = torch.cat(hidden)
+        ctx.save_for_backward(weight, result, *previous_cells, *cells, *actives)
+        return result
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_hidden: Tensor) -> tuple[Tensor | None, ...]:
+        weight, hidden, *by_level = ctx.saved_tensors
+        forest: Forest = ctx.forest
+        levels, count = forest.levels, len(forest.levels)
+        saved = list(zip(by_level[:count], by_level[count : 2 * count], by_level[2 * count :], strict=True))
+        d_hidden = d_hidden.clone()
+        d_levels: list[Tensor] = []
+        places = _places([parents.stop - parents.start for _, parents in levels])
+        shapes = d_hidden.shape, (places[-1].stop, len(weight))
+        d_cell, summed = _zeros(d_hidden, shapes)  # the latter: over the children of each parent
+        for (here, parents), place, states in reversed(list(zip(levels, places, saved, strict=True))):
+            d_gates, d_previous = fused_cell_backward(d_hidden[here], d_cell[here], *states)
+            d_levels.append(d_gates)
+            if place.stop > place.start:
+                parent = forest.parent[here]
+                own = summed[place].index_add_(0, parent, d_gates)
+                add_product(d_hidden[parents], own, weight.T)
+                d_cell[parents].index_add_(0, parent, d_previous)
+        if not len(summed):
+            return d_levels[0], torch.zeros_like(weight), None
+        parent_rows = torch.cat([hidden[parents] for _, parents in levels])
+        return torch.cat(d_levels[::-1]), transposed_times(summed, parent_rows), None
+
+
+def _zeros(like: Tensor, shapes: Sequence[Sequence[int]]) -> Iterator[Tensor]:
+    """Tensors of these shapes, filled by one kernel."""
+    sizes = [rows * columns for rows, columns in shapes]
+    parts = like.new_zeros(sum(sizes)).split(sizes)
+    return (part.view(shape) for part, shape in zip(parts, shapes, strict=True))
+
+
+def _places(sizes: list[int]) -> list[slice]:
+    """Where parts of these sizes lie, one after the other."""
+    return [slice(start, stop) for start, stop in pairwise(accumulate(sizes, initial=0))]
+
+
+def input_parameters(lstm: nn.LSTM, layer: int) -> tuple[Tensor, Tensor]:
+    """The input weight [4 * hidden, input] and the sum of both biases [4 * hidden] of a layer."""
+    bias = getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}")
+    return getattr(lstm, f"weight_ih_l{layer}"), bias
+
+
+def recurrent_weight(lstm: nn.LSTM, layer: int) -> Tensor:
+    """[4 * hidden, hidden] The recurrent weight of a layer."""
+    return getattr(lstm, f"weight_hh_l{layer}")
+
+
+def lstm_over_forest(lstm: nn.LSTM, inputs: Tensor, forest: Forest) -> Tensor:
+    """[nodes, hidden] Hidden states of the top layer over a forest. inputs: [nodes, input], in execution
+    order.
+
+    Layers run one after the other, so that each has a single input product for all nodes. Dropout between
+    layers is as in `torch.nn.LSTM`.
+    """
+    hidden = forest_lstm(linear(inputs, *input_parameters(lstm, 0)), recurrent_weight(lstm, 0), forest)
+    for layer in range(1, lstm.num_layers):
+        inputs = dropout(hidden, lstm.dropout, lstm.training)
+        gates = linear(inputs, *input_parameters(lstm, layer))
+        hidden = forest_lstm(gates, recurrent_weight(lstm, layer), forest)
+    return hidden

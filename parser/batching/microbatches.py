@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from parser.console import warn
-from parser.machine import one_memory_error
+from parser.system.console import warn
+from parser.system.machine import is_of_memory
 
 Result = TypeVar("Result")
 
@@ -39,3 +40,14 @@ def in_microbatches(compute: Callable[[Sequence[Tensor]], Result], rows: Tensor,
         torch.cuda.empty_cache()  # CUDA's libraries can not use what PyTorch keeps
         count = min(2 * count, len(rows))
         warn(f"out of memory: a batch of {len(rows)} sentences is computed as {count} microbatches")
+
+
+@contextmanager
+def one_memory_error() -> Iterator[None]:
+    """Raises torch.OutOfMemoryError wherever memory is too small, also on the host."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if is_of_memory(error) and not isinstance(error, torch.OutOfMemoryError):
+            raise torch.OutOfMemoryError(str(error)) from None
+        raise

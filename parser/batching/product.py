@@ -1,17 +1,22 @@
-"""Fast matrix products.
+"""Matrix products of float32 tensors: their precision, and the library that computes them.
+
+The precision is PyTorch's own setting, of a whole process (`torch.set_float32_matmul_precision`): in full,
+with fewer bits of the factors, or in bfloat16. By itself PyTorch computes most products of "medium" in a
+higher precision; here the factors of large products are converted to bfloat16. Weights and elementwise
+operations stay float32.
 
 On a CPU, torch computes float32 products by MKL, which uses only half of the vector units of AMD processors
 since Zen 5. oneDNN, which torch also ships, is about twice as fast there, and no faster elsewhere
-(`scripts/measure_products.py` prints both). torch has no public function for oneDNN's product. Where it pays
-and exists, the operator that torch's compiler uses is called, and torch's own product elsewhere. oneDNN
-generates a kernel for each new shape, which costs as much as many products, so the number of rows is rounded
-up.
-
-In the precision bfloat16 (`precision`), the float32 factors of large products are converted.
+(`scripts/studies/batching/measure_products.py` prints both). torch has no public function for oneDNN's
+product. Where it pays and exists, the operator that torch's compiler uses is called, and torch's own product
+elsewhere. oneDNN generates a kernel for each new shape, which costs as much as many products, so the number
+of rows is rounded up.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -20,9 +25,17 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from parser.batching.precision import present_precision
-from parser.batching.processor import AMD, Processor, processor
+from parser.batching import Precision
+from parser.system.machine import AMD, Processor, processor
 
+_NAMES: dict[Precision, str] = {"float32": "highest", "tf32": "high", "bfloat16": "medium"}
+"""PyTorch's names."""
+WITH_FLOAT32_SUMS = "2.8"
+"""The first version of PyTorch whose products of bfloat16 factors can be float32."""
+AMPERE = (8, 0)
+"""The compute capability of the first GPUs with tf32 and bfloat16."""
+CPU_EXTENSIONS = "amx_bf16", "avx512_bf16"
+"""Instructions that multiply bfloat16. Without them it is slower than float32."""
 ZEN_5 = 26
 """The CPU family of Zen 5."""
 MIN_ROWS = 24
@@ -33,6 +46,75 @@ MIN_MULTIPLICATIONS_IN_BFLOAT16 = 1 << 23
 """With fewer on a CPU, conversions cost more than bfloat16 saves."""
 SHAPES_PER_OCTAVE = 8
 """Numbers of rows per power of two that get their own kernel; the padding is 1/16 of the rows on average."""
+
+
+def set_precision(precision: Precision, device: torch.device) -> None:
+    """Set the precision in this process. Raises ValueError if the device does not support it."""
+    refuse_unsupported(precision, device)
+    torch.set_float32_matmul_precision(_NAMES[precision])
+    torch.backends.cudnn.allow_tf32 = precision != "float32"
+
+
+@contextmanager
+def computing_in(precision: Precision, device: torch.device) -> Iterator[None]:
+    """As `set_precision`, until the block ends."""
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    set_precision(precision, device)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before[0])
+        torch.backends.cudnn.allow_tf32 = before[1]
+
+
+def present_precision() -> Precision:
+    """That of this process."""
+    name = torch.get_float32_matmul_precision()
+    return next(precision for precision, its_name in _NAMES.items() if its_name == name)
+
+
+def refuse_unsupported(precision: Precision, device: torch.device) -> None:
+    """Raises ValueError if the device does not support the precision."""
+    if reason := why_unsupported(precision, device, processor()):
+        raise ValueError(f"precision {precision}: {reason}")
+
+
+def why_unsupported(precision: Precision, device: torch.device, processor: Processor) -> str | None:
+    """Why the device does not support the precision; None if it does."""
+    if precision == "float32":
+        return None
+    if device.type == "cuda":
+        if torch.cuda.get_device_capability(device) < AMPERE:
+            return "needs an NVIDIA GPU of the Ampere generation or later"
+        if precision == "bfloat16" and torch.__version__ < WITH_FLOAT32_SUMS:
+            return f"needs PyTorch {WITH_FLOAT32_SUMS} or later on a GPU"
+        return None
+    if precision == "tf32":
+        return "only GPUs have it; write float32 or bfloat16"
+    if processor.flags.isdisjoint(CPU_EXTENSIONS):
+        return f"this CPU has neither of {' and '.join(CPU_EXTENSIONS)}; write float32"
+    if not _autocasts_lstms():
+        return (
+            "oneDNN does not compute LSTMs in it on this CPU; write float32, or unset ONEDNN_MAX_CPU_ISA "
+            "if that is set"
+        )
+    return None
+
+
+def _autocasts_lstms() -> bool:
+    """Whether PyTorch computes an LSTM in bfloat16 as `run_lstm` asks for it.
+
+    It is tried, because what oneDNN uses of the processor's instructions can be limited from outside, and
+    autocast gives it LSTMs of bfloat16 without asking whether it has them.
+    """
+    states = torch.zeros(1, 1, 1)
+    weights = [torch.zeros(4, 1), torch.zeros(4, 1), torch.zeros(4), torch.zeros(4)]
+    with torch.autocast("cpu", torch.bfloat16):
+        try:
+            torch.lstm(states, (states, states), weights, True, 1, 0.0, True, False, False)
+        except RuntimeError:
+            return False
+    return True
 
 
 def times_transposed(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:

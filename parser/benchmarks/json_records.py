@@ -7,9 +7,9 @@ import reprlib
 from pathlib import Path
 from typing import TypeVar
 
-Kind = TypeVar("Kind", dict, list, str, int)
+JsonT = TypeVar("JsonT", dict, list, str, int)
 
-KINDS = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
+TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
 
 
 def read_records(path: Path, key: str) -> list:
@@ -25,27 +25,27 @@ def read_json(path: Path) -> object:
         raise ValueError(f"{path}: not JSON: {error}") from None
 
 
-def field(record: object, key: str, kind: type[Kind], place: str) -> Kind:
+def field(record: object, key: str, kind: type[JsonT], place: str) -> JsonT:
     """The value of a key.
 
     Raises ValueError if the record is no object, or the value is missing or has another type.
     """
-    holder = checked(record, dict, "this", place)
+    holder = checked_type(record, dict, "this", place)
     if key not in holder:
         raise ValueError(f"{place}: {key!r} is missing")
-    return checked(holder[key], kind, repr(key), place)
+    return checked_type(holder[key], kind, repr(key), place)
 
 
-def checked(value: object, kind: type[Kind], name: str, place: str) -> Kind:
+def checked_type(value: object, kind: type[JsonT], name: str, place: str) -> JsonT:
     """Raises ValueError for a value of another type. Booleans are no numbers."""
     if isinstance(value, kind) and not isinstance(value, bool):
         return value
-    raise ValueError(f"{place}: {name} must be {KINDS[kind]}, and is {reprlib.repr(value)}")
+    raise ValueError(f"{place}: {name} must be {TYPE_NAMES[kind]}, and is {reprlib.repr(value)}")
 
 
-def index(value: object, total: int, name: str, place: str) -> int:
+def record_index(value: object, total: int, name: str, place: str) -> int:
     """Raises ValueError unless it is an integer from 0 to total - 1."""
-    number = checked(value, int, name, place)
+    number = checked_type(value, int, name, place)
     if not 0 <= number < total:
         raise ValueError(f"{place}: {name} {number} does not exist: the last is {total - 1}")
     return number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
@@ -11,23 +12,30 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from parser.batching.messages import threads
+from parser.batching.messages import workers
+from parser.batching.messages.asynchronous_updates import (
+    BackwardWeights,
+    Updates,
+    average,
+    mean_staleness,
+    parameterised_nodes,
+    staleness,
+    update_all,
+)
 from parser.batching.messages.controller import Instance, Report
-from parser.batching.messages.graph import MessageGraph
-from parser.batching.messages.local_processes import LocalProcesses
-from parser.batching.messages.loss import Losses
 from parser.batching.messages.message import MessageState
-from parser.batching.messages.parameterised import BackwardWeights, Updates, mean
-from parser.batching.messages.replicas import average, parameterised, staleness, update_all
-from parser.batching.messages.worker import Span
-from parser.benchmarks.gradient_fingerprints import fingerprints
-from parser.plugins import MESSAGES, Setup
-from parser.settings import Settings
+from parser.batching.messages.message_graph import MessageGraph
+from parser.batching.messages.node import Losses
+from parser.batching.messages.processes import LocalProcesses
+from parser.batching.messages.workers import Span
+from parser.benchmarks.operation_training import in_batches
+from parser.benchmarks.plugin import MESSAGES, Setup, fingerprints
+from parser.system.settings import Settings
 
 ACTIVE = {f"active-{number}": number for number in (1, 4, 16)}
 """By method, the number of batches in flight (max_active_keys)."""
-METHODS = ("none", *ACTIVE)
-METHOD_TITLES = {
+MESSAGE_METHODS = ("none", *ACTIVE)
+MESSAGE_TITLES = {
     "none": "batch by batch, without messages",
     **{method: f"asynchronous messages, {number} in flight" for method, number in ACTIVE.items()},
 }
@@ -39,17 +47,22 @@ NEVER = 1 << 60
 Workers: TypeAlias = Literal["threads", "processes"]
 
 
-class MessageSettings(Settings):
+class AsynchronySettings(Settings):
+    """Settings of plugins with asynchronous messages."""
+
+    backward_weights: BackwardWeights = "forward"
+    """The weights in the backward pass of a message: those of its forward pass, or those at present."""
+    workers: Workers = "threads"
+    """Threads of one process, which share an interpreter lock; or processes."""
+
+
+class MessageSettings(AsynchronySettings):
     """Settings of plugins whose messages are batches."""
 
     update_after: int = Field(1, gt=0)
     """The number of batches whose gradients a node accumulates for an update (min_update_frequency)."""
     together: int = Field(32, gt=0)
     """The number of batches in a measured run."""
-    backward_weights: BackwardWeights = "forward"
-    """The weights in the backward pass of a message: those of its forward pass, or those at present."""
-    workers: Workers = "threads"
-    """Threads of one process, which share an interpreter lock; or processes."""
     learning_rate: float = Field(1e-3, gt=0)
     momentum: float = Field(0.9, ge=0, lt=1)
     """Adam's first beta. Stale gradients act as momentum themselves (Mitliagkas et al. 2016)."""
@@ -59,7 +72,7 @@ class MessageSettings(Settings):
         return torch.optim.Adam(weights, self.learning_rate, (self.momentum, 0.999), fused=True)
 
 
-class Ran(NamedTuple):
+class MessageRun(NamedTuple):
     reports: list[Report]
     """In the order of arrival."""
     busy: list[float]
@@ -67,7 +80,7 @@ class Ran(NamedTuple):
 
 
 RunFunction = Callable[..., list[float]]
-"""As `threads.run`."""
+"""As `workers.run`."""
 
 
 class MessageModel(Protocol):
@@ -88,7 +101,7 @@ class MessageTraining:
 
     def __init__(
         self,
-        setup: Setup,
+        setup: Setup[AsynchronySettings],
         network: nn.Module,
         model: MessageModel,
         updates: Updates,
@@ -114,12 +127,12 @@ class MessageTraining:
         training: bool,
         trace: Callable[[Span], object] | None = None,
         runner: RunFunction | None = None,
-    ) -> Ran:
+    ) -> MessageRun:
         """trace: called for each handled message; runner: runs the graph, in other processes than ours."""
         if not self._max_active:
-            return Ran([self._train_synchronously(batch, training) for batch in batches], [])
+            return MessageRun([self._train_synchronously(batch, training) for batch in batches], [])
         first, self._begun = self._begun, self._begun + len(batches)
-        runner = runner or (self._processes.run if self._processes else threads.run)
+        runner = runner or (self._processes.run if self._processes else workers.run)
         with self._phase(MESSAGES):
             return run_graph(
                 self.graph, self._instances(batches, first, training), self._max_active, trace, runner
@@ -139,7 +152,7 @@ class MessageTraining:
         if self._processes:
             self._processes.share(source=0)
         else:
-            for node in parameterised(self.graph):
+            for node in parameterised_nodes(self.graph):
                 node.refresh()
 
     def notes(self) -> dict[str, float]:
@@ -147,7 +160,7 @@ class MessageTraining:
         if not self._max_active:
             return {}
         late = self._processes.staleness() if self._processes else staleness(self.graph)
-        return {"updates late": mean(late)} if late else {}
+        return {"updates late": mean_staleness(late)} if late else {}
 
     def loss_and_gradients(self, batches: Sequence[Any]) -> Tensor:
         """[1 + 2 * weights] The sum of the batches' losses, and its gradients' fingerprints."""
@@ -161,7 +174,7 @@ class MessageTraining:
             graph = self._model.graph(no_updates, self._workers)
             ran = run_graph(graph, self._instances(batches, 0, training=True), self._max_active)
             loss = sum(report.loss for report in ran.reports)
-            for node in parameterised(graph):
+            for node in parameterised_nodes(graph):
                 node.give_gradients()
             self._sum_replicas()
         else:
@@ -199,18 +212,58 @@ class MessageTraining:
                         copied.grad = None
 
 
+class BatchMessagePlugin(ABC):
+    """What plugins whose messages are batches have in common."""
+
+    messages: MessageTraining
+    """Set by `prepare`, as the setup."""
+    setup: Setup[Any]
+
+    @abstractmethod
+    def training_batches(self, seed: int) -> list[Any]:
+        """All batches to train on, in a random order that depends only on the seed."""
+
+    @abstractmethod
+    def held_out_batches(self) -> list[Any]:
+        """Those that are scored."""
+
+    @abstractmethod
+    def checked_batches(self) -> list[Any]:
+        """Those on which the methods must agree."""
+
+    def batches(self) -> list[list[Any]]:
+        return in_batches(self.training_batches(self.setup.seed), self.setup.settings.together)
+
+    def run(self, batch: Sequence[Any]) -> None:
+        self.messages.run(batch, training=True)
+
+    def check(self) -> Tensor:
+        return self.messages.loss_and_gradients(self.checked_batches())
+
+    def learn(self, epoch: int) -> None:
+        self.messages.run(self.training_batches(epoch), training=True)
+        self.messages.end_epoch()
+
+    def score(self) -> float:
+        """The accuracy on what is held out. Raises ValueError if nothing is."""
+        return accuracy(self.messages.run(self.held_out_batches(), training=False).reports)
+
+    def notes(self) -> dict[str, float]:
+        return self.messages.notes()
+
+
 def run_graph(
     graph: MessageGraph,
     instances: Sequence[Instance],
     max_active: int,
     trace: Callable[[Span], object] | None = None,
-    runner: RunFunction = threads.run,
-) -> Ran:
+    runner: RunFunction = workers.run,
+) -> MessageRun:
     reports: list[Report] = []
-    return Ran(reports, runner(graph, instances, max_active, reports.append, trace))
+    return MessageRun(reports, runner(graph, instances, max_active, reports.append, trace))
 
 
-def share_right(reports: Sequence[Report | Losses]) -> float:
+def accuracy(reports: Sequence[Report | Losses]) -> float:
     """The share of correct examples. Raises ValueError if there are no examples."""
     examples = sum(report.examples for report in reports)
     if not examples:

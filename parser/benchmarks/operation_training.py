@@ -11,17 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from parser.batching.levels import Integers
-from parser.batching.operations.computation import Computation
-from parser.batching.operations.graph import Graph
+from parser.batching.operations.computation import Computation, StaticComputation
 from parser.batching.operations.layout import Applications, Step
+from parser.batching.operations.operation_graph import Graph
 from parser.batching.operations.patterns import Patterns
-from parser.batching.operations.static import StaticComputation
-from parser.batching.operations.writer import Value
+from parser.batching.operations.template import Value
 from parser.benchmarks.embedding_tables import optimizers
-from parser.benchmarks.gradient_fingerprints import fingerprints
-from parser.plugins import Setup
+from parser.benchmarks.plugin import AnySetup, fingerprints
 
-METHOD_TITLES = {
+OPERATION_TITLES = {
     "depth": "batched on the fly, by depth",
     "agenda": "batched on the fly, by agenda",
     "manual": "batched by hand",
@@ -29,12 +27,16 @@ METHOD_TITLES = {
 }
 
 
-def missing(path: str) -> str | None:
+MAX_PATTERN_NODES = 200_000
+"""The cache of patterns is cleared above this size, about 50 MB."""
+
+
+def missing_file(path: str) -> str | None:
     """Why a plugin that reads the file cannot be measured; None if the file exists."""
     return None if Path(path).is_file() else f"no file {path}"
 
 
-def cut(examples: Sequence[Any], size: int) -> list[list[Any]]:
+def in_batches(examples: Sequence[Any], size: int) -> list[list[Any]]:
     """Batches of that size; the last one may be smaller."""
     return [list(examples[start : start + size]) for start in range(0, len(examples), size)]
 
@@ -48,14 +50,10 @@ def shuffled(examples: Sequence[Any], seed: int) -> list[Any]:
 
 def sentence_batches(sentences: Sequence[Any], size: int) -> list[list[Any]]:
     """Batches of sentences, sorted by decreasing length, so that those still running are always the first."""
-    return [sorted(batch, key=lambda sentence: -len(sentence.words)) for batch in cut(sentences, size)]
+    return [sorted(batch, key=lambda sentence: -len(sentence.words)) for batch in in_batches(sentences, size)]
 
 
-MAX_PATTERN_NODES = 200_000
-"""The cache of patterns is cleared above this size, about 50 MB."""
-
-
-def limited(patterns: Patterns) -> Patterns:
+def bounded_cache(patterns: Patterns) -> Patterns:
     return patterns if len(patterns.nodes) <= MAX_PATTERN_NODES else Patterns()
 
 
@@ -69,7 +67,7 @@ class Forward(NamedTuple):
 class OperationTraining:
     """Steps of Adam on the sum of a batch's losses."""
 
-    def __init__(self, setup: Setup, network: nn.Module, forward: Callable[[Any], Forward], rate: float):
+    def __init__(self, setup: AnySetup, network: nn.Module, forward: Callable[[Any], Forward], rate: float):
         """forward: the forward pass of a batch, which also reports its phases."""
         self._setup, self._network, self._forward = setup, network, forward
         self._weights = [weight for weight in network.parameters() if weight.requires_grad]
@@ -111,13 +109,13 @@ class OperationTraining:
 class GraphForward:
     """A forward pass that is recorded in a graph."""
 
-    def __init__(self, setup: Setup, record: Callable[[Graph, Any], Sequence[Value]], method: str):
+    def __init__(self, setup: AnySetup, record: Callable[[Graph, Any], Sequence[Value]], method: str):
         """record: records a batch, and returns its losses; method: the batching method of the graph."""
         self._setup, self._record, self._method = setup, record, method
         self._patterns = Patterns()
 
     @classmethod
-    def by_example(cls, setup: Setup, record: Callable[[Graph, Any], Sequence[Value]]) -> GraphForward:
+    def by_example(cls, setup: AnySetup, record: Callable[[Graph, Any], Sequence[Value]]) -> GraphForward:
         """Records example by example, with the batching method of the setup. record: records one example."""
         return cls(
             setup,
@@ -127,7 +125,7 @@ class GraphForward:
 
     def __call__(self, batch: Any) -> Forward:
         setup = self._setup
-        self._patterns = limited(self._patterns)
+        self._patterns = bounded_cache(self._patterns)
         with setup.phase("graph"):
             graph = Graph(self._method, setup.device, patterns=self._patterns)
             losses = self._record(graph, batch)
@@ -139,7 +137,7 @@ class GraphForward:
 class StaticForward:
     """The forward pass of a static structure."""
 
-    def __init__(self, setup: Setup, calls: Callable[[Any], tuple[list[Applications], Integers]]):
+    def __init__(self, setup: AnySetup, calls: Callable[[Any], tuple[list[Applications], Integers]]):
         """calls: the calls of a batch, and the numbers of its losses."""
         self._setup, self._calls = setup, calls
 
@@ -152,7 +150,7 @@ class StaticForward:
         return _run(setup, computation, steps, losses.tolist())
 
 
-def _run(setup: Setup, computation: Computation, steps: list[Step], losses: Sequence[Value]) -> Forward:
+def _run(setup: AnySetup, computation: Computation, steps: list[Step], losses: Sequence[Value]) -> Forward:
     with setup.phase("forward"):
         computation.run(steps)
         loss = computation.rows(losses, 1).sum()
@@ -162,7 +160,7 @@ def _run(setup: Setup, computation: Computation, steps: list[Step], losses: Sequ
 class AutogradForward:
     """A forward pass that is batched by hand and differentiated by autograd."""
 
-    def __init__(self, setup: Setup, loss: Callable[[Any], Tensor]):
+    def __init__(self, setup: AnySetup, loss: Callable[[Any], Tensor]):
         self._setup, self._loss = setup, loss
 
     def __call__(self, batch: Any) -> Forward:

@@ -8,9 +8,9 @@ from itertools import accumulate, chain
 import torch
 from torch import Tensor, nn
 
-from parser.batching.operations.graph import Graph
 from parser.batching.operations.lstm import Grain, LSTMTemplates, lstm_templates
-from parser.batching.operations.writer import Value
+from parser.batching.operations.operation_graph import Graph
+from parser.batching.operations.template import Value
 from parser.batching.transfer import to_device
 from parser.networks.bilstm import DIRECTIONS, weights_of
 
@@ -81,12 +81,12 @@ def _chains_together(
     return found
 
 
-def ends(lengths: Sequence[int]) -> tuple[Tensor, Tensor]:
+def end_positions(lengths: Sequence[int]) -> tuple[Tensor, Tensor]:
     """The positions of the first and of the last frame of each sequence, [sequences] each."""
     last = torch.tensor(lengths).cumsum(0) - 1
     return last - torch.tensor(lengths) + 1, last
 
 
-def flat(sequences: Sequence[Sequence[int]], device: torch.device) -> Tensor:
+def flat_tensor(sequences: Sequence[Sequence[int]], device: torch.device) -> Tensor:
     """[numbers] The concatenated sequences."""
     return to_device(torch.tensor(list(chain.from_iterable(sequences))), device)

@@ -9,14 +9,13 @@ import argparse
 from pathlib import Path
 from typing import Any, get_args
 
-from parser import __version__
-from parser.measures import MEASURES
+from parser.batching import PRECISIONS
+from parser.config.measures import MEASURES
 from parser.parsing import BATCH_SIZE
+from parser.system.version import __version__
 from parser.treebank.conllu import Roots
 from parser.treebank.conllu_output import Deps
 
-PRECISIONS = "float32", "tf32", "bfloat16"
-"""As parser.batching.precision.PRECISIONS."""
 PAGE = "trees.html"
 OF_TREEBANK = ""
 """Of `evaluate --text`: stands for the text of the treebank itself."""

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from statistics import quantiles
 
 from parser.commands.errors import message_of
-from parser.evaluation.content_labels import without_subtype
-from parser.files import STANDARD, refuse_to_overwrite
+from parser.system.files import STANDARD, refuse_to_overwrite
 from parser.treebank.conllu import Roots, read_treebank
 from parser.treebank.faults import EMPTY_ID, ID, RANGE_ID
+from parser.treebank.labels import without_subtype
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import Sentence
 

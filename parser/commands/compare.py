@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from parser.commands.options import prepared_device, watched
+from parser.commands.options import prepared_device, with_column_warnings
 from parser.commands.reports import curves_of, known_forms, refuse_place, write_page
 from parser.evaluation.errors import find_errors
 from parser.evaluation.report import comparison_report
@@ -23,7 +23,7 @@ def compare_models(options: argparse.Namespace) -> None:
     loaded = [load_models(ModelChoice((folder,)), device) for folder in folders]
     models = of_treebank(loaded, options.treebank_name)
     for folder, model in zip(folders, models, strict=True):
-        gold = list(watched(model, gold, f"{folder}: {options.treebank}"))
+        gold = list(with_column_warnings(model, gold, f"{folder}: {options.treebank}"))
     first, second = ([tree for _, tree in parse_stream(model, gold, options.batch_size)] for model in models)
     comparison = compare(gold, first, second, not options.no_punct, options.by)
     if options.report:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from parser.commands.arguments import PAGE
-from parser.files import STANDARD, atomic_file, refuse_to_overwrite
 from parser.pages.gold_trees import with_gold
 from parser.pages.tree_text import tree_text
 from parser.pages.trees_page import trees_page
+from parser.system.files import STANDARD, atomic_file, refuse_to_overwrite
 from parser.treebank.conllu import NO_SENTENCE, stream_sentences
 from parser.treebank.faults import TreebankError
 from parser.treebank.sentence import Sentence
@@ -48,7 +48,8 @@ def _draw(options: argparse.Namespace, output: BinaryIO) -> int:
         return trees
     sentences, golds = zip(*_pairs(options), strict=True)
     title = "standard input" if options.treebank == STANDARD else os.path.basename(options.treebank)
-    output.write(trees_page(f"Trees of {title}", sentences, golds if options.gold else None).encode())
+    page = trees_page(f"Trees of {title}", sentences, golds if options.gold else None)
+    output.write(page.encode(errors="replace"))
     return len(sentences)
 
 

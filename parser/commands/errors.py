@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parser.interruption import SIGNALLED, Interrupted, StoppedError
+from parser.system.interruption import SIGNALLED, Interrupted, StoppedError
 
 DONE, FAULT_OF_PROGRAM, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
 WHAT_NEEDS_LESS = (

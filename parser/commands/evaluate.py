@@ -6,11 +6,10 @@ import argparse
 import json
 
 from parser.commands.arguments import OF_TREEBANK
-from parser.commands.options import loaded, models_of, warning_of, watched
+from parser.commands.options import model_of, models_of, warning_of, with_column_warnings
 from parser.commands.reports import curves_of, known_forms, refuse_place, write_page
 from parser.evaluation.errors import find_errors
-from parser.evaluation.evaluate import evaluate, evaluate_text
-from parser.evaluation.part_evaluator import PartEvaluator
+from parser.evaluation.evaluate import PartEvaluator, evaluate, evaluate_text
 from parser.evaluation.report import report, text_report
 from parser.evaluation.scores import Scores
 from parser.evaluation.text_scores import OtherTextError, TextScores
@@ -18,10 +17,8 @@ from parser.pages.report_page import report_page
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.text_input import text_reader
-from parser.parsing.worker_processes import answers, started
-from parser.text.parts import TextPart, stream_text
-from parser.text.reading import read_parts
-from parser.text.treebank_text import treebank_text
+from parser.parsing.worker_processes import answers, start_workers
+from parser.text.reading import TextPart, read_parts, stream_text
 from parser.treebank.conllu import NO_SENTENCE, read_treebank
 from parser.treebank.faults import Faults, TreebankError
 from parser.treebank.parts import stream_parts
@@ -29,7 +26,7 @@ from parser.treebank.parts import stream_parts
 
 def evaluate_model(options: argparse.Namespace) -> None:
     _refuse_combinations(options)
-    model = loaded(options)
+    model = model_of(options)
     scores: Scores | TextScores
     if options.text is not None:
         scores = _of_text(options, model)
@@ -58,9 +55,9 @@ def _of_text(options: argparse.Namespace, model: Model) -> TextScores:
     reader = text_reader(options.model, "raw", options.trust_tokenizer)
     gold = read_treebank(options.treebank, options.roots)
     is_own = options.text == OF_TREEBANK
-    text = [TextPart(0, treebank_text(gold))] if is_own else stream_text(options.text)
+    text = [TextPart(0, reader.text_of(gold))] if is_own else stream_text(options.text)
     source = options.treebank if is_own else options.text
-    sentences = watched(model, read_parts(reader, text), source)
+    sentences = with_column_warnings(model, read_parts(reader, text), source)
     try:
         return evaluate_text(model, sentences, gold, options.batch_size)
     except OtherTextError as error:
@@ -69,7 +66,7 @@ def _of_text(options: argparse.Namespace, model: Model) -> TextScores:
 
 def _with_report(options: argparse.Namespace, model: Model) -> Scores:
     """Scores, after a page has been written."""
-    gold = list(watched(model, read_treebank(options.treebank, options.roots), options.treebank))
+    gold = list(with_column_warnings(model, read_treebank(options.treebank, options.roots), options.treebank))
     trees = [tree for _, tree in parse_stream(model, gold, options.batch_size)]
     errors = find_errors(gold, trees, known_forms(model), not options.no_punct)
     title = f"{', '.join(map(str, models_of(options).paths))} on {options.treebank}"
@@ -78,7 +75,7 @@ def _with_report(options: argparse.Namespace, model: Model) -> Scores:
 
 
 def _by_one_process(options: argparse.Namespace, model: Model) -> Scores:
-    gold = list(watched(model, read_treebank(options.treebank, options.roots), options.treebank))
+    gold = list(with_column_warnings(model, read_treebank(options.treebank, options.roots), options.treebank))
     return evaluate(model, gold, options.batch_size, punctuation=not options.no_punct)
 
 
@@ -92,7 +89,7 @@ def _by_processes(options: argparse.Namespace, model: Model) -> Scores:
         options.roots,
         not options.no_punct,
     )
-    with started(PartEvaluator, arguments, options.processes) as workers:
+    with start_workers(PartEvaluator, arguments, options.processes) as workers:
         for part in answers(workers, stream_parts(options.treebank)):
             scores += part.scores
             faults.merge(part.faults)

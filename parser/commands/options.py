@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 import torch
 
-from parser.batching.precision import set_precision
-from parser.console import warn
-from parser.machine import choose_device, tune_process
+from parser.batching.product import set_precision
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
-from parser.remote import start_server
+from parser.system.console import warn
+from parser.system.machine import choose_device, tune_process
+from parser.system.remote import start_server
 from parser.treebank.sentence import Sentence
 
 WORKER_MODULES = ("parser.parsing.part_parser", "parser.evaluation.part_evaluator")
@@ -33,7 +33,7 @@ def prepared_device(options: argparse.Namespace) -> torch.device:
     return device
 
 
-def loaded(options: argparse.Namespace) -> Model:
+def model_of(options: argparse.Namespace) -> Model:
     """The model of a command with `--processes`. Raises ValueError for several processes on a GPU."""
     device = prepared_device(options)
     if options.processes > 1 and device.type != "cpu":
@@ -49,7 +49,7 @@ def refuse_to_retag(options: argparse.Namespace, model: Model) -> None:
         raise ValueError(f"{options.model}: predicts neither tags nor lemmas; leave out --retag")
 
 
-def watched(model: Model, sentences: Iterable[Sentence], source: str) -> Iterator[Sentence]:
+def with_column_warnings(model: Model, sentences: Iterable[Sentence], source: str) -> Iterator[Sentence]:
     """The sentences; warns if they lack what the model reads. source: where they come from."""
     return model.watch().check(sentences, warning_of(source))
 

@@ -6,9 +6,9 @@ import argparse
 
 import torch
 
-from parser.files import refuse_to_overwrite
 from parser.parsing.ensemble import ModelChoice, contents, load_models
 from parser.parsing.model_files import SUFFIX, pack
+from parser.system.files import refuse_to_overwrite
 
 
 def pack_model(options: argparse.Namespace) -> None:

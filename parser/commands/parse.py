@@ -13,23 +13,22 @@ from typing import Any, BinaryIO, NamedTuple
 from tqdm import tqdm
 
 from parser.commands.options import (
-    loaded,
+    model_of,
     models_of,
     refuse_to_retag,
     tell_dropped,
     warning_of,
-    watched,
+    with_column_warnings,
 )
-from parser.console import PROGRESS_BAR
-from parser.files import STANDARD, atomic_file, refuse_to_overwrite
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
-from parser.parsing.part_parser import PartParser, written
+from parser.parsing.part_parser import PartParser, output_of
 from parser.parsing.text_input import text_reader, tokenizer_of
-from parser.parsing.worker_processes import answers, started
-from parser.remote import Remote
-from parser.text.parts import TextPart, stream_text
-from parser.text.reading import read_parts
+from parser.parsing.worker_processes import answers, start_workers
+from parser.system.console import PROGRESS_BAR, counted
+from parser.system.files import STANDARD, atomic_file, refuse_to_overwrite
+from parser.system.remote import Remote
+from parser.text.reading import TextPart, read_parts, stream_text
 from parser.text.sentences import numbered_from
 from parser.treebank.conllu import stream_sentences
 from parser.treebank.faults import Faults, TreebankError
@@ -51,7 +50,7 @@ class _Parsed(NamedTuple):
 
 def parse_file(options: argparse.Namespace) -> None:
     refuse_to_overwrite(options.output, [options.input, *models_of(options).paths])
-    model = loaded(options)
+    model = model_of(options)
     refuse_to_retag(options, model)
     try:
         _parse(options, model)
@@ -76,7 +75,8 @@ def _parse(options: argparse.Namespace, model: Model) -> None:
     tell_dropped(dropped, options.input)
     speed = sentences / seconds
     print(
-        f"{sentences:,} sentences, {words:,} words in {seconds:.1f} s: {speed:,.0f} sentences/s",
+        f"{counted(sentences, 'sentence')}, {counted(words, 'word')} in {seconds:.1f} s: "
+        f"{speed:,.0f} sentences/s",
         file=sys.stderr,
     )
 
@@ -87,10 +87,10 @@ def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Pars
         sentences = read_parts(reader, _text(options))
     else:
         sentences = stream_sentences(options.input, tree=False)
-    read = watched(model, sentences, options.input)
+    read = with_column_warnings(model, sentences, options.input)
     parsed = parse_stream(model, read, options.batch_size, probabilities=options.scores)
     for sentence, tree in parsed:
-        content, is_dropped = written(sentence, tree, options.retag, options.deps)
+        content, is_dropped = output_of(sentence, tree, options.retag, options.deps)
         yield _Parsed(content, 1, len(sentence), int(is_dropped))
 
 
@@ -105,7 +105,7 @@ def _workers(options: argparse.Namespace) -> AbstractContextManager[list[Remote]
     if options.form:
         text = options.form, tokenizer_of(options.model, options.form, options.trust_tokenizer)
     arguments = (models_of(options), *parsing, options.scores, options.retag, options.deps, *text)
-    return started(PartParser, arguments, options.processes if options.processes > 1 else 0)
+    return start_workers(PartParser, arguments, options.processes if options.processes > 1 else 0)
 
 
 def _by_processes(options: argparse.Namespace, model: Model, workers: Sequence[Remote]) -> Iterator[_Parsed]:

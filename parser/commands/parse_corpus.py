@@ -9,12 +9,12 @@ from pathlib import Path
 from tqdm import tqdm
 
 from parser.commands.options import models_of, prepared_device, refuse_to_retag, tell_dropped
-from parser.console import PROGRESS_BAR
 from parser.corpus.run import Summary, parse_corpus, report_path
 from parser.corpus.workers import WorkerSettings
-from parser.files import refuse_to_overwrite
 from parser.parsing.ensemble import load_models
 from parser.parsing.text_input import tokenizer_of
+from parser.system.console import PROGRESS_BAR, counted
+from parser.system.files import refuse_to_overwrite
 
 FAILURES_SHOWN = 20
 """Files whose faults are printed."""
@@ -66,18 +66,14 @@ def _tell(report: dict, target: Path) -> None:
     before = f", {report['done_before']:,} were there already" if report["done_before"] else ""
     others = f", {report['other_files']:,} with other suffixes left out" if report["other_files"] else ""
     print(
-        f"{_counted(report['files'], 'file')}{before}{others}; {report['sentences']:,} sentences, "
+        f"{counted(report['files'], 'file')}{before}{others}; {counted(report['sentences'], 'sentence')}, "
         f"{report['words']:,} words in {report['seconds']:.1f} s, "
         f"of which {report['seconds_to_start']:.1f} s to start: "
-        f"{report['sentences_per_second']:,.0f} sentences/s by {_counted(report['workers'], 'worker')}",
+        f"{report['sentences_per_second']:,.0f} sentences/s by {counted(report['workers'], 'worker')}",
         file=sys.stderr,
     )
     if failures := report["failures"]:
         told = [message if name in message else f"{name}: {message}" for name, message in failures.items()]
         more = [f"and {len(told) - FAILURES_SHOWN:,} more"] if len(told) > FAILURES_SHOWN else []
-        summary = f"{_counted(len(failures), 'file')} could not be parsed; see {report_path(target)}"
+        summary = f"{counted(len(failures), 'file')} could not be parsed; see {report_path(target)}"
         raise ValueError("\n".join([*told[:FAILURES_SHOWN], *more, summary]))
-
-
-def _counted(count: int, thing: str) -> str:
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from parser.files import STANDARD, atomic_file, refuse_to_overwrite
 from parser.parsing.model import Model
-from parser.training.curves import CURVES
+from parser.system.files import STANDARD, atomic_file, refuse_to_overwrite
+from parser.training.record import CURVES
 from parser.treebank.vocabulary import UNKNOWN
 
 
@@ -41,5 +41,5 @@ def refuse_place(page: Path | None, sources: Iterable[str], models: Sequence[Pat
 
 def write_page(path: Path, page: str) -> None:
     with atomic_file(str(path)) as file:
-        file.write(page.encode())
+        file.write(page.encode(errors="replace"))
     print(f"report: {path}", file=sys.stderr)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from parser.machine import tune_process
+from parser.benchmarks.conformance import check_plugin
+from parser.benchmarks.discovery import about_plugins
 from parser.speed import commands
+from parser.system.machine import tune_process
 
 
 def measure(options: argparse.Namespace) -> None:
@@ -21,7 +23,4 @@ def draw(options: argparse.Namespace) -> None:
 
 def list_or_check(options: argparse.Namespace) -> None:
     tune_process()
-    if options.check:
-        commands.check_plugin(options.check)
-    else:
-        commands.list_plugins()
+    print(check_plugin(options.check) if options.check else "\n".join(about_plugins()))

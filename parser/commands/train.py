@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parser.commands.errors import exit_code_of
-from parser.config_file import read_config
-from parser.distributed.joining import joined
+from parser.config.file import read_config
+from parser.config.measures import TEXT_MEASURES, TextMeasure, shown
+from parser.distributed.joining import join_processes
 from parser.distributed.launcher import launch
 from parser.distributed.process_group import ProcessGroup
 from parser.evaluation.report import score_line
-from parser.machine import choose_device, peak_memory, tune_process
-from parser.measures import TEXT_MEASURES, TextMeasure, shown
+from parser.system.machine import choose_device, peak_memory, tune_process
 from parser.training.folder import BEST_MODEL, CONFIG, METRICS, refuse_without_checkpoint
 from parser.training.run import train_and_score
 
@@ -39,7 +39,7 @@ def train_parser(options: argparse.Namespace) -> None:
         resume = ["--resume"] if options.resume else []
         arguments = ["train", str(place.config), "--run", str(place.run), *overrides, *resume]
         sys.exit(launch(arguments, options.processes))
-    with joined(exit_code_of) as processes:
+    with join_processes(exit_code_of) as processes:
         _train(place, options.overrides, bool(options.resume), processes)
 
 

@@ -11,10 +11,10 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from parser.console import warn
 from parser.corpus.files import CorpusFile
-from parser.corpus.workers import CorpusWorker, Row, WorkerSettings, cut
-from parser.interruption import Interrupted
+from parser.corpus.workers import CorpusWorker, Row, WorkerSettings, cut_into_parts
+from parser.system.console import warn
+from parser.system.interruption import Interrupted
 
 MISSING = "parse-corpus needs Ray: pip install -e '.[ray]'"
 BLOCK_BYTES = 1 << 20
@@ -115,7 +115,11 @@ def results(files: Sequence[CorpusFile], settings: WorkerSettings, workers: int)
     dataset = (
         ray.data.from_items(rows, override_num_blocks=lists)
         # They use no CPU that a worker could have, else they would wait for workers, and these for them.
-        .flat_map(partial(cut, form=settings.form), num_cpus=0, compute=ray.data.TaskPoolStrategy(cutters))
+        .flat_map(
+            partial(cut_into_parts, form=settings.form),
+            num_cpus=0,
+            compute=ray.data.TaskPoolStrategy(cutters),
+        )
         .map_batches(
             CorpusWorker,
             fn_constructor_args=(settings,),

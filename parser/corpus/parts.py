@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from parser.corpus.files import COMPRESSED, CorpusFile
-from parser.files import atomic_file
 from parser.parsing.part_parser import ParsedPart
-from parser.text.parts import TextPart, stream_text
-from parser.text.reading import TextFormat
+from parser.system.files import atomic_file
+from parser.text.reading import TextFormat, TextPart, stream_text
 from parser.text.sentences import numbered_from
 from parser.treebank.faults import Fault, Faults
 from parser.treebank.parts import TreebankPart, stream_parts

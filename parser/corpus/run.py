@@ -17,8 +17,8 @@ from parser.corpus.cluster import cluster, results
 from parser.corpus.files import PARTS, SETTINGS, CorpusFile, FoundFiles, earlier_folder, find_files
 from parser.corpus.parts import PartOutputs, PartResult
 from parser.corpus.workers import Row, WorkerSettings
-from parser.files import file_lock, write_atomically
 from parser.parsing.model_files import digest_of
+from parser.system.files import file_lock, write_atomically
 from parser.treebank.faults import Faults
 
 REPORT, LOCK = "report.json", "lock"

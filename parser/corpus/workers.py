@@ -14,14 +14,15 @@ from typing import Any, NamedTuple
 
 import torch
 
-from parser.batching.precision import Precision
+from parser.batching import Precision
+from parser.batching.microbatches import one_memory_error
 from parser.corpus.files import CorpusFile
 from parser.corpus.parts import NumberedPart, PartOutputs, numbered_parts
-from parser.machine import one_memory_error, tune_process
 from parser.parsing.ensemble import ModelChoice
 from parser.parsing.part_parser import PartParser
-from parser.text.parts import TextPart
-from parser.text.reading import TextFormat
+from parser.system.machine import tune_process
+from parser.text.reading import TextFormat, TextPart
+from parser.text.stored_tokenizer import StoredTokenizer
 from parser.treebank.conllu_output import Deps
 from parser.treebank.parts import TreebankPart
 
@@ -44,10 +45,10 @@ class WorkerSettings(NamedTuple):
     retag: bool
     deps: Deps
     form: TextFormat | None
-    tokenizer: bytes | None
+    tokenizer: StoredTokenizer | None
 
 
-def cut(row: Row, form: TextFormat | None) -> Iterator[Row]:
+def cut_into_parts(row: Row, form: TextFormat | None) -> Iterator[Row]:
     """A row for each part of a file. row: the fields of a `CorpusFile`."""
     file = CorpusFile(**row)
     outputs = PartOutputs.of(file)

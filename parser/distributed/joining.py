@@ -14,7 +14,7 @@ from torch.distributed import Store, TCPStore
 
 from parser.distributed.launcher import LISTENER, WORD, is_one_of_several, lost_process
 from parser.distributed.process_group import LostProcessError, ProcessGroup
-from parser.interruption import ignore_signals, interruptible
+from parser.system.interruption import ignore_signals, interruptible
 
 PATIENCE = timedelta(days=1)
 """For which a process waits for another one. The first may train a tokenizer for hours; a death is noticed at
@@ -24,7 +24,7 @@ FAILURES = "parser/failures"
 
 
 @contextmanager
-def joined(exit_code: Callable[[BaseException], int]) -> Iterator[ProcessGroup]:
+def join_processes(exit_code: Callable[[BaseException], int]) -> Iterator[ProcessGroup]:
     """The processes of a command that was started several times, or this one alone.
 
     Only the first process writes to standard output. Of the processes that fail, the one that fails first

@@ -14,8 +14,8 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from parser.interruption import SIGNALLED, SIGNALS, StopRequest, stop_request
-from parser.lifeline import end, lifeline, started
+from parser.system.interruption import SIGNALLED, SIGNALS, StopRequest, stop_request
+from parser.system.lifeline import end, lifeline, start_process
 
 HOST = "127.0.0.1"
 LISTENER = "PARSER_LISTENER"
@@ -29,7 +29,7 @@ SECONDS_BETWEEN_CHECKS = 0.1
 
 
 def is_one_of_several() -> bool:
-    """Whether this process was started, with others beside it, by torchrun or by `launch`."""
+    """Whether this process was start_process, with others beside it, by torchrun or by `launch`."""
     return "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ["WORLD_SIZE"]) > 1
 
 
@@ -90,7 +90,7 @@ def _started(
                 **files,
             }
             environment = os.environ | {name: str(value) for name, value in variables.items()}
-            workers.append(started(command, line, tuple(files.values()), env=environment))
+            workers.append(start_process(command, line, tuple(files.values()), env=environment))
     return workers
 
 

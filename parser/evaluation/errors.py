@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from parser.evaluation.content_labels import without_subtype
 from parser.evaluation.scores import ARC_LENGTHS, PUNCTUATION_TAGS, Scores, group_of, range_name
 from parser.parsing.parsed_tree import ParsedTree
+from parser.treebank.labels import without_subtype
 from parser.treebank.sentence import Sentence
 
 DISTANCES = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 5), (6, None))

@@ -1,14 +1,22 @@
-"""Evaluation of a trained model."""
+"""Evaluation of a trained model, in one process or of parts of a treebank in several."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
+from parser.batching import Precision
 from parser.evaluation.scores import Scores, score
 from parser.evaluation.text_scores import TextScores, gold_text, parsed_text, score_text
 from parser.parsing import BATCH_SIZE
+from parser.parsing.ensemble import ModelChoice
+from parser.parsing.input_columns import Counts, column_counts
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
+from parser.parsing.part_parser import model_of_worker
+from parser.treebank.conllu import Roots
+from parser.treebank.faults import Faults
+from parser.treebank.parts import TreebankPart, read_part
 from parser.treebank.sentence import Sentence
 
 
@@ -32,3 +40,32 @@ def evaluate_text(
     """
     parsed = parse_stream(model, sentences, batch_size)
     return score_text(gold_text(gold), parsed_text(parsed))
+
+
+class EvaluatedPart(NamedTuple):
+    scores: Scores
+    """Of the sentences before the first fault."""
+    faults: Faults
+    columns: dict[str, Counts]
+    """The values of the columns that the model reads."""
+
+
+class PartEvaluator:
+    def __init__(
+        self,
+        models: ModelChoice,
+        threads: int,
+        precision: Precision,
+        batch_size: int,
+        roots: Roots,
+        punctuation: bool,
+    ):
+        """roots: see `read_treebank`; punctuation: whether it is scored."""
+        self._model = model_of_worker(models, threads, precision)
+        self._batch_size, self._roots, self._punctuation = batch_size, roots, punctuation
+
+    def run(self, part: TreebankPart) -> EvaluatedPart:
+        gold, faults = read_part(part, tree=True, roots=self._roots)
+        scores = evaluate(self._model, gold, self._batch_size, self._punctuation)
+        columns = column_counts(self._model.vocabulary, self._model.settings.network.read_columns, gold)
+        return EvaluatedPart(scores, faults, columns)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from parser.evaluation.content_labels import CONTENT_LABELS, without_subtype
+from parser.treebank.labels import CONTENT_LABELS, without_subtype
 from parser.treebank.sentence import Sentence
 
 FUNCTIONAL_LABELS = frozenset(["aux", "cop", "mark", "det", "clf", "case", "cc"])

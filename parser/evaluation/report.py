@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from parser.config.measures import MEASURES, TEXT_MEASURES, Measure
 from parser.evaluation.scores import Scores
 from parser.evaluation.significance import RESAMPLES, Comparison
 from parser.evaluation.text_scores import TextScores
-from parser.measures import MEASURES, TEXT_MEASURES, Measure
+from parser.system.console import counted
 
 LABELS_SHOWN = 20
 MEANINGS: dict[Measure, str] = {
@@ -34,7 +35,7 @@ def report(scores: Scores) -> str:
     if scores.crossing_arcs:
         meaning = f"non-projective arcs with the right head, of {scores.crossing_arcs:,}"
         rows.append(("crossing arcs", scores.crossing_recall, meaning))
-    lines = [f"{scores.sentences:,} sentences, {scores.words:,} words", ""]
+    lines = [f"{counted(scores.sentences, 'sentence')}, {counted(scores.words, 'word')}", ""]
     lines += [f"{name:<18}{value:6.2f}  {meaning}" for name, value, meaning in rows]
     lines += [
         "",
@@ -71,7 +72,7 @@ def comparison_report(comparison: Comparison, first: str, second: str) -> str:
     lines = [
         f"A: {first}",
         f"B: {second}",
-        f"{a.sentences:,} sentences, {a.words:,} words",
+        f"{counted(a.sentences, 'sentence')}, {counted(a.words, 'word')}",
         "",
         f"{'':<18}{'A':>7}{'B':>7}{'B - A':>8}",
         *_score_rows([(name, a.percent(measure), b.percent(measure)) for measure, name in MEASURES.items()]),

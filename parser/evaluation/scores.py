@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
-from parser.evaluation.content_labels import CONTENT_LABELS, without_subtype
+from parser.config.measures import MEASURES, Measure
 from parser.evaluation.morphology import correct_words
-from parser.measures import MEASURES, Measure
 from parser.parsing.parsed_tree import ParsedTree
+from parser.treebank.labels import CONTENT_LABELS, without_subtype
 from parser.treebank.projectivity import crossing
 from parser.treebank.sentence import Sentence
 

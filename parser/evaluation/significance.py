@@ -1,20 +1,49 @@
-"""Significance of the difference between two parsers by the paired bootstrap (Koehn 2004)."""
+"""Significance of the difference between two parsers by the paired bootstrap (Efron 1979, Koehn 2004)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
+from parser.config.measures import Measure
 from parser.evaluation.scores import Scores, score
-from parser.measures import Measure
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.sentence import Sentence
 
+LEVEL = 0.95
+DRAWN_AT_ONCE = 1 << 20
+"""Observations of a series, to bound the memory."""
+
+
+def resampled(
+    series: Sequence[Tensor], statistic: Callable[..., Tensor], resamples: int, seed: int
+) -> Tensor:
+    """[resamples] The statistic of as many samples, each drawn with replacement from the observations.
+
+    series: [observations, ...] each; they are resampled independently. statistic: takes a tensor [samples,
+    observations, ...] for each series and returns [samples].
+    """
+    generator = torch.Generator().manual_seed(seed)
+    at_once = max(1, DRAWN_AT_ONCE // max(map(len, series)))
+    found = []
+    for first in range(0, resamples, at_once):
+        samples = min(at_once, resamples - first)
+        drawn = (torch.randint(len(own), (samples, len(own)), generator=generator) for own in series)
+        found.append(statistic(*(own[rows] for own, rows in zip(series, drawn, strict=True))))
+    return torch.cat(found)
+
+
+def interval(values: Tensor) -> tuple[float, float]:
+    """The 95 % confidence interval. values: [resamples] see `resampled`."""
+    bounds = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=values.dtype)
+    low, high = values.quantile(bounds).tolist()
+    return low, high
+
+
 RESAMPLES = 10_000
-RESAMPLES_PER_BATCH = 250
 
 
 @dataclass(frozen=True)
@@ -48,26 +77,19 @@ def compare(
         [score([one], [tree], punctuation) for one, tree in zip(gold, trees, strict=True)]
         for trees in (first, second)
     ]
-    counts = np.array([[scores.counts(measure) for scores in own] for own in by_sentence])
+    pairs = zip(*by_sentence, strict=True)
+    counts = torch.tensor([[own.counts(measure) for own in pair] for pair in pairs], dtype=torch.double)
     before, after = (sum(own, Scores()) for own in by_sentence)
     observed = after.percent(measure) - before.percent(measure)
-    differences = resampled(counts, np.random.default_rng(seed))
-    low, high = np.percentile(differences, [2.5, 97.5])
+    differences = resampled([counts], _difference, RESAMPLES, seed)
     # Resampled differences scatter around the observed one as that does around the true one.
-    as_large = (np.abs(differences - observed) >= abs(observed)).sum()
-    p_value = (float(as_large) + 1) / (RESAMPLES + 1)
-    return Comparison(before, after, measure, (float(low), float(high)), p_value)
+    as_large = int(((differences - observed).abs() >= abs(observed)).sum())
+    p_value = (as_large + 1) / (RESAMPLES + 1)
+    return Comparison(before, after, measure, interval(differences), p_value)
 
 
-def resampled(counts: NDArray[np.float64], draw: np.random.Generator) -> NDArray[np.float64]:
-    """[RESAMPLES] Differences in points over bootstrap samples of the sentences.
-
-    counts: [2, sentences, 2] for both parsers, what is right in each sentence, and of how many.
-    """
-    count, found = counts.shape[1], []
-    for _ in range(0, RESAMPLES, RESAMPLES_PER_BATCH):
-        drawn = draw.integers(count, size=(RESAMPLES_PER_BATCH, count))
-        right, total = np.moveaxis(counts[:, drawn].sum(2), 2, 0)  # [2, samples] each
-        before, after = 100 * right / np.maximum(total, 1)
-        found.append(after - before)
-    return np.concatenate(found)
+def _difference(counts: Tensor) -> Tensor:
+    """[samples] In points. counts: [samples, sentences, parsers, 2] What is right, and of how many."""
+    right, total = counts.sum(1).unbind(-1)
+    before, after = (100 * right / total.clamp(min=1)).unbind(-1)
+    return after - before

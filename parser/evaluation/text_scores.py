@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from parser.config.measures import TEXT_MEASURES, TextMeasure
 from parser.evaluation.alignment import SegmentedWord, Span, align
-from parser.evaluation.content_labels import CONTENT_LABELS, without_subtype
 from parser.evaluation.morphology import FUNCTIONAL_LABELS, universal_features
-from parser.measures import TEXT_MEASURES, TextMeasure
 from parser.parsing.parsed_tree import ParsedTree
 from parser.text.treebank_text import surface_tokens
+from parser.treebank.labels import CONTENT_LABELS, without_subtype
 from parser.treebank.sentence import Sentence
 
 ROOT = -1

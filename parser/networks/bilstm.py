@@ -10,12 +10,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from parser.batching.forest import Forest
-from parser.batching.forest_lstm import forest_lstm
-from parser.batching.library_lstm import outputs_of
+from parser.batching.dropout import dropout
+from parser.batching.forest import Forest, forest_lstm
+from parser.batching.lstm import outputs_of
 from parser.batching.product import linear
 from parser.batching.transfer import to_device
-from parser.networks.dropout import dropout
 from parser.treebank.batches import split_by_words
 
 DIRECTIONS = ("", "_reverse")

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from parser.config import CharacterSettings
-from parser.networks.dropout import dropout
-from parser.treebank.ragged import Ragged
+from parser.batching.dropout import dropout
+from parser.batching.ragged import Ragged
+from parser.config.settings import CharacterSettings
 
 
 class CharacterEncoder(nn.Module):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from parser.config import Objective
+from parser.config.settings import Objective
 from parser.replay.batch import Batch
 from parser.transitions.inventory import NOT_OPTIMAL, Inventory
 

@@ -13,17 +13,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.batching.library_lstm import outputs_of
-from parser.batching.padding import flatten
+from parser.batching.dropout import dropout
+from parser.batching.forest import lstm_over_forest
+from parser.batching.lstm import outputs_of
 from parser.batching.product import linear
-from parser.batching.rows import gather_rows
-from parser.config import NetworkSettings, Objective
-from parser.networks import stack_lstm
+from parser.batching.ragged import flatten, gather_rows
+from parser.config.settings import NetworkSettings, Objective
 from parser.networks.composition import Composition
-from parser.networks.dropout import dropout
-from parser.networks.layers_above_tags import LayersAboveTags
 from parser.networks.loss import BatchLoss, transition_loss
-from parser.networks.tag_classifiers import TagClassifiers, tag_loss
+from parser.networks.tags import LayersAboveTags, TagClassifiers, tag_loss
 from parser.networks.token_encoder import TokenEncoder
 from parser.replay.batch import Batch
 from parser.transitions.inventory import Inventory
@@ -125,7 +123,7 @@ class StackParser(nn.Module):
             assert batch.compositions
             table = self.composition.replay(table, batch.compositions)  # [W + 2 + A, token]
         node_inputs = gather_rows(table, batch.node_vectors)  # [N, token]
-        nodes = stack_lstm.over_forest(self.stack, node_inputs, batch.forest)  # [N, hidden]
+        nodes = lstm_over_forest(self.stack, node_inputs, batch.forest)  # [N, hidden]
         joined = (
             gather_rows(self.linear_with_dropout(self.from_stack, nodes), batch.top_node)
             + gather_rows(self._buffer_features(table, batch), batch.buffer_row)
@@ -161,7 +159,7 @@ class StackParser(nn.Module):
         if not batch.compositions:
             return self.project_buffer(table, batch.buffer_tokens)
         inputs = gather_rows(table, batch.compositions.buffer_vectors)
-        nodes = stack_lstm.over_forest(self.buffer, inputs, batch.compositions.buffer)
+        nodes = lstm_over_forest(self.buffer, inputs, batch.compositions.buffer)
         return self.linear_with_dropout(self.from_buffer, nodes)
 
     def project_buffer(self, table: Tensor, buffer_tokens: Sequence[Tensor]) -> Tensor:

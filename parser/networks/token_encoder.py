@@ -8,13 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from parser.batching.dropout import dropout
 from parser.batching.product import linear
-from parser.batching.rows import gather_rows
-from parser.config import NetworkSettings
+from parser.batching.ragged import Ragged, gather_rows
+from parser.config.settings import NetworkSettings
 from parser.networks.bilstm import bilstm, run_bilstm
 from parser.networks.character_encoder import CharacterEncoder
-from parser.networks.dropout import dropout, dropout_of_embeddings
-from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 from parser.treebank.vocabulary import CHARACTERS, FEATURES, PRETRAINED, TREEBANK, UNKNOWN
 
@@ -148,3 +147,15 @@ def _pretrained(count: int, vectors: Tensor | None, train: bool) -> nn.Embedding
     return nn.Embedding.from_pretrained(
         torch.cat([vectors.new_zeros(1, vectors.shape[1]), vectors]), freeze=not train
     )
+
+
+def dropout_of_embeddings(parts: list[Tensor], probability: float, training: bool) -> list[Tensor]:
+    """Replace whole embeddings of words by zeros, and scale up the word's others (Dozat & Manning 2017).
+
+    parts: for each column [words, size].
+    """
+    if not training or probability == 0 or len(parts) == 1:
+        return parts
+    kept = torch.rand(len(parts), len(parts[0]), 1, device=parts[0].device) >= probability
+    scale = len(parts) / kept.sum(0).clamp(min=1)  # [words, 1]
+    return [part * (own * scale) for part, own in zip(parts, kept, strict=True)]

@@ -11,9 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.batching.precision import present_precision
+from parser.batching.dropout import dropout
+from parser.batching.product import present_precision
 from parser.batching.transfer import to_device
-from parser.networks.dropout import dropout
+from parser.config.transformer import TransformerSettings
 from parser.networks.transformer_weights import (
     frozen_weights,
     is_frozen,
@@ -24,7 +25,6 @@ from parser.networks.transformer_weights import (
 from parser.transformer.pieces import PieceTokenizer
 from parser.transformer.pretrained import PretrainedTransformer
 from parser.transformer.windows import Together, Windows, padding_together
-from parser.transformer_settings import TransformerSettings
 from parser.treebank.tokens import Tokens
 
 FULL_ATTENTION = {"bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "electra"}

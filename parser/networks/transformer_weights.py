@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
+from parser.config.transformer import Trained, TransformerSettings
 from parser.transformer.pretrained import PretrainedTransformer
-from parser.transformer_settings import Trained, TransformerSettings
 
 LAYER = re.compile(r"\blayers?\.(\d+)\.")
 """The number of its layer in the name of a weight."""

@@ -16,11 +16,10 @@ from torch import Tensor
 
 from parser.batching.cuda_graph import CudaGraphs, GraphedWork
 from parser.batching.transfer import Packed
-from parser.config import NetworkSettings
+from parser.config.settings import NetworkSettings
 from parser.optimization.training_step import TrainingStep, unmeasured
 from parser.replay.batch import Batch
-from parser.replay.padded import padded
-from parser.replay.shape import Shape
+from parser.replay.padded import Shape, padded
 from parser.treebank.tokens import Tokens
 from parser.treebank.vocabulary import PARTS
 
@@ -115,3 +114,10 @@ def _sum(
     if change_tokens:
         batch = replace(batch, tokens=change_tokens(batch.tokens))
     loss.copy_(step.accumulate(batch))
+
+
+class Graphs(NamedTuple):
+    """Of a training run."""
+
+    shapes: list[Shape]
+    gradients: GraphedGradients

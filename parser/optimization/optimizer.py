@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from parser.config import OptimizerSettings
+from parser.config.settings import OptimizerSettings
 from parser.networks.stack_parser import StackParser
 
 PEAK, WARMUP_EPOCHS = "peak", "warmup_epochs"

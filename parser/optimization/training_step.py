@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from parser.config import Objective
+from parser.config.settings import Objective
 from parser.networks.loss import BatchLoss
 from parser.networks.stack_parser import StackParser
 from parser.optimization.moving_average import MovingAverage

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from html import escape
 from itertools import accumulate
 
-GAP, CHARACTER, LEVEL, FONT = 24, 8, 26, 14
-"""Pixels: between words, of a character, between arcs of two heights, and of the font."""
-MARGIN = 10
+from parser.pages.page import rendered
+
+GAP, CHARACTER, LEVEL, MARGIN = 24, 8, 26, 10
+"""Pixels: between words, of a character, between arcs of two heights, and around all."""
 UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8
 """Directions in which a line leaves a character."""
 BOX = {
@@ -84,35 +84,20 @@ def as_svg(words: Sequence[str], heads: Sequence[int], labels: Sequence[str]) ->
         CHARACTER * max(columns(word), columns(label)) + GAP
         for word, label in zip(words, labels, strict=True)
     ]
-    middles = [end - width / 2 for end, width in zip(accumulate(widths), widths, strict=True)]
+    middles = [end - width // 2 for end, width in zip(accumulate(widths), widths, strict=True)]
     ground = LEVEL * (max(heights, default=0) + 1) + MARGIN
-    parts = []
-    for dependent, (head, height, label) in enumerate(zip(heads, heights, labels, strict=True)):
-        x, top = middles[dependent], ground - LEVEL * height
-        if head:
-            beside = 4 if dependent > head - 1 else -4  # the arcs to the word and from it
-            start = middles[head - 1] + beside
-            parts.append(_line(f"M{start:g},{ground} V{top} H{x:g} V{ground - 4}"))
-            parts.append(_text((start + x) / 2, top - 4, label, FONT - 3))
-        else:
-            parts.append(_line(f"M{x:g},{2 * MARGIN} V{ground - 4}"))
-            parts.append(_text(x, 2 * MARGIN - 4, label, FONT - 3))
-        parts.append(f'<path d="M{x - 4:g},{ground - 7} h8 l-4,7 z" fill="currentColor"/>')
-    parts += [
-        _text(x, ground + FONT + MARGIN / 2, word, FONT) for word, x in zip(words, middles, strict=True)
-    ]
-    size = f'width="{sum(widths):g}" height="{ground + FONT + 2 * MARGIN:g}"'
-    label = escape(_described(words, heads, labels))
-    begin = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{label}"'
-    return f'{begin} font-family="sans-serif" text-anchor="middle">{"".join(parts)}</svg>'
-
-
-def _line(path: str) -> str:
-    return f'<path d="{path}" fill="none" stroke="currentColor"/>'
-
-
-def _text(x: float, y: float, text: str, size: int) -> str:
-    return f'<text x="{x:g}" y="{y:g}" font-size="{size}" fill="currentColor">{escape(text)}</text>'
+    arcs = []
+    for dependent, (head, height) in enumerate(zip(heads, heights, strict=True)):
+        beside = 4 if dependent > head - 1 else -4  # the arcs to the word and from it
+        start = middles[head - 1] + beside if head else None
+        arcs.append((start, ground - LEVEL * height if head else 2 * MARGIN))
+    return rendered(
+        "tree.svg",
+        words=list(zip(words, middles, labels, arcs, strict=True)),
+        ground=ground,
+        width=sum(widths),
+        description=_described(words, heads, labels),
+    )
 
 
 def _described(words: Sequence[str], heads: Sequence[int], labels: Sequence[str]) -> str:

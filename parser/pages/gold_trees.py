@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
-from parser.evaluation.content_labels import without_subtype
-from parser.quoting import quoted, shortened
+from parser.system.console import quoted, shortened
+from parser.treebank.labels import without_subtype
 from parser.treebank.sentence import Sentence
 
 SAME_WORDS = "gold trees are compared with trees of the same sentences and words, in the same order"

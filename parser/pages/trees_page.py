@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
-from html import escape
-from string import Template
 from typing import Any
 
 from parser.evaluation.scores import Scores
 from parser.pages.gold_trees import differences
-from parser.pages.page import asset, html_page
+from parser.pages.page import rendered
 from parser.treebank.faults import FORM, ID, RANGE_ID
 from parser.treebank.sentence import Sentence
 
-TREE_STYLES = ("page.css", "tree.css")
-TREE_SCRIPTS = ("tree_layout.js", "tree_drawing.js")
-"""What a page needs that draws trees."""
-STYLES = (*TREE_STYLES, "trees_page.css")
-SCRIPTS = (*TREE_SCRIPTS, "word_box.js", "tree_list.js", "tree_filter.js", "trees_page.js")
 NO_VALUE = "_"
 
 
@@ -29,13 +22,7 @@ def trees_page(title: str, sentences: Sequence[Sentence], gold: Sequence[Sentenc
     data: dict[str, Any] = {"sentences": trees, "words": sum(map(len, sentences))}
     if gold is not None:
         data["scores"] = scores_of(sentences, gold)
-    return html_page(
-        title,
-        Template(asset("trees_page.html")).substitute(title=escape(title)),
-        [asset(name) for name in STYLES],
-        [asset(name) for name in SCRIPTS],
-        {"trees": data},
-    )
+    return rendered("trees_page.html", title=title, trees=data)
 
 
 def tree_data(sentence: Sentence, gold: Sentence | None = None) -> dict[str, Any]:

@@ -1,25 +1,25 @@
-"""Continuous batching: when a sentence of the batch is finished, its row is refilled with the next sentence.
+"""Greedy parsing with continuous batching: a finished row of the batch is refilled with the next sentence.
 
-A static batch runs until its longest sentence is finished, and its other rows are idle. With continuous
-batching all rows are in use until no sentences are left.
+Each parser takes its best legal transition. A static batch runs until its longest sentence is finished, and
+its other rows are idle. With continuous batching all rows are in use until no sentences are left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from parser.batching.cuda_graph import CudaGraphs, GraphedWork
 from parser.batching.transfer import to_device
-from parser.parsing.ensemble import Reading
-from parser.parsing.greedy import best_transitions, legal_scores, write_arc_probabilities
+from parser.networks.loss import ILLEGAL_SCORE
+from parser.parsing.ensemble import numbers_in
 from parser.parsing.model import Model
-from parser.parsing.transition_numbers import numbers_in
-from parser.stepping.inference.ensemble import EnsembleInference, Member
-from parser.stepping.inference.stepper import InferenceStepper, inference_stepper
-from parser.stepping.positions import Positions
+from parser.stepping.encoding import Positions, WordVectors
+from parser.stepping.stepper import EnsembleInference, InferenceStepper, Member, inference_stepper
+from parser.transitions.inventory import Inventory
 from parser.transitions.state import State
 from parser.transitions.system import TransitionSystem
 from parser.treebank.tokens import Tokens
@@ -30,6 +30,45 @@ STEPS_BETWEEN_REFILLS = 4
 """A refill takes a sixth of the time of a step, so a finished row is idle for up to three steps."""
 MAX_FRAMES = 100_000
 """Memory limit: rows of the batch times the greatest possible stack depth."""
+
+
+def mask_illegal(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
+    """[batch, transitions] The scores, with -inf for transitions that are not legal."""
+    legal = inventory.with_labels(inventory.system.legal(state))
+    # Clamping keeps legal scores of -inf above those of illegal transitions.
+    return scores.clamp(min=torch.finfo(scores.dtype).min).masked_fill(~legal, ILLEGAL_SCORE)
+
+
+def best_transitions(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
+    """[batch] The legal transition of highest score; `no_op` when finished. scores: see `mask_illegal`."""
+    return scores.argmax(1).masked_fill(inventory.system.finished(state), inventory.no_op)
+
+
+def write_arc_probabilities(
+    inventory: Inventory, state: State, scores: Tensor, taken: Tensor, probabilities: Tensor
+) -> None:
+    """Store the probabilities of transitions that make arcs in the elements of the dependents.
+
+    Called before the transitions [batch] are applied. scores: [batch, transitions], see `mask_illegal`.
+    probabilities: [words + 1], in the flat layout of `State`.
+    """
+    is_no_op = taken == inventory.no_op
+    own = scores.softmax(1).gather(1, taken.masked_fill(is_no_op, 0)[:, None]).squeeze(1)
+    dependent = state.words().gather(0, inventory.effects(taken).dependent[None]).squeeze(0)
+    probabilities[state.flat_index(dependent)] = own.to(probabilities.dtype)
+
+
+class Reading(NamedTuple):
+    """Sentences as a model reads them."""
+
+    model: Model
+    tokens: Tokens
+    """On the host."""
+    words: WordVectors
+
+    @classmethod
+    def of(cls, model: Model, tokens: Tokens) -> Reading:
+        return cls(model, tokens, WordVectors.of(model.network, tokens))
 
 
 def parse_tokens(
@@ -61,7 +100,7 @@ def parse_tokens(
             positions = queue.positions()
             parsers.restart(refilled, positions)
             for _ in range(STEPS_BETWEEN_REFILLS):
-                scores = legal_scores(inventory, queue.state, parsers.scores(positions))
+                scores = mask_illegal(inventory, queue.state, parsers.scores(positions))
                 best = best_transitions(inventory, queue.state, scores)
                 if probabilities is not None:
                     write_arc_probabilities(inventory, queue.state, scores, best, probabilities)
@@ -69,13 +108,13 @@ def parse_tokens(
                 positions = queue.positions()
                 parsers.advance(best, positions)
 
-    graphs = CudaGraphs(model.device)
-    work = GraphedWork(steps, graphs) if in_graph else steps
+    graphs = CudaGraphs(model.device) if in_graph else None
+    work = GraphedWork(steps, graphs) if graphs else steps
     while True:
         deepest, done = queue.synchronise()
         if done:
             return queue.state
-        if parsers.reserve(deepest + STEPS_BETWEEN_SYNCHRONISATIONS) and in_graph:
+        if parsers.reserve(deepest + STEPS_BETWEEN_SYNCHRONISATIONS) and graphs:
             work = GraphedWork(steps, graphs)
         work()
 

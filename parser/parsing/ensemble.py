@@ -1,8 +1,7 @@
 """Several models that parse together: their scores are averaged at every transition.
 
 They may read different columns and know different words, but have the same transition system and labels. Tags
-and lemmas are those that the first one predicts, and its tokenizer divides texts.
-"""
+and lemmas are those that the first one predicts, and its tokenizer divides texts."""
 
 from __future__ import annotations
 
@@ -12,14 +11,35 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
-from parser.parsing.model import FILES, Model, load_model
+from parser.parsing.model import Model, load_model
 from parser.parsing.model_files import MEMBER, ModelFiles, member_folder, members_of, model_files
-from parser.parsing.transition_numbers import numbered_transitions
-from parser.quoting import quoted
-from parser.stepping.inference.words import WordVectors
-from parser.treebank.tokens import Tokens
-from parser.treebank.vocabulary import TREEBANK
+from parser.parsing.model_format import FILES
+from parser.system.console import quoted
+from parser.transitions.inventory import Inventory
+from parser.treebank.vocabulary import TREEBANK, Vocabulary
+
+Transition = tuple[int, str]
+"""Kind and label."""
+
+
+def numbered_transitions(inventory: Inventory, vocabulary: Vocabulary) -> dict[Transition, int]:
+    """The number of each labelled transition, in order."""
+    kinds, labels = (column[:-1].tolist() for column in (inventory.kind, inventory.label))
+    named = zip(kinds, map(vocabulary.labels.string, labels), strict=True)
+    return {transition: number for number, transition in enumerate(named)}
+
+
+def numbers_in(model: Model, source: Model) -> Tensor:
+    """[transitions + 1] The number in `model` of each labelled transition of `source`, and of `no_op`.
+
+    On the device of `model`, which has all of these transitions.
+    """
+    number = numbered_transitions(model.inventory, model.vocabulary)
+    numbers = [number[each] for each in numbered_transitions(source.inventory, source.vocabulary)]
+    return torch.tensor([*numbers, model.inventory.no_op], device=model.device)
+
 
 SHOWN = 3
 """Transitions of a message."""
@@ -32,19 +52,6 @@ class ModelChoice(NamedTuple):
     """Folders and packages."""
     treebank: str | None = None
     """As one of which treebanks they parse, for models that were trained on several; by default the first."""
-
-
-class Reading(NamedTuple):
-    """Sentences as a model reads them."""
-
-    model: Model
-    tokens: Tokens
-    """On the host."""
-    words: WordVectors
-
-    @classmethod
-    def of(cls, model: Model, tokens: Tokens) -> Reading:
-        return cls(model, tokens, WordVectors.of(model.network, tokens))
 
 
 def load_models(models: ModelChoice, device: torch.device) -> Model:

@@ -10,53 +10,44 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-import yaml
 from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import save
 from torch import Tensor
 
-from parser import bounded_yaml
-from parser.config import NetworkSettings, ParserSettings
-from parser.files import write_atomically
-from parser.former_names import with_new_names
+from parser.config.errors import FAULTS_SHOWN, fault_lines, more_faults
+from parser.config.settings import NetworkSettings, ParserSettings
 from parser.networks.shapes import without_values
 from parser.networks.stack_parser import StackParser
 from parser.parsing.input_columns import ColumnShares, InputColumnCheck, as_json, from_json
-from parser.parsing.model_files import SETTINGS, TOKENIZER, ModelFiles, Shapes, member_folder, model_files
+from parser.parsing.model_files import ModelFiles, Shapes, member_folder, model_files, text_of
+from parser.parsing.model_format import (
+    COLUMN_SHARES,
+    NEEDED,
+    SCORES,
+    SETTINGS,
+    VOCABULARY,
+    WEIGHTS,
+    OtherFormatError,
+    settings_as_json,
+    settings_from_json,
+)
 from parser.parsing.transformer_files import (
-    TRANSFORMER_FILES,
     make_encoder,
     read_transformer,
     refuse_missing_libraries,
     write_transformer,
 )
-from parser.quoting import shortened
+from parser.system.files import write_atomically
 from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import TransitionSystem
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary
-from parser.validation_errors import FAULTS_SHOWN, fault_lines, more_faults
 
 if TYPE_CHECKING:
     from parser.transformer.pretrained import PretrainedTransformer
 
-VOCABULARY, WEIGHTS, SCORES = "vocabulary.json", "weights.safetensors", "scores.json"
-COLUMN_SHARES = "columns.json"
-FILES = SETTINGS, VOCABULARY, WEIGHTS, COLUMN_SHARES, SCORES, TOKENIZER, *TRANSFORMER_FILES
 VECTORS = f"tokens.embeddings.{PRETRAINED}.weight"
-FORMAT = 6
-"""Of the folder. It is increased when older programs could not read what newer ones write. Format 1 had other
-names of settings and weights; until format 2 the vocabulary had the predicted columns among the others; in
-format 3 nothing read the predicted tags; in format 4 there was no embedding of the treebank, in format 5 no
-transformer. All are read."""
-WITH_PREDICTED = 3
-"""The first format whose vocabulary has the predicted columns apart."""
-FORMER_WEIGHTS = {
-    "actions.": "transition_embeddings.",
-    "tokens.sentence.": "tokens.sentence_encoder.",
-}
-"""Beginnings of names of weights in format 1, and the present ones."""
 BROKEN = (
     SafetensorError,
     ValueError,
@@ -66,7 +57,6 @@ BROKEN = (
     AttributeError,
     OverflowError,
     RecursionError,
-    yaml.YAMLError,
 )
 """Exceptions that reading broken files can raise."""
 
@@ -80,7 +70,7 @@ class Model:
     inventory: Inventory
     network: StackParser
     dev_shares: Mapping[str, ColumnShares] = field(default_factory=dict)
-    """By column: shares of blank and of unknown values in the dev treebank. Older models have none."""
+    """By column: shares of blank and of unknown values in the dev treebank."""
     others: tuple[Model, ...] = ()
     """The other models of an ensemble, whose scores are averaged with its own."""
 
@@ -126,10 +116,9 @@ class Model:
     def save(self, folder: Path, scores: dict[str, Any]) -> None:
         """Write the files of the folder, each atomically. scores: of the model, for people to read."""
         folder.mkdir(parents=True, exist_ok=True)
-        settings = yaml.safe_dump({"format": FORMAT, **self.settings.model_dump()}, sort_keys=False)
         weights = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
         for name, content in (
-            (SETTINGS, settings.encode()),
+            (SETTINGS, settings_as_json(self.settings).encode()),
             (VOCABULARY, self.vocabulary.as_json().encode()),
             (WEIGHTS, save(weights)),
             (COLUMN_SHARES, as_json(self.dev_shares).encode()),
@@ -146,28 +135,19 @@ class Model:
 
     @classmethod
     def read(cls, files: ModelFiles, device: torch.device) -> Model:
-        """Raises one of the exceptions `BROKEN`."""
-        content = bounded_yaml.load(files.text(SETTINGS, bounded_yaml.MAX_TEXT_LENGTH))
-        if not isinstance(content, dict):
-            raise ValueError(f"{SETTINGS}: no keys and values")
-        form = content.pop("format", 1)  # the oldest models do not say theirs
-        if not isinstance(form, int) or not 0 < form <= FORMAT:
-            form = shortened(repr(form))
-            raise ValueError(f"made by a newer program (format {form}, this one reads {FORMAT}): update it")
-        if form < FORMAT:
-            content = with_new_names({"parser": content})["parser"]
-        with _naming(SETTINGS, "parser"):
-            settings = ParserSettings.model_validate(content)
+        """Raises OtherFormatError, and one of the exceptions `BROKEN`."""
+        with _naming(SETTINGS):
+            settings = settings_from_json(text_of(files, SETTINGS))
+        if missing := _missing(files):
+            raise ValueError(missing)
         with _naming(VOCABULARY):
-            vocabulary = Vocabulary.from_json(files.text(VOCABULARY))
-            if form < WITH_PREDICTED:
-                vocabulary = vocabulary.with_predicted(settings.network.tags.predict)
+            vocabulary = Vocabulary.from_json(text_of(files, VOCABULARY))
         with _naming(COLUMN_SHARES):
-            shares = from_json(files.text(COLUMN_SHARES)) if files.has(COLUMN_SHARES) else {}
+            shares = from_json(text_of(files, COLUMN_SHARES))
         _refuse_other_columns(settings, vocabulary)
         transformer = read_transformer(files, settings.network)
         _refuse_other_sizes(settings, vocabulary, transformer, files.shapes(WEIGHTS))
-        weights = {_weight_name(name): weight for name, weight in files.weights(WEIGHTS).items()}
+        weights = files.weights(WEIGHTS)
         for name, weight in weights.items():
             if not weight.isfinite().all():
                 raise ValueError(f"{name} has values that are not finite")
@@ -179,29 +159,29 @@ class Model:
 
 
 def load_model(files: ModelFiles, device: torch.device) -> Model:
-    """Raises ValueError if there is no model, a broken or a newer one, or a library that it needs is missing.
+    """Raises ValueError if there is no model, or a broken one, or one of another format, or if a library that
+    it needs is missing.
 
     Safe for untrusted models: nothing in them is executed, and the sizes are checked before memory is
     allocated.
     """
     if files.has(f"{member_folder(1)}/{SETTINGS}"):
         raise ValueError(f"{files.name}: holds several models, where one is needed")
-    missing = [name for name in (SETTINGS, VOCABULARY, WEIGHTS) if not files.has(name)]
-    if missing:
-        raise ValueError(f"{files.name}: not a model's folder, {', '.join(missing)} missing")
+    if not files.has(SETTINGS):
+        raise ValueError(f"{files.name}: not a model's folder, {_missing(files)}")
     refuse_missing_libraries(files)
     try:
         return Model.read(files, device)
+    except OtherFormatError as error:
+        raise ValueError(f"{files.name}: {error}") from None
     except BROKEN as error:
         raise ValueError(f"{files.name}: the model's files are broken or not of one model: {error}") from None
 
 
-def _weight_name(name: str) -> str:
-    """The present name of a weight in a file."""
-    for former, now in FORMER_WEIGHTS.items():
-        if name.startswith(former):
-            return now + name.removeprefix(former)
-    return name
+def _missing(files: ModelFiles) -> str:
+    """Which files are missing, as a part of a message; empty if none is."""
+    names = [name for name in NEEDED if not files.has(name)]
+    return f"{', '.join(names)} missing" if names else ""
 
 
 def system_of(settings: ParserSettings) -> TransitionSystem:
@@ -256,7 +236,7 @@ def _refuse_other_sizes(
 
     shapes: of the weights by their names in the file.
     """
-    found = {_weight_name(name): shape for name, shape in shapes.items()}
+    found = dict(shapes)
     vectors = None
     if PRETRAINED in vocabulary.columns:
         vectors = torch.empty(len(vocabulary.columns[PRETRAINED]) - 1, found[VECTORS][1], device="meta")

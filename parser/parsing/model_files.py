@@ -14,18 +14,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count, takewhile
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from safetensors import safe_open
 from safetensors.torch import load, load_file
 from torch import Tensor
 
-from parser.files import atomic_file
+from parser.parsing.model_format import MAX_BYTES, SETTINGS
+from parser.system.files import atomic_file
 
 SUFFIX = ".stackparser"
-SETTINGS, MEMBER = "config.yaml", "model-"
-TOKENIZER = "tokenizer.udpipe"
-"""The only file that is neither text nor numbers. It is opened when text is to be parsed."""
+MEMBER = "model-"
 DATE = (1980, 1, 1, 0, 0, 0)
 """Of all members, so that packages of equal models are equal."""
 HEADER_LENGTH = 8
@@ -39,16 +38,14 @@ class ModelFiles(Protocol):
 
     def has(self, name: str) -> bool: ...
 
-    def text(self, name: str, most: int | None = None) -> str:
-        """Raises ValueError if the file is not UTF-8, or has more than `most` characters."""
+    def content(self, name: str, most: int | None = None) -> bytes:
+        """Raises ValueError if the file has more than `most` bytes."""
 
     def weights(self, name: str) -> dict[str, Tensor]:
         """The tensors of a safetensors file, on the host. Raises what the library raises."""
 
     def shapes(self, name: str) -> Shapes:
         """Of these tensors, without reading them."""
-
-    def content(self, name: str) -> bytes: ...
 
 
 class Folder:
@@ -58,9 +55,9 @@ class Folder:
     def has(self, name: str) -> bool:
         return (self._path / name).is_file()
 
-    def text(self, name: str, most: int | None = None) -> str:
-        with (self._path / name).open(encoding="utf-8") as file:
-            return _bounded(name, file.read(-1 if most is None else most + 1), most)
+    def content(self, name: str, most: int | None = None) -> bytes:
+        with (self._path / name).open("rb") as file:
+            return _read(file, name, most)
 
     def weights(self, name: str) -> dict[str, Tensor]:
         return load_file(self._path / name)
@@ -68,9 +65,6 @@ class Folder:
     def shapes(self, name: str) -> Shapes:
         with safe_open(self._path / name, "pt") as file:
             return {key: tuple(file.get_slice(key).get_shape()) for key in list(file.keys())}
-
-    def content(self, name: str) -> bytes:
-        return (self._path / name).read_bytes()
 
 
 class Package:
@@ -90,8 +84,9 @@ class Package:
     def has(self, name: str) -> bool:
         return name in self._members
 
-    def text(self, name: str, most: int | None = None) -> str:
-        return _bounded(name, self.content(name).decode("utf-8"), most)
+    def content(self, name: str, most: int | None = None) -> bytes:
+        with self._opened(name) as package, package.open(name) as file:
+            return _read(file, name, most)
 
     def weights(self, name: str) -> dict[str, Tensor]:
         return load(self.content(name))
@@ -103,10 +98,6 @@ class Package:
                 raise ValueError(f"{name} is cut")
             header: dict[str, Any] = json.loads(file.read(length))
         return {key: tuple(own["shape"]) for key, own in header.items() if key != "__metadata__"}
-
-    def content(self, name: str) -> bytes:
-        with self._opened(name) as package:
-            return package.read(name)
 
     @contextmanager
     def _opened(self, what: str) -> Iterator[zipfile.ZipFile]:
@@ -129,8 +120,8 @@ class MemberFiles:
     def has(self, name: str) -> bool:
         return self._files.has(self._inside(name))
 
-    def text(self, name: str, most: int | None = None) -> str:
-        return self._files.text(self._inside(name), most)
+    def content(self, name: str, most: int | None = None) -> bytes:
+        return self._files.content(self._inside(name), most)
 
     def weights(self, name: str) -> dict[str, Tensor]:
         return self._files.weights(self._inside(name))
@@ -138,17 +129,23 @@ class MemberFiles:
     def shapes(self, name: str) -> Shapes:
         return self._files.shapes(self._inside(name))
 
-    def content(self, name: str) -> bytes:
-        return self._files.content(self._inside(name))
-
     def _inside(self, name: str) -> str:
         return f"{self._folder}/{name}"
 
 
-def _bounded(name: str, text: str, most: int | None) -> str:
-    if most is not None and len(text) > most:
-        raise ValueError(f"{name}: longer than {most:,} characters")
-    return text
+def _read(file: IO[bytes], name: str, most: int | None) -> bytes:
+    content = file.read(-1 if most is None else most + 1)
+    if most is not None and len(content) > most:
+        raise ValueError(f"{name}: longer than {most:,} bytes")
+    return content
+
+
+def text_of(files: ModelFiles, name: str) -> str:
+    """Raises ValueError if the file is not UTF-8, or larger than the format allows."""
+    try:
+        return files.content(name, MAX_BYTES[name]).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name}: not UTF-8: {error.reason} at byte {error.start:,}") from None
 
 
 def model_files(path: Path) -> ModelFiles:

@@ -1,22 +1,45 @@
-"""Parsing sentences with a trained model."""
+"""Parsing sentences with a trained model: trees, and the tags, features and lemmas that it predicts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain, pairwise
 
 import torch
 from torch import Tensor
 
 from parser.batching.microbatches import TooLongError, in_microbatches
+from parser.batching.ragged import Ragged
 from parser.parsing import BATCH_SIZE
-from parser.parsing.continuous_batching import parse_tokens
-from parser.parsing.ensemble import Reading
+from parser.parsing.continuous_batching import Reading, parse_tokens
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import ParsedTree
-from parser.parsing.tags import predicted_tags
-from parser.treebank.pseudo_projective import deprojectivize
-from parser.treebank.ragged import Ragged
+from parser.stepping.encoding import WordVectors
+from parser.treebank.lemma_rules import lemma_of
+from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import Sentence
+
+
+def predicted_tags(
+    model: Model, words: WordVectors, sentences: Sequence[Sentence]
+) -> list[Mapping[str, tuple[str, ...]]]:
+    """For each sentence, the values of all words by column. words: of all sentences, in order."""
+    if not model.vocabulary.predicted:
+        return [{} for _ in sentences]  # without a wait for the device
+    numbers = torch.stack(words.tags).cpu()  # [columns, rows]
+    by_word = numbers.index_select(1, words.row[:-2]).tolist()  # by column and word
+    strings = {
+        name: list(map(lexicon.string, of_words))
+        for (name, lexicon), of_words in zip(model.vocabulary.predicted.items(), by_word, strict=True)
+    }
+    if "lemma" in strings:
+        forms = chain.from_iterable(sentence.forms for sentence in sentences)
+        strings["lemma"] = list(map(lemma_of, forms, strings["lemma"]))
+    ends = accumulate(map(len, sentences), initial=0)
+    return [
+        {name: tuple(values[start:end]) for name, values in strings.items()} for start, end in pairwise(ends)
+    ]
+
 
 READ_AHEAD = 32_768
 """Words that are read and sorted by sentence length at a time."""

@@ -8,23 +8,24 @@ from typing import NamedTuple
 
 import torch
 
-from parser.batching.precision import Precision, set_precision
+from parser.batching import Precision
+from parser.batching.product import set_precision
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.input_columns import Counts, column_counts
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.text_input import reader_with
-from parser.text.parts import TextPart
-from parser.text.reading import TextFormat
+from parser.text.reading import TextFormat, TextPart
 from parser.text.sentences import as_sentence
+from parser.text.stored_tokenizer import StoredTokenizer
 from parser.treebank.conllu_output import Deps, with_probabilities, with_tags, with_tree, without_enhanced
 from parser.treebank.faults import Faults
 from parser.treebank.parts import TreebankPart, read_part
 from parser.treebank.sentence import Sentence
 
 
-class Written(NamedTuple):
+class SentenceOutput(NamedTuple):
     content: bytes
     """The lines of the sentence."""
     is_dropped: bool
@@ -54,13 +55,13 @@ class PartParser:
         retag: bool,
         deps: Deps,
         form: TextFormat | None = None,
-        tokenizer: bytes | None = None,
+        tokenizer: StoredTokenizer | None = None,
     ):
         """form: of the text that is parsed, if it is no treebank. tokenizer: see `tokenizer_of`."""
         self._model = model_of_worker(models, threads, precision)
         self._batch_size, self._probabilities = batch_size, probabilities
         self._retag, self._deps = retag, deps
-        self._reader = reader_with(form, tokenizer) if form else None
+        self._reader = reader_with(form, tokenizer) if form and tokenizer else None
 
     def run(self, part: TreebankPart | TextPart) -> ParsedPart:
         [parsed] = self.run_together([part])
@@ -71,7 +72,7 @@ class PartParser:
         read = [self._read(part) for part in parts]
         all_sentences = chain.from_iterable(sentences for sentences, _ in read)
         parsed = parse_stream(self._model, all_sentences, self._batch_size, probabilities=self._probabilities)
-        lines = (written(sentence, tree, self._retag, self._deps) for sentence, tree in parsed)
+        lines = (output_of(sentence, tree, self._retag, self._deps) for sentence, tree in parsed)
         columns = self._model.settings.network.read_columns
         found = []
         for sentences, faults in read:
@@ -99,7 +100,7 @@ def model_of_worker(models: ModelChoice, threads: int, precision: Precision) -> 
     return load_models(models, device)
 
 
-def written(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> Written:
+def output_of(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> SentenceOutput:
     """The lines of a sentence with its tree, and with the tags and probabilities if the tree has them.
 
     retag: whether tags replace those of the sentence. deps: what becomes of its enhanced dependencies, which
@@ -112,4 +113,4 @@ def written(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> Wr
     found = parsed
     if deps == "drop" or (deps == "drop-changed" and parsed != sentence.lines):
         found = without_enhanced(parsed, sentence.word_lines)
-    return Written("".join(found).encode("utf-8", "surrogateescape"), found != parsed)
+    return SentenceOutput("".join(found).encode("utf-8", "surrogateescape"), found != parsed)

@@ -4,50 +4,60 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parser.parsing.model_files import TOKENIZER, members_of, model_files
+from pydantic import ValidationError
+
+from parser.config.errors import fault_lines
+from parser.parsing.model_files import members_of, model_files
+from parser.parsing.model_format import MAX_BYTES, TOKENIZER
+from parser.text.divided import Lines
 from parser.text.reading import TextFormat, TextReader
-from parser.text.trust import was_trained_here
-from parser.text.udpipe import UDPipeTokenizer
+from parser.text.stored_tokenizer import StoredTokenizer, tokenizer_from_json, was_trained_here
 
 MISSING = (
-    "the model has no tokenizer. Train it with `tokenizer: udpipe`; a finished run gets one by `stack-parser "
-    "train --resume RUN --set tokenizer=udpipe`; tokenized text needs none (--tokenized)"
+    "the model has no tokenizer. Train it with `tokenizer: {kind: udpipe}`; a finished run gets one by "
+    "`stack-parser train --resume RUN --set tokenizer.kind=udpipe`; tokenized text needs none (--tokenized)"
 )
 NOT_TRUSTED = (
-    "its tokenizer was not trained here, by this user. It is a binary file which the library that reads it "
-    "does not check. If you trust whoever made the model, add --trust-tokenizer"
+    "its tokenizer was not trained here, by this user. It has a binary which the library that reads it does "
+    "not check. If you trust whoever made the model, add --trust-tokenizer"
 )
 
 
 def text_reader(model: Path, form: TextFormat, trusted: bool = False) -> TextReader:
     """A reader with the tokenizer of a model, which is a folder or a package.
 
-    trusted: whether a tokenizer from elsewhere is opened. Raises ValueError if there is none, if it may not
-    be opened, or if it is broken.
+    trusted: whether a tokenizer with a binary from elsewhere is opened. Raises ValueError if there is none,
+    if it may not be opened, if it is broken, or if a package that it needs is missing.
     """
-    content = tokenizer_of(model, form, trusted)
+    tokenizer = tokenizer_of(model, form, trusted)
     try:
-        return reader_with(form, content)
+        return reader_with(form, tokenizer)
     except ValueError as error:
         raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
 
 
-def tokenizer_of(model: Path, form: TextFormat, trusted: bool = False) -> bytes | None:
-    """The tokenizer's file, which `reader_with` opens; None if the text needs no tokenizer.
+def tokenizer_of(model: Path, form: TextFormat, trusted: bool = False) -> StoredTokenizer:
+    """The tokenizer that finds what the text does not say; `reader_with` opens it.
 
     See `text_reader`.
     """
     if form == "tokenized":
-        return None
+        return StoredTokenizer(Lines(kind="lines"))
     files = members_of(model_files(model))[0]
     if not files.has(TOKENIZER):
         raise ValueError(f"{model}: {MISSING}")
-    content = files.content(TOKENIZER)
-    if not trusted and not was_trained_here(content):
+    try:
+        content = files.content(TOKENIZER, MAX_BYTES[TOKENIZER])
+        tokenizer = tokenizer_from_json(content)
+    except ValidationError as error:
+        raise ValueError(f"{model}: {TOKENIZER}: {'; '.join(fault_lines(error))}") from None
+    except ValueError as error:
+        raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
+    if tokenizer.content and not trusted and not was_trained_here(content):
         raise ValueError(f"{model}: {NOT_TRUSTED}")
-    return content
+    return tokenizer
 
 
-def reader_with(form: TextFormat, tokenizer: bytes | None) -> TextReader:
-    """Raises ValueError if the tokenizer is broken."""
-    return TextReader(form, None if tokenizer is None else UDPipeTokenizer(tokenizer))
+def reader_with(form: TextFormat, tokenizer: StoredTokenizer) -> TextReader:
+    """Raises what `TokenizerKind.opened` raises."""
+    return TextReader(form, tokenizer.settings.opened(tokenizer.content))

@@ -12,21 +12,20 @@ from typing import TYPE_CHECKING
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from parser.config import NetworkSettings
-from parser.files import write_atomically
-from parser.parsing.model_files import ModelFiles
-from parser.transformer_settings import TransformerSettings
+from parser.config.settings import NetworkSettings
+from parser.config.transformer import TransformerSettings
+from parser.parsing.model_files import ModelFiles, text_of
+from parser.parsing.model_format import (
+    TRANSFORMER_CONFIG,
+    TRANSFORMER_TOKENIZER,
+    TRANSFORMER_WEIGHTS,
+)
+from parser.system.files import write_atomically
 
 if TYPE_CHECKING:
     from parser.networks.transformer_encoder import TransformerEncoder
     from parser.transformer.pretrained import PretrainedTransformer
 
-CONFIG, TOKENIZER, WEIGHTS = (
-    "transformer/config.json",
-    "transformer/tokenizer.json",
-    "transformer/model.safetensors",
-)
-TRANSFORMER_FILES = CONFIG, TOKENIZER, WEIGHTS
 FOR_OTHERS = "transformer/tokenizer_config.json", b'{"tokenizer_class": "PreTrainedTokenizerFast"}\n'
 """A file that is not read here. Without it the library would not read all of the tokenizer."""
 DIGEST = "digest"
@@ -41,7 +40,7 @@ def refuse_missing_libraries(files: ModelFiles | None = None) -> None:
 
     files: of a model, which may need none.
     """
-    if files and not files.has(CONFIG):
+    if files and not files.has(TRANSFORMER_CONFIG):
         return
     try:
         import peft  # noqa: F401
@@ -63,32 +62,34 @@ def read_transformer(files: ModelFiles, network: NetworkSettings) -> PretrainedT
     """None for a model without one. Raises what the libraries raise for a broken one."""
     if not network.transformer:
         return None
-    needed = TRANSFORMER_FILES if network.transformer.train != "all" else (CONFIG, TOKENIZER)
+    has_weights = network.transformer.train != "all"
+    needed = TRANSFORMER_CONFIG, TRANSFORMER_TOKENIZER, *([TRANSFORMER_WEIGHTS] if has_weights else [])
     if missing := [name for name in needed if not files.has(name)]:
         raise ValueError(f"{', '.join(missing)} missing")
     from parser.transformer.pretrained import PretrainedTransformer
 
-    weights = files.weights(WEIGHTS) if WEIGHTS in needed else {}
+    weights = files.weights(TRANSFORMER_WEIGHTS) if has_weights else {}
     for name, weight in weights.items():
         if not weight.is_floating_point() or not weight.isfinite().all():
-            raise ValueError(f"{WEIGHTS}: {name} has values that are no finite numbers")
+            raise ValueError(f"{TRANSFORMER_WEIGHTS}: {name} has values that are no finite numbers")
     exact = {name: weight.float() for name, weight in weights.items()}
-    return PretrainedTransformer(files.text(CONFIG), files.text(TOKENIZER), exact)
+    texts = text_of(files, TRANSFORMER_CONFIG), text_of(files, TRANSFORMER_TOKENIZER)
+    return PretrainedTransformer(*texts, exact)
 
 
 def write_transformer(folder: Path, encoder: TransformerEncoder) -> None:
     """Write the files, each atomically; weights that are there already are not written again."""
     pretrained = encoder.pretrained
-    (folder / CONFIG).parent.mkdir(exist_ok=True)
-    write_atomically(folder / CONFIG, pretrained.config.encode())
-    write_atomically(folder / TOKENIZER, pretrained.tokenizer.encode())
+    (folder / TRANSFORMER_CONFIG).parent.mkdir(exist_ok=True)
+    write_atomically(folder / TRANSFORMER_CONFIG, pretrained.config.encode())
+    write_atomically(folder / TRANSFORMER_TOKENIZER, pretrained.tokenizer.encode())
     name, content = FOR_OTHERS
     write_atomically(folder / name, content)
     weights = encoder.frozen_weights()
-    if weights and _digest_in(folder / WEIGHTS) != pretrained.digest:
+    if weights and _digest_in(folder / TRANSFORMER_WEIGHTS) != pretrained.digest:
         exact = {name: weight.contiguous() for name, weight in weights.items()}
         # A single entry, since the order of several is random, and equal models should be equal files.
-        write_atomically(folder / WEIGHTS, save(exact, {DIGEST: pretrained.digest}))
+        write_atomically(folder / TRANSFORMER_WEIGHTS, save(exact, {DIGEST: pretrained.digest}))
 
 
 def _digest_in(path: Path) -> str | None:

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import wait
 from typing import Any
 
-from parser.remote import Remote, RemoteError
+from parser.system.remote import Remote, RemoteError
 
 OF_INPUT = "error: ValueError: "
 """How the status of a failure begins that is due to the input."""
@@ -16,7 +16,9 @@ AHEAD = 2
 
 
 @contextmanager
-def started(make: Callable[..., object], arguments: Sequence[Any], processes: int) -> Iterator[list[Remote]]:
+def start_workers(
+    make: Callable[..., object], arguments: Sequence[Any], processes: int
+) -> Iterator[list[Remote]]:
     """Processes in which `make` has been called with the arguments. They end with the block.
 
     Raises ValueError if one of them fails.

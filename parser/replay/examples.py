@@ -11,18 +11,14 @@ from tqdm import tqdm
 
 from parser.batching.forest import Forest, StackForest
 from parser.batching.levels import heights
-from parser.batching.padding import Padding
-from parser.console import PROGRESS_BAR
-from parser.replay.batch import Batch
-from parser.replay.soft_targets import SoftTargets
-from parser.replay.vector_rows import VectorRows, buffer_rows
+from parser.batching.ragged import Padding, Ragged
+from parser.replay.batch import Batch, SoftTargets, VectorNumbers, VectorRows, buffer_rows, number_vectors
+from parser.system.console import PROGRESS_BAR
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import oracle_trajectory
 from parser.transitions.system import Place
 from parser.transitions.trajectory import Trajectory
-from parser.transitions.vector_numbers import VectorNumbers, number_vectors
 from parser.treebank.batches import split_by_words
-from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import Sentence
 from parser.treebank.tokens import Tokens
 from parser.treebank.vocabulary import Vocabulary
@@ -37,7 +33,7 @@ MAX_GROUP_WORDS = 100_000
 class Examples:
     """Sentences with their trajectories, in flat tensors.
 
-    Vectors have numbers in each sentence, see `transitions.vector_numbers`.
+    Vectors have numbers in each sentence, see `number_vectors`.
     """
 
     inventory: Inventory

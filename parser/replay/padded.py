@@ -1,22 +1,144 @@
-"""Padding a batch to a given shape, without a change of its loss and its gradients.
+"""Batches that are padded to few shapes, so that they can be run as CUDA graphs, one for each shape.
 
-Padded transitions are all legal and all optimal, so that their loss and its gradient are exactly 0. Nothing
-else reads padded words, frames and nodes.
+Padding changes neither loss nor gradients: padded transitions are all legal and all optimal, so that their
+loss and its gradient are exactly 0, and nothing else reads padded words, frames and nodes. For parsers
+without composition: composed vectors have levels of their own.
 """
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain, zip_longest
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from parser.batching.forest import Forest, levels_of
+from parser.batching.ragged import Ragged
 from parser.replay.batch import Batch
-from parser.replay.shape import Shape
+from parser.replay.examples import Examples
 from parser.transitions.inventory import UNKNOWN_LABEL
-from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
+
+LENGTH_RATIO = 1.25
+"""Of the longest sentence of a shape to that of the one before. A larger ratio gives fewer shapes, and more
+padding."""
+MAX_PADDING = 2.0
+"""A batch is not padded to more rows of LSTMs than this multiple of its own."""
+EPOCHS = 4
+"""Of a run, whose batches tell its shapes. A later batch may fit none of them."""
+
+
+class Shape(NamedTuple):
+    """The sizes on which the shapes of a batch's tensors depend, in a single group of sentences."""
+
+    sentences: int
+    words: int
+    buffer_frames: int
+    """Words of the longest sentence, and one for the end of the buffer."""
+    history_frames: int
+    """The most transitions of a sentence."""
+    transitions: int
+    nodes: tuple[int, ...]
+    """Of each level of the stacks' forest."""
+    parents: tuple[int, ...]
+    """Of each level, its nodes that have children."""
+
+    @classmethod
+    def of(cls, batch: Batch) -> Shape:
+        [buffer], [history] = batch.buffer_tokens, batch.history
+        parents = [level.parents.stop - level.parents.start for level in batch.forest.levels]
+        return cls(
+            sentences=history.shape[1],
+            words=batch.tokens.words,
+            buffer_frames=len(buffer),
+            history_frames=len(history),
+            transitions=len(batch.transitions),
+            nodes=tuple(here.stop - here.start for here, _ in batch.forest.levels),
+            parents=(*parents[1:], 0),
+        )
+
+    @classmethod
+    def around(cls, shapes: Iterable[Shape]) -> Shape:
+        """The smallest shape that holds all of these."""
+        *sizes, nodes, parents = zip(*shapes, strict=True)
+        levels = (tuple(map(max, zip_longest(*each, fillvalue=0))) for each in (nodes, parents))
+        return cls(*map(max, sizes), *levels)
+
+    @property
+    def lstm_rows(self) -> int:
+        """Rows over which the LSTMs of stack, buffer and history run."""
+        return sum(self.nodes) + self.sentences * (self.buffer_frames + self.history_frames)
+
+    def holds(self, other: Shape) -> bool:
+        """Whether a batch of the other shape can be padded to this one."""
+        sizes = zip(self[:-2], other[:-2], strict=True)
+        nodes = zip_longest(self.nodes, other.nodes, fillvalue=0)
+        parents = zip_longest(self.parents, other.parents, fillvalue=0)
+        return all(own >= its for own, its in chain(sizes, nodes, parents))
+
+
+def shapes_of(examples: Examples, batches: Iterable[Tensor]) -> Iterator[Shape]:
+    """The shapes of batches, each given by the numbers of its sentences, without making the batches."""
+    parent, depth, _ = examples.nodes.values.unbind(1)
+    sentence = examples.nodes.row_of_element()
+    is_child = parent >= 0
+    nodes = _counts(examples, sentence, depth)
+    parent_places = (parent + examples.nodes.offsets[sentence])[is_child].unique()
+    parents = _counts(examples, sentence[parent_places], depth[parent_places])
+    words, transitions = examples.tokens.lengths, examples.steps.lengths
+    for rows in batches:
+        of_levels = nodes[rows].sum(0)
+        levels = int((of_levels > 0).sum())
+        yield Shape(
+            sentences=len(rows),
+            words=int(words[rows].sum()),
+            buffer_frames=int(words[rows].max()) + 1,
+            history_frames=int(transitions[rows].max()),
+            transitions=int(transitions[rows].sum()),
+            nodes=tuple(of_levels[:levels].tolist()),
+            parents=tuple(parents[rows].sum(0)[:levels].tolist()),
+        )
+
+
+def _counts(examples: Examples, sentence: Tensor, depth: Tensor) -> Tensor:
+    """[sentences, levels] Nodes [nodes] of each sentence at each depth."""
+    levels = int(examples.nodes.values[:, 1].max()) + 1
+    counts = torch.zeros(len(examples), levels, dtype=torch.long)
+    return counts.index_put_((sentence, depth), torch.ones_like(depth), accumulate=True)
+
+
+def shapes_of_epochs(
+    examples: Examples, epochs: Iterable[Iterable[Tensor]], max_batch_words: int | None = None
+) -> list[Shape]:
+    """The common shapes of the batches of `EPOCHS` epochs.
+
+    max_batch_words: shapes with more words than that, padding included, are left out.
+    """
+    shapes = common_shapes(shapes_of(examples, chain.from_iterable(epochs)))
+    return [
+        shape
+        for shape in shapes
+        if max_batch_words is None or shape.sentences * (shape.buffer_frames - 1) <= max_batch_words
+    ]
+
+
+def common_shapes(shapes: Iterable[Shape]) -> list[Shape]:
+    """One shape around all shapes whose longest sentences have about the same length, the shortest first."""
+    by_length = defaultdict(list)
+    for shape in shapes:
+        by_length[math.ceil(math.log(shape.buffer_frames, LENGTH_RATIO))].append(shape)
+    return [Shape.around(alike) for _, alike in sorted(by_length.items())]
+
+
+def fitting(shapes: Iterable[Shape], shape: Shape) -> Shape | None:
+    """The first to which a batch of the other shape should be padded; None if there is none."""
+    holding = (each for each in shapes if each.holds(shape))
+    return next((each for each in holding if each.lstm_rows <= MAX_PADDING * shape.lstm_rows), None)
 
 
 def padded(batch: Batch, shape: Shape) -> Batch:

@@ -1,1 +1,1 @@
-"""Measures the speed of plugins (model x batching method x batch size x device) and draws plots."""
+"""Measures the speed of plugins, and reports it."""

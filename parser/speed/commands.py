@@ -1,4 +1,4 @@
-"""The commands `speed`, `plots` and `plugins`."""
+"""The commands `speed` and `plots`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from parser.config_file import ConfigFile
-from parser.console import say
-from parser.files import refuse_folder_of_others
-from parser.speed import external, learning, run
-from parser.speed.conformance import faults_of
-from parser.speed.discovery import find, installed, unknown
-from parser.speed.external import external_is_left, external_rows, measure_external
-from parser.speed.findings import ratio_lines, read_ratio
-from parser.speed.learning import learn, learned_rows, learning_cells, learning_is_left
-from parser.speed.row_file import has_rows
-from parser.speed.run import measure, read_run_config, rows_of
-from parser.speed.settings import SpeedConfig
+from parser.benchmarks.discovery import find, installed, unknown
+from parser.config.file import ConfigFile
+from parser.speed.measuring import external, learning, run
+from parser.speed.measuring.external import external_is_left, measure_external
+from parser.speed.measuring.learning import learn, learning_cells, learning_is_left
+from parser.speed.measuring.rows import has_rows
+from parser.speed.measuring.run import measure, read_run_config, rows_of
+from parser.speed.measuring.settings import SpeedConfig
+from parser.speed.reporting.speed_ups import ratio_lines, read_ratio
+from parser.system.console import say
+from parser.system.files import refuse_folder_of_others
 
 ROW_FILES = run.ROWS, external.ROWS, learning.ROWS
 """Of which the folder of a run has at least one."""
@@ -39,12 +38,12 @@ def speed(
     config = read_config(path, overrides)
     for text in ratios:  # find mistakes before hours of measuring
         read_ratio(text)
-    learning_cells(config, find)
+    learning_cells(config)
     refuse_folder_of_others(folder, any(has_rows(folder / name) for name in ROW_FILES))
     rows = measure(config, folder, only, math.inf if minutes is None else minutes)
     if not only and minutes is None:
         measure_external(config, folder)
-        learn(config, find, folder)
+        learn(config, folder)
     elif not only:
         _say_what_is_left(config, folder)
     _write(folder, config)
@@ -53,7 +52,7 @@ def speed(
 
 
 def _say_what_is_left(config: SpeedConfig, folder: Path) -> None:
-    left = {"external": external_is_left(config, folder), "learning": learning_is_left(config, find, folder)}
+    left = {"external": external_is_left(config, folder), "learning": learning_is_left(config, folder)}
     for section in (section for section, is_left in left.items() if is_left):
         say(f"`{section}` is left: when no cells are left, give the command without --minutes")
 
@@ -95,34 +94,6 @@ def _without_missing(config: SpeedConfig) -> SpeedConfig:
 
 
 def _write(folder: Path, config: SpeedConfig) -> None:
-    from parser.speed.board import write_board  # TensorBoard, Matplotlib: slow to import
-    from parser.speed.report import write_report
+    from parser.speed.reporting.report import write_report  # TensorBoard, Matplotlib: slow to import
 
-    rows = rows_of(folder, config) if config.experiments else []
-    write_board(rows, folder)
-    learned, external = learned_rows(config, find, folder), external_rows(config, folder)
-    if not rows and not external:
-        raise ValueError(f"{folder}: nothing has been measured yet")
-    print(f"report: {write_report(rows, learned, external, folder)}")
-
-
-def list_plugins() -> None:
-    for name, entry in installed().items():
-        print(f"{name:<26}{_about(name)}  [{entry.value}]")
-
-
-def check_plugin(name: str) -> None:
-    """Raises ValueError with a line for each fault."""
-    faults = faults_of(find(name))
-    if faults:
-        raise ValueError("\n".join(f"{name}: {fault}" for fault in faults))
-    print(f"{name}: no fault found")
-
-
-def _about(name: str) -> str:
-    try:
-        plugin = find(name)
-    except ValueError as error:
-        return str(error)
-    methods = "; ".join(f"{mode}: {', '.join(methods)}" for mode, methods in plugin.methods.items())
-    return f"{plugin.paper}. {methods}"
+    print(f"report: {write_report(rows_of(folder, config), folder)}")

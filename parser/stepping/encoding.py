@@ -1,57 +1,189 @@
-"""What does not depend on transitions is computed before the first step: words and buffers."""
+"""What is computed of sentences before the first transition: words, buffers, and what both add to scores.
+
+Word vectors are computed once for words that are equal in all columns. The buffer's LSTM runs from the end of
+each sentence to its first word; sentences are sorted by length and run in groups, without padding: a frame
+of a group has a row for each sentence that is long enough.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from parser.batching.product import add_product, times_transposed
+from parser.batching.ragged import Ragged
 from parser.batching.transfer import to_device
-from parser.replay.vector_rows import buffer_rows, front_positions
-from parser.stepping.lstm import SteppedLSTM, join
-from parser.treebank.batches import split_by_words
+from parser.networks.stack_parser import FEATURE_WORDS, StackParser
+from parser.networks.tags import best_tags
+from parser.replay.batch import front_positions
+from parser.stepping.stack_lstm import ROOT, InferenceLSTM, LSTMStates, StackRows
+from parser.transitions.state import State
 from parser.treebank.tokens import Tokens
 
-MAX_GROUP_WORDS = {"cpu": 2_000, "cuda": 20_000}
-"""Words, including padding, whose buffers are encoded at a time. Larger groups need more memory. On a CPU
-they are not faster; on a GPU they need fewer kernel launches."""
+AS_TOP, AS_BELOW, AS_FRONT = range(FEATURE_WORDS)
+"""The places of words whose vectors are features: S0, S1 and B0."""
+GROUP_ON_CPU = 256
+"""Sentences that run together. In larger groups the gates of a frame do not fit into the cache."""
 
 
-def sentence_groups(table: Tensor, tokens: Tokens) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Split a batch into groups of consecutive sentences.
+class Positions(NamedTuple):
+    """Tensors [batch] or, for many steps, [steps, batch]."""
 
-    Yields for each group its part of the table, the rows [frames, sentences] that its buffers read (see
-    `buffer_rows`) and, on the host, the lengths [sentences].
-    """
-    root_and_end, max_words = (
-        torch.tensor([len(table) - 2, len(table) - 1]),
-        MAX_GROUP_WORDS[table.device.type],
-    )
-    for rows in split_by_words(torch.arange(len(tokens)), tokens.lengths.tolist(), max_words):
-        own, lengths = torch.cat([tokens.numbers.elements(rows), root_and_end]), tokens.lengths[rows]
-        [frames] = buffer_rows(lengths)
-        own, frames = (to_device(indices, table.device) for indices in (own, frames))
-        yield table.index_select(0, own), frames, lengths
+    top: Tensor
+    """Row of S0 in the vector table (words, ROOT, end of the buffer)."""
+    below: Tensor
+    """Row of S1 in the vector table; that of ROOT if there is no S1."""
+    front: Tensor
+    """Index of the buffer's front among the fronts of all sentences, see `vector_rows.front_positions`."""
 
-
-def frames_by_front(frames: Tensor, lengths: Tensor) -> Tensor:
-    """[words + sentences, ...] Arrange the outputs of buffers by front, as in `front_positions`.
-
-    frames: [frames * sentences, ...], from the end of the buffer to the first word. lengths: [sentences], on
-    the host.
-    """
-    sentence, position = front_positions(lengths)
-    frame = lengths[sentence] - position
-    return frames.index_select(0, to_device(frame * len(lengths) + sentence, frames.device))
+    @classmethod
+    def of(cls, state: State, sentences: Tensor, words: Tensor | int) -> Positions:
+        """sentences: [batch] sentence of each state. words: number of all words, which is the row of ROOT."""
+        on_stack = torch.stack([state.top(), state.top(below=1)])
+        top, below = torch.where(on_stack > 0, state.base + on_stack, words)
+        return cls(top, below, state.base + state.front + sentences)
 
 
-def buffer_states(lstm: SteppedLSTM, inputs: Tensor) -> Tensor:
-    """[frames * sentences, state] States of the buffer LSTM. inputs: [frames, sentences, token]."""
-    states = lstm.split(inputs.new_zeros(inputs.shape[1], lstm.state_size))
-    projected = lstm.project(inputs.flatten(0, 1)).view(*inputs.shape[:2], -1)
-    found = []
-    for frame in projected:
-        states = lstm.advance(frame, states)
-        found.append(join(states))
-    return torch.cat(found)
+class WordVectors(NamedTuple):
+    table: Tensor
+    """[distinct words + 2, token] The last rows are those of ROOT and of the end of the buffer."""
+    row: Tensor
+    """[words + 2] The row of each word, of ROOT and of the end; on the host."""
+    tags: list[Tensor]
+    """For each predicted column [distinct words] The best values."""
+
+    @classmethod
+    def of(cls, network: StackParser, tokens: Tokens) -> WordVectors:
+        """tokens: on the host. With a sentence encoder or a transformer all words are distinct."""
+        row = torch.arange(tokens.words)
+        if network.tokens.sentence_encoder is None and network.tokens.transformer is None:
+            tokens, row = distinct_words(tokens)
+        root_and_end = torch.tensor([tokens.words, tokens.words + 1])
+        table, tag_scores = network.encode(tokens.to(network.tokens.root.device))
+        return cls(table, torch.cat([row, root_and_end]), best_tags(tag_scores))
+
+
+def distinct_words(tokens: Tokens) -> tuple[Tokens, Tensor]:
+    """The distinct words as one sentence, and the number there of each word [words]. On the host."""
+    values = tokens.values
+    number = torch.zeros(len(values), dtype=torch.long)
+    for column in values.unbind(1):
+        # Numbered anew for each column, so that the products stay small.
+        _, number = (number * (int(column.max()) + 1) + column).unique(return_inverse=True)
+    first = torch.zeros(int(number.max()) + 1, dtype=torch.long)
+    first[number] = torch.arange(len(values))
+    return Tokens(Ragged(values[first], torch.tensor([len(first)])), tokens.parts), number
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """The states after the end, in row 0, and after each word."""
+
+    states: LSTMStates
+    """[words + 1, layers * hidden]"""
+    output: Tensor
+    """[words + 1, hidden] The hidden states of the top layer."""
+    word: Tensor
+    """[words + 1] The row of the table of word vectors that each row has read."""
+    row_of_front: Tensor
+    """[words + sentences] The row of each front, see `vector_rows.front_positions`."""
+
+    @classmethod
+    def of(cls, network: StackParser, words: WordVectors, lengths: Tensor) -> Buffers:
+        """lengths: [sentences] in words, on the host."""
+        device = words.table.device
+        # On a GPU all sentences run together, which needs the fewest kernels.
+        layout = _Layout.of(lengths, GROUP_ON_CPU if device.type == "cpu" else len(lengths))
+        word = to_device(torch.cat([words.row[-1:], words.row[layout.word]]), device)
+        lstm = InferenceLSTM(network.buffer)
+        states = _run(lstm, lstm.project(words.table), word, layout.groups)
+        return cls(states, lstm.output(states), word, to_device(layout.row_of_front, device))
+
+    def states_at(self, fronts: Tensor) -> LSTMStates:
+        """A copy of the states at fronts [n]."""
+        rows = self.row_of_front.index_select(0, fronts)
+        return LSTMStates(self.states.hidden.index_select(0, rows), self.states.cell.index_select(0, rows))
+
+
+class _Layout(NamedTuple):
+    """On the host."""
+
+    word: Tensor
+    """[words] The word of each row but the first."""
+    row_of_front: Tensor
+    """[words + sentences]"""
+    groups: list[list[int]]
+    """For each group of sentences, the number of rows of each frame but the first."""
+
+    @classmethod
+    def of(cls, lengths: Tensor, size: int) -> _Layout:
+        """size: sentences of a group."""
+        rank = torch.empty_like(lengths)
+        rank[lengths.argsort(descending=True, stable=True)] = torch.arange(len(lengths))
+        sentence, position = front_positions(lengths)
+        front = (position < lengths[sentence]).nonzero().squeeze(1)  # [words] the fronts that are words
+        sentence, position = sentence[front], position[front]
+        group, frame = rank[sentence] // size, lengths[sentence] - position
+        order = torch.from_numpy(np.lexsort([rank[sentence].numpy(), frame.numpy(), group.numpy()]))
+        row_of_front = torch.zeros(len(front) + len(lengths), dtype=torch.long)
+        row_of_front[front[order]] = torch.arange(1, len(front) + 1)
+        return cls(order, row_of_front, _sizes(group, frame))
+
+
+def _sizes(group: Tensor, frame: Tensor) -> list[list[int]]:
+    """For each group, the number of rows of each frame. group, frame: [words] of each row."""
+    groups, frames = int(group.max()) + 1, int(frame.max()) + 1
+    table = torch.bincount(group * frames + frame, minlength=groups * frames).view(groups, frames)
+    return [[size for size in row if size] for row in table.tolist()]
+
+
+def _run(lstm: InferenceLSTM, inputs: Tensor, word: Tensor, groups: list[list[int]]) -> LSTMStates:
+    """inputs: [rows of the table, 4 * hidden], see `InferenceLSTM.project`; word: as in `Buffers`."""
+    states = lstm.zeros(len(word))
+    end = states.between(0, 1)
+    lstm.advance(inputs.index_select(0, word[:1]), end, end)
+    start = 1
+    for frames in groups:
+        previous = LSTMStates(*(part.expand(frames[0], -1) for part in end))
+        for size in frames:
+            here = states.between(start, start + size)
+            gates = inputs.index_select(0, word[start : start + size])
+            lstm.advance(gates, previous.between(0, size), here)
+            previous, start = here, start + size
+    return states
+
+
+def from_words(network: StackParser, vectors: Tensor, place: int) -> Tensor:
+    """[rows, hidden] What words at a place add; [rows, 0] without word features. vectors: [rows, token]"""
+    if network.from_words is None:
+        return vectors.new_empty(len(vectors), 0)
+    return times_transposed(vectors, network.from_words.weight.chunk(FEATURE_WORDS)[place])
+
+
+def from_stack(network: StackParser, hidden: Tensor, of_word: Tensor) -> Tensor:
+    """[rows, hidden] What rows add as S0. hidden: [rows, hidden]; of_word: as from `from_words`."""
+    return _with(times_transposed(hidden, network.from_stack.weight, network.from_stack.bias), of_word)
+
+
+def from_buffer(network: StackParser, hidden: Tensor, of_word: Tensor) -> Tensor:
+    """[rows, hidden] What fronts add. hidden: [rows, hidden]; of_word: as from `from_words`."""
+    return _with(times_transposed(hidden, network.from_buffer.weight), of_word)
+
+
+def _with(of_state: Tensor, of_word: Tensor) -> Tensor:
+    return of_state.add_(of_word) if of_word.shape[1] else of_state
+
+
+def state_scores(network: StackParser, stack: StackRows, of_fronts: Tensor, history: Tensor) -> Tensor:
+    """[batch, transitions] of_fronts, history: [batch, hidden], the latter the output of its LSTM."""
+    joined = stack.rows.as_top.index_select(0, stack.index(stack.top))  # [batch, hidden]
+    joined += of_fronts
+    if stack.rows.as_below.shape[1]:
+        below = (stack.top - 1).clamp(min=ROOT)  # ROOT if it is alone
+        joined += stack.rows.as_below.index_select(0, stack.index(below))
+    add_product(joined, history, network.from_history.weight)
+    return times_transposed(joined.relu_(), network.scores.weight, network.scores.bias)

@@ -6,9 +6,9 @@ import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
-from parser.config_file import flat, read_settings
-from parser.console import say
-from parser.files import file_lock, refuse_folder_of_others, refuse_to_overwrite
+from parser.config.file import flat, read_settings
+from parser.system.console import say
+from parser.system.files import file_lock, refuse_folder_of_others, refuse_to_overwrite
 from parser.tables.report import write_table
 from parser.tables.runs import ROWS, RUNS, Job, jobs_of, rows_of, run_missing
 from parser.tables.settings import PlotSettings, TableConfig
@@ -28,12 +28,12 @@ def make_table(path: Path, folder: Path) -> None:
     with file_lock(folder / LOCK, if_locked):
         (folder / ROWS).touch()
         for job in run_missing(jobs, folder, table.together):
-            done = rows_of(jobs, folder)
+            done = rows_of(jobs, folder / ROWS)
             row = done[job]
             las = ", ".join(f"{split} LAS {row[split]['las']:.2f}" for split in ("dev", "test") if row[split])
             say(f"{job.name}, seed {job.seed}: {las} in {row['seconds'] / 60:.1f} min")
             write_table(table, done, folder)
-        print(f"table: {write_table(table, rows_of(jobs, folder), folder)}")
+        print(f"table: {write_table(table, rows_of(jobs, folder / ROWS), folder)}")
 
 
 def read_table(path: Path) -> tuple[TableConfig, list[Job]]:

@@ -13,11 +13,11 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from parser.config_file import flat
-from parser.measures import MEASURES, TEXT_MEASURES
-from parser.speed.document import MARKDOWN, Heading, Part, Picture, Table, write_document
-from parser.speed.drawing import PLAIN, REFERENCE, Line, draw_panels, svg
-from parser.speed.statistics import Estimate
+from parser.config.file import flat
+from parser.config.measures import MEASURES, TEXT_MEASURES
+from parser.speed.measuring.statistics import exactly, mean_of
+from parser.speed.reporting.document import MARKDOWN, Heading, Part, Picture, Table, write_document
+from parser.speed.reporting.drawing import PLAIN, REFERENCE, draw_panels, places_of, svg
 from parser.tables.differences import difference
 from parser.tables.runs import Job, Row
 from parser.tables.settings import PlotSettings, TableConfig
@@ -168,26 +168,21 @@ def _over_setting(table: TableConfig, plot: PlotSettings, rows: Rows) -> str:
         values = flat(run["config"])
         x, line = values[plot.x], str(values[plot.lines])
         scores.setdefault(line, {}).setdefault(x, []).append(run["test"]["las"])
-    lines = [
-        Line(
-            f"{_in_words(plot.lines)}: {line}",
-            number,
-            sorted(points),
-            [Estimate(mean(own), min(own), max(own)) for _, own in sorted(points.items())],
-        )
-        for number, (line, points) in enumerate(scores.items())
-    ]
+    curves = {
+        f"{_in_words(plot.lines)}: {line}": {x: mean_of(own) for x, own in sorted(points.items())}
+        for line, points in scores.items()
+    }
 
     def finish(axes: Axes) -> None:
         axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_locator(FixedLocator(sorted({x for points in scores.values() for x in points})))
+        axes.xaxis.set_major_locator(FixedLocator(places_of(scores.values())))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(PLAIN)
         axes.set_xlabel(_in_words(plot.x))
         axes.set_ylabel("test LAS, mean and range of the seeds")
         axes.grid(True, color="0.9")
 
-    return svg(draw_panels(f"{table.title}\ntest LAS", lines, finish))
+    return svg(draw_panels(f"{table.title}\ntest LAS", curves, finish))
 
 
 def _in_words(key: str) -> str:
@@ -198,12 +193,10 @@ def _over_time(table: TableConfig, rows: Rows) -> str:
     """Dev LAS over training time, for each row of the lowest seed that is done."""
     # The settings of a trial are in the table, and too long for a legend.
     labels = {name: name if name in table.rows else name.partition(":")[0] for name in rows}
-    curves = {labels[name]: _progress(own[0]) for name, own in rows.items()}
-    lines = [
-        Line(name, number, [time for time, _ in curve], [Estimate(las, las, las) for _, las in curve])
-        for number, (name, curve) in enumerate(curves.items())
-    ]
-    best = [max(las for _, las in curve) for curve in curves.values()]
+    curves = {
+        labels[name]: {time: exactly(las) for time, las in _progress(own[0])} for name, own in rows.items()
+    }
+    best = [max(las.value for las in curve.values()) for curve in curves.values()]
 
     def finish(axes: Axes) -> None:
         for number, target in enumerate(table.targets):
@@ -214,4 +207,4 @@ def _over_time(table: TableConfig, rows: Rows) -> str:
         axes.set_ylabel("dev LAS")
         axes.grid(True, color="0.9")
 
-    return svg(draw_panels(f"{table.title}\ndev LAS over training time, one seed", lines, finish))
+    return svg(draw_panels(f"{table.title}\ndev LAS over training time, one seed", curves, finish))

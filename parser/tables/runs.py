@@ -17,13 +17,12 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from parser.config import Config
-from parser.config_file import ConfigError, read_config
-from parser.console import say
-from parser.files import write_atomically
-from parser.former_names import with_new_names
-from parser.interruption import StoppedError, stop_request
-from parser.lifeline import end, lifeline, started
+from parser.config.file import ConfigError, read_config
+from parser.config.settings import Config
+from parser.system.console import say
+from parser.system.files import write_atomically
+from parser.system.interruption import StoppedError, stop_request
+from parser.system.lifeline import end, lifeline, start_process
 from parser.tables.settings import TableConfig
 from parser.training.folder import CHECKPOINT, METRICS
 from parser.training.result import read_result
@@ -71,18 +70,16 @@ def jobs_of(table: TableConfig) -> list[Job]:
     return found
 
 
-def rows_of(jobs: Iterable[Job], folder: Path) -> dict[Job, Row]:
+def rows_of(jobs: Iterable[Job], path: Path) -> dict[Job, Row]:
     """The rows of the runs that are done, found by their configs: the name of a row may have changed.
 
-    Raises ValueError for a file with other content.
+    path: of the file of rows, if there is one. Raises ValueError for a file with other content.
     """
-    path = folder / ROWS
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     kept = []
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
-            row["config"] = with_new_names(row["config"])
             kept.append((_config(row), row))
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{path}:{number}: not a row of a table; move the file away") from None
@@ -103,7 +100,7 @@ def run_missing(jobs: Sequence[Job], folder: Path, together: int) -> Iterator[Jo
     No process is left running, however this ends. Raises StoppedError on a signal, after the runs have saved
     their checkpoints; ValueError, at the end, if runs failed.
     """
-    done = rows_of(jobs, folder)
+    done = rows_of(jobs, folder / ROWS)
     pending = [job for job in jobs if job not in done]
     running: dict[subprocess.Popen[bytes], Job] = {}
     failed: list[str] = []
@@ -147,7 +144,7 @@ def _start(job: Job, folder: Path, line: int) -> subprocess.Popen[bytes]:
     if (run / CHECKPOINT).is_file():
         command.append("--resume")
     with _log(job, folder).open("ab") as log:
-        return started(command, line, stdout=log, stderr=log)
+        return start_process(command, line, stdout=log, stderr=log)
 
 
 def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from parser.settings import Count, Settings, contradiction_error
+from parser.system.settings import Count, Settings, contradiction_error
 
 DIGITS = 2
 """Significant ones of a drawn number, or more where a range is narrow."""

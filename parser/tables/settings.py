@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from parser.measures import Measure, TextMeasure
-from parser.settings import Count, Settings
+from parser.config.measures import Measure, TextMeasure
+from parser.system.settings import Count, Settings
 from parser.tables.search import SearchSettings, trials
 
 Seeds = Annotated[int, Field(gt=0, le=1000)]

@@ -1,20 +1,97 @@
-"""The sentences of a text: raw, with a sentence in each line, or tokenized."""
+"""The sentences of a text, in parts of bounded size: raw, with a sentence in each line, or tokenized."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Literal, Protocol
+from io import BufferedReader
+from typing import Literal, NamedTuple
 
-from parser.text.parts import TextPart
-from parser.text.sentences import Token, TokenizedSentence, as_sentence
+from parser.text.sentences import TokenizedSentence, as_sentence
+from parser.text.tokenizer import Tokenizer
+from parser.text.treebank_text import divided_text, treebank_text
+from parser.treebank.conllu import BYTE_ORDER_MARK
 from parser.treebank.parts import LAST_SPACE
 from parser.treebank.sentence import Sentence
+from parser.treebank.text_files import open_bytes
+
+PART_BYTES = 1 << 18
+"""About two thousand sentences. Larger parts fill batches better, smaller ones end together."""
+LONGEST_PARAGRAPH = 1 << 24
+"""Bytes. A longer one is divided at the end of a line, or else at a blank."""
+BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
+CUTS = b"\n", b" "
+CONTINUES, STARTS = 0x80, 0xC0
+"""The two highest bits of a byte of UTF-8 that continues a character, and their mask."""
+
+
+class TextPart(NamedTuple):
+    """Consecutive paragraphs of a text."""
+
+    offset: int
+    """Characters of the text before it."""
+    content: str
+
+
+def stream_text(path: str, one_sentence_per_line: bool = False) -> Iterator[TextPart]:
+    """Read a text part by part: plain, `.gz` or, for "-", from standard input.
+
+    one_sentence_per_line: whether parts may end with any line, not only with paragraphs. Raises ValueError
+    where the text is not UTF-8, with the number of the line.
+    """
+    with open_bytes(path) as file:
+        offset, line = 0, 1
+        for number, content in enumerate(_contents(file, one_sentence_per_line)):
+            try:
+                text = content.decode("utf-8")
+            except UnicodeDecodeError as error:
+                line += content.count(b"\n", 0, error.start)
+                byte = content[error.start]
+                message = f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8"
+                raise ValueError(f"{path}:{line}: {message}") from None
+            line += content.count(b"\n")
+            if number == 0:
+                text = text.removeprefix(BYTE_ORDER_MARK)
+            yield TextPart(offset, text)
+            offset += len(text)
+
+
+def _contents(file: BufferedReader, by_lines: bool) -> Iterator[bytes]:
+    """The bytes of the parts, each but the last with the line at its end that may end it."""
+    pending, searched, most = b"", 0, PART_BYTES
+    while piece := file.read1(PART_BYTES):
+        pending += piece
+        if len(pending) < most:
+            continue
+        if end := pending.rfind(b"\n") + 1 if by_lines else _last_end(pending, searched):
+            yield pending[:end]
+            pending, searched, most = pending[end:], 0, PART_BYTES
+        else:  # no blank line: more is read at a time, so that the search is linear
+            searched, most = max(0, len(pending) - PART_BYTES), 2 * len(pending)
+    if pending:
+        yield pending
+
+
+def _last_end(content: bytes, start: int) -> int:
+    """The end of the last paragraph that is complete, or 0 if there is none yet."""
+    end = 0
+    for found in BLANK_LINE.finditer(content, start):
+        end = found.end()
+    if end or len(content) < LONGEST_PARAGRAPH:
+        return end
+    for cut in CUTS:
+        if end := content.rfind(cut) + 1:
+            return end
+    end = len(content) - 1
+    while end and content[end] & STARTS == CONTINUES:
+        end -= 1
+    return end
+
 
 TextFormat = Literal["raw", "one-sentence-per-line", "tokenized"]
 BLANK_LINES = re.compile(r"\n\s*\n")
 """Between paragraphs."""
-LINE, WORD = re.compile(r"[^\n]+"), re.compile(r"\S+")
+LINE = re.compile(r"[^\n]+")
 NUL = 0
 """Which would end the text for a library in C."""
 BLANKS = {
@@ -22,16 +99,10 @@ BLANKS = {
 }
 
 
-class Tokenizer(Protocol):
-    def sentences(self, paragraph: str, offset: int, is_sentence: bool) -> Iterator[TokenizedSentence]:
-        """See `UDPipeTokenizer.sentences`."""
-
-
 class TextReader:
     """Divides texts into sentences."""
 
-    def __init__(self, form: TextFormat, tokenizer: Tokenizer | None):
-        """tokenizer: None only for tokenized text."""
+    def __init__(self, form: TextFormat, tokenizer: Tokenizer):
         self._form, self._tokenizer = form, tokenizer
 
     def sentences(self, text: str, offset: int = 0) -> Iterator[TokenizedSentence]:
@@ -40,28 +111,19 @@ class TextReader:
         Blank lines end paragraphs, and so sentences.
         """
         text = text.translate(BLANKS)  # a character for a character
-        if self._tokenizer is None:
-            yield from _tokenized(text, offset)
-            return
-        is_sentence = self._form == "one-sentence-per-line"
+        is_sentence = self._form != "raw"
         for start, end in _lines(text) if is_sentence else _paragraphs(text):
             yield from self._tokenizer.sentences(text[start:end], offset + start, is_sentence)
+
+    def text_of(self, treebank: Iterable[Sentence]) -> str:
+        """The text of a treebank, raw or, if the tokenizer reads only such text, divided."""
+        return (divided_text if self._tokenizer.reads_divided_text else treebank_text)(treebank)
 
 
 def read_parts(reader: TextReader, parts: Iterable[TextPart]) -> Iterator[Sentence]:
     """The sentences of a text of any length, numbered from 1."""
     found = (one for part in parts for one in reader.sentences(part.content, part.offset))
     return (as_sentence(one, ordinal) for ordinal, one in enumerate(found, 1))
-
-
-def _tokenized(text: str, offset: int) -> Iterator[TokenizedSentence]:
-    """A sentence for each line, whose tokens are divided by blanks."""
-    for start, end in _lines(text):
-        words = list(WORD.finditer(text, start, end))
-        tokens = tuple(
-            Token(word[0], offset + word.start(), offset + word.end(), (word[0],), True) for word in words
-        )
-        yield TokenizedSentence(tokens, " ".join(word[0] for word in words), False)
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:

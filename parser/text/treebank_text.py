@@ -44,6 +44,12 @@ def treebank_text(sentences: Iterable[Sentence]) -> str:
     return "".join(parts).rstrip() + "\n"
 
 
+def divided_text(sentences: Iterable[Sentence]) -> str:
+    """The tokens of all sentences, with blanks between them and a blank line behind each sentence."""
+    tokens = (" ".join(token.form for token in surface_tokens(sentence)) for sentence in sentences)
+    return "".join(f"{line}\n\n" for line in tokens)
+
+
 def _tokens_of_lines(sentence: Sentence) -> Iterator[SurfaceToken]:
     covered = 0  # the last word of a multiword token
     for line in sentence.lines:

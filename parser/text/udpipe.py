@@ -1,16 +1,65 @@
-"""The tokenizer of UDPipe 1 (Straka & Straková 2017), from the package `ufal.udpipe`."""
+"""The tokenizer of UDPipe 1 (Straka & Straková 2017), from the package `ufal.udpipe`, and training it."""
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any, Literal
 
+from parser.system.settings import Count
 from parser.text.sentences import Token, TokenizedSentence
+from parser.text.tokenizer import TokenizerKind
 
 MISSING = "reading raw text needs the package ufal.udpipe: pip install -e '.[text]'"
 ID, FORM, MISC = 0, 1, 9
 RANGE = "TokenRange="
+METHOD = "morphodita_parsito"
+TRAINING = "epochs={};early_stopping=1;dimension=24"
+"""More dimensions are slower. Early stopping keeps the best epoch on the dev set."""
+SCORES = re.compile(r"heldout tokens: .*?/.*?/([\d.]+)%, sentences: .*?/.*?/([\d.]+)%")
+"""F1 in what the library says of an epoch."""
+BEST = re.compile(r"Choosing parameters from epoch (\d+)")
+
+
+class UDPipe(TokenizerKind):
+    """A GRU over characters, that of UDPipe 1 (Straka & Straková 2017), which is trained on the text of the
+    treebank. It also finds the words of multiword tokens. Needs `pip install -e '.[text]'`."""
+
+    is_trained = True
+
+    kind: Literal["udpipe"]
+    epochs: Count = 20
+    """Of some five seconds each, beside the training of the parser. The best one on dev is kept."""
+
+    def refuse_missing(self) -> None:
+        """See `TokenizerKind`."""
+        library()
+
+    def opened(self, content: bytes) -> UDPipeTokenizer:
+        return UDPipeTokenizer(content)
+
+    def train(self, train: str, dev: str) -> bytes:
+        """See `TokenizerKind`. The library trains in one call, which no signal interrupts."""
+        udpipe = library()
+        error = udpipe.ProcessingError()
+        treebanks = map(_sentences, (train, dev))
+        none = udpipe.Trainer.NONE
+        content: bytes = udpipe.Trainer.train(
+            METHOD, *treebanks, TRAINING.format(self.epochs), none, none, error
+        )
+        if error.occurred():
+            raise ValueError(error.message)
+        return content
+
+    def dev_scores(self, log: str) -> str:
+        """F1 of the best epoch."""
+        best, scores = BEST.search(log), SCORES.findall(log)
+        if not best or len(scores) < int(best[1]):
+            return ""
+        tokens, sentences = scores[int(best[1]) - 1]
+        return f", dev F1: tokens {tokens}, sentences {sentences}"
 
 
 def library() -> ModuleType:
@@ -23,6 +72,8 @@ def library() -> ModuleType:
 
 
 class UDPipeTokenizer:
+    reads_divided_text = False
+
     def __init__(self, content: bytes):
         """content: of a model's file, which must come from somebody who is trusted: the library does not
         check what it reads. Raises ValueError if it is no tokenizer, or if the package is not there.
@@ -37,10 +88,7 @@ class UDPipeTokenizer:
         self._output = self._udpipe.OutputFormat.newConlluOutputFormat()
 
     def sentences(self, paragraph: str, offset: int, is_sentence: bool) -> Iterator[TokenizedSentence]:
-        """The sentences of a paragraph, whose white space is blanks and line ends.
-
-        offset: characters of the text before the paragraph. is_sentence: whether it is one sentence.
-        """
+        """See `Tokenizer`."""
         # Offsets run on from text to text, so that each paragraph needs a new tokenizer.
         tokenizer = self._model.newTokenizer("ranges;presegmented" if is_sentence else "ranges")
         tokenizer.setText(paragraph + "\n")
@@ -67,3 +115,17 @@ def _tokens(lines: str, offset: int) -> Iterator[Token]:
         start, _, end = place.removeprefix(RANGE).partition(":")
         space_after = "SpaceAfter=No" not in values
         yield Token(row[FORM], int(start) + offset, int(end) + offset, words, space_after)
+
+
+def _sentences(conllu: str) -> Any:
+    """A list of sentences of the library."""
+    udpipe = library()
+    reader, sentences = udpipe.InputFormat.newConlluInputFormat(), udpipe.Sentences()
+    reader.setText(conllu)
+    error, sentence = udpipe.ProcessingError(), udpipe.Sentence()
+    while reader.nextSentence(sentence, error):
+        sentences.append(sentence)
+        sentence = udpipe.Sentence()
+    if error.occurred():
+        raise ValueError(error.message)
+    return sentences

@@ -1,12 +1,12 @@
 """Checkpoints: all that a run needs to continue as if it had never been stopped, in one file.
 
 It holds tensors and JSON, nothing that can execute. On a CPU a resumed run gives the same weights,
-and on a GPU with `training.deterministic`.
-"""
+and on a GPU with `training.deterministic`."""
 
 from __future__ import annotations
 
 import json
+import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +18,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from parser.distributed.process_group import ProcessGroup
 from parser.evaluation.scores import Scores
-from parser.files import write_atomically
+from parser.optimization.graphed_gradients import Graphs
 from parser.optimization.training_step import TrainingStep
-from parser.training.graphs import Graphs
+from parser.system.console import shortened
+from parser.system.files import write_atomically
 from parser.training.schedule import Schedule
 
 NETWORK, AVERAGE, OPTIMIZER, RANDOM, DEVICE_RANDOM, TOTALS = (
@@ -36,8 +38,8 @@ RandomState = Mapping[str, Tensor]
 """The states of a process's random number generators by name."""
 
 
-FORMAT = "2"
-"""Of the file. Files of format 1 do not name their format; settings and weights had other names."""
+FORMAT = "1"
+"""Of the file; see docs/model-format.md. It changes when programs could misread each other's files."""
 
 
 @dataclass
@@ -51,7 +53,7 @@ class Progress:
     batches: int = 0
     """Finished batches of this epoch."""
     seconds: float = 0.0
-    """Training time of these batches."""
+    """TrainingState time of these batches."""
     sentences_per_second: float = 0.0
     """In the last finished epoch."""
     best: Scores = field(default_factory=Scores)
@@ -62,7 +64,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingState:
     """All state that changes during training."""
 
     step: TrainingStep
@@ -79,7 +81,7 @@ def random_state(device: torch.device) -> RandomState:
     return {**found, DEVICE_RANDOM: torch.cuda.get_rng_state(device)} if device.type == "cuda" else found
 
 
-def save_checkpoint(path: Path, training: Training, others: Sequence[RandomState] = ()) -> None:
+def save_checkpoint(path: Path, training: TrainingState, others: Sequence[RandomState] = ()) -> None:
     """Replace the checkpoint.
 
     others: the random states of the processes with ranks from 1. Raises OSError with the file's name; the
@@ -101,7 +103,7 @@ def save_checkpoint(path: Path, training: Training, others: Sequence[RandomState
     write_atomically(path, save({name: tensor.contiguous() for name, tensor in tensors.items()}, told))
 
 
-def load_checkpoint(path: Path, training: Training, rank: int = 0) -> None:
+def load_checkpoint(path: Path, training: TrainingState, rank: int = 0) -> None:
     """Restore the state of a run into a fresh `training`, in the process of that rank.
 
     Raises ValueError if the file is of another run.
@@ -127,22 +129,22 @@ def load_checkpoint(path: Path, training: Training, rank: int = 0) -> None:
 
 
 def refuse_other_format(path: Path) -> None:
-    """Raises ValueError for a checkpoint of an older or a newer program."""
+    """Raises ValueError for a checkpoint of another format, or of none that is named."""
     try:
         with safe_open(path, "pt") as file:
             metadata = file.metadata()
     except (SafetensorError, OSError):
         return  # `load_checkpoint` says what is wrong with it
-    found = metadata.get("format", "1") if metadata else FORMAT
+    found = metadata.get("format") if metadata else FORMAT
     if found != FORMAT:
-        age = "an older" if found == "1" else "a newer"
+        named = "a format that it does not name" if found is None else f"format {shortened(found)}"
         raise ValueError(
-            f"{path}: written by {age} version of this program; train without --resume, remove the folder, "
-            "or resume with that version"
+            f"{path}: has {named}, and this program goes on from format {FORMAT} only: resume with the "
+            "version that wrote it, or train without --resume"
         )
 
 
-def _restore(training: Training, tensors: dict[str, Tensor]) -> None:
+def _restore(training: TrainingState, tensors: dict[str, Tensor]) -> None:
     training.step.network.load_state_dict(_below(NETWORK, tensors))
     if training.step.average:
         training.step.average.load_state(_below(AVERAGE, tensors))
@@ -180,3 +182,26 @@ def _progress(told: dict[str, Any]) -> Progress:
         name: Counter(value) if isinstance(value, dict) else value for name, value in told["best"].items()
     }
     return Progress(**{**told, "best": Scores(**counts)})
+
+
+def refuse_other_data(processes: ProcessGroup, digest: str) -> None:
+    """Raises ValueError if the processes have read different files. digest: see `TrainingData.digest`."""
+    digests = processes.gathered(digest)
+    for rank, found in enumerate(digests):
+        if found != digests[0]:
+            raise ValueError(
+                f"process {rank} has read other treebanks, word vectors, teachers or another transformer "
+                "than process 0"
+            )
+
+
+def copy_checkpoint(processes: ProcessGroup, path: Path, training: TrainingState) -> None:
+    """Restore the checkpoint of the first process in the others, which may be on other machines."""
+    if processes.count == 1:
+        return
+    content = processes.from_first(path.read_bytes() if processes.is_first else None)
+    if not processes.is_first:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            load_checkpoint(Path(file.name), training, processes.rank)

@@ -10,24 +10,23 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from parser.config import Config, data_path
+from parser.config.settings import Config, data_path
 from parser.parsing.input_columns import column_shares
 from parser.parsing.model import Model, system_of
 from parser.parsing.model_files import digest_of
 from parser.replay.examples import Examples
-from parser.training.frozen_vectors import KnownVectors, with_frozen_vectors
-from parser.training.initial_model import copy_weights, freeze, load_initial
-from parser.training.mixture import Mixture
+from parser.training.initial_model import copy_weights, freeze, initial_path, load_initial
 from parser.training.prepared import Prepared, load_prepared, place_of, save_prepared
 from parser.training.size import refuse_too_large
-from parser.training.teachers import load_teachers, refuse_missing, soft_targets, teacher_paths
-from parser.training.training_trees import projective, read_training_trees
-from parser.training.transformer import pretrained_transformer, word_source
+from parser.training.teachers import load_teachers, refuse_missing_teachers, soft_targets, teacher_paths
+from parser.training.transformer import KnownVectors, pretrained_transformer, with_frozen_vectors, word_source
+from parser.training.trees import Mixture, projective, read_training_trees
 from parser.training.word_dropout import WordDropout
 from parser.transitions.inventory import Inventory
 from parser.treebank.conllu import read_treebank
 from parser.treebank.embeddings import read_vectors
 from parser.treebank.projectivity import is_projective
+from parser.treebank.provenance import TreebankVersion, provenance
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary
 
@@ -59,12 +58,14 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
     cache: folder for preprocessed treebanks. Raises TreebankError, FileNotFoundError, and ValueError when no
     training tree is left or the network does not fit into memory.
     """
-    refuse_missing(config)
-    initial = load_initial(config)
-    transformer = pretrained_transformer(config, initial)
+    teachers = teacher_paths(config.training.distillation)
+    refuse_missing_teachers(teachers)
+    network = config.parser.network
+    initial = load_initial(initial_path(config.initial_model), config.parser)
+    transformer = pretrained_transformer(network.transformer, initial)
     kept = place_of(config, cache, transformer) if cache else None
     dev_sentences = read_treebank(data_path(config.treebank.dev), config.treebank.roots)
-    prepared = load_prepared(config, kept) if kept else None
+    prepared = load_prepared(kept, config.parser) if kept else None
     if prepared is None:
         prepared = _prepare(config, dev_sentences, initial, transformer, device)
         if kept:
@@ -73,14 +74,17 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
     refuse_too_large(config.parser, prepared.vocabulary, vector_size, transformer, device)
     model = replace(
         Model.build(config.parser, prepared.vocabulary, device, prepared.vectors, transformer),
-        dev_shares=column_shares(prepared.vocabulary, config.parser.network.read_columns, dev_sentences),
+        dev_shares=column_shares(prepared.vocabulary, network.read_columns, dev_sentences),
     )
     if initial:
         copy_weights(initial, model)
     freeze(model.network, config.training.frozen)
-    digest = _digest(prepared, config, transformer)
+    of_teachers = digest_of(teachers) if teachers else ""
+    digest = prepared.digest() + of_teachers + (transformer.digest if transformer else "")
     if model.network.tokens.transformer and model.network.tokens.transformer.is_frozen:
-        model, prepared = _with_frozen_vectors(model, prepared, dev_sentences, config, cache)
+        model, prepared = _with_frozen_vectors(
+            model, prepared, dev_sentences, config.treebank.non_projective == "lift", cache
+        )
     word_dropout = WordDropout(
         prepared.vocabulary,
         prepared.train.tokens,
@@ -91,22 +95,17 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
     return model, TrainingData(prepared, dev_sentences, word_dropout, mixture, digest)
 
 
-def _digest(prepared: Prepared, config: Config, transformer: PretrainedTransformer | None) -> str:
-    """That of runs of earlier versions if there are neither teachers nor a transformer."""
-    teachers = teacher_paths(config)
-    of_teachers = digest_of(teachers) if teachers else ""
-    return prepared.digest() + of_teachers + (transformer.digest if transformer else "")
-
-
 def _with_frozen_vectors(
-    model: Model, prepared: Prepared, dev_sentences: Sequence[Sentence], config: Config, cache: Path | None
+    model: Model, prepared: Prepared, dev_sentences: Sequence[Sentence], lifts: bool, cache: Path | None
 ) -> tuple[Model, Prepared]:
-    """With what a transformer that is not trained makes of the words of train and dev."""
+    """With what a transformer that is not trained makes of the words of train and dev.
+
+    lifts: whether non-projective trees are lifted.
+    """
     encoder, vocabulary = model.network.tokens.transformer, model.vocabulary
     assert encoder
     parts = [prepared.train.tokens, vocabulary.encode_tokens(dev_sentences, gold=True)]
     train, dev = with_frozen_vectors(encoder, parts, cache)
-    lifts = config.treebank.non_projective == "lift"
     kept = [n for n, sentence in enumerate(dev_sentences) if lifts or is_projective(sentence.heads)]
     known = KnownVectors(dev_sentences, dev, encoder.tokenizer)
     return replace(model, vocabulary=replace(vocabulary, for_transformer=known)), replace(
@@ -116,15 +115,17 @@ def _with_frozen_vectors(
     )
 
 
+def provenances(config: Config) -> dict[str, TreebankVersion | None]:
+    """Of the treebanks, by their names in the config. Raises OSError."""
+    return {path: provenance(data_path(path)) for path in config.treebank.files}
+
+
 def files_needed(config: Config) -> list[Path]:
     """The treebanks, vectors and models that training reads; the models may be folders."""
-    treebank, network = config.treebank, config.parser.network
+    network = config.parser.network
     transformer = network.transformer and network.transformer.model
-    named = [
-        *(*treebank.train_files, *treebank.silver_files, treebank.dev, treebank.test),
-        *(network.pretrained, transformer, config.initial_model),
-    ]
-    return [*(Path(data_path(path)) for path in named if path), *teacher_paths(config)]
+    named = [*config.treebank.files, network.pretrained, transformer, config.initial_model]
+    return [*(Path(data_path(path)) for path in named if path), *teacher_paths(config.training.distillation)]
 
 
 def _prepare(
@@ -134,10 +135,11 @@ def _prepare(
     transformer: PretrainedTransformer | None,
     device: torch.device,
 ) -> Prepared:
-    teachers = load_teachers(config, device)
-    found = read_training_trees(config)
+    distillation = config.training.distillation
+    teachers = load_teachers(teacher_paths(distillation), config.parser.system, device)
+    found = read_training_trees(config.treebank)
     trees = found.all
-    words, vectors = _pretrained(config, initial)
+    words, vectors = _pretrained(config.parser.network.pretrained, initial)
     network = config.parser.network
     vocabulary = Vocabulary.build(trees, network.columns, words, network.fold_case, network.tags.predict)
     if initial:
@@ -147,7 +149,7 @@ def _prepare(
         raise ValueError(f"{', '.join(config.treebank.train_files)}: no arc between two words to learn from")
     inventory = Inventory.of(system_of(config.parser), vocabulary)
     train = Examples.of(inventory, vocabulary, trees)
-    if distillation := config.training.distillation:
+    if distillation:
         targets = soft_targets(teachers, trees, inventory, vocabulary, distillation.weight)
         train = replace(train, soft_targets=targets)
     return Prepared(
@@ -162,12 +164,11 @@ def _prepare(
     )
 
 
-def _pretrained(config: Config, initial: Model | None) -> tuple[Sequence[str], Tensor | None]:
+def _pretrained(path: str | None, initial: Model | None) -> tuple[Sequence[str], Tensor | None]:
     """The words with pretrained vectors, and these [words, size]; those of the initial model, if there is
     one.
     """
     if initial is None:
-        path = config.parser.network.pretrained
         return read_vectors(data_path(path)) if path else ((), None)
     if PRETRAINED not in initial.vocabulary.columns:
         return (), None

@@ -1,30 +1,59 @@
-"""One epoch: a training step for each batch."""
+"""One epoch of training: its batches, and a training step for each.
+
+A step replays the batch along gold trajectories, or along those that the parser itself takes (exploration).
+It is computed in microbatches where memory is short, and shared out where several processes train together.
+For a GPU, batches are prepared ahead, and may be padded to the shapes of CUDA graphs.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from itertools import repeat
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from parser.config import ExplorationSettings, TrainingSettings
+from parser.batching.microbatches import in_microbatches, one_memory_error
+from parser.batching.ragged import group_size
+from parser.batching.transfer import Packed, to_device
+from parser.config.settings import ExplorationSettings, NetworkSettings, TrainingSettings
 from parser.distributed.process_group import ALONE, ProcessGroup
-from parser.machine import return_unused_memory
+from parser.optimization.graphed_gradients import (
+    GraphedGradients,
+    Graphs,
+    PaddedBatch,
+    why_no_common_shapes,
+)
+from parser.optimization.shared_gradients import add_up
+from parser.optimization.training_step import TrainingStep
 from parser.parsing.model import Model
-from parser.training import data
-from parser.training.batch_gradients import BatchGradients
-from parser.training.checkpoint import Progress, Training
-from parser.training.gold_batches import GoldBatch, epoch_batches, gold_batches
-from parser.treebank.batches import padding_share
+from parser.replay.batch import Batch
+from parser.replay.examples import Examples
+from parser.replay.padded import EPOCHS, Shape, fitting, shapes_of_epochs
+from parser.stepping.exploration import explore
+from parser.system.console import warn
+from parser.system.machine import is_of_memory, return_unused_memory
+from parser.training.checkpoint import Progress, TrainingState
+from parser.training.data import TrainingData
+from parser.treebank.batches import length_buckets, padding_share
 
 STEPS_BETWEEN_TRIMS = 50
 """Steps after which unused memory is returned to the system; without it, EWT needs half a GiB more."""
 STEPS_BETWEEN_SYNCHRONISATIONS = 20
 """Steps between two reads of losses by the host, which synchronises host and device."""
+AHEAD = 2
+"""Batches that wait at most; more would only take memory."""
+GoldBatch = Packed[Batch] | PaddedBatch | None
+"""None is to be made when needed: without a GPU, and where memory was too small to have it ahead."""
+Item = TypeVar("Item")
 
 
 class NotANumberError(ValueError):
@@ -42,7 +71,7 @@ class EpochPosition:
         self._progress, self._batches = progress, batches
         self._unread: list[Tensor] = []
         """[2] of each batch: a number, finite if its loss and gradients are, and the processes that ask."""
-        self.asked = False
+        self.save_requested = False
         """Whether a process has asked the others to stop or to save, as far as it was read."""
 
     @property
@@ -50,38 +79,38 @@ class EpochPosition:
         """Of the epoch's batches that are done."""
         return self._progress.batches / len(self._batches)
 
-    def add(self, loss: Tensor, norm: Tensor, asking: Tensor) -> None:
+    def add(self, loss: Tensor, norm: Tensor, requests: Tensor) -> None:
         """Note the loss, the norm of the gradients and the processes that ask, without synchronising."""
-        self._unread.append(torch.stack([loss + norm, asking]))
+        self._unread.append(torch.stack([loss + norm, requests]))
         if loss.device.type == "cpu":
-            self.asked = bool(asking)
+            self.save_requested = bool(requests)
         if self.share == 1 or len(self._unread) == STEPS_BETWEEN_SYNCHRONISATIONS:
             self.synchronise()
 
     def synchronise(self) -> None:
         """Read the numbers of all batches since the last time. Raises NotANumberError."""
         numbers, self._unread = torch.stack(self._unread).tolist() if self._unread else [], []
-        for batch, (number, asking) in enumerate(numbers, self._progress.batches - len(numbers)):
-            self.asked = self.asked or bool(asking)
+        for batch, (number, requests) in enumerate(numbers, self._progress.batches - len(numbers)):
+            self.save_requested = self.save_requested or bool(requests)
             if not math.isfinite(number):
                 raise NotANumberError(self._progress.epoch, batch + 1, self._batches[batch])
 
 
 def train_epoch(
     model: Model,
-    loaded: data.TrainingData,
+    training_data: TrainingData,
     settings: TrainingSettings,
-    training: Training,
+    training: TrainingState,
     processes: ProcessGroup = ALONE,
-    asks: Callable[[], bool] = lambda: False,
+    wants_save: Callable[[], bool] = lambda: False,
 ) -> Iterator[EpochPosition]:
     """Continue the present epoch of `training` to its end; yields after each batch.
 
-    asks: whether this process asks the others to stop or to save. Raises NotANumberError some batches after
-    the one that caused it, and LostProcessError.
+    wants_save: whether this process asks the others to stop or to save. Raises NotANumberError some batches
+    after the one that caused it, and LostProcessError.
     """
     progress, schedule = training.progress, training.schedule
-    batches = epoch_batches(loaded, settings, progress.epoch)
+    batches = epoch_batches(training_data, settings, progress.epoch)
     total = sum(map(len, batches))
     exploration = _exploration(settings, progress.epoch)
     model.network.train()
@@ -89,22 +118,26 @@ def train_epoch(
     if not progress.batches:
         training.totals.zero_()
     position = EpochPosition(progress, batches)
-    gradients = BatchGradients(model, loaded, training, processes)
+    gradients = BatchGradients(model, training_data, training, processes)
     left = batches[progress.batches :]
-    gold = _gold_batches(model, loaded, training, list(map(gradients.own_rows, left)), exploration)
+    own = list(map(gradients.own_rows, left))
+    shapes = training.graphs.shapes if training.graphs else ()
+    # Trajectories that are explored follow the weights of their step.
+    gold = gold_batches(training_data.train, own, model.device, shapes, ahead=exploration is None)
     with _bar(progress.epoch, total, seen, processes.is_first) as bar, closing(gold):
         for rows in left:
             began = time.monotonic()
             schedule.before_step(progress.epoch - 1 + seen / total)
             explored = exploration if _explores(exploration, settings.seed, progress) else None
-            loss, steps, asking = gradients.of(rows, explored, next(gold), asks)
+            # next(gold) is None where batches are not prepared ahead, as on a CPU.
+            loss, transitions, requests = gradients.compute(rows, explored, next(gold), wants_save)
             norm = training.step.update()
-            training.totals.add_(torch.stack([loss, steps, norm]))
+            training.totals.add_(torch.stack([loss, transitions, norm]))
             progress.batches += 1
             seen += len(rows)
             if progress.batches % STEPS_BETWEEN_TRIMS == 0:
                 return_unused_memory()
-            position.add(loss, norm, asking)
+            position.add(loss, norm, requests)
             bar.update(len(rows))
             if progress.batches % STEPS_BETWEEN_SYNCHRONISATIONS == 0 or progress.batches == len(batches):
                 bar.set_postfix(
@@ -112,21 +145,6 @@ def train_epoch(
                 )
             progress.seconds += time.monotonic() - began
             yield position
-
-
-def _gold_batches(
-    model: Model,
-    loaded: data.TrainingData,
-    training: Training,
-    batches: Sequence[Tensor],
-    exploration: ExplorationSettings | None,
-) -> Generator[GoldBatch]:
-    """As `gold_batches`. An epoch that explores makes its batches when the weights are known."""
-    if exploration:
-        return (None for _ in batches)
-    return gold_batches(
-        loaded.train, batches, model.device, training.graphs.shapes if training.graphs else ()
-    )
 
 
 def _exploration(settings: TrainingSettings, epoch: int) -> ExplorationSettings | None:
@@ -155,18 +173,18 @@ def _bar(epoch: int, sentences: int, seen: int, is_shown: bool) -> tqdm:
     )
 
 
-def running_loss(training: Training) -> float:
+def running_loss(training: TrainingState) -> float:
     """The mean loss of a transition in this epoch so far."""
     return float(training.totals[0] / training.totals[1])
 
 
 def epoch_metrics(
-    training: Training, settings: TrainingSettings, loaded: data.TrainingData
+    training: TrainingState, settings: TrainingSettings, training_data: TrainingData
 ) -> dict[str, float]:
     """The metrics of a finished epoch."""
     progress = training.progress
-    batches = epoch_batches(loaded, settings, progress.epoch)
-    padding = sum(padding_share(loaded.train.tokens.lengths[rows]) for rows in batches)
+    batches = epoch_batches(training_data, settings, progress.epoch)
+    padding = sum(padding_share(training_data.train.tokens.lengths[rows]) for rows in batches)
     return {
         "loss": running_loss(training),
         "learning_rate": training.schedule.learning_rate,
@@ -174,3 +192,172 @@ def epoch_metrics(
         "sentences_per_second": sum(map(len, batches)) / progress.seconds,
         "padding_share": padding / len(batches),
     }
+
+
+def epoch_batches(training_data: TrainingData, settings: TrainingSettings, epoch: int) -> list[Tensor]:
+    """The batches of an epoch. They depend only on the seed and the epoch's number."""
+    generator = torch.Generator().manual_seed((settings.seed * 1_000_003 + epoch) % 2**63)
+    by_words = settings.batch_unit == "words"
+    drawn = training_data.mixture.draw(epoch, generator)
+    lengths = training_data.train.tokens.lengths[drawn]
+    batches = length_buckets(lengths, settings.batch_size, by_words, generator, settings.max_batch_words)
+    return [drawn[batch] for batch in batches]
+
+
+def gold_batches(
+    examples: Examples,
+    batches: Sequence[Tensor],
+    device: torch.device,
+    shapes: Sequence[Shape] = (),
+    ahead: bool = True,
+) -> Generator[GoldBatch]:
+    """For each batch of sentences.
+
+    shapes: those to which batches are padded where one of them holds it. ahead: False to prepare none.
+    """
+    if device.type != "cuda" or not ahead:
+        yield from repeat(None, len(batches))
+        return
+
+    def prepare(rows: Tensor) -> GoldBatch:
+        try:
+            batch = examples.batch(rows, group_size(device))
+            shape = fitting(shapes, Shape.of(batch)) if shapes else None
+            return PaddedBatch.of(batch, shape) if shape else Packed(batch)
+        except (RuntimeError, MemoryError) as error:
+            if is_of_memory(error):
+                return None
+            raise
+
+    yield from prepared_ahead(prepare, batches)
+
+
+def prepared_ahead(prepare: Callable[[Tensor], Item], batches: Iterable[Tensor]) -> Iterator[Item]:
+    """prepare(rows) for the rows of each batch, in order, by a thread while the device computes the batch
+    before.
+
+    Raises what `prepare` raises, for its batch. To be closed if it is not read to its end.
+    """
+    waiting: deque[Future[Item]] = deque()
+    with ThreadPoolExecutor(1, "batches") as thread:
+        try:
+            for rows in batches:
+                waiting.append(thread.submit(prepare, rows))
+                if len(waiting) > AHEAD:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+@dataclass(frozen=True)
+class BatchGradients:
+    """The gradients of batches, computed by one process or shared out among several."""
+
+    model: Model
+    training_data: TrainingData
+    training: TrainingState
+    processes: ProcessGroup
+
+    def own_rows(self, rows: Tensor) -> Tensor:
+        """Of the sentences of a batch, those that this process computes."""
+        return self.processes.deal(rows, self.training_data.train.tokens.lengths)
+
+    def compute(
+        self,
+        rows: Tensor,
+        exploration: ExplorationSettings | None,
+        prepared: GoldBatch,
+        wants_save: Callable[[], bool],
+    ) -> Tensor:
+        """Compute the gradients of the mean loss of a transition; they are equal in all processes.
+
+        rows: numbers of the batch's sentences. prepared: the gold trajectories of this process's share, if
+        they were prepared ahead. wants_save: whether this process asks the others to stop or to save. Returns
+        [3] the sum of the transitions' losses, their number, and how many processes ask. Raises TooLongError,
+        LostProcessError.
+        """
+        own, step = self.own_rows(rows), self.training.step
+        loss, transitions = self._sums(own, exploration, prepared) if len(own) else step.sums([])
+        numbers = torch.stack([loss, torch.full_like(loss, transitions), torch.full_like(loss, wants_save())])
+        if self.processes.count > 1:
+            numbers = add_up(self.processes, step.network, self._changed_rows(rows), numbers)
+        step.divide(numbers[1])
+        return numbers
+
+    def _sums(
+        self, rows: Tensor, exploration: ExplorationSettings | None, prepared: GoldBatch
+    ) -> tuple[Tensor, int]:
+        """As `TrainingStep.sums`, of the sentences `rows`, in microbatches if memory is short."""
+        graphs = self.training.graphs
+
+        def compute(microbatches: Sequence[Tensor]) -> tuple[Tensor, int]:
+            whole = prepared if len(microbatches) == 1 else None
+            if isinstance(whole, PaddedBatch):
+                assert graphs
+                with suppress(torch.OutOfMemoryError), one_memory_error():
+                    return graphs.gradients.sums(whole)
+                warn(f"out of memory: a batch of {len(rows)} sentences is computed without padding")
+                whole = None
+            return self.training.step.sums(
+                training_batch(self.model, self.training_data, part, exploration, whole)
+                for part in microbatches
+            )
+
+        return in_microbatches(compute, rows, self.training_data.train.tokens.lengths)
+
+    def _changed_rows(self, rows: Tensor) -> dict[Tensor, Tensor]:
+        """See `TokenEncoder.changed_rows`; of the sentences `rows`, on the device."""
+        tokens = self.training_data.train.tokens.select(rows)
+        found = self.training.step.network.tokens.changed_rows(tokens)
+        return {weight: to_device(changed, weight.device) for weight, changed in found.items()}
+
+
+def training_batch(
+    model: Model,
+    training_data: TrainingData,
+    rows: Tensor,
+    exploration: ExplorationSettings | None = None,
+    prepared: Packed[Batch] | None = None,
+) -> Batch:
+    """On the model's device.
+
+    rows: [batch] numbers of training sentences; exploration: None for gold trajectories; prepared:
+    these trajectories, if they were prepared ahead.
+    """
+    device, group = model.device, group_size(model.device)
+    if not exploration:
+        batch = (prepared or training_data.train.batch(rows, group)).to(device)
+        return replace(batch, tokens=training_data.word_dropout(batch.tokens))
+    rows = rows[training_data.train.tokens.lengths[rows].argsort(descending=True, stable=True)]
+    tokens, gold = training_data.train.tokens.select(rows), training_data.train.gold.select(rows)
+    trajectory = explore(model.network, model.inventory, tokens, gold, exploration)
+    examples = Examples.of_trajectory(
+        training_data.train.inventory, tokens, gold, trajectory.to(torch.device("cpu"))
+    )
+    batch = examples.batch(torch.arange(len(rows)), group).to(device)
+    return replace(batch, tokens=training_data.word_dropout(tokens.to(device)))
+
+
+def graphs_of(
+    settings: TrainingSettings,
+    network: NetworkSettings,
+    device: torch.device,
+    training_data: TrainingData,
+    step: TrainingStep,
+) -> Graphs | None:
+    """The CUDA graphs of a run; None if it wants none, or if there can be none, which is said with the
+    reason."""
+    if not settings.cuda_graphs:
+        return None
+    reason = why_no_common_shapes(network) if device.type == "cuda" else "only a GPU has them"
+    if settings.exploration and settings.exploration.from_epoch == 1:
+        reason = "epochs that explore have none"
+    if reason:
+        warn(f"training.cuda_graphs: {reason}; going on without")
+        return None
+    epochs = (epoch_batches(training_data, settings, epoch) for epoch in range(1, EPOCHS + 1))
+    shapes = shapes_of_epochs(training_data.train, epochs, settings.max_batch_words)
+    return Graphs(shapes, GraphedGradients(step, training_data.word_dropout))

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import yaml
 
-from parser.config import Config
-from parser.config_file import flat, read_config
-from parser.files import file_lock, refuse_folder_of_others, write_atomically
+from parser.config.file import flat, read_config
+from parser.config.settings import Config
+from parser.system.files import file_lock, refuse_folder_of_others, write_atomically
 
 CONFIG, CHECKPOINT, METRICS, LOCK = "config.yaml", "checkpoint.safetensors", "metrics.jsonl", "lock"
 BEST_MODEL = "model"
-MAY_CHANGE = {
-    *("training.epochs", "training.early_stopping_patience", "training.cuda_graphs"),
-    *("tokenizer", "tokenizer_epochs"),
-}
-"""Settings that a run may be resumed with other values of."""
+MAY_CHANGE = (
+    "training.epochs",
+    "training.early_stopping_patience",
+    "training.cuda_graphs",
+    "tokenizer",
+)
+"""Settings that a run may be resumed with other values of, and sections of such settings."""
+TOKENIZER_TRAINING = ".tokenizer-training-"
+"""Begins the name of a folder that lies in that of the run while a tokenizer is trained."""
 
 
 @contextmanager
-def claimed(run: Path, resume: bool) -> Iterator[Path | None]:
-    """Lock the folder; yields the folder to which an earlier run was moved, if there was one.
+def claim(run: Path, resume: bool) -> Iterator[Path | None]:
+    """Lock the folder, and remove what a killed run has left there that none goes on with.
+
+    Yields the folder to which an earlier run was moved, if there was one.
 
     resume: an earlier run stays. Raises ValueError if another process trains there, if the earlier run has
     no checkpoint, or if the folder holds something else.
@@ -31,6 +38,8 @@ def claimed(run: Path, resume: bool) -> Iterator[Path | None]:
     with ExitStack() as stack:
         refuse_folder_of_others(run, (run / METRICS).is_file(), LOCK)
         _lock(run, stack)
+        for left in run.glob(f"{TOKENIZER_TRAINING}*"):
+            shutil.rmtree(left, ignore_errors=True)
         if resume and _has_metrics(run):
             refuse_without_checkpoint(run)
         moved = None
@@ -62,7 +71,7 @@ def refuse_other_config(run: Path, config: Config) -> None:
     changes = [
         f"  {key}: was {before.get(key)!r}, is now {now.get(key)!r}"
         for key in dict.fromkeys([*before, *now])
-        if before.get(key) != now.get(key) and key not in MAY_CHANGE
+        if before.get(key) != now.get(key) and not _may_change(key)
     ]
     if changes:
         differences = "\n".join(changes)
@@ -82,6 +91,10 @@ def write_config(run: Path, config: Config) -> str:
     text = yaml.safe_dump(config.model_dump(), sort_keys=False)
     write_atomically(run / CONFIG, text.encode())
     return text
+
+
+def _may_change(key: str) -> bool:
+    return any(f"{key}.".startswith(f"{each}.") for each in MAY_CHANGE)
 
 
 def _has_metrics(run: Path) -> bool:

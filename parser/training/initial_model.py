@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 
-from parser.config import Config, ParserSettings, data_path
-from parser.config_file import flat
+from parser.config.errors import FAULTS_SHOWN, more_faults
+from parser.config.file import flat
+from parser.config.settings import ParserSettings, data_path
 from parser.networks.stack_parser import StackParser
+from parser.parsing.ensemble import numbers_in
 from parser.parsing.model import Model
-from parser.parsing.transition_numbers import numbers_in
 from parser.treebank.vocabulary import CHARACTERS, PRETRAINED
-from parser.validation_errors import FAULTS_SHOWN, more_faults
 
 OF_TRANSITIONS = (
     *("transition_embeddings.weight", "scores.weight", "scores.bias"),
@@ -36,24 +36,23 @@ FREE = {
 MISSING = "not there"
 
 
-def load_initial(config: Config) -> Model | None:
-    """The model that training begins with, if the config names one.
+def load_initial(path: Path | None, wanted_settings: ParserSettings) -> Model | None:
+    """The model that training begins with, if there is one. wanted_settings: those of the config.
 
-    Raises ValueError if it is missing or broken, or has another network than the config.
+    Raises ValueError if it is missing or broken, or has another network.
     """
-    path = initial_path(config)
     if path is None:
         return None
     model = Model.load(path, torch.device("cpu"))
-    wanted, found = (_compared(settings.model_dump()) for settings in (config.parser, model.settings))
+    wanted, found = (_compared(settings.model_dump()) for settings in (wanted_settings, model.settings))
     different = [
         f"parser.{name} is {wanted.get(name, MISSING)} in the config, {found.get(name, MISSING)} in the model"
         for name in sorted({*wanted, *found})
         if wanted.get(name) != found.get(name)
     ]
-    if not different and _columns(config.parser) != _columns(model.settings):
+    if not different and _columns(wanted_settings) != _columns(model.settings):
         different = ["parser.network.tag_sizes or tags.predict have another order than in the model"]
-    if config.parser.network.pretrained and PRETRAINED not in model.vocabulary.columns:
+    if wanted_settings.network.pretrained and PRETRAINED not in model.vocabulary.columns:
         different.append("parser.network.pretrained: the model has no pretrained vectors")
     if different:
         raise ValueError(
@@ -62,8 +61,8 @@ def load_initial(config: Config) -> Model | None:
     return model
 
 
-def initial_path(config: Config) -> Path | None:
-    return None if config.initial_model is None else Path(data_path(config.initial_model))
+def initial_path(name: str | None) -> Path | None:
+    return None if name is None else Path(data_path(name))
 
 
 def _columns(settings: ParserSettings) -> list[str]:

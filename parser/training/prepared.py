@@ -17,18 +17,17 @@ from typing import TYPE_CHECKING
 from safetensors.torch import load, save
 from torch import Tensor
 
-import parser
-from parser.config import Config, data_path
-from parser.console import say
-from parser.files import write_atomically
+from parser.batching.ragged import Ragged
+from parser.config.settings import Config, ParserSettings, data_path
 from parser.parsing.model import system_of
 from parser.parsing.model_files import digest_of
 from parser.replay.examples import Examples
+from parser.system.console import say
+from parser.system.files import write_atomically
 from parser.training.initial_model import initial_path
 from parser.training.teachers import teacher_paths
-from parser.training.training_trees import treebank_names
+from parser.training.trees import treebank_names
 from parser.transitions.inventory import Inventory
-from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 from parser.treebank.vocabulary import Vocabulary
 
@@ -111,7 +110,7 @@ def remove_old(folder: Path, pattern: str, kept: int) -> None:
             old.unlink(missing_ok=True)
 
 
-def load_prepared(config: Config, path: Path) -> Prepared | None:
+def load_prepared(path: Path, settings: ParserSettings) -> Prepared | None:
     """None if there is no such cache file, or if it is damaged."""
     try:
         content = path.read_bytes()
@@ -125,7 +124,7 @@ def load_prepared(config: Config, path: Path) -> Prepared | None:
     end = 8 + int.from_bytes(content[:8], "little")
     told, tensors = json.loads(content[8:end]), load(content[end:])
     vocabulary = Vocabulary.from_json(told["vocabulary"])
-    inventory = Inventory.of(system_of(config.parser), vocabulary)
+    inventory = Inventory.of(system_of(settings), vocabulary)
     train, dev = (_examples(inventory, name, tensors) for name in ("train", "dev"))
     return Prepared(vocabulary, tensors.get(VECTORS), train, dev, told["sizes"], told["crossing"])
 
@@ -173,13 +172,13 @@ def place_of(config: Config, folder: Path, transformer: PretrainedTransformer | 
     be read only once. Raises FileNotFoundError.
     """
     treebank, network = config.treebank, config.parser.network
-    initial, distillation = initial_path(config), config.training.distillation
+    initial, distillation = initial_path(config.initial_model), config.training.distillation
     vectors = [network.pretrained] if network.pretrained and not initial else []
     inputs = *treebank.train_files, *treebank.silver_files, treebank.dev, *vectors
     paths = list(map(data_path, inputs))
     if any(Path(path).exists() and not Path(path).is_file() for path in paths):
         return None
-    source = sorted(map(str, Path(parser.__file__).parent.rglob("*.py")))
+    source = sorted(map(str, Path(__file__).parents[1].rglob("*.py")))
     asked = [
         treebank.roots,
         treebank.non_projective,
@@ -193,7 +192,7 @@ def place_of(config: Config, folder: Path, transformer: PretrainedTransformer | 
         network.fold_case,
         transformer and transformer.tokenizer,
         digest_of([initial]) if initial else "",
-        distillation and [distillation.weight, digest_of(teacher_paths(config))],
+        distillation and [distillation.weight, digest_of(teacher_paths(distillation))],
         hash_of([*source, *paths]),
     ]
     return folder / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}{SUFFIX}"

@@ -1,4 +1,4 @@
-"""The metrics of a run, written after each epoch to a JSON Lines file and to TensorBoard."""
+"""The metrics of a run: in a JSON Lines file and TensorBoard after each epoch, and drawn as curves."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import math
 import os
 import shutil
 from collections.abc import Mapping
+from io import BytesIO
+from math import isfinite
 from pathlib import Path
 from types import TracebackType
 
+from parser.config.measures import MEASURES
+from parser.system.files import write_atomically
 from parser.training.folder import METRICS
 
 BOARD = "tensorboard"
@@ -60,3 +64,48 @@ class Record:
     ) -> None:
         self._lines.close()
         self._board.close()
+
+
+CURVES = "curves.svg"
+SIZE = 9, 3.6
+"""Inches."""
+LOSSES = {"loss": "training", "dev_loss": "dev"}
+
+
+def write_curves(run: Path) -> None:
+    """Draw the metrics of all epochs of a run into its folder."""
+    # It takes a second to import, and every command imports this file.
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    epochs = [json.loads(line) for line in (run / METRICS).read_text(encoding="utf-8").splitlines()]
+    numbers = [epoch["epoch"] for epoch in epochs]
+    figure = Figure(SIZE)
+    losses, scores = figure.subplots(1, 2)
+    figure.subplots_adjust(left=0.09, right=0.99, bottom=0.14, top=0.97)
+    for key, name in LOSSES.items():
+        losses.plot(numbers, [_number(epoch.get(key)) for epoch in epochs], marker=".", label=name)
+    losses.set(xlabel="epoch", ylabel="loss", yscale="log")
+    losses.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    losses.yaxis.set_major_formatter("{x:g}")  # the usual one sets its labels as formulas, which takes long
+    losses.yaxis.set_minor_locator(NullLocator())
+    for measure, name in MEASURES.items():
+        if any(f"dev_{measure}" in epoch for epoch in epochs):
+            values = [_number(epoch.get(f"dev_{measure}")) for epoch in epochs]
+            best = max(filter(isfinite, values), default=0.0)
+            scores.plot(numbers, values, marker=".", label=f"{name}, best {best:.2f}")
+    scores.set(xlabel="epoch", ylabel="dev score, percent")
+    for axes in (losses, scores):
+        axes.grid(True, color="0.9")
+        axes.legend(fontsize="small")
+    drawn = BytesIO()
+    # The same numbers give the same file.
+    with mpl.rc_context({"svg.hashsalt": CURVES}):
+        figure.savefig(drawn, format="svg", metadata={"Date": None})
+    write_atomically(run / CURVES, drawn.getvalue())
+
+
+def _number(value: float | None) -> float:
+    """A loss that is not finite is null in the file."""
+    return float("nan") if value is None else value

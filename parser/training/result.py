@@ -1,4 +1,4 @@
-"""`result.json`: scores, times and the machine of a finished run, for other programs."""
+"""`result.json`: scores, times, treebanks and the machine of a finished run, for other programs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 
 from parser.evaluation.scores import Scores
 from parser.evaluation.text_scores import TextScores
-from parser.files import write_atomically
-from parser.parsing.model import SCORES
+from parser.parsing.model_format import SCORES
+from parser.system.files import write_atomically
 from parser.training.folder import BEST_MODEL, METRICS
 
 RESULT = "result.json"
@@ -32,7 +32,8 @@ class Results(NamedTuple):
 def write_result(run: Path, results: Results, device: torch.device, stamp: dict[str, Any]) -> dict[str, Any]:
     """Write the file; returns its content.
 
-    stamp: `parser.stamp.stamp()` when the run was started, or resumed last.
+    stamp: `parser.system.stamp.stamp()` and the provenance of the treebanks when the run was started, or
+    resumed last.
     """
     epochs = [json.loads(line) for line in (run / METRICS).read_text(encoding="utf-8").splitlines()]
     best = json.loads((run / BEST_MODEL / SCORES).read_text(encoding="utf-8"))

@@ -1,29 +1,65 @@
-"""A training run from its config to its result."""
+"""A training run from its config to its result: here a config is taken apart."""
 
 from __future__ import annotations
 
+import time
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from parser.batching.precision import set_precision
-from parser.config import Config, data_path
+from parser.batching.deterministic import fix_workspaces
+from parser.batching.product import refuse_unsupported, set_precision
+from parser.config.measures import Measure, shown
+from parser.config.settings import Config, data_path
+from parser.config.treebank import TreebankSettings
 from parser.distributed.joining import own_device
 from parser.distributed.process_group import ALONE, ProcessGroup
 from parser.evaluation.evaluate import evaluate, evaluate_text
-from parser.machine import choose_device
+from parser.evaluation.scores import Scores
+from parser.optimization.moving_average import MovingAverage
+from parser.optimization.optimizer import make_optimizer
+from parser.optimization.training_step import TrainingStep
 from parser.parsing.model import Model
 from parser.parsing.text_input import text_reader
-from parser.stamp import stamp
-from parser.text.parts import TextPart
-from parser.text.reading import read_parts
-from parser.text.treebank_text import treebank_text
-from parser.training.curves import write_curves
-from parser.training.folder import BEST_MODEL
-from parser.training.loop import train
+from parser.system.console import say
+from parser.system.files import refuse_to_overwrite
+from parser.system.interruption import stop_request
+from parser.system.machine import choose_device
+from parser.system.stamp import stamp
+from parser.text.reading import TextPart, read_parts
+from parser.training import data
+from parser.training.checkpoint import (
+    Progress,
+    TrainingState,
+    copy_checkpoint,
+    load_checkpoint,
+    refuse_other_data,
+    refuse_other_format,
+    save_checkpoint,
+)
+from parser.training.epoch import graphs_of
+from parser.training.folder import (
+    BEST_MODEL,
+    CHECKPOINT,
+    claim,
+    earlier_config,
+    refuse_other_config,
+    write_config,
+)
+from parser.training.loop import TrainingLoop, has_stopped_early, progress_as_text
+from parser.training.prepared import cache_folder
+from parser.training.record import Record, write_curves
 from parser.training.result import Results, write_result
+from parser.training.schedule import Schedule, peak_learning_rate
+from parser.training.tokenizer import refuse_untrainable, tokenizer_training
+from parser.training.trees import read_training_trees
 from parser.treebank.conllu import read_treebank
+
+BAD_BATCH = "bad-batch.conllu"
 
 
 def train_and_score(
@@ -40,7 +76,7 @@ def train_and_score(
     test = None
     if config.treebank.test:
         test = read_treebank(data_path(config.treebank.test), config.treebank.roots)
-    began = stamp()
+    began = {"treebanks": data.provenances(config), **stamp()}
     scores = train(config, run, device, resume, processes)
     if not processes.is_first:
         return None
@@ -50,6 +86,147 @@ def train_and_score(
         test_scores = evaluate(model, test)
         if config.tokenizer:
             reader = text_reader(run / BEST_MODEL, "raw", trusted=True)  # the run has trained it
-            text_scores = evaluate_text(model, read_parts(reader, [TextPart(0, treebank_text(test))]), test)
+            text_scores = evaluate_text(model, read_parts(reader, [TextPart(0, reader.text_of(test))]), test)
     write_curves(run)
     return write_result(run, Results(scores, test_scores, text_scores, processes.count), device, began)
+
+
+def train(
+    config: Config,
+    run: Path,
+    device: torch.device,
+    resume: bool = False,
+    processes: ProcessGroup = ALONE,
+) -> Scores:
+    """Train a parser; the folder `run` gets the metrics and, in `model/`, the model with the best dev score.
+
+    An earlier run there is moved aside, or resumed if `resume`. processes: those that call this function
+    with the same arguments, to share the work; only the first one uses the folder. Returns the dev scores of
+    the best model. Raises StoppedError after a signal, ValueError, LostProcessError, and as `data.load`.
+    """
+    refuse_unsupported(config.training.precision, device)
+    refuse_untrainable(config)
+    refuse_to_overwrite(run, data.files_needed(config))  # a new run moves its folder aside
+    if resume and processes.is_first:
+        refuse_other_format(run / CHECKPOINT)
+        refuse_other_config(run, config)
+    # Before teachers and transformers, which compute while data are loaded.
+    fix_workspaces(config.training.deterministic, device)
+    torch.manual_seed(config.training.seed)
+    began = time.monotonic()
+    with processes.first_before_others():
+        model, training_data = data.load(config, device, cache_folder())
+    _say_data(training_data, config, preparation := time.monotonic() - began)
+    training = new_training(model, training_data, config)
+    refuse_other_data(processes, training.progress.data)
+    with ExitStack() as stack:
+        request = stack.enter_context(stop_request(says_so=processes.count == 1))
+        record = tokenizer = None
+        if processes.is_first:
+            text = _claim_and_restore(config, run, training, resume, stack)
+            record = stack.enter_context(Record(run, text, training.progress.metrics_size))
+            tokenizer = stack.enter_context(tokenizer_training(config, run))
+        copy_checkpoint(processes, run / CHECKPOINT, training)
+        TrainingLoop(
+            settings=config.training,
+            measures=_dev_measures(config),
+            model=model,
+            training_data=training_data,
+            training=training,
+            folder=run,
+            record=record,
+            tokenizer=tokenizer,
+            write_bad_batch=partial(_write_bad_batch, config.treebank, run),
+            preparation_seconds=preparation,
+            processes=processes,
+        ).run(request)
+    return training.progress.best
+
+
+def _dev_measures(config: Config) -> list[Measure]:
+    """Of the dev scores, those that are noted after each epoch."""
+    usual = shown(config.parser.network.tags.predict)
+    return list(dict.fromkeys([*usual, config.training.best_by]))
+
+
+def new_training(model: Model, training_data: data.TrainingData, config: Config) -> TrainingState:
+    """The state of a run that begins: the training step with its optimizer, and the schedule."""
+    settings = config.training
+    optimizer = make_optimizer(model.network, settings.optimizer)
+    schedule = Schedule(optimizer, settings.learning_rate, peak_learning_rate(settings), settings.epochs)
+    totals = torch.zeros(3, device=model.device)
+    progress = Progress(training_data.digest)
+    average = MovingAverage(model.network, settings.average) if settings.average else None
+    step = TrainingStep(
+        model.network,
+        model.inventory,
+        optimizer,
+        settings.max_grad_norm,
+        average,
+        objective=settings.objective,
+    )
+    graphs = graphs_of(settings, config.parser.network, model.device, training_data, step)
+    return TrainingState(step, schedule, totals, progress, graphs)
+
+
+def _claim_and_restore(
+    config: Config, run: Path, training: TrainingState, resume: bool, stack: ExitStack
+) -> str:
+    """Claim the folder until the stack ends, and restore or write its checkpoint.
+
+    Returns the text of the config.
+    """
+    if moved := stack.enter_context(claim(run, resume)):
+        say(f"{run} held a run already: it is now {moved}")
+    if resume and (run / CHECKPOINT).is_file():
+        load_checkpoint(run / CHECKPOINT, training)
+        _go_on_to_more_epochs(config, earlier_config(run), training)
+        say(f"resuming {progress_as_text(training.progress)}")
+    else:
+        if resume:
+            say(f"{run}: there is no checkpoint; training from the start")
+        save_checkpoint(run / CHECKPOINT, training)
+    return write_config(run, config)
+
+
+def _go_on_to_more_epochs(config: Config, before: Config | None, training: TrainingState) -> None:
+    """Whether a resumed run is finished, by the present config. before: its config until now."""
+    progress, settings = training.progress, config.training
+    if not progress.batches and progress.epoch > 1:
+        ended = progress.epoch - 1
+        progress.finished = ended >= settings.epochs or has_stopped_early(progress, ended, settings)
+    if progress.finished:
+        say(
+            "this run is finished: --set training.epochs=N goes on to more epochs, and a new run begins with "
+            "its weights by --from, in another folder (--run)"
+        )
+    elif before and before.training.epochs != settings.epochs:
+        consequence = "the learning rate is not changed by that"
+        if settings.learning_rate.decay == "linear":
+            consequence = "the learning rate, which falls to 0 in the last epoch, is another one from now on"
+        say(f"{settings.epochs} epochs in place of {before.training.epochs}: {consequence}")
+
+
+def _say_data(training_data: data.TrainingData, config: Config, seconds: float) -> None:
+    crossing = training_data.prepared.crossing
+    outcome = "lifted" if config.treebank.non_projective == "lift" else "left out"
+    say(
+        f"{len(training_data.train):,} training trees "
+        f"({training_data.mixture}{crossing:,} non-projective {outcome}), "
+        f"{len(training_data.dev_sentences):,} dev; read and prepared in {seconds:.1f} s"
+    )
+
+
+def _write_bad_batch(treebank: TreebankSettings, run: Path, rows: Tensor) -> str:
+    """Write the sentences of a batch for the user; returns a part of the message that says where.
+
+    rows: [batch] numbers of training trees.
+    """
+    if not all(Path(data_path(path)).is_file() for path in (*treebank.train_files, *treebank.silver_files)):
+        return ""  # a pipe can be read only once
+    trees = read_training_trees(treebank).all
+    path = run / BAD_BATCH
+    # The last sentence of a file may have no blank line behind it.
+    texts = ("".join(trees[row].lines).rstrip() for row in rows.tolist())
+    path.write_text("".join(f"{text}\n\n" for text in texts), encoding="utf-8")
+    return f"; its sentences are in {path}"

@@ -9,7 +9,7 @@ from typing import Any
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from parser.config import LearningRateSettings, TrainingSettings
+from parser.config.settings import LearningRateSettings, TrainingSettings
 from parser.optimization.optimizer import PEAK, WARMUP_EPOCHS
 
 

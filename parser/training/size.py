@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from parser.config import ParserSettings
-from parser.config_file import flat
-from parser.machine import device_memory
+from parser.config.file import flat
+from parser.config.settings import ParserSettings
 from parser.networks.shapes import without_values
 from parser.parsing.model import new_network, system_of
+from parser.system.machine import device_memory
 from parser.transitions.inventory import Inventory
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary
 

@@ -12,17 +12,16 @@ from torch import Tensor
 from tqdm import tqdm
 
 from parser.batching.microbatches import TooLongError, in_microbatches
-from parser.config import Config, data_path
-from parser.console import PROGRESS_BAR
+from parser.batching.ragged import Ragged
+from parser.config.settings import DistillationSettings, data_path
 from parser.networks.loss import legal_scores
-from parser.parsing.ensemble import load_each
+from parser.parsing.ensemble import Transition, load_each, numbered_transitions
 from parser.parsing.model import Model
-from parser.parsing.transition_numbers import Transition, numbered_transitions
+from parser.replay.batch import SoftTargets
 from parser.replay.examples import Examples
-from parser.replay.soft_targets import SoftTargets
+from parser.system.console import PROGRESS_BAR
 from parser.transitions.inventory import Inventory
 from parser.treebank.batches import batches_by_length
-from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import TREEBANK, Vocabulary
 
@@ -37,31 +36,31 @@ class Teacher(NamedTuple):
     model: Model
 
 
-def teacher_paths(config: Config) -> tuple[Path, ...]:
-    """Folders and packages of the teachers, if the config has some."""
-    distillation = config.training.distillation
+def teacher_paths(distillation: DistillationSettings | None) -> tuple[Path, ...]:
+    """Folders and packages of the teachers, if there are some."""
     return tuple(Path(data_path(path)) for path in distillation.models) if distillation else ()
 
 
-def refuse_missing(config: Config) -> None:
+def refuse_missing_teachers(paths: Sequence[Path]) -> None:
     """Raises ValueError if a teacher is not there."""
-    for path in teacher_paths(config):
+    for path in paths:
         if not path.exists():
             raise ValueError(f"{SETTING}: {path} is missing; it is needed, also to resume a run")
 
 
-def load_teachers(config: Config, device: torch.device) -> list[Teacher]:
-    """Raises ValueError for a broken teacher, or one with another transition system.
+def load_teachers(paths: Sequence[Path], system: str, device: torch.device) -> list[Teacher]:
+    """system: the transition system of the parser that they teach. Raises ValueError for a broken teacher, or
+    one with another.
 
     Random numbers that are drawn later do not depend on whether teachers were loaded.
     """
     with torch.random.fork_rng(devices=()):
-        teachers = [Teacher(*each) for each in load_each(teacher_paths(config), device)]
+        teachers = [Teacher(*each) for each in load_each(paths, device)]
     for name, model in teachers:
-        if (own := model.settings.system) != config.parser.system:
+        if (own := model.settings.system) != system:
             raise ValueError(
                 f"{SETTING}: the transition system of {name} is {own}; set parser.system={own}, or choose a "
-                f"teacher that is {config.parser.system}"
+                f"teacher that is {system}"
             )
     return teachers
 

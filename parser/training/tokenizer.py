@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shutil
 import subprocess
 import tempfile
 import time
@@ -12,33 +10,35 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from parser.config import Config, data_path
-from parser.console import say, warn
-from parser.files import write_atomically
-from parser.interruption import StoppedError, StopRequest
-from parser.lifeline import end, lifeline
-from parser.parsing.model_files import TOKENIZER
-from parser.text.tokenizer_training import as_training_text, started
-from parser.text.trust import remember, was_trained_here
-from parser.text.udpipe import library
-from parser.training.folder import BEST_MODEL
+from parser.config.settings import Config, data_path
+from parser.parsing.model_format import TOKENIZER
+from parser.system.console import say, warn
+from parser.system.files import write_atomically
+from parser.system.interruption import StoppedError, StopRequest
+from parser.system.lifeline import end, lifeline
+from parser.text.stored_tokenizer import (
+    StoredTokenizer,
+    remember,
+    tokenizer_as_json,
+    tokenizer_from_json,
+    was_trained_here,
+)
+from parser.text.tokenizer import TokenizerKind
+from parser.text.training_process import as_training_text, start_training
+from parser.training.folder import BEST_MODEL, TOKENIZER_TRAINING
 from parser.treebank.conllu import read_treebank
 
-TRAINING = ".tokenizer-training-"
-"""Begins the name of a folder that lies in that of the run while the tokenizer is trained."""
 LOG = "tokenizer.log"
-"""In the folder of the run: what UDPipe says of each epoch."""
+"""In the folder of the run: what the library of the tokenizer says."""
 SECONDS_BETWEEN_CHECKS = 0.2
-SCORES = re.compile(r"heldout tokens: .*?/.*?/([\d.]+)%, sentences: .*?/.*?/([\d.]+)%")
-"""F1 in the log."""
-BEST = re.compile(r"Choosing parameters from epoch (\d+)")
 
 
 def refuse_untrainable(config: Config) -> None:
-    """Raises ValueError, before work is done, if a tokenizer is asked for that can not be trained."""
-    if not config.tokenizer:
+    """Raises ValueError, before work is done, if a tokenizer is asked for that can not be had."""
+    if config.tokenizer:
+        config.tokenizer.refuse_missing()
+    if not config.tokenizer or not config.tokenizer.is_trained:
         return
-    library()
     for source in (config.treebank.train_files[0], config.treebank.dev):
         path = Path(data_path(source))
         if path.exists() and not path.is_file():
@@ -49,6 +49,7 @@ def refuse_untrainable(config: Config) -> None:
 class TokenizerTraining:
     """A process that trains a tokenizer, beside the training of the parser."""
 
+    settings: TokenizerKind
     process: subprocess.Popen[bytes]
     output: Path
     """What the process writes."""
@@ -78,50 +79,54 @@ class TokenizerTraining:
 
 
 @contextmanager
-def tokenizer_training(
-    config: Config, before: Config | None, run: Path
-) -> Iterator[TokenizerTraining | None]:
+def tokenizer_training(config: Config, run: Path) -> Iterator[TokenizerTraining | None]:
     """Begins to train the tokenizer that the config asks for; None if there is nothing to train.
 
-    The process ends with the block. before: the config with which the run was started or resumed last. Raises
-    what `read_treebank` raises.
+    Until it is trained, the model has the tokenizer that it had. The process ends with the block. Raises what
+    `read_treebank` raises.
     """
-    for left in run.glob(f"{TRAINING}*"):  # by a run that was killed
-        shutil.rmtree(left, ignore_errors=True)
-    if not _is_to_be_trained(config, before, run / BEST_MODEL / TOKENIZER):
+    settings, path = config.tokenizer, run / BEST_MODEL / TOKENIZER
+    if not settings:
+        path.unlink(missing_ok=True)
+    if not settings or _is_kept(settings, path):
+        yield None
+        return
+    if not settings.is_trained:
+        _write(path, tokenizer_as_json(StoredTokenizer(settings)))
         yield None
         return
     began, treebank = time.time(), config.treebank
-    with tempfile.TemporaryDirectory(prefix=TRAINING, dir=run) as folder:
+    with tempfile.TemporaryDirectory(prefix=TOKENIZER_TRAINING, dir=run) as folder:
         train, dev, output = (Path(folder) / name for name in ("train", "dev", "output"))
-        for path, source in ((train, treebank.train_files[0]), (dev, treebank.dev)):
+        for place, source in ((train, treebank.train_files[0]), (dev, treebank.dev)):
             text = as_training_text(read_treebank(data_path(source), treebank.roots))
-            path.write_text(text, encoding="utf-8", errors="surrogateescape")
+            place.write_text(text, encoding="utf-8", errors="surrogateescape")
         with lifeline() as line:
-            process = started(train, dev, output, config.tokenizer_epochs, run / LOG, line)
+            process = start_training(settings, train, dev, output, run / LOG, line)
             try:
-                yield TokenizerTraining(process, output, run, treebank.train_files[0], began)
+                yield TokenizerTraining(settings, process, output, run, treebank.train_files[0], began)
             finally:
                 end(process)
 
 
-def _is_to_be_trained(config: Config, before: Config | None, path: Path) -> bool:
-    """Whether the model lacks the tokenizer of the config. Removes one that it should not have."""
-    if not config.tokenizer:
-        path.unlink(missing_ok=True)
-        return False
+def _is_kept(settings: TokenizerKind, path: Path) -> bool:
+    """Whether the model has this tokenizer. Says why if it has another one."""
     if not path.is_file():
-        return True
-    same = before is None or (before.tokenizer, before.tokenizer_epochs) == (
-        config.tokenizer,
-        config.tokenizer_epochs,
-    )
-    if same and was_trained_here(path.read_bytes()):
         return False
-    why = "was not trained here" if same else "was trained with other settings"
-    say(f"{path}: {why}; it is trained anew")
-    path.unlink()
-    return True
+    content = path.read_bytes()
+    try:
+        kept = tokenizer_from_json(content)
+    except ValueError:
+        why = "is broken"
+    else:
+        if kept.settings != settings:
+            why = "has other settings"
+        elif kept.content and not was_trained_here(content):
+            why = "was not trained here"
+        else:
+            return True
+    say(f"{path}: {why}; it is replaced{' when another one is trained' if settings.is_trained else ''}")
+    return False
 
 
 def _keep(training: TokenizerTraining) -> None:
@@ -137,20 +142,15 @@ def _keep(training: TokenizerTraining) -> None:
             f"--resume {run} tries again, and with --set tokenizer=null goes on without one"
         )
     seconds = training.output.stat().st_mtime - training.began
-    content = training.output.read_bytes()
+    content = tokenizer_as_json(StoredTokenizer(training.settings, training.output.read_bytes()))
     if not remember(content):
         warn(
             "warning: no folder to note that the tokenizer was trained here: parsing needs --trust-tokenizer"
         )
-    (run / BEST_MODEL).mkdir(exist_ok=True)
-    write_atomically(run / BEST_MODEL / TOKENIZER, content)
-    say(f"tokenizer trained in {seconds:.0f} s{_dev_scores(log)}")
+    _write(run / BEST_MODEL / TOKENIZER, content)
+    say(f"tokenizer trained in {seconds:.0f} s{training.settings.dev_scores(log)}")
 
 
-def _dev_scores(log: str) -> str:
-    """F1 of the best epoch on the dev set, as a part of a message."""
-    best, scores = BEST.search(log), SCORES.findall(log)
-    if not best or len(scores) < int(best[1]):
-        return ""
-    tokens, sentences = scores[int(best[1]) - 1]
-    return f", dev F1: tokens {tokens}, sentences {sentences}"
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(exist_ok=True)
+    write_atomically(path, content)

@@ -1,25 +1,51 @@
-"""The pretrained transformer of a training run."""
+"""The pretrained transformer of a training run, and the word vectors of one that is not trained.
+
+These are computed once, and kept in a file beside the prepared treebanks. It holds half-precision numbers and
+then a hash of them, so that a damaged one is noticed. It is mapped into memory.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parser.config import Config, data_path
-from parser.console import say
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from parser.batching.microbatches import in_microbatches
+from parser.config.settings import data_path
+from parser.config.transformer import TransformerSettings
 from parser.parsing.model import Model
 from parser.parsing.transformer_files import refuse_missing_libraries
+from parser.system.console import PROGRESS_BAR, say
+from parser.system.interruption import interruptible
+from parser.training.prepared import remove_old
+from parser.treebank.batches import batches_by_length
+from parser.treebank.sentence import Sentence
+from parser.treebank.tokens import Tokens
 from parser.treebank.vocabulary import WordSource
 
 if TYPE_CHECKING:
+    from parser.networks.transformer_encoder import TransformerEncoder
     from parser.transformer.pretrained import PretrainedTransformer
 
 
-def pretrained_transformer(config: Config, initial: Model | None) -> PretrainedTransformer | None:
-    """That of the config; of a model that training begins with, if there is one.
+def pretrained_transformer(
+    settings: TransformerSettings | None, initial: Model | None
+) -> PretrainedTransformer | None:
+    """That of the settings; of a model that training begins with, if there is one.
 
     Raises ValueError if it can not be read.
     """
-    settings = config.parser.network.transformer
     if settings is None:
         return None
     refuse_missing_libraries()
@@ -27,7 +53,7 @@ def pretrained_transformer(config: Config, initial: Model | None) -> PretrainedT
 
     if initial and (encoder := initial.network.tokens.transformer):
         if encoder.settings.model != settings.model:
-            say(f"the transformer is that of {config.initial_model}, not parser.network.transformer.model")
+            say("the transformer is that of initial_model, not parser.network.transformer.model")
         return encoder.present()
     return read_pretrained(data_path(settings.model))
 
@@ -39,3 +65,178 @@ def word_source(transformer: PretrainedTransformer | None) -> WordSource | None:
     from parser.transformer.pieces import PieceTokenizer
 
     return PieceTokenizer(transformer.tokenizer)
+
+
+SUFFIX, UNFINISHED = ".vectors", ".part"
+FORMAT = 1
+"""Of the file; another one wherever the same transformer would give other vectors than before."""
+ABANDONED = 24 * 60 * 60
+"""Seconds after which an unfinished file belongs to no process that still writes it."""
+KEPT = 4
+"""Files that are kept, those used last. English EWT takes 1.4 GB with four layers of 768 numbers."""
+HASH_SIZE = hashlib.sha256().digest_size
+Shape = tuple[int, int, int]
+
+
+class KnownVectors:
+    """Gives sentences of a treebank the vectors that have been computed, and other sentences pieces."""
+
+    def __init__(self, sentences: Sequence[Sentence], tokens: Tokens, others: WordSource):
+        """tokens: of the sentences, with vectors."""
+        self._tokens, self._others = tokens, others
+        self._number = {sentence.forms: number for number, sentence in enumerate(sentences)}
+
+    def added(self, tokens: Tokens, sentences: Sequence[Sentence]) -> Tokens:
+        """See `WordSource`."""
+        numbers = [self._number.get(sentence.forms) for sentence in sentences]
+        if None in numbers:
+            return self._others.added(tokens, sentences)
+        own = self._tokens.select(torch.tensor(numbers, dtype=torch.long))
+        return replace(tokens, vectors=own.vectors)
+
+
+def with_frozen_vectors(
+    encoder: TransformerEncoder, parts: Sequence[Tokens], cache: Path | None
+) -> list[Tokens]:
+    """Tokens with the vectors of a transformer that is not trained, in the place of the words' pieces.
+
+    cache: the folder where they are kept. Raises ValueError if half precision can not hold them.
+    """
+    words = [tokens.words for tokens in parts]
+    shape = sum(words), encoder.settings.layers, encoder.size
+    path = cache / f"{_key(encoder, parts)}{SUFFIX}" if cache else None
+    table = _kept(path, shape) if path else None
+    if table is None:
+        with interruptible(), _new_table(path, shape) as table:
+            for tokens, place in zip(parts, table.split(words), strict=True):
+                _fill(place, encoder, tokens)
+    return [
+        replace(tokens, pieces=None, vectors=vectors)
+        for tokens, vectors in zip(parts, table.split(words), strict=True)
+    ]
+
+
+def _key(encoder: TransformerEncoder, parts: Sequence[Tokens]) -> str:
+    """By the transformer, what is taken from it, and the text."""
+    settings = encoder.settings
+    asked = FORMAT, encoder.pretrained.digest, settings.layers, settings.pooling, settings.max_pieces
+    found = hashlib.sha256(repr(asked).encode())
+    for tokens in parts:
+        assert tokens.pieces
+        for tensor in (tokens.lengths, tokens.pieces.lengths, tokens.pieces.values):
+            found.update(tensor.numpy().tobytes())
+    return found.hexdigest()[:32]
+
+
+def _kept(path: Path, shape: Shape) -> Tensor | None:
+    """[words, layers, size] The vectors in a file; None if there is none, or if it is damaged."""
+    try:
+        os.utime(path)  # used now: `remove_old` goes by this time
+        if path.stat().st_size == _bytes(shape) + HASH_SIZE:
+            table = _mapped(path, shape, shared=False)
+            with path.open("rb") as file:
+                file.seek(-HASH_SIZE, os.SEEK_END)
+                if file.read() == _hash(table):
+                    return table
+        say(f"{path} is damaged: the transformer's vectors are computed again")
+    except FileNotFoundError:
+        pass
+    except (OSError, RuntimeError) as error:
+        say(f"{path}: {error}; the transformer's vectors are computed again")
+    return None
+
+
+@contextmanager
+def _new_table(path: Path | None, shape: Shape) -> Iterator[Tensor]:
+    """[words, layers, size] An empty table, to be filled in the block, after which the file `path` holds it.
+
+    It is in memory if there is no place for a file.
+    """
+    own = _empty_file(path, shape) if path else None
+    if path is None or own is None:
+        yield torch.empty(shape, dtype=torch.float16)
+        return
+    try:
+        table = _mapped(own, shape, shared=True)
+        yield table
+        try:
+            with own.open("ab") as file:
+                file.write(_hash(table))
+                os.fsync(file.fileno())
+            own.replace(path)  # what is mapped stays so
+        except OSError as error:
+            lost = "the next start will compute the transformer's vectors again"
+            say(f"{path.parent}: {error.strerror}; {lost}")
+    finally:
+        own.unlink(missing_ok=True)
+    remove_old(path.parent, f"*{SUFFIX}", KEPT)
+
+
+def _empty_file(path: Path, shape: Shape) -> Path | None:
+    """A file with room for the table; None, with a message, if there is none."""
+    own = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(path.parent)
+        descriptor, name = tempfile.mkstemp(UNFINISHED, "", path.parent)
+        own = Path(name)
+        with os.fdopen(descriptor, "wb") as file:
+            if shutil.disk_usage(path.parent).free < 2 * _bytes(shape):
+                raise OSError(0, "little room is left on the disk")
+            if hasattr(os, "posix_fallocate"):  # macOS has none
+                os.posix_fallocate(file.fileno(), 0, _bytes(shape))
+            else:
+                file.truncate(_bytes(shape))
+    except OSError as error:
+        say(
+            f"{path.parent}: {error.strerror}; the transformer's vectors are kept in memory, "
+            f"{_bytes(shape) / 1e9:.1f} GB; set XDG_CACHE_HOME to a folder on a larger disk to keep them"
+        )
+        if own:
+            own.unlink(missing_ok=True)
+        return None
+    return own
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Unfinished files of killed processes."""
+    for path in folder.glob(f"*{UNFINISHED}"):
+        with suppress(OSError):  # another process may remove it, too
+            if time.time() - path.stat().st_mtime > ABANDONED:
+                path.unlink()
+
+
+def _bytes(shape: Shape) -> int:
+    words, layers, size = shape
+    return words * layers * size * torch.float16.itemsize
+
+
+def _mapped(path: Path, shape: Shape, shared: bool) -> Tensor:
+    """[words, layers, size] shared: whether what is written to it comes into the file."""
+    words, layers, size = shape
+    return torch.from_file(str(path), shared, words * layers * size, dtype=torch.float16).view(shape)
+
+
+def _hash(table: Tensor) -> bytes:
+    return hashlib.sha256(table.numpy().reshape(-1).view("uint8").data).digest()
+
+
+@torch.no_grad()
+def _fill(table: Tensor, encoder: TransformerEncoder, tokens: Tokens) -> None:
+    """table: [words, layers, size]"""
+    device = encoder.mix.device
+
+    def compute(microbatches: Sequence[Tensor]) -> Tensor:
+        """[words, layers, size]"""
+        return torch.cat([encoder.layers_of(tokens.select(rows).to(device)).cpu() for rows in microbatches])
+
+    with tqdm(total=len(tokens), desc="transformer", unit="sentence", **PROGRESS_BAR) as bar:
+        for rows in batches_by_length(tokens.lengths):
+            found = in_microbatches(compute, rows, tokens.lengths)
+            if not found.isfinite().all():
+                raise ValueError(
+                    "parser.network.transformer: its vectors have numbers that half precision can not hold; "
+                    "set train: lora or all, for which they are computed anew"
+                )
+            table[tokens.numbers.elements(rows)] = found
+            bar.update(len(rows))

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 
-from parser.treebank.ragged import Ragged
+from parser.batching.ragged import Ragged
 from parser.treebank.sentence import Sentence
 from parser.treebank.tokens import Tokens
 

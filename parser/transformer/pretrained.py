@@ -23,7 +23,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.initialization import no_init_weights
 from transformers.utils.hub import cached_file
 
-from parser.console import say
+from parser.system.console import say
 
 MODEL = "parser.network.transformer.model"
 TEXT_ENCODERS = frozenset(

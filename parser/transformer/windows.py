@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from parser.treebank.ragged import Ragged
+from parser.batching.ragged import Ragged
 from parser.treebank.tokens import Tokens
 
 PIECES_TOGETHER = 8192

@@ -1,6 +1,15 @@
 """Arc-hybrid (Kuhlmann, Gómez-Rodríguez & Satta 2011): the head of a left arc is B0.
 
-The costs are those of Goldberg & Nivre 2013.
+The costs are those of Goldberg & Nivre 2013: the gold arcs that a transition makes unreachable.
+
+- Left-Arc. Validity: the buffer is not empty, and S0 is a word. Cost: the arc to S0 if its head is S1 or
+  behind B0, and the arcs from S0 into the buffer. Action: B0 becomes the head of S0, which leaves the stack.
+- Right-Arc. Validity: S0 and S1 are words. Cost: the arc to S0 if its head is in the buffer, and the arcs
+  from S0 into the buffer. Action: S1 becomes the head of S0, which leaves the stack.
+- Root-Arc. Validity: the buffer is empty, and S0 is the only word on the stack. Cost: as of Right-Arc.
+  Action: ROOT becomes the head of S0, which leaves the stack.
+- Shift. Validity: the buffer is not empty. Cost: the arc to B0 if its head is on the stack below S0, and the
+  arcs from B0 to words on the stack. Action: B0 moves to the stack.
 """
 
 from __future__ import annotations
@@ -8,9 +17,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from parser.batching.stack import POP
-from parser.transitions import shift_reduce
+from parser.transitions import arc_standard
+from parser.transitions.state import View
 from parser.transitions.system import Place, Transition, TransitionSystem
-from parser.transitions.view import View
 
 
 def _left_cost(view: View) -> Tensor:
@@ -41,8 +50,8 @@ LEFT_ARC = Transition(
     oracle=lambda view: view.gold_head_of_s0 == view.b0,
     cost=_left_cost,
 )
-RIGHT_ARC = shift_reduce.RIGHT_ARC._replace(cost=_right_cost)
-ROOT_ARC = shift_reduce.ROOT_ARC._replace(cost=_right_cost)
-SHIFT = shift_reduce.SHIFT._replace(cost=_shift_cost)
+RIGHT_ARC = arc_standard.RIGHT_ARC._replace(cost=_right_cost)
+ROOT_ARC = arc_standard.ROOT_ARC._replace(cost=_right_cost)
+SHIFT = arc_standard.SHIFT._replace(cost=_shift_cost)
 
-ARC_HYBRID = TransitionSystem("arc-hybrid", (LEFT_ARC, RIGHT_ARC, ROOT_ARC, SHIFT), shift_reduce.finished)
+ARC_HYBRID = TransitionSystem("arc-hybrid", (LEFT_ARC, RIGHT_ARC, ROOT_ARC, SHIFT), arc_standard.finished)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from parser.batching.ragged import Ragged
 from parser.batching.transfer import to_device
-from parser.transitions.gold import Gold
 from parser.transitions.inventory import NOT_OPTIMAL, UNKNOWN_LABEL, Inventory
-from parser.transitions.state import State
+from parser.transitions.state import Gold, State
 from parser.transitions.trajectory import Trajectory, record
-from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import NO_HEAD
 
 ILLEGAL_COST = 1 << 40

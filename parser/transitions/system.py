@@ -1,4 +1,7 @@
-"""Transition systems: transitions with their effects, preconditions, oracles and costs."""
+"""Transition systems: transitions with their effects, preconditions, oracles and costs.
+
+A system is one file beside this one, and a line in `parser/transitions/__init__.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.stack import HOLD, POP, REDUCE_AND_REPLACE, StackOperation
-from parser.transitions.gold import Gold
-from parser.transitions.state import State
-from parser.transitions.view import View
+from parser.transitions.state import Gold, State, View
 
 Rule = Callable[[View], Tensor]
 """A property [batch] of a transition in each state."""

@@ -1,7 +1,7 @@
-"""Reading and writing CoNLL-U and CoNLL-X.
+"""Reading CoNLL-U and CoNLL-X.
 
-The lines of a sentence are validated first; then the `conllu` library parses its tree. A sentence keeps its
-lines. Output is written from them, so that columns and comments which the parser does not use are preserved.
+A sentence keeps its lines. Output is written from them, so that columns and comments which the parser does
+not use are preserved.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TextIO
 
-import conllu
 from tqdm import tqdm
 
-from parser.console import PROGRESS_BAR
+from parser.system.console import PROGRESS_BAR
 from parser.treebank.faults import (
     FEATS,
     FORM,
     HEAD,
-    ID,
     LABEL,
     LEMMA,
     UPOS,
@@ -115,7 +113,7 @@ def parse_block(block: Block, tree: bool, roots: Roots = "refuse") -> Sentence |
     columns = list(zip(*(row.columns for _, row in words), strict=True))
     heads, labels = [NO_HEAD] * len(words), ["_"] * len(words)
     if tree:
-        heads, labels = parse_heads([row for _, row in words]), list(columns[LABEL])
+        heads, labels = list(map(int, columns[HEAD])), list(columns[LABEL])
     if heads.count(0) > 1:
         heads, labels = _attached_to_first(heads, labels)
     return Sentence(
@@ -158,16 +156,6 @@ def _attached_to_first(heads: Sequence[int], labels: Sequence[str]) -> tuple[lis
         else:
             found.append((head, label))
     return [head for head, _ in found], [label for _, label in found]
-
-
-def parse_heads(words: Sequence[Row]) -> list[int]:
-    """Parse the heads of validated words.
-
-    The other columns are not given to the library. It would split them at characters that it takes for line
-    ends or column separators.
-    """
-    lines = "\n".join(f"{row.columns[ID]}\t{row.columns[HEAD]}" for row in words)
-    return [token["head"] for token in conllu.parse(lines, fields=["id", "head"])[0]]
 
 
 def stream_sentences(path: str, tree: bool = True, roots: Roots = "refuse") -> Iterator[Sentence]:

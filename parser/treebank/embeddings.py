@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from parser.files import complete_gzip
-from parser.quoting import quoted, shortened
+from parser.system.console import quoted, shortened
+from parser.system.files import complete_gzip
 from parser.treebank.faults import undecoded
 from parser.treebank.text_files import UnboundedError, bounded_lines, open_text
 

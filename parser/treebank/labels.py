@@ -1,13 +1,21 @@
-"""Valid dependency labels, for treebanks as well as for the vocabularies of models."""
+"""Dependency labels: which are valid in treebanks and models, and those of content words."""
 
 from __future__ import annotations
 
-from parser.quoting import quoted
+from parser.system.console import quoted
 
 MARK = "↑"
 """Separates the label of a lifted word from the label of its original head."""
 MAX_LABEL_LENGTH = 1000
 """Characters. Lines stay far below `text_files.MAX_LINE_LENGTH`."""
+# fmt: off
+CONTENT_LABELS = frozenset([
+    "acl", "advcl", "advmod", "amod", "appos", "ccomp", "compound", "conj", "csubj", "dep", "discourse",
+    "dislocated", "expl", "fixed", "flat", "goeswith", "iobj", "list", "nmod", "nsubj", "nummod", "obj",
+    "obl", "orphan", "parataxis", "reparandum", "root", "vocative", "xcomp",
+])
+# fmt: on
+"""Of content words, as in the scorer of the CoNLL 2018 shared task."""
 
 
 def label_fault(label: str) -> str | None:
@@ -27,3 +35,7 @@ def lifted_label_fault(label: str) -> str | None:
     """As `label_fault`, for a label of a model, which may be that of a lifted word."""
     plain, mark, head_label = label.partition(MARK)
     return label_fault(plain) or (label_fault(head_label) if mark else None)
+
+
+def without_subtype(label: str) -> str:
+    return label.split(":", 1)[0]

@@ -10,7 +10,7 @@ from io import BufferedReader, TextIOWrapper
 from itertools import count
 from typing import TextIO, cast
 
-from parser.files import complete_gzip
+from parser.system.files import complete_gzip
 
 MAX_LINE_LENGTH = 1 << 20
 """Characters. Longer lines show that a file has another format, or no line ends."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from parser.batching.ragged import Ragged
 from parser.batching.transfer import all_to_device
-from parser.treebank.ragged import Ragged
 
 
 @dataclass(frozen=True)

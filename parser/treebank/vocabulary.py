@@ -13,10 +13,10 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
-from parser.quoting import quoted
+from parser.batching.ragged import Ragged
+from parser.system.console import quoted
 from parser.treebank.labels import lifted_label_fault
 from parser.treebank.lemma_rules import is_rule, lemma_rule
-from parser.treebank.ragged import Ragged
 from parser.treebank.sentence import Sentence
 from parser.treebank.tokens import Tokens
 
@@ -169,13 +169,6 @@ class Vocabulary:
             raise ValueError(f"no treebank of the model: {quoted(name)}; {', '.join(map(quoted, known))} are")
         return replace(self, treebank=name)
 
-    def with_predicted(self, names: Iterable[str]) -> Vocabulary:
-        """With some of the columns as predicted ones."""
-        predicted = {name: self.columns[name] for name in names}
-        columns = {name: own for name, own in self.columns.items() if name not in predicted}
-        _refuse_bad_values(predicted)
-        return replace(self, columns=columns, predicted=predicted)
-
     def encode_tokens(self, sentences: Sequence[Sentence], gold: bool = False) -> Tokens:
         """The columns that the parser reads, as integers; then, if `gold`, those that it predicts."""
         numbers, parts = [], {}
@@ -214,7 +207,7 @@ class Vocabulary:
             "root_labels": sorted(self.root_labels),
             "word_labels": sorted(self.word_labels),
             "predicted": {name: list(lexicon.strings) for name, lexicon in self.predicted.items()},
-            # Without the column, as before it existed: checkpoints know data by a hash of this.
+            # Only where it is read: checkpoints know data by a hash, to which no name of a file matters.
             **({"treebank": self.treebank} if TREEBANK in self.columns else {}),
         }
         return json.dumps(content, ensure_ascii=False, indent=0)
@@ -241,14 +234,14 @@ class Vocabulary:
 class _Content(BaseModel):
     """The JSON of `Vocabulary.as_json`."""
 
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, extra="forbid")
 
     columns: dict[str, list[str]]
-    folded: list[str] = [PRETRAINED]
+    folded: list[str]
     labels: list[str]
     root_labels: list[int]
     word_labels: list[int]
-    predicted: dict[Literal["upos", "xpos", "feats", "lemma"], list[str]] = {}
+    predicted: dict[Literal["upos", "xpos", "feats", "lemma"], list[str]]
     treebank: str = ""
 
 

@@ -17,14 +17,14 @@ from torch._ops import OpOverload
 from torch.autograd import Function
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from parser.batching.padding import group_size
+from parser.batching.ragged import group_size
+from parser.benchmarks.plugin import Mode, Setup
 from parser.benchmarks.stack_parser.stack_parser_plugin import (
     REPLAY_GRAPH,
     StackParserPlugin,
     StackParserSettings,
 )
-from parser.config import ParserSettings
-from parser.plugins import Mode, Setup
+from parser.config.settings import ParserSettings
 from parser.replay.batch import Batch
 from parser.replay.padded import padded
 from prediction.model import Step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from parser.batching.precision import Precision
+from parser.batching import Precision
 
 
 class Device(NamedTuple):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from simulated_cuda.work import OperatorCall
 
-from parser.batching.precision import Precision
+from parser.batching import Precision
 from prediction.devices import ARITHMETIC_REACHED, MEMORY_REACHED, Device
 
 

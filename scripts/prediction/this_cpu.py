@@ -16,7 +16,7 @@ from simulated_cuda.work import OperatorCall
 from torch import Tensor
 from torch.autograd import Function
 
-from parser.batching.activations import tanh
+from parser.batching.lstm import tanh
 from parser.batching.product import times_transposed
 from prediction.model import Step
 

@@ -16,13 +16,12 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AutoModel, BertConfig, PreTrainedConfig, XLMRobertaConfig
 
-from parser.config import Config, data_path
-from parser.config_file import read_config
+from parser.config.file import read_config
+from parser.config.settings import Config, data_path
 from parser.optimization.optimizer import make_optimizer
 from parser.optimization.training_step import TrainingStep
 from parser.training import data
-from parser.training.gold_batches import epoch_batches
-from parser.training.training_batch import training_batch
+from parser.training.epoch import epoch_batches, training_batch
 from parser.treebank.conllu import read_treebank
 from prediction.counting import PERCENTILES, counted_functions, least_seconds
 from prediction.model import Step

@@ -12,9 +12,8 @@ import parser
 from parser.cli import main
 from parser.treebank.conllu import read_treebank
 
-MODEL = "tests/models/format-3"
-READS_TAGS = "tests/models/format-2"
-GOLD = "tests/models/format-3/parsed.conllu"
+MODEL = "tests/model"
+GOLD = "tests/model/parsed.conllu"
 CAT = ["The", "cat", "sleeps", "."]
 
 
@@ -109,8 +108,8 @@ def test_what_is_no_sentence_is_refused(english, given, message):
             english.parse(given)
 
 
-def test_a_model_that_reads_tags_and_gets_none_warns():
-    reader = parser.load(READS_TAGS, device="cpu")
+def test_a_model_that_reads_tags_and_gets_none_warns(reader_of_tags):
+    reader = parser.load(reader_of_tags, device="cpu")
     for parse in (reader.parse, lambda words: next(reader.parse_all([words]))):
         with pytest.warns(UserWarning, match="UPOS is blank for 100% of the words") as caught:
             parse(CAT)

@@ -31,8 +31,7 @@ from spacy.training import Example
 
 from parser.api import spacy_component
 
-MODEL = "tests/models/format-3"
-READS_TAGS, OF_TWO = "tests/models/format-2", "tests/models/format-5"
+MODEL = "tests/model"
 CAT = "The cat sleeps."
 
 
@@ -80,9 +79,12 @@ def trees_of(doc):
         yield ParsedTree(tuple(heads), tuple(token.dep_ for token in sentence))
 
 
-@pytest.mark.parametrize(("model", "treebank"), [(MODEL, None), (READS_TAGS, None), (OF_TWO, "two")])
+@pytest.mark.parametrize(
+    ("which", "treebank"), [(None, None), ("reader_of_tags", None), ("reader_of_treebanks", "two")]
+)
 @pytest.mark.parametrize("sentences", first_of([7, 1]))
-def test_the_trees_are_those_that_the_evaluation_scores(model, treebank, sentences, gold):
+def test_the_trees_are_those_that_the_evaluation_scores(which, treebank, sentences, gold, request):
+    model = request.getfixturevalue(which) if which else MODEL
     nlp = pipeline(model, treebank=treebank)
     parts = [gold[start : start + sentences] for start in range(0, len(gold), sentences)]
     docs = nlp.pipe([document(nlp, part, tags=model != MODEL) for part in parts])
@@ -129,7 +131,7 @@ def test_white_space_is_not_parsed(english):
     assert [sentence.start for sentence in doc.sents] == [0, 9, 13]
 
 
-def test_boundaries_stay_whatever_the_tree(monkeypatch):
+def test_boundaries_stay_whatever_the_tree(monkeypatch, reader_of_tags):
     words = 121
     outward = sorted(range(words), key=lambda word: (abs(word - words // 2), word))
     heads = np.zeros(words, dtype=int)
@@ -139,7 +141,7 @@ def test_boundaries_stay_whatever_the_tree(monkeypatch):
         spacy_component, "parse_stream", lambda model, found, _: ((one, tree) for one in found)
     )
     starts = [number % words == 0 for number in range(3 * words)]
-    nlp = pipeline("tests/models/format-1")
+    nlp = pipeline(reader_of_tags)
     with pytest.warns(UserWarning, match="blank for 100%"):
         doc = nlp(Doc(nlp.vocab, words=["a"] * 3 * words, sent_starts=starts))
     assert [sentence.start for sentence in doc.sents] == [0, words, 2 * words]
@@ -179,8 +181,8 @@ def test_tags_that_spacy_does_not_have(tmp_path):
     assert str(doc[1].morph) == "Case=Nom"
 
 
-def test_a_model_that_reads_tags_and_gets_none_warns_once():
-    nlp = pipeline(READS_TAGS)
+def test_a_model_that_reads_tags_and_gets_none_warns_once(reader_of_tags):
+    nlp = pipeline(reader_of_tags)
     with pytest.warns(UserWarning, match="UPOS is blank for 100% of the words") as caught:
         nlp(CAT)
     assert len([one for one in caught if "UPOS" in str(one.message)]) == 1
@@ -242,11 +244,11 @@ def test_errors_go_to_the_handler(monkeypatch):
 def test_a_saved_pipeline_needs_nothing_else(english, tmp_path):
     model, saved = tmp_path / "model", tmp_path / "saved"
     shutil.copytree(MODEL, model)
-    (model / "tokenizer.udpipe").write_bytes(b"nobody opens it")
+    (model / "tokenizer.json").write_bytes(b"nobody opens it")
     nlp = pipeline(str(model), overwrite=True)
     shutil.rmtree(model)
     nlp.to_disk(saved)
-    assert (saved / "stack_parser/tokenizer.udpipe").read_bytes() == b"nobody opens it"
+    assert (saved / "stack_parser/tokenizer.json").read_bytes() == b"nobody opens it"
     code = """
 import sys, spacy, parser.api.spacy_factory
 nlp = spacy.load(sys.argv[1])
@@ -259,7 +261,7 @@ print(nlp.config["components"]["stack_parser"])
     assert done.stdout.startswith(str(arcs(english(CAT))))
     assert "'overwrite': True" in done.stdout
     english.to_disk(saved)  # whose model has no tokenizer
-    assert not (saved / "stack_parser/tokenizer.udpipe").exists()
+    assert not (saved / "stack_parser/tokenizer.json").exists()
     (saved / "stack_parser/weights.safetensors").write_bytes(b"broken")
     with pytest.raises(ValueError, match="files are broken"):
         spacy.load(saved)
@@ -367,4 +369,4 @@ def test_spacy_finds_the_component_and_nothing_else_needs_spacy():
         for path in sorted(Path("parser").rglob("*.py"))
         if re.search(r"^\s*(import|from) spacy\b", path.read_text(), re.M)
     ]
-    assert importing == ["spacy_component.py", "spacy_factory.py"]
+    assert importing == ["spacy_component.py", "spacy_factory.py", "spacy_rules.py"]

@@ -7,8 +7,8 @@ import torch
 from small_transformers import make_transformer
 
 from parser.api.parser import load
-from parser.config_file import read_config
-from parser.training.loop import train
+from parser.config.file import read_config
+from parser.training.run import train
 
 spacy = pytest.importorskip("spacy")
 

@@ -5,10 +5,8 @@ import torch
 from simulated_cuda import fused_cell as simulated
 from simulated_cuda.device import SimulatedCuda
 
-from parser.batching.forest import Forest
-from parser.batching.forest_lstm import forest_lstm
-from parser.batching.fused_lstm_cell import fused_cell, has_fused_cell
-from parser.batching.lstm_cell import lstm_cell
+from parser.batching.forest import Forest, forest_lstm
+from parser.batching.lstm import fused_cell, has_fused_cell, lstm_cell
 
 OPERATOR = "_thnn_fused_lstm_cell"
 

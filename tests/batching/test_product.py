@@ -1,19 +1,31 @@
+"""Products, and their precision."""
+
+from __future__ import annotations
+
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from parser.batching import product
-from parser.batching.processor import processor
+from parser.batching.lstm import outputs_of, run_cell
 from parser.batching.product import (
+    Processor,
     add_product,
     add_transposed_product,
+    computing_in,
     linear,
     mkl_leaves_units_idle,
+    present_precision,
+    set_precision,
     times_transposed,
     transposed_times,
+    why_unsupported,
     write_product,
     write_transposed_product,
 )
+from parser.system.machine import processor
 
 
 @pytest.fixture(autouse=True, params=["torch", "onednn"])
@@ -89,3 +101,182 @@ def test_onednn_is_for_processors_on_which_mkl_is_slow(tmp_path, vendor, family,
 
 def test_without_a_description_torchs_product_is_used(tmp_path):
     assert not mkl_leaves_units_idle(processor(tmp_path / "none"))
+
+
+CPU = torch.device("cpu")
+WITH_BFLOAT16 = Processor("AuthenticAMD", 25, frozenset({"avx512f", "avx512_bf16"}))
+WITHOUT = Processor("AuthenticAMD", 25, frozenset({"avx2"}))
+RELATIVE_ERROR = 2.0**-7
+"""Two roundings to 8 significant bits in each term, and one of the sum."""
+
+
+@pytest.fixture
+def in_bfloat16(bfloat16):
+    set_precision("bfloat16", CPU)
+
+
+def test_the_precision_is_of_a_block(bfloat16):
+    assert present_precision() == "float32"
+    with computing_in("bfloat16", CPU):
+        assert present_precision() == "bfloat16"
+        with pytest.raises(KeyError), computing_in("float32", CPU):
+            raise KeyError
+        assert present_precision() == "bfloat16"
+    assert present_precision() == "float32"
+
+
+@pytest.mark.parametrize(
+    ("name", "processor", "reason"),
+    [
+        ("float32", WITHOUT, None),
+        ("bfloat16", WITH_BFLOAT16, None),
+        ("bfloat16", Processor("GenuineIntel", 6, frozenset({"amx_bf16"})), None),
+        ("bfloat16", WITHOUT, "neither of amx_bf16 and avx512_bf16"),
+        ("tf32", WITH_BFLOAT16, "only GPUs"),
+    ],
+)
+def test_what_a_cpu_supports(name, processor, reason, bfloat16, monkeypatch):
+    found = why_unsupported(name, CPU, processor)
+    assert found == reason or (reason and reason in found)
+    monkeypatch.setattr("parser.batching.product.processor", lambda: processor)
+    if reason is None:
+        set_precision(name, CPU)
+        return
+    with pytest.raises(ValueError, match=f"precision {name}: .*{reason}"):
+        set_precision(name, CPU)
+    assert present_precision() == "float32"
+
+
+@pytest.mark.parametrize("onednn", [True, False])
+def test_bfloat16_is_refused_where_lstms_can_not_be_computed_in_it(onednn, monkeypatch):
+    """With oneDNN that depends on the instructions it may use; PyTorch itself always can."""
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", onednn)
+    monkeypatch.setattr("parser.batching.product.processor", lambda: WITH_BFLOAT16)
+    torch.set_float32_matmul_precision("medium")  # which asks nobody
+    try:
+        outputs_of(nn.LSTM(6, 8), torch.randn(7, 5, 6))
+    except RuntimeError:
+        assert onednn
+        with pytest.raises(ValueError, match="precision bfloat16: oneDNN does not compute LSTMs"):
+            set_precision("bfloat16", CPU)
+    else:
+        set_precision("bfloat16", CPU)
+
+
+@pytest.mark.parametrize(("capability", "supported"), [((7, 5), False), ((8, 0), True), ((9, 0), True)])
+@pytest.mark.parametrize("name", ["tf32", "bfloat16"])
+def test_what_gpus_support(name, capability, supported, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert (why_unsupported(name, torch.device("cuda"), WITHOUT) is None) == supported
+
+
+@pytest.mark.parametrize(("name", "expected"), [("float32", False), ("tf32", True), ("bfloat16", True)])
+def test_cudnn_has_tf32_only_if_asked_for(name, expected, monkeypatch):
+    """PyTorch's default is to use it."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", not expected)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    set_precision(name, torch.device("cuda"))
+    assert torch.backends.cudnn.allow_tf32 == expected
+
+
+@pytest.mark.parametrize("rows", [256, 301])
+@pytest.mark.parametrize("bias", [True, False])
+def test_large_products_have_bfloat16_factors(rows, bias, device, in_bfloat16):
+    torch.manual_seed(0)
+    left, right = torch.randn(rows, 150, device=device), torch.randn(300, 150, device=device)
+    shift = torch.randn(300, device=device) if bias else None
+    exact = F.linear(*(each if each is None else each.double() for each in (left, right, shift)))
+    rounded = F.linear(
+        left.bfloat16().double(), right.bfloat16().double(), None if shift is None else shift.double()
+    )
+    start = torch.randn(rows, 300, device=device)
+    written, added = start.clone(), start.clone()
+    write_product(written[:, :300], left, right, shift)
+    add_product(added, left, right)
+    results = [times_transposed(left, right, shift), written, linear(left, right, shift)]
+    if not bias:
+        results.append(added - start)
+    for found in results:
+        assert found.dtype == torch.float32
+        assert relative_error(found, rounded) < RELATIVE_ERROR / 4  # only the sum's rounding
+        assert 1e-4 < relative_error(found, exact) < RELATIVE_ERROR
+
+
+def test_large_sums_over_rows_have_bfloat16_factors(device, in_bfloat16):
+    torch.manual_seed(0)
+    left, right = torch.randn(301, 150, device=device), torch.randn(301, 300, device=device)
+    start = torch.randn(150, 300, device=device)
+    written, added = start.clone(), start.clone()
+    write_transposed_product(written, left, right)
+    add_transposed_product(added, left, right)
+    rounded = left.bfloat16().double().T @ right.bfloat16().double()
+    for found in (transposed_times(left, right), written, added - start):
+        assert relative_error(found, rounded) < RELATIVE_ERROR / 4
+        assert relative_error(found, left.double().T @ right.double()) > 1e-4
+
+
+def test_gradients_in_bfloat16_are_near_those_of_float32(device, in_bfloat16):
+    gradients = []
+    for function in (linear, F.linear):
+        torch.manual_seed(0)
+        parts = [torch.randn(*shape, device=device) for shape in ((301, 150), (300, 150), (300,))]
+        for part in parts:
+            part.requires_grad_()
+        (function(*parts) * torch.randn(301, 300, device=device)).sum().backward()
+        gradients.append([part.grad for part in parts])
+    for ours, torchs in zip(*gradients, strict=True):
+        assert ours.dtype == torch.float32
+        assert relative_error(ours, torchs.double()) < RELATIVE_ERROR
+    for ours, torchs in zip(gradients[0][:2], gradients[1], strict=False):  # the bias's is a float32 sum
+        assert relative_error(ours, torchs.double()) > 1e-4
+
+
+def test_small_products_are_torchs_own_on_a_cpu(in_bfloat16):
+    left, right = torch.randn(30, 20), torch.randn(10, 20)
+    torch.testing.assert_close(times_transposed(left, right), left @ right.T, rtol=0, atol=1e-5)
+    torch.testing.assert_close(linear(left, right), left @ right.T, rtol=0, atol=1e-5)
+
+
+def test_double_precision_stays(device, in_bfloat16):
+    left, right = (torch.randn(300, 300, dtype=torch.float64, device=device) for _ in range(2))
+    torch.testing.assert_close(times_transposed(left, right), left @ right.T)
+    lstm = nn.LSTM(4, 5).double().to(device)
+    inputs = torch.randn(3, 2, 4, dtype=torch.float64, device=device)
+    torch.testing.assert_close(outputs_of(lstm, inputs), lstm(inputs)[0])
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_librarys_lstm_in_bfloat16(layers, packed, device, in_bfloat16):
+    torch.manual_seed(0)
+    lstm = nn.LSTM(6, 8, layers, bidirectional=packed).to(device)
+    sequence = torch.randn(7, 5, 6, device=device)
+    inputs = pack_padded_sequence(sequence, torch.tensor([7, 7, 4, 2, 1])) if packed else sequence
+    results = []
+    for name in ("bfloat16", "float32"):
+        lstm.zero_grad()
+        with computing_in(name, CPU):
+            outputs = outputs_of(lstm, inputs)
+        outputs.square().sum().backward()
+        results.append([outputs.detach(), *(weight.grad.clone() for weight in lstm.parameters())])
+    for ours, exact in zip(*results, strict=True):
+        assert ours.dtype == torch.float32
+        assert 1e-5 < relative_error(ours, exact.double()) < 4 * RELATIVE_ERROR
+
+
+def relative_error(found, expected):
+    """Of the norm of the difference."""
+    return float((found.detach().double() - expected.detach()).norm() / expected.detach().norm())
+
+
+def test_a_cell_in_bfloat16(device, in_bfloat16):
+    torch.manual_seed(0)
+    cell = nn.LSTMCell(6, 8).to(device)
+    weights = [cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh]
+    inputs, states = torch.randn(5, 6, device=device), torch.randn(2, 5, 8, device=device)
+    found = run_cell(inputs, tuple(states), weights)
+    with computing_in("float32", CPU):
+        expected = cell(inputs, tuple(states))
+    for ours, exact in zip(found, expected, strict=True):
+        assert ours.dtype == torch.float32
+        assert 1e-5 < relative_error(ours, exact.double()) < 4 * RELATIVE_ERROR

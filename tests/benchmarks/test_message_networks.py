@@ -10,16 +10,14 @@ import torch
 import torch.nn.functional as F
 from checked_nodes import check_all
 
-from parser.batching.messages.graph import MessageGraph
-from parser.batching.messages.parameterised import Updates
-from parser.batching.messages.replicas import average, parameterised
-from parser.batching.messages.threads import run
-from parser.benchmarks.digits.network import DigitClassifier
-from parser.benchmarks.graphs.edge_messages import EdgeMessages
+from parser.batching.messages.asynchronous_updates import Updates, average, parameterised_nodes
+from parser.batching.messages.message_graph import MessageGraph
+from parser.batching.messages.workers import run
+from parser.benchmarks.digits.mnist_mlp_plugin import DigitClassifier
 from parser.benchmarks.graphs.labelled_graph import Edge, LabelledGraph, labelled_graph
-from parser.benchmarks.graphs.messages import GraphMessages
+from parser.benchmarks.graphs.messages import EdgeMessages, GraphMessages
 from parser.benchmarks.graphs.network import GraphNetwork, batch_of, selection_losses
-from parser.benchmarks.lists.network import ListReducer
+from parser.benchmarks.lists.list_reduction_plugin import ListReducer
 from parser.benchmarks.tree_lstm.messages import TreeMessages
 from parser.benchmarks.tree_lstm.network import BinaryTree, TreeLSTM
 from parser.benchmarks.tree_lstm.tree_lstm_plugin import MadeTrees, make_trees, prepare_tree
@@ -41,7 +39,7 @@ def lists(replicas: int) -> tuple[Any, list]:
 
 
 def give_gradients(graph: MessageGraph) -> None:
-    for node in parameterised(graph):
+    for node in parameterised_nodes(graph):
         node.give_gradients()
 
 
@@ -107,7 +105,7 @@ def test_losses_and_gradients_are_those_of_the_whole(made, workers):
     reports = []
     instances = [network.instance(number, batch, training=True) for number, batch in enumerate(batches)]
     run(graph, instances, 3, reports.append)
-    assert graph.held() == {}
+    assert graph.outstanding() == {}
     give_gradients(graph)
     for number, whole in enumerate(expected):
         own = [report for report in reports if report.state.instance == number]
@@ -130,7 +128,7 @@ def test_inference_leaves_nothing_behind(made):
         reports.append,
     )
     assert sum(report.examples for report in reports) == sum(examples_of(batch) for batch in batches)
-    assert graph.held() == {}
+    assert graph.outstanding() == {}
     assert all(weight.grad is None for weight in parameters_of(network))
 
 

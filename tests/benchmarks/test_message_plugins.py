@@ -10,12 +10,12 @@ import torch
 from extended import first_of
 from torch.utils.flop_counter import FlopCounterMode
 
+from parser.benchmarks.conformance import faults_of
 from parser.benchmarks.digits.mnist_mlp_plugin import MnistPlugin, MnistSettings
 from parser.benchmarks.graphs.graph_network_plugin import GraphNetworkPlugin, GraphNetworkSettings
 from parser.benchmarks.lists.list_reduction_plugin import ListReductionPlugin, ListReductionSettings
+from parser.benchmarks.plugin import Setup
 from parser.benchmarks.tree_lstm.tree_lstm_plugin import MadeTrees, TreeLSTMPlugin, TreeLSTMSettings
-from parser.plugins import Setup
-from parser.speed.conformance import faults_of
 
 
 class Digits(MnistPlugin):

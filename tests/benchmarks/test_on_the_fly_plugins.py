@@ -11,27 +11,34 @@ import torch
 from extended import first_of
 from torch.utils.flop_counter import FlopCounterMode
 
-from parser.benchmarks.feature_parser.decisions import FeatureSentence
+from parser.benchmarks.conformance import faults_of
+from parser.benchmarks.feature_parser.dynamic_oracle import FeatureSentence
 from parser.benchmarks.feature_parser.network import FeatureParser, FeatureParserSizes
 from parser.benchmarks.feature_parser.transition_parser_plugin import (
     TransitionParser,
     TransitionParserSettings,
 )
-from parser.benchmarks.feature_parser.transition_parser_plugin import operations as operations_of_parse
+from parser.benchmarks.feature_parser.transition_parser_plugin import (
+    forward_operations as operations_of_parse,
+)
 from parser.benchmarks.message_training import NEEDS_CPU
+from parser.benchmarks.plugin import Setup
 from parser.benchmarks.tagged_text import TaggedSentence
 from parser.benchmarks.taggers.bilstm_char_tagger_plugin import BiLSTMCharTagger, BiLSTMCharTaggerSettings
-from parser.benchmarks.taggers.bilstm_tagger_plugin import BiLSTMTagger, BiLSTMTaggerSettings, MadeSentences
-from parser.benchmarks.taggers.bilstm_tagger_plugin import operations as operations_of_sentence
-from parser.benchmarks.taggers.network import Tagger, TaggerSizes
+from parser.benchmarks.taggers.bilstm_tagger_plugin import (
+    BiLSTMTagger,
+    BiLSTMTaggerSettings,
+    MadeSentences,
+    Tagger,
+    TaggerSizes,
+)
+from parser.benchmarks.taggers.bilstm_tagger_plugin import tagger_operations as operations_of_sentence
 from parser.benchmarks.tree_lstm.tree_lstm_plugin import (
     MadeTrees,
     TreeLSTMPlugin,
     TreeLSTMSettings,
     make_trees,
 )
-from parser.plugins import Setup
-from parser.speed.conformance import faults_of
 
 SENTENCES = MadeSentences(sentences=8, longest=7, vocabulary=9)
 

@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 from simulated_cuda.chosen import DEVICE
 from torch import Tensor, nn
 
-from parser.batching.operations.graph import METHODS, Graph
+from parser.batching.operations.computation import StaticComputation
 from parser.batching.operations.lstm import Grain
-from parser.batching.operations.static import StaticComputation
-from parser.benchmarks.feature_parser.decisions import Decisions, FeatureSentence
-from parser.benchmarks.feature_parser.hybrid_states import NOTHING
+from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
+from parser.benchmarks.feature_parser.dynamic_oracle import NOTHING, Decisions, FeatureSentence
 from parser.benchmarks.feature_parser.network import FeatureParser, FeatureParserSizes, RecordedFeatureParser
 from parser.benchmarks.tagged_text import TaggedSentence
-from parser.benchmarks.taggers.network import RecordedTagger, Tagger, TaggerSizes
+from parser.benchmarks.taggers.bilstm_tagger_plugin import RecordedTagger, Tagger, TaggerSizes
 from parser.benchmarks.tree_lstm.network import BinaryTree, RecordedTreeLSTM, TreeLSTM
 
 WORDS, LABELS, CHARACTERS = 20, 5, 9
@@ -124,7 +123,7 @@ def test_taggers_are_equal(lengths: tuple[int, ...], spelled: bool) -> None:
         assert_same(of_torch(tagger.loss(batch, library), tagger), expected, library)
     for grain in GRAINS:
         recorded = RecordedTagger(tagger, grain)
-        for method in METHODS:
+        for method in GRAPH_METHODS:
             graph = Graph(method, DEVICE, torch.double)
             losses = [value for sentence in batch for value in recorded.losses(graph, sentence)]
             loss = graph.values(losses).sum().item()
@@ -187,7 +186,7 @@ def test_feature_parsers_are_equal(heads: list[list[int]], relation_size: int) -
         assert_same(of_torch(network.loss(batch, library), network), expected, library)
     for grain in GRAINS:
         recorded = RecordedFeatureParser(network, grain)
-        for method in METHODS:
+        for method in GRAPH_METHODS:
             graph = Graph(method, DEVICE, torch.double)
             losses = recorded.losses(graph, batch, lambda name: nullcontext())
             loss = graph.values(losses).sum().item()
@@ -240,7 +239,7 @@ def test_tree_lstms_are_equal(leaves: list[int], draw: random.Random) -> None:
     expected = of_torch(torch.stack([plain_tree(network, tree) for tree in trees]).sum(), network)
     for grain in GRAINS:
         recorded = RecordedTreeLSTM(network, grain)
-        for method in METHODS:
+        for method in GRAPH_METHODS:
             graph = Graph(method, DEVICE, torch.double)
             losses = [value for tree in trees for value in recorded.losses(graph, tree)]
             loss = graph.values(losses).sum().item()

@@ -70,13 +70,12 @@ def test_the_plan_of_a_corpus(tmp_path, monkeypatch, capsys):
         assert line in lines
 
 
-def test_what_a_corpus_takes(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend("scripts")
-    measure, trees = script("measure_corpus"), "tests/models/format-4/parsed.conllu"
+def test_what_a_corpus_takes(tmp_path):
+    measure, trees = script("measure_corpus"), "tests/model/parsed.conllu"
     sentences = Path(trees).read_text().count("\n\n")
     measure.write_files(trees, 3 * sentences, 2000, tmp_path / "in")
     contents = [path.read_text() for path in (tmp_path / "in").iterdir()]
     assert sum(content.count("\n\n") for content in contents) == 3 * sentences
     assert all(len(content.encode()) < 4000 for content in contents)
     assert measure.found(1500)["files"] == 1500
-    assert measure.cut_into_parts(trees, sentences)["parts"] == 1
+    assert measure.cutting(trees, sentences)["parts"] == 1

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.extended
 
 pytest.importorskip("ray")
 
-MODEL = "tests/models/format-4"
+MODEL = "tests/model"
 TREES = Path(MODEL, "parsed.conllu").read_text()
 KILLS_OF_WORKERS, KILLS_OF_PROGRAMS = 20, 5
 

@@ -16,18 +16,17 @@ from parser.cli import main
 from parser.corpus import run as corpus_run
 from parser.corpus import workers
 from parser.corpus.parts import PartOutputs
-from parser.corpus.workers import CorpusWorker, cut
+from parser.corpus.workers import CorpusWorker, cut_into_parts
 from parser.parsing.part_parser import PartParser
-from parser.text import parts as text_parts
-from parser.text.trust import remember
+from parser.text import reading as text_parts
+from parser.text.stored_tokenizer import remember
 from parser.treebank import parts
 
-MODEL = "tests/models/format-4"
-OF_TWO_TREEBANKS = "tests/models/format-5"
+MODEL = "tests/model"
 TREES = Path(MODEL, "parsed.conllu").read_text()
 WORD = "1\ta" + 8 * "\t_" + "\n"
 TEXT = "The cat sleeps. Don't go!\n\nWas it round?\n\n" * 30
-TOKENIZER = Path("tests/text/tokenizer.udpipe")
+TOKENIZER = Path("tests/text/tokenizer.json")
 
 
 @contextmanager
@@ -37,7 +36,7 @@ def one_worker(address, workers, threads):
 
 def results_here(files, settings, count):
     """As `cluster.results`; parts come in any order, and some of them twice."""
-    rows = [row for file in files for row in cut(file._asdict(), settings.form)]
+    rows = [row for file in files for row in cut_into_parts(file._asdict(), settings.form)]
     rows += rows[: len(rows) // 3]
     draw, worker = random.Random(1), CorpusWorker(settings)
     draw.shuffle(rows)
@@ -127,13 +126,13 @@ def test_several_models_parse_together(corpus, tmp_path, capsys):
 
 
 @pytest.mark.extended
-def test_a_model_of_several_treebanks_parses_as_the_one_that_is_named(corpus, tmp_path):
+def test_a_model_of_several_treebanks_parses_as_the_one_that_is_named(corpus, tmp_path, reader_of_treebanks):
     found = []
     for treebank in ("one", "two"):
         asked, target = ("--treebank", treebank), tmp_path / treebank
-        assert parse_corpus(corpus, target, *asked, model=OF_TWO_TREEBANKS) == 0
+        assert parse_corpus(corpus, target, *asked, model=reader_of_treebanks) == 0
         found.append((target / "large.conllu").read_text())
-        assert found[-1] == parsed(corpus / "large.conllu", tmp_path, *asked, model=OF_TWO_TREEBANKS)
+        assert found[-1] == parsed(corpus / "large.conllu", tmp_path, *asked, model=reader_of_treebanks)
     assert found[0] != found[1]
 
 
@@ -144,7 +143,7 @@ def test_trees_of_texts_are_those_of_parse(tmp_path):
     (corpus / "one.txt").write_text(TEXT)
     (corpus / "two.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
     shutil.copytree(MODEL, model)
-    shutil.copy(TOKENIZER, model / "tokenizer.udpipe")
+    shutil.copy(TOKENIZER, model / "tokenizer.json")
     remember(TOKENIZER.read_bytes())
     assert parse_corpus(corpus, target, "--text", model=model) == 0
     expected = parsed(corpus / "one.txt", tmp_path, "--text", model=model)

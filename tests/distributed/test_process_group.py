@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from together import together
 
 from parser.distributed.process_group import ALONE, ProcessGroup
-from parser.remote import RemoteError
+from parser.system.remote import RemoteError
 
 
 @given(st.lists(st.integers(1, 60), max_size=40), st.integers(1, 5), st.randoms())

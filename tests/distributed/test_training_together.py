@@ -10,13 +10,13 @@ from safetensors.torch import load_file
 from stopped_runs import LONG, RICH, left_behind
 from together import together
 
-from parser.config_file import read_config
+from parser.config.file import read_config
 from parser.distributed.process_group import ALONE
 from parser.networks.stack_parser import StackParser
-from parser.remote import RemoteError
+from parser.system.remote import RemoteError
 from parser.training import data
-from parser.training.batch_gradients import BatchGradients
-from parser.training.loop import _fresh, train
+from parser.training.epoch import BatchGradients
+from parser.training.run import new_training, train
 
 pytestmark = pytest.mark.extended
 
@@ -36,10 +36,10 @@ def gradients(processes, path, changes, batches):
     torch.manual_seed(config.training.seed)
     model, loaded = data.load(config, CPU)
     model.network.double()
-    batch_gradients = BatchGradients(model, loaded, _fresh(model, loaded, config), processes)
+    batch_gradients = BatchGradients(model, loaded, new_training(model, loaded, config), processes)
     found = []
     for rows in batches:
-        numbers = batch_gradients.of(torch.tensor(rows), None, None, bool)
+        numbers = batch_gradients.compute(torch.tensor(rows), None, None, bool)
         trained = [weight for weight in model.network.parameters() if weight.requires_grad]
         found.append([numbers.double(), *(weight.grad.clone() for weight in trained)])
     return found

@@ -8,7 +8,7 @@ from udtools.udeval import evaluate, load_conllu_file
 from parser.evaluation.report import report
 from parser.evaluation.scores import Scores, score
 from parser.parsing.parsed_tree import ParsedTree
-from parser.parsing.part_parser import written
+from parser.parsing.part_parser import output_of
 from parser.treebank.conllu import read_treebank
 
 
@@ -46,7 +46,7 @@ def test_empty_scores_are_zero():
 def test_report_shows_the_measures():
     gold = sentence((2, 0), labels=["nsubj", "root"])
     text = report(score([gold], [((2, 0), ("nsubj", "root"))]))
-    assert "1 sentences, 2 words" in text
+    assert "1 sentence, 2 words" in text
     assert "LAS               100.00" in text
 
 
@@ -105,7 +105,7 @@ def assert_official_scorer_agrees(path, tmp_path):
         for one in gold
     ]
     parsed = tmp_path / "parsed.conllu"
-    lines = (written(one, tree, retag=True, deps="drop") for one, tree in zip(gold, trees, strict=True))
+    lines = (output_of(one, tree, retag=True, deps="drop") for one, tree in zip(gold, trees, strict=True))
     parsed.write_bytes(b"".join(found.content for found in lines))
     scores = score(gold, trees)
     assert 20 < scores.las < 90

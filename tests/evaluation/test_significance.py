@@ -56,7 +56,7 @@ def test_the_interval_approaches_that_of_the_normal_distribution():
 
 def test_comparison_report():
     text = comparison_report(compare(GOLD, trees(60), trees(0)), "old", "new")
-    assert "LAS differs by +15.00, 95 % interval +11." in text
+    assert "LAS differs by +15.00, 95 % interval +12." in text
     assert "p = 0.0001" in text
     assert "  obj             of 200                    70.00 100.00  +30.00     +60" in text
     assert "  det             of 400" in text

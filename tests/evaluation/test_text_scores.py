@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from udtools.udeval import evaluate, load_conllu
 
+from parser.config.measures import TEXT_MEASURES
 from parser.evaluation.text_scores import gold_text, score_text
-from parser.measures import TEXT_MEASURES
 from parser.treebank.conllu import blocks, parse_block
 
 LABELS = ["nsubj", "obj:agent", "case", "punct", "root", "det"]

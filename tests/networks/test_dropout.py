@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from parser.networks.dropout import dropout, dropout_of_embeddings
+from parser.batching.dropout import dropout
+from parser.networks.token_encoder import dropout_of_embeddings
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.33, 0.5, 0.9])

@@ -8,14 +8,13 @@ from extended import first_of
 from plain_transitions import make_inventory
 from small_parsers import SOME_TREES, examples, network
 
-from parser.config import ExplorationSettings
-from parser.config_file import read_config
+from parser.config.file import read_config
+from parser.config.settings import ExplorationSettings
 from parser.networks.loss import transition_loss
 from parser.replay.examples import Examples
-from parser.replay.padded import padded
-from parser.replay.shape import Shape
-from parser.stepping.rollout import explore
-from parser.training.loop import train
+from parser.replay.padded import Shape, padded
+from parser.stepping.exploration import explore
+from parser.training.run import train
 
 OBJECTIVES = ("likelihood", "best", "margin")
 CPU = torch.device("cpu")

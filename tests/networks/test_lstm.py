@@ -4,20 +4,15 @@ import pytest
 import torch
 from torch import nn
 
-from parser.batching import activations
-from parser.batching import lstm_cell as cells
-from parser.batching.forest import Forest
-from parser.batching.forest_lstm import forest_lstm
-from parser.batching.lstm_cell import lstm_cell
-from parser.networks import stack_lstm
-from parser.stepping.lstm import SteppedLSTM, output
+from parser.baselines.stepped_lstm import SteppedLSTM, output
+from parser.batching.forest import Forest, forest_lstm, lstm_over_forest
+from parser.batching.lstm import lstm_cell
 
 
 @pytest.fixture(autouse=True, params=["slow tanh", "fast tanh"])
 def _kernels(request, monkeypatch):
     """Test both kinds of kernels, whatever CPU the machine has."""
-    for module in (activations, cells):
-        monkeypatch.setattr(module, "tanh_is_slow", lambda tensor: request.param == "slow tanh")
+    monkeypatch.setattr("parser.batching.lstm.tanh_is_slow", lambda tensor: request.param == "slow tanh")
 
 
 def chains(batch, frames):
@@ -47,7 +42,7 @@ def test_frame_by_frame_and_over_a_forest_as_torch_lstm(layers, dtype, device):
 
     def forest():
         sequences = chains(4, 7).to(device)
-        hidden = stack_lstm.over_forest(lstm, inputs.flatten(0, 1)[sequences.order], sequences)
+        hidden = lstm_over_forest(lstm, inputs.flatten(0, 1)[sequences.order], sequences)
         return hidden[sequences.position].view(7, 4, 6)
 
     results = []

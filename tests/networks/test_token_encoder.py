@@ -1,10 +1,10 @@
 import pytest
 import torch
 
-from parser.config import CharacterSettings, NetworkSettings
+from parser.batching.ragged import Ragged
+from parser.config.settings import CharacterSettings, NetworkSettings
 from parser.networks.character_encoder import CharacterEncoder, segment_max
 from parser.networks.token_encoder import TokenEncoder
-from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 from parser.treebank.vocabulary import PRETRAINED
 

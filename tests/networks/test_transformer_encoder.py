@@ -4,11 +4,11 @@ import pytest
 import torch
 from small_transformers import KINDS, make_transformer
 
+from parser.batching.ragged import Ragged
+from parser.config.transformer import TransformerSettings
 from parser.networks.transformer_encoder import TransformerEncoder
 from parser.networks.transformer_weights import layers_above, weights_without_adapters
 from parser.transformer.pretrained import read_pretrained
-from parser.transformer_settings import TransformerSettings
-from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 
 SENTENCES = [

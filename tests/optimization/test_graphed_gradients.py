@@ -7,11 +7,11 @@ import torch
 from plain_transitions import make_inventory, projective_trees
 from small_parsers import examples, network
 
-from parser.config import NetworkSettings, OptimizerSettings
+from parser.config.settings import NetworkSettings, OptimizerSettings
 from parser.optimization.graphed_gradients import GraphedGradients, PaddedBatch, why_no_common_shapes
 from parser.optimization.optimizer import make_optimizer
 from parser.optimization.training_step import TrainingStep
-from parser.replay.shape import common_shapes, shapes_of
+from parser.replay.padded import common_shapes, shapes_of
 
 SYSTEM = "arc-hybrid"
 TREES = [tree for length in range(1, 6) for tree in projective_trees(length)[:5]]

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import sys
 
 import pytest
@@ -73,6 +74,13 @@ def test_control_characters_do_not_reach_the_terminal(files, capsys):
     printed = capsys.readouterr().out
     assert "\x1b" not in printed
     assert "Cats�[2J" in printed
+
+
+@pytest.mark.parametrize(("name", "shown"), [(b"<b>&.conllu", "&lt;b&gt;&amp;"), (b"\xff.conllu", "?")])
+def test_files_may_have_any_name(files, name, shown):
+    (files / "parsed.conllu").rename(files / os.fsdecode(name))
+    assert main(["draw", os.fsdecode(name)]) == 0
+    assert f"<title>Trees of {shown}.conllu</title>" in (files / "trees.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from parser.evaluation.significance import compare
 from parser.pages.comparison_page import Parsed, comparison_page
 from parser.pages.report_page import report_page
 from parser.parsing.parsed_tree import ParsedTree
-from parser.training.curves import write_curves
+from parser.training.record import write_curves
 from parser.treebank.conllu import read_treebank
 
-MODEL, TREEBANK = "tests/models/format-4", "data/quickstart/dev.conllu"
+MODEL, TREEBANK = "tests/model", "data/quickstart/dev.conllu"
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><script>alert(1)</script></svg>'
 
 
@@ -106,14 +106,14 @@ def test_a_comparison_has_both_trees_of_what_changed(open_page, comparison):
     assert cells(page, "Sentences that B parses worse") == []
 
 
-def test_the_commands_write_pages(tmp_path, capsys):
+def test_the_commands_write_pages(reader_of_tags, tmp_path, capsys):
     page = tmp_path / "page.html"
     assert main(["evaluate", MODEL, TREEBANK, "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
     assert main(["evaluate", MODEL, TREEBANK, "--json", "--report", str(page)]) == 0
     assert json.loads(capsys.readouterr().out) == scores
     assert f"<td>{scores['las']:.2f}</td>" in page.read_text(encoding="utf-8")
-    assert main(["compare", MODEL, "tests/models/format-1", TREEBANK, "--report", str(page)]) == 0
+    assert main(["compare", MODEL, reader_of_tags, TREEBANK, "--report", str(page)]) == 0
     assert f"<td>{scores['las']:.2f}</td>" in page.read_text(encoding="utf-8")
     for place in (tmp_path, tmp_path / "missing" / "page.html", "-"):
         assert main(["evaluate", MODEL, TREEBANK, "--report", str(place)]) == 2

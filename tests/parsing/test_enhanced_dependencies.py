@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parser.cli import main
-from parser.parsing.parse import ParsedTree
-from parser.parsing.part_parser import written
+from parser.parsing.parsed_tree import ParsedTree
+from parser.parsing.part_parser import output_of
 from parser.treebank import parts
 from parser.treebank.conllu import blocks, parse_block
 from parser.treebank.faults import DEPS, EMPTY_ID, HEAD, ID, LABEL
 from parser.treebank.text_files import open_text
 
-MODEL = "tests/models/format-4"
+MODEL = "tests/model"
 MIXED = Counter({"edeps-only-sometimes": 1})
 """What the official validator says of a file where only some sentences have enhanced dependencies."""
 
@@ -81,7 +81,7 @@ def test_of_a_sentence_all_or_nothing_is_dropped(data):
     new = data.draw(st.sampled_from([old, [(head, "new") for head, _ in old]]))
     [sentence] = read(text(old, graph=True))
     for deps in ("drop", "drop-changed", "keep"):
-        content, is_dropped = written(sentence, ParsedTree(*zip(*new, strict=True)), False, deps)
+        content, is_dropped = output_of(sentence, ParsedTree(*zip(*new, strict=True)), False, deps)
         expected = text(new, graph=deps == "keep" or (deps == "drop-changed" and new == old))
         assert content.decode() == expected
         assert is_dropped == (expected != text(new, graph=True))
@@ -93,7 +93,7 @@ def test_tags_and_probabilities_are_those_of_the_words_that_are_left():
     )
     [sentence] = read(text)
     tree = ParsedTree((0,), ("root",), (0.5,), {"upos": ("NOUN",)})
-    content, _ = written(sentence, tree, retag=False, deps="drop")
+    content, _ = output_of(sentence, tree, retag=False, deps="drop")
     assert content == b"1\ta\t_\tNOUN\t_\t_\t0\troot\t_\tArcProbability=0.5000\n"
 
 
@@ -164,7 +164,7 @@ def assert_no_new_error(text):
     sentences = [parse_block(block, tree=True) for block in blocks(io.StringIO(text, newline="\n"))]
     trees = [draw.choice([flat, as_it_was])(sentence) for sentence in sentences]
     for deps, more in (("drop", Counter()), ("drop-changed", MIXED), ("keep", Counter())):
-        found = [written(one, tree, False, deps) for one, tree in zip(sentences, trees, strict=True)]
+        found = [output_of(one, tree, False, deps) for one, tree in zip(sentences, trees, strict=True)]
         assert sum(one.is_dropped for one in found) > (-1 if deps == "keep" else len(sentences) // 4)
         assert official_errors(b"".join(one.content for one in found).decode()) == before + more
 

@@ -12,7 +12,7 @@ from plain_transitions import sentence
 
 import parser
 from parser.cli import main
-from parser.config import NetworkSettings, ParserSettings
+from parser.config.settings import NetworkSettings, ParserSettings
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
@@ -20,7 +20,7 @@ from parser.transitions import SYSTEMS
 from parser.treebank.vocabulary import Vocabulary
 
 CPU = torch.device("cpu")
-TOKENIZER = Path("tests/text/tokenizer.udpipe")
+TOKENIZER = Path("tests/text/tokenizer.json")
 TREES = [
     sentence((2, 0, 2, 3), labels=["det", "root", "obj", "det"]),
     sentence((0, 1), labels=["root", "punct"]),
@@ -165,7 +165,7 @@ def test_commands_and_programs_take_several_models(tmp_path, treebank, capsys):
 def test_a_package_of_several_models_has_the_tokenizer_of_the_first(tmp_path, capsys):
     pytest.importorskip("ufal.udpipe")
     first, *others = three(tmp_path)
-    shutil.copy(TOKENIZER, first / "tokenizer.udpipe")
+    shutil.copy(TOKENIZER, first / "tokenizer.json")
     package, text = str(tmp_path / "all.stackparser"), tmp_path / "text.txt"
     text.write_text("The cat sleeps.\n")
     assert main(["pack", str(first), "--ensemble", str(others[0]), "-o", package]) == 0

@@ -2,13 +2,12 @@ import json
 
 import pytest
 import torch
-import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from plain_transitions import sentence as made_up
 
-from parser.config import NetworkSettings, ParserSettings
-from parser.parsing.model import FORMAT, Model
+from parser.config.settings import NetworkSettings, ParserSettings
+from parser.parsing.model import Model
 from parser.parsing.parse import parse, parse_stream
 from parser.treebank.conllu import read_treebank, stream_sentences
 from parser.treebank.conllu_output import with_tree
@@ -39,7 +38,8 @@ def test_a_loaded_model_parses_as_before_without_other_files(tmp_path, pretraine
 
 def test_a_folder_that_is_not_a_model_is_refused(tmp_path):
     with pytest.raises(
-        ValueError, match=r"not a model's folder, config.yaml, vocabulary.json, weights.safetensors missing"
+        ValueError,
+        match=r"not a model's folder, settings.json, vocabulary.json, weights.safetensors, columns.json miss",
     ):
         Model.load(tmp_path, CPU)
 
@@ -49,7 +49,9 @@ def test_a_folder_that_is_not_a_model_is_refused(tmp_path):
     [
         ("weights.safetensors", b"\0" * 20),
         ("vocabulary.json", b"{}"),
-        ("config.yaml", b"network: {hidden_size: 8}"),
+        ("settings.json", b'{"format": 1, "parser": {"network": {"hidden_size": 8}}}'),
+        ("settings.json", b'{"format": 1}'),
+        ("columns.json", b"[]"),
     ],
 )
 def test_damaged_files_are_refused(tmp_path, name, content):
@@ -59,56 +61,101 @@ def test_damaged_files_are_refused(tmp_path, name, content):
         Model.load(tmp_path, CPU)
 
 
-def vocabulary_with(labels, root_labels=(1,), word_labels=(2,)):
-    numbers = {"root_labels": root_labels, "word_labels": word_labels}
-    return json.dumps({"columns": {"form": [], "upos": []}, "labels": labels, **numbers})
+def vocabulary_with(labels, root_labels=(1,), word_labels=(2,), **more):
+    content = {
+        "columns": {"form": [], "upos": []},
+        "folded": [],
+        "labels": labels,
+        "root_labels": root_labels,
+        "word_labels": word_labels,
+        "predicted": {},
+    }
+    return json.dumps({**content, **more})
 
 
 def saved(folder):
+    """The content of its settings."""
     Model.build(ParserSettings(), Vocabulary.build(TRAIN, ["form", "upos"]), CPU).save(folder, {})
-    return yaml.safe_load((folder / "config.yaml").read_text()), json.loads(
-        (folder / "vocabulary.json").read_text()
-    )
+    return json.loads((folder / "settings.json").read_text())
 
 
-def test_the_model_of_a_newer_version_is_refused(tmp_path):
-    settings, _ = saved(tmp_path)
-    newer = {**settings, "format": FORMAT + 1, "miracles": True}
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(newer))
-    with pytest.raises(ValueError, match="made by a newer program"):
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (2, "format 2"),
+        (0, "format 0"),
+        ("1", "format '1'"),
+        (1.0, "format 1.0"),
+        (True, "format True"),
+        (None, "a format that it does not name"),
+        ("9" * 1000, "format '9{59}…"),
+    ],
+)
+def test_a_model_of_another_format_is_refused(tmp_path, number, told):
+    """Whatever else is other in it."""
+    content = {**saved(tmp_path), "miracles": True, "format": number}
+    (tmp_path / "settings.json").write_text(json.dumps(content))
+    (tmp_path / "columns.json").unlink()
+    message = rf"{tmp_path}: settings\.json has {told}, and this program reads format 1 only: parse with"
+    with pytest.raises(ValueError, match=f"^{message}"):
+        Model.load(tmp_path, CPU)
+    del content["format"]
+    (tmp_path / "settings.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"settings\.json has a format that it does not name"):
         Model.load(tmp_path, CPU)
 
 
 def test_weights_of_other_sizes_are_named(tmp_path):
-    settings, _ = saved(tmp_path)
-    network = {**settings["network"], "hidden_size": 60_000, "layers": 3}
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump({**settings, "network": network}))
+    content = saved(tmp_path)
+    content["parser"]["network"] |= {"hidden_size": 60_000, "layers": 3}
+    (tmp_path / "settings.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"buffer\.weight_hh_l2 is missing, not \(240000, 60000\)"):
         Model.load(tmp_path, CPU)
+
+
+def test_faults_of_settings_are_named(tmp_path):
+    content = saved(tmp_path)
+    content["parser"]["network"] |= {"hidden_size": 10**9, "mystery": 1}
+    (tmp_path / "settings.json").write_text(json.dumps(content))
+    with pytest.raises(
+        ValueError,
+        match=r"settings.json: parser.network.hidden_size: Input should be less than or equal to 65536; "
+        r"parser.network.mystery: unknown key$",
+    ):
+        Model.load(tmp_path, CPU)
+
+
+def settings_with(network):
+    """JSON of settings. network: JSON of their section."""
+    return f'{{"format": 1, "parser": {{"network": {network}}}}}'
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("config.yaml", "!!python/object/apply:os.system ['touch {trap}']"),
-        ("config.yaml", "network: &a [*a]"),
-        ("config.yaml", "- 1"),
-        (
-            "config.yaml",
-            "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [{9 * f'*a{n - 1},'}]\n" for n in range(1, 30)),
-        ),
-        ("config.yaml", "network: {layers: 1000000000}"),
-        ("config.yaml", f"network: {{characters: {{widths: [{'3, ' * 199_999}]}}}}"),
-        ("config.yaml", "a: 1" + 400_000 * " "),
-        ("config.yaml", "network: {hidden_size: 1" + 40 * "0" + "}"),
+        ("settings.json", "!!python/object/apply:os.system ['touch {trap}']"),
+        ("settings.json", "[1]"),
+        ("settings.json", settings_with('{"layers": 1000000000}')),
+        ("settings.json", settings_with(f'{{"characters": {{"widths": [{", ".join(["3"] * 50_000)}]}}}}')),
+        ("settings.json", settings_with("{}") + 400_000 * " "),
+        ("settings.json", settings_with('{"hidden_size": 1' + 40 * "0" + "}")),
+        ("settings.json", settings_with('{"hidden_size": ' + 5000 * "1" + "}")),
+        ("settings.json", settings_with('{"dropout": NaN}')),
+        ("settings.json", settings_with('{"dropout": 1e999}')),
+        ("settings.json", settings_with('{"pretrained": "a\\u0000b"}')),
+        ("settings.json", settings_with("[" * 100_000)),
+        ("settings.json", settings_with('{"a":' * 50_000)),
+        ("settings.json", '{"format": 1'),
+        ("settings.json", b"\xff\xfe"),
+        ("columns.json", "[" * 100_000),
+        ("columns.json", '{"upos": {"blank": NaN, "unknown": 0}}'),
         ("vocabulary.json", "[" * 100_000),
-        ("vocabulary.json", '{"columns": {"form": 3}, "labels": [], "root_labels": [], "word_labels": []}'),
-        ("vocabulary.json", '{"columns": {"lemma": []}, "labels": [], "root_labels": [], "word_labels": []}'),
-        ("vocabulary.json", '{"columns": {}, "labels": ["a"], "root_labels": [99], "word_labels": [-7]}'),
-        (
-            "vocabulary.json",
-            '{"columns": {"pretrained": []}, "labels": [], "root_labels": [], "word_labels": []}',
-        ),
+        ("vocabulary.json", vocabulary_with(["root", "x"], columns={"form": 3})),
+        ("vocabulary.json", vocabulary_with(["root", "x"], columns={"lemma": []})),
+        ("vocabulary.json", vocabulary_with(["root", "x"], columns={"pretrained": []})),
+        ("vocabulary.json", vocabulary_with(["root", "x"], more=1)),
+        ("vocabulary.json", vocabulary_with(["root", "x"], [99], [-7])),
+        ("vocabulary.json", vocabulary_with(["root", "x"], predicted={"upos": ["X\n1\tmore"]})),
         ("vocabulary.json", vocabulary_with(["root", "a\tb"])),
         ("vocabulary.json", vocabulary_with(["root", "a\n1\tx"])),
         ("vocabulary.json", vocabulary_with(["root", "root"])),

@@ -15,8 +15,7 @@ from parser.parsing.model import Model
 from parser.parsing.model_files import Folder, Package
 
 CPU = torch.device("cpu")
-MODELS = sorted(Path("tests/models").iterdir())
-MODEL = Path("tests/models/format-3")
+MODEL = Path("tests/model")
 GOLD = str(MODEL / "parsed.conllu")
 
 
@@ -38,8 +37,9 @@ def changed(package, name, content, compression=zipfile.ZIP_STORED):
                 new.writestr(member, own)
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda path: path.name)
-def test_a_package_is_the_folder(model, tmp_path):
+@pytest.mark.parametrize("which", [None, "reader_of_tags", "reader_of_treebanks"])
+def test_a_package_is_the_folder(which, tmp_path, request):
+    model = Path(request.getfixturevalue(which)) if which else MODEL
     package = tmp_path / "model.stackparser"
     assert main(["pack", str(model), "-o", str(package)]) == 0
     one, other = (Model.load(path, CPU) for path in (model, package))
@@ -81,9 +81,11 @@ def test_equal_models_have_equal_packages_beside_the_folder(package, tmp_path):
         ("weights.safetensors", b"", "broken"),
         ("weights.safetensors", b"\xff" * 40, "weights.safetensors is cut"),
         ("vocabulary.json", b"{}", "vocabulary.json"),
-        ("config.yaml", b"x: " + b"[" * 300, "config.yaml|broken"),
-        ("config.yaml", b"#" * 300_000, "config.yaml: longer than 262,144 characters"),
-        ("config.yaml", b"\xff", "broken"),
+        ("settings.json", b'{"x": ' + b"[" * 300, "settings.json: .*recursion limit"),
+        ("settings.json", b" " * 300_000, "settings.json: longer than 262,144 bytes"),
+        ("settings.json", b"\xff", "settings.json: not UTF-8: invalid start byte at byte 0"),
+        ("columns.json", b" " * 300_000, "columns.json: longer than 262,144 bytes"),
+        ("columns.json", None, "columns.json missing"),
     ],
 )
 def test_broken_packages_are_refused(package, name, content, message):
@@ -119,7 +121,7 @@ def test_no_damage_raises_anything_else(package, seed):
         Model.load(package, CPU)
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "vocabulary.json", "weights.safetensors"])
+@pytest.mark.parametrize("name", ["settings.json", "vocabulary.json", "weights.safetensors"])
 @pytest.mark.parametrize("size", [0, 2**32 - 16])
 def test_a_directory_that_lies_about_sizes_is_refused(package, name, size):
     content = package.read_bytes()

@@ -9,12 +9,12 @@ from plain_network import PlainParser
 from plain_transitions import is_tree, sentence
 
 from parser.baselines.parsing import parse_batch, parse_one
-from parser.config import NetworkSettings, ParserSettings
+from parser.config.settings import NetworkSettings, ParserSettings
 from parser.parsing import continuous_batching
 from parser.parsing.continuous_batching import parse_tokens
 from parser.parsing.model import Model
 from parser.parsing.parse import parse, parse_stream
-from parser.stepping.inference import subsets
+from parser.stepping import stack_lstm
 from parser.transitions import SYSTEMS
 from parser.treebank.projectivity import is_projective
 from parser.treebank.vocabulary import Vocabulary
@@ -98,7 +98,7 @@ def test_what_a_gpu_computes_in_vain_changes_nothing(monkeypatch, system, compos
     parser = model(system, dtype=torch.double, composition=composition, word_features=True)
     sentences = [words(length) for length in LENGTHS]
     expected = parse(parser, sentences, batch_size=3)
-    monkeypatch.setattr(subsets, "_can_wait_for_count", lambda device: False)
+    monkeypatch.setattr(stack_lstm, "_can_wait_for_count", lambda device: False)
     assert parse(parser, sentences, batch_size=3) == expected
 
 

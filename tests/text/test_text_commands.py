@@ -1,25 +1,20 @@
 """Raw text in the commands and in programs."""
 
 import json
-import os
+import re
 import shutil
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from programs import is_mentioned, running, wait_until
 
 import parser
 from parser.cli import main
-from parser.text import parts
-from parser.text.trust import remember
-from parser.training import tokenizer
+from parser.text import reading
+from parser.text.stored_tokenizer import remember
 
-KEPT = Path("tests/text/tokenizer.udpipe")
-MODEL = Path("tests/models/format-4")
+KEPT = Path("tests/text/tokenizer.json")
+MODEL = Path("tests/model")
 TEXT = "The cat sleeps. Don't go!\n\nWas it round?\n"
 
 pytest.importorskip("ufal.udpipe")
@@ -30,7 +25,7 @@ def model(tmp_path):
     """A model with a tokenizer that was trained elsewhere."""
     folder = tmp_path / "model"
     shutil.copytree(MODEL, folder)
-    shutil.copy(KEPT, folder / "tokenizer.udpipe")
+    shutil.copy(KEPT, folder / "tokenizer.json")
     return folder
 
 
@@ -65,8 +60,8 @@ def test_raw_text_is_parsed(trusted, text, tmp_path):
 def test_several_processes_write_the_same(form, trusted, tmp_path, monkeypatch):
     path, outs = tmp_path / "long.txt", [tmp_path / "1", tmp_path / "2"]
     path.write_text((TEXT * 100).replace("\n\n", "\n" if form != "--text" else "\n\n"), encoding="utf-8")
-    monkeypatch.setattr(parts, "PART_BYTES", 1 << 10)
-    assert len(list(parts.stream_text(str(path), form != "--text"))) > 3
+    monkeypatch.setattr(reading, "PART_BYTES", 1 << 10)
+    assert len(list(reading.stream_text(str(path), form != "--text"))) > 3
     command = ["parse", str(trusted), "--device", "cpu", form, str(path)]
     for out, processes in zip(outs, "12", strict=True):
         assert main([*command, "-o", str(out), "--processes", processes]) == 0
@@ -89,7 +84,7 @@ def test_a_tokenizer_from_elsewhere_is_opened_only_if_trusted(model, text, capfd
 
 def test_a_model_without_tokenizer_says_what_to_do(text, capsys):
     assert main(["parse", str(MODEL), "--text", text]) == 2
-    assert "Train it with `tokenizer: udpipe`" in capsys.readouterr().err
+    assert "Train it with `tokenizer: {kind: udpipe}`" in capsys.readouterr().err
     assert main(["parse", str(MODEL), "--one-sentence-per-line", text]) == 2
 
 
@@ -98,10 +93,33 @@ def test_raw_text_without_the_option_is_recognised(trusted, text, capsys):
     assert "if this is raw text, add --text" in capsys.readouterr().err
 
 
-def test_a_broken_tokenizer_is_named(trusted, text, capsys):
-    (trusted / "tokenizer.udpipe").write_bytes(b"broken")
-    assert main(["parse", str(trusted), "--text", text, "--trust-tokenizer"]) == 2
-    assert "tokenizer.udpipe: not a tokenizer of UDPipe" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b'{"settings": {"kind": "udpipe"}, "content": ""}', "not a tokenizer of UDPipe"),
+        (b'{"settings": {"kind": "udpipe"}, "content": "QUJD"}', "not a tokenizer of UDPipe"),
+        (b'{"settings": {"kind": "udpipe"}, "content": "?"}', "Base64|base64"),
+        (b'{"settings": {"kind": "udpipe", "epochs": 0}, "content": ""}', "settings.epochs: Input should be"),
+        (
+            b'{"settings": {"kind": "magic"}, "content": ""}',
+            "settings: input should be {kind: NAME} with one of",
+        ),
+        (
+            b'{"settings": {"kind": "spacy", "language": "../x"}, "content": ""}',
+            "settings.language: String sh",
+        ),
+        (b'{"settings": {"kind": "lines"}}', "content: Field required"),
+        (b"[" * 100_000, "Invalid JSON: recursion limit"),
+        (b" " * (1 << 26) + b"1", "longer than 67,108,864 bytes"),
+        (b"\xff", "Invalid JSON"),
+    ],
+)
+def test_a_broken_tokenizer_is_named(model, text, tmp_path, capsys, content, told):
+    """The model parses what needs none."""
+    (model / "tokenizer.json").write_bytes(content)
+    assert main(["parse", str(model), "--text", text, "--trust-tokenizer"]) == 2
+    assert re.match(rf"{model}: (tokenizer\.json: )+.*({told})", capsys.readouterr().err)
+    assert main(["parse", str(model), "tests/model/parsed.conllu", "-o", str(tmp_path / "trees")]) == 0
 
 
 def test_without_the_package_the_message_says_what_to_install(trusted, text, capsys, monkeypatch):
@@ -168,100 +186,3 @@ def test_scores_of_raw_text(trusted, tmp_path, capsys):
     assert main(["evaluate", str(trusted), treebank, "--text", str(other)]) == 2
     assert "other.txt: not the text of the treebank: at token 1" in capsys.readouterr().err
     assert main(["evaluate", str(trusted), treebank, "--text", "--no-punct"]) == 2
-
-
-@pytest.fixture
-def text_config(config_file):
-    with config_file.open("a", encoding="utf-8") as file:
-        file.write("tokenizer: udpipe\ntokenizer_epochs: 1\n")
-    return config_file
-
-
-@pytest.mark.extended
-def test_a_finished_run_gets_a_tokenizer(config_file, tmp_path, capsys):
-    run = tmp_path / "run"
-    command = ["train", str(config_file), "--run", str(run)]
-    assert main(command) == 0
-    assert json.loads((run / "result.json").read_text())["text"] is None
-    changed = ["--resume", "--set", "tokenizer=udpipe", "--set", "tokenizer_epochs=1"]
-    assert main([*command, *changed]) == 0
-    assert "tokenizer trained in" in capsys.readouterr().out
-    assert json.loads((run / "result.json").read_text())["text"]["words"] > 90
-    (tmp_path / "text").write_text("cats sleep .", encoding="utf-8")
-    assert main(["parse", str(run / "model"), "--text", str(tmp_path / "text")]) == 0
-    assert main([*command, *changed]) == 0
-    assert "tokenizer trained in" not in capsys.readouterr().out  # it has one
-    assert main([*command, "--resume", "--set", "tokenizer=null"]) == 0
-    assert not (run / "model" / "tokenizer.udpipe").exists()
-
-
-def test_a_tokenizer_of_other_settings_or_from_elsewhere_is_trained_anew(
-    text_config, tmp_path, monkeypatch, capsys
-):
-    def started(train, dev, output, epochs, log, line):
-        log.touch()
-        return subprocess.Popen(["cp", KEPT, output])
-
-    monkeypatch.setattr(tokenizer, "started", started)
-    monkeypatch.setattr(tokenizer, "remember", lambda content: True)
-    run = tmp_path / "run"
-    command = ["train", str(text_config), "--run", str(run), "--set", "treebank.test=null"]
-    assert main(command) == 0
-    left, kept = run / ".tokenizer-training-left", run / "tokenizer-of-mine"
-    left.mkdir()
-    kept.mkdir()
-    for changes, said in (
-        ([], "was not trained here"),
-        (["--set", "tokenizer_epochs=2"], "was trained with other settings"),
-    ):
-        assert main([*command, "--resume", *changes]) == 0
-        assert said in capsys.readouterr().out
-        remember(KEPT.read_bytes())
-    assert kept.exists()
-    assert not left.exists()
-
-
-def test_a_treebank_that_is_a_pipe_is_refused_first(text_config, tmp_path, capsys):
-    os.mkfifo(tmp_path / "pipe")
-    command = ["train", str(text_config), "--run", str(tmp_path / "run")]
-    assert main([*command, "--set", f"treebank.train={tmp_path / 'pipe'}"]) == 2
-    assert "can be read only once" in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.extended
-@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-def test_the_training_of_a_tokenizer_ends_with_a_killed_run(text_config, tmp_path):
-    run = tmp_path / "run"
-    command = [sys.executable, "-m", "parser", "train", str(text_config), "--run", str(run)]
-    with running([*command, "--set", "tokenizer_epochs=1000"]) as process:
-        wait_until(
-            lambda: (run / "tokenizer.log").exists() and (run / "tokenizer.log").stat().st_size, process
-        )
-        [folder] = run.glob(".tokenizer-training-*")
-        process.kill()
-        process.wait()
-        while is_mentioned(folder):
-            time.sleep(0.05)
-
-
-@pytest.mark.extended
-def test_a_signal_ends_the_training_of_a_tokenizer(text_config, tmp_path):
-    """At once, and nothing is left running."""
-    run = tmp_path / "run"
-    command = [sys.executable, "-m", "parser", "train", str(text_config), "--run", str(run)]
-    with running([*command, "--set", "tokenizer_epochs=1000"], stderr=subprocess.PIPE) as process:
-        wait_until((run / "tokenizer.log").exists, process)
-        [folder] = run.glob(".tokenizer-training-*")
-        process.send_signal(signal.SIGTERM)
-        assert process.wait() == 128 + signal.SIGTERM
-        assert b"continue with --resume" in process.stderr.read()
-    assert not folder.exists()
-    while is_mentioned(folder):
-        time.sleep(0.05)
-
-
-def test_a_treebank_that_is_too_small_is_named(text_config, tmp_path, capsys):
-    (tmp_path / "tiny.conllu").write_text("1\ta\t_\tX\t_\t_\t0\troot\t_\t_\n2\tb\t_\tX\t_\t_\t1\tx\t_\t_\n\n")
-    assert main(["train", str(text_config), "--run", str(tmp_path / "run")]) == 2
-    assert "tiny.conllu: the tokenizer could not be trained: Not eno" in capsys.readouterr().err

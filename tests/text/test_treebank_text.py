@@ -2,8 +2,8 @@
 
 import io
 
-from parser.text.tokenizer_training import as_training_text
-from parser.text.treebank_text import surface_tokens, treebank_text
+from parser.text.training_process import as_training_text
+from parser.text.treebank_text import divided_text, surface_tokens, treebank_text
 from parser.treebank.conllu import blocks, parse_block
 
 SENTENCES = """\
@@ -47,6 +47,10 @@ def test_spaces_are_those_of_the_comment_where_it_has_the_forms():
 def test_paragraphs_are_divided_by_blank_lines():
     assert treebank_text(read(SENTENCES)) == "Don't go. (Yes)\n\nNo!\n"
     assert treebank_text([]) == "\n"
+
+
+def test_divided_text_has_blanks_and_blank_lines():
+    assert divided_text(read(SENTENCES)) == "Don't go .\n\n( Yes )\n\nNo !\n\n"
 
 
 def test_a_tokenizer_learns_from_tokens_words_and_spaces_alone():

@@ -1,8 +1,9 @@
 from safetensors import safe_open
 
-from parser.config_file import read_config
-from parser.training import data, loop
+from parser.config.file import read_config
+from parser.training import data
 from parser.training.checkpoint import load_checkpoint, save_checkpoint
+from parser.training.run import new_training, train
 
 
 def read(path):
@@ -14,9 +15,9 @@ def read(path):
 
 def test_what_is_loaded_is_saved_again(config_file, tmp_path, device):
     config = read_config(config_file, ["training.epochs=3", "parser.network.dropout=0.2"])
-    loop.train(config, tmp_path / "run", device)
+    train(config, tmp_path / "run", device)
     model, loaded = data.load(config, device)
-    training = loop._fresh(model, loaded, config)
+    training = new_training(model, loaded, config)
     path = tmp_path / "run" / "checkpoint.safetensors"
     load_checkpoint(path, training)
     assert (training.progress.epoch, training.progress.finished) == (4, True)

@@ -10,11 +10,11 @@ from simulated_cuda.device import SimulatedCuda
 from stopped_runs import command, left_behind
 
 from parser.cli import main
-from parser.config_file import read_config
+from parser.config.file import read_config
 from parser.networks.stack_parser import StackParser
 from parser.parsing.model import Model
-from parser.training import gold_batches, loop
-from parser.training.loop import train
+from parser.training import epoch, loop
+from parser.training.run import train
 from parser.treebank.conllu import read_treebank
 
 CPU = torch.device("cpu")
@@ -131,7 +131,7 @@ def test_too_little_memory_to_prepare_batches_ahead(config_file, tmp_path, monke
     """They are made when they are needed."""
     refused = []
 
-    class Packed(gold_batches.Packed):
+    class Packed(epoch.Packed):
         def __init__(self, whole):
             refused.append(whole)
             raise RuntimeError("CUDA error: out of memory")
@@ -139,7 +139,7 @@ def test_too_little_memory_to_prepare_batches_ahead(config_file, tmp_path, monke
     config = read_config(config_file, ["training.epochs=2"])
     with SimulatedCuda() as cuda:
         train(config, tmp_path / "whole", cuda.name)
-        monkeypatch.setattr(gold_batches, "Packed", Packed)
+        monkeypatch.setattr(epoch, "Packed", Packed)
         train(config, tmp_path / "refused", cuda.name)
     assert refused
     losses = [[row["loss"] for row in left_behind(tmp_path / run)[0]] for run in ("whole", "refused")]
@@ -150,7 +150,7 @@ def test_what_else_goes_wrong_while_batches_are_prepared_is_raised(config_file, 
     def fail(whole):
         raise RuntimeError("another error")
 
-    monkeypatch.setattr(gold_batches, "Packed", fail)
+    monkeypatch.setattr(epoch, "Packed", fail)
     with SimulatedCuda() as cuda, pytest.raises(RuntimeError, match="another error"):
         train(read_config(config_file), tmp_path / "run", cuda.name)
 

@@ -1,23 +1,23 @@
 import pytest
 
-from parser.config_file import read_config
-from parser.training.folder import claimed, refuse_other_config, write_config
+from parser.config.file import read_config
+from parser.training.folder import claim, refuse_other_config, write_config
 
 
 def test_an_earlier_run_is_moved_aside_and_nothing_else_is(tmp_path):
     run = tmp_path / "run"
-    with claimed(run, resume=False) as moved:
+    with claim(run, resume=False) as moved:
         assert moved is None
     for number in (1, 2):
         (run / "metrics.jsonl").write_text(str(number))
-        with claimed(run, resume=False) as moved:
+        with claim(run, resume=False) as moved:
             assert moved == tmp_path / f"run.{number}"
             assert (moved / "metrics.jsonl").read_text() == str(number)
             assert sorted(path.name for path in run.iterdir()) == ["lock", "metrics.jsonl"]
     other = tmp_path / "other"
     other.mkdir()
     (other / "precious").touch()
-    with pytest.raises(ValueError, match="not a run"), claimed(other, resume=False):
+    with pytest.raises(ValueError, match="not a run"), claim(other, resume=False):
         pass
     assert [path.name for path in other.iterdir()] == ["precious"]
 
@@ -25,12 +25,12 @@ def test_an_earlier_run_is_moved_aside_and_nothing_else_is(tmp_path):
 @pytest.mark.parametrize("resume", [False, True])
 def test_a_second_run_in_a_folder_is_refused(tmp_path, resume):
     run = tmp_path / "run"
-    first = claimed(run, resume=False)
+    first = claim(run, resume=False)
     first.__enter__()
-    with pytest.raises(ValueError, match="another process is training there"), claimed(run, resume):
+    with pytest.raises(ValueError, match="another process is training there"), claim(run, resume):
         pass
     first.__exit__(None, None, None)
-    with claimed(run, resume=True) as moved:
+    with claim(run, resume=True) as moved:
         assert moved is None
 
 

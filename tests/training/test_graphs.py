@@ -9,13 +9,13 @@ from safetensors.torch import load_file
 from simulated_cuda.device import SimulatedCuda
 from stopped_runs import LONG, left_behind
 
-from parser.config_file import read_config
-from parser.interruption import StoppedError
+from parser.config.file import read_config
 from parser.networks.stack_parser import StackParser
 from parser.optimization.training_step import TrainingStep
-from parser.replay import shape
-from parser.training import gold_batches
-from parser.training.loop import train
+from parser.replay import padded
+from parser.system.interruption import StoppedError
+from parser.training import epoch
+from parser.training.run import train
 
 GRAPHS = "training.cuda_graphs=true"
 WITHOUT_CHANCE = ["training.epochs=2", "training.unknown_probability=0", "training.average=0.9"]
@@ -45,10 +45,10 @@ def mixed(config_file, tmp_path):
 @pytest.mark.parametrize(("features", "left"), [("true", slice(None)), ("false", slice(0, None, 2))])
 def test_a_run_learns_what_it_learns_without(mixed, tmp_path, monkeypatch, capsys, features, left):
     """left: of the common shapes, those that the run has; batches that fit none of them have no graph."""
-    found, common = [], shape.common_shapes
-    monkeypatch.setattr(shape, "common_shapes", lambda shapes: common(shapes)[left])
-    fitting = gold_batches.fitting
-    monkeypatch.setattr(gold_batches, "fitting", lambda *of: found.append(fitting(*of)) or found[-1])
+    found, common = [], padded.common_shapes
+    monkeypatch.setattr(padded, "common_shapes", lambda shapes: common(shapes)[left])
+    fitting = epoch.fitting
+    monkeypatch.setattr(epoch, "fitting", lambda *of: found.append(fitting(*of)) or found[-1])
     changes = [*WITHOUT_CHANCE, f"parser.network.word_features={features}"]
     losses, weights, replays = result(read_config(mixed, changes), tmp_path / "without")
     assert not replays

@@ -7,14 +7,14 @@ from safetensors.torch import load_file
 from stopped_runs import left_behind
 
 from parser.cli import main
-from parser.config_file import read_config
+from parser.config.file import read_config
 from parser.networks.stack_parser import StackParser
+from parser.parsing.ensemble import numbers_in
 from parser.parsing.model import Model
-from parser.parsing.transition_numbers import numbers_in
 from parser.replay.examples import Examples
 from parser.training import data
 from parser.training.initial_model import OF_CHARACTERS
-from parser.training.loop import train
+from parser.training.run import train
 from parser.treebank.conllu import read_treebank
 
 CPU = torch.device("cpu")

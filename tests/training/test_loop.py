@@ -4,13 +4,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from parser.config_file import read_config
+from parser.config.file import read_config
 from parser.networks.stack_parser import StackParser
 from parser.parsing.model import Model
 from parser.training import data, loop
-from parser.training.dev_loss import mean_loss
-from parser.training.gold_batches import epoch_batches
-from parser.training.loop import train
+from parser.training.epoch import epoch_batches
+from parser.training.loop import mean_loss
+from parser.training.run import train
 from parser.training.word_dropout import WordDropout
 
 CPU = torch.device("cpu")

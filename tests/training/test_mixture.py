@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 
 import parser
 from parser.cli import main
-from parser.config_file import read_config
+from parser.config.file import read_config
+from parser.config.treebank import SilverSettings, TreebankSettings
 from parser.evaluation.evaluate import evaluate
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.training import data
-from parser.training.loop import train
-from parser.training.mixture import Mixture, drawn_counts
-from parser.training.training_trees import read_training_trees, treebank_names
+from parser.training.run import train
+from parser.training.trees import Mixture, drawn_counts, read_training_trees, treebank_names
 from parser.treebank.conllu import read_treebank
-from parser.treebank_settings import SilverSettings, TreebankSettings
 
 CPU = torch.device("cpu")
 SIZES = st.lists(st.integers(1, 60), min_size=1, max_size=4)
@@ -143,7 +142,7 @@ def test_fine_tuning_adds_a_treebank_and_parses_as_it(config_file, files, tmp_pa
 
 def test_models_without_an_embedding_of_the_treebank_stay_as_they_are(config_file, files, tmp_path):
     with pytest.raises(ValueError, match="'second': no model has an embedding of the treebank"):
-        load_models(ModelChoice((Path("tests/models/format-4"),), "second"), CPU)
+        load_models(ModelChoice((Path("tests/model"),), "second"), CPU)
     without = [*changes(files), "parser.network.treebank_size=null"]
     for name, asked in (("with", changes(files)), ("without", without)):
         train(read_config(config_file, [*asked, "training.epochs=1"]), tmp_path / name, CPU)
@@ -167,12 +166,12 @@ def test_data_of_one_treebank_are_known_by_the_hash_that_they_had(config_file):
 
 def test_only_the_first_treebank_is_cut(config_file, files, capsys):
     config = read_config(config_file, [*changes(files), "treebank.train_sentences=7"])
-    assert {name: len(trees) for name, trees in read_training_trees(config).gold.items()} == {
+    assert {name: len(trees) for name, trees in read_training_trees(config.treebank).gold.items()} == {
         "first": 7,
         "second": 10,
     }
     capsys.readouterr()
-    read_training_trees(read_config(config_file, [*changes(files), "treebank.train_sentences=31"]))
+    read_training_trees(read_config(config_file, [*changes(files), "treebank.train_sentences=31"]).treebank)
     assert f"{files[0]}: has 30 sentences, fewer than" in capsys.readouterr().out
     _, loaded = data.load(config, CPU)
     assert loaded.mixture.sizes == {"first": 7, "second": 10}
@@ -195,14 +194,18 @@ def test_silver_trees_that_are_not_probable_are_left_out(config_file, files, tmp
     path = silver(tmp_path, (0.5, 0.7, 0.9))
     asked = [*changes(files), f"treebank.silver={{files: [{path}], min_probability: 0.69}}"]
     config = read_config(config_file, asked)
-    assert len(read_training_trees(config).silver) == 2
+    assert len(read_training_trees(config.treebank).silver) == 2
     _, loaded = data.load(config, CPU)
     assert len(loaded.train) == 42
     assert str(loaded.mixture) == "first 30, second 10, silver 2, "
     with pytest.raises(ValueError, match="min_probability leaves no tree"):
-        read_training_trees(read_config(config_file, [*asked, "treebank.silver.min_probability=0.95"]))
+        read_training_trees(
+            read_config(config_file, [*asked, "treebank.silver.min_probability=0.95"]).treebank
+        )
     with pytest.raises(ValueError, match=r"first-ud-train.*sentence #1: its arcs have no probabilities"):
-        read_training_trees(read_config(config_file, [*asked, f"treebank.silver.files=[{files[0]}]"]))
+        read_training_trees(
+            read_config(config_file, [*asked, f"treebank.silver.files=[{files[0]}]"]).treebank
+        )
 
 
 @pytest.mark.extended

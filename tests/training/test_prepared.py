@@ -7,10 +7,10 @@ import pytest
 import torch
 from safetensors.torch import load
 
-from parser.config_file import read_config
+from parser.config.file import read_config
 from parser.training import data, prepared
 from parser.training.prepared import _parts, cache_folder, hash_of, load_prepared
-from parser.training.training_trees import read_training_trees
+from parser.training.trees import read_training_trees
 
 CPU = torch.device("cpu")
 VECTORS = "dogs 1 2\ncats 3 4\n"
@@ -110,7 +110,7 @@ def test_the_parts_of_columns_come_back_in_any_order(config_file, tmp_path, monk
             return dict(sorted(load(content).items(), reverse=backwards))
 
         monkeypatch.setattr(prepared, "load", load_in_order)
-        digests.add(load_prepared(config, path).digest())
+        digests.add(load_prepared(path, config.parser).digest())
     assert len(digests) == 1
 
 
@@ -174,5 +174,8 @@ def test_only_the_first_sentences_are_read(config_file):
     config = read_config(config_file, ["treebank.train_sentences=2"])  # dogs sleep, dogs bark
     model, loaded = data.load(config, CPU)
     assert (len(loaded.train), len(loaded.dev)) == (2, 16)
-    assert [tree.identifier for tree in read_training_trees(config).all] == ["dogs-sleep", "dogs-bark"]
+    assert [tree.identifier for tree in read_training_trees(config.treebank).all] == [
+        "dogs-sleep",
+        "dogs-bark",
+    ]
     assert not model.vocabulary.columns["form"].number("cats")

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.training.prepared_ahead import AHEAD, prepared_ahead
+from parser.training.epoch import AHEAD, prepared_ahead
 
 BATCHES = torch.arange(9).split(1)
 

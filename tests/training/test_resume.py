@@ -16,11 +16,11 @@ from safetensors.torch import save
 from stopped_runs import LONG, OTHER_TREES, RICH, Stops, command, left_behind
 
 from parser.cli import main
-from parser.config_file import read_config
-from parser.interruption import StoppedError
+from parser.config.file import read_config
+from parser.system.interruption import StoppedError
 from parser.training import data
-from parser.training.loop import train
 from parser.training.prepared import cache_folder
+from parser.training.run import train
 
 CPU = torch.device("cpu")
 ON_CPU = "--set", "device=cpu"
@@ -151,20 +151,30 @@ def test_a_broken_checkpoint_is_named(config_file, tmp_path, capsys, damage):
     assert f"{path}: broken, or not of this run" in capsys.readouterr().err
 
 
-def test_an_older_programs_checkpoint_is_refused(config_file, tmp_path, capsys):
-    """Its config has settings that have other names now, which is not what the user has to be told."""
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (
+            None,
+            "has a format that it does not name, and this program goes on from format 1 only: resume with",
+        ),
+        ("2", "has format 2, and this program goes on from format 1 only"),
+        ("9" * 1000, f"has format {'9' * 60}…, and"),
+    ],
+)
+def test_a_checkpoint_of_another_format_is_refused(config_file, tmp_path, capsys, number, told):
+    """Its config may have settings of other names, which is not what the user has to be told."""
     run = tmp_path / "run"
     assert main(command(config_file, run, "--set", "training.epochs=1")) == 0
     path = run / "checkpoint.safetensors"
     with safe_open(path, "pt") as file:
-        told = {name: text for name, text in file.metadata().items() if name != "format"}
+        metadata = {name: text for name, text in file.metadata().items() if name != "format"}
         tensors = {name: file.get_tensor(name) for name in list(file.keys())}
-    path.write_bytes(save(tensors, told))
+    path.write_bytes(save(tensors, {**metadata, **({"format": number} if number else {})}))
     config = run / "config.yaml"
     config.write_text(config.read_text().replace("max_grad_norm:", "clip:"))
     assert main(command(config_file, run, "--set", "training.epochs=1", "--resume")) == 2
-    told = capsys.readouterr().err
-    assert told.startswith(f"{path}: written by an older version of this program; train without --resume")
+    assert capsys.readouterr().err.startswith(f"{path}: {told}")
 
 
 def test_a_run_that_is_stopped_at_an_epochs_last_batch_goes_on(config_file, tmp_path, monkeypatch):

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from parser.batching.microbatches import one_memory_error
 from parser.cli import main
-from parser.config_file import read_config
-from parser.machine import one_memory_error
+from parser.config.file import read_config
 from parser.training import data, size
 
 CPU = torch.device("cpu")

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from parser.config_file import read_config
+from parser.config.file import read_config
 from parser.evaluation.scores import Scores
 from parser.networks.loss import transition_loss
 from parser.parsing.model import Model
-from parser.training import batch_gradients, data, epoch, loop
-from parser.training.epoch import epoch_metrics, train_epoch
-from parser.training.gold_batches import epoch_batches
+from parser.training import data, epoch
+from parser.training.epoch import epoch_batches, epoch_metrics, train_epoch
+from parser.training.run import new_training, train
 
 CPU = torch.device("cpu")
 RATE, L2, CLIP, KEEP = 0.01, 0.03, 0.23, 0.8
@@ -58,7 +58,7 @@ def test_steps_are_those_of_adam(config_file):
     weights, average, norms = plain_adam(network, batches, model.inventory)
     assert min(norms) < CLIP < max(norms)  # some are clipped, some are not
 
-    training = loop._fresh(model, loaded, config)
+    training = new_training(model, loaded, config)
     for _ in train_epoch(model, loaded, config.training, training):
         pass
     for trained_network, expected in (
@@ -76,12 +76,12 @@ def scripted(monkeypatch, las, uas=None):
         Scores(words=100, correct_heads=heads, correct_arcs=arcs)
         for arcs, heads in zip(las, uas or [100] * len(las), strict=True)
     )
-    monkeypatch.setattr(loop, "evaluate", lambda *_: next(scores))
+    monkeypatch.setattr("parser.training.loop.evaluate", lambda *_: next(scores))
 
 
 def trained(config_file, run, *changes):
     """The epochs that were trained."""
-    loop.train(read_config(config_file, changes), run, CPU)
+    train(read_config(config_file, changes), run, CPU)
     return [json.loads(line)["epoch"] for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
@@ -126,14 +126,14 @@ def test_training_ends_after_so_many_epochs_in_vain(
 def test_exploring_begins_in_its_epoch_with_its_share(config_file, tmp_path, monkeypatch, probability):
     explores = []
 
-    def batch(model, loaded, rows, exploration, prepared, batch=batch_gradients.training_batch):
+    def batch(model, loaded, rows, exploration, prepared, batch=epoch.training_batch):
         explores.append(exploration is not None)
         return batch(model, loaded, rows, exploration, prepared)
 
-    monkeypatch.setattr(batch_gradients, "training_batch", batch)
+    monkeypatch.setattr(epoch, "training_batch", batch)
     exploration = f"training.exploration={{from_epoch: 3, probability: {probability}}}"
     changes = [exploration, "training.epochs=5", "training.batch_size=1"]
-    loop.train(read_config(config_file, changes), tmp_path / "run", CPU)
+    train(read_config(config_file, changes), tmp_path / "run", CPU)
     assert len(explores) == 5 * 16
     assert not any(explores[: 2 * 16])
     assert sum(explores[2 * 16 :]) / (3 * 16) == pytest.approx(probability, abs=0.15)
@@ -142,7 +142,7 @@ def test_exploring_begins_in_its_epoch_with_its_share(config_file, tmp_path, mon
 def test_an_epochs_seconds_are_those_of_its_batches(config_file, monkeypatch):
     config = read_config(config_file)
     model, loaded = data.load(config, CPU)
-    training = loop._fresh(model, loaded, config)
+    training = new_training(model, loaded, config)
     ticks = itertools.count()
     monkeypatch.setattr(epoch, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
     batches = sum(1 for _ in train_epoch(model, loaded, config.training, training))

@@ -15,13 +15,13 @@ from stopped_runs import Stops, left_behind
 
 from parser.api.parser import load
 from parser.cli import main
-from parser.config_file import read_config
+from parser.config.file import read_config
 from parser.evaluation.evaluate import evaluate
-from parser.interruption import Interrupted, StoppedError
 from parser.parsing.model import Model
-from parser.training import data, frozen_vectors, size
-from parser.training.loop import train
+from parser.system.interruption import Interrupted, StoppedError
+from parser.training import data, size, transformer
 from parser.training.prepared import cache_folder
+from parser.training.run import train
 from parser.transformer.pieces import PieceTokenizer
 from parser.transformer.pretrained import read_pretrained
 from parser.treebank.conllu import read_treebank
@@ -84,7 +84,7 @@ def files_of(run):
 def test_vectors_of_a_frozen_transformer_are_computed_once(config_file, tmp_path, monkeypatch):
     config = read_config(config_file, [with_transformer(make_transformer(tmp_path / "pretrained"))])
     _, computed = data.load(config, CPU, cache_folder())
-    monkeypatch.setattr(frozen_vectors, "_fill", None)
+    monkeypatch.setattr(transformer, "_fill", None)
     model, mapped = data.load(config, CPU, cache_folder())
     for before, after in ((computed.train, mapped.train), (computed.dev, mapped.dev)):
         assert before.tokens.vectors.dtype == torch.float16
@@ -104,7 +104,7 @@ def test_other_settings_have_other_vectors(config_file, tmp_path):
         data.load(read_config(config_file, [with_transformer(folder, **more)]), CPU, cache_folder())
         names.append({path.name for path in cache_folder().glob("*.vectors")})
     assert [len(own) for own in names] == [1, 2, 3, 3, 4, 4]
-    assert frozen_vectors.KEPT == 4
+    assert transformer.KEPT == 4
     assert names[0] < names[-1]  # used later than the second
 
 
@@ -112,7 +112,7 @@ def test_a_full_disk_keeps_the_vectors_in_memory(config_file, tmp_path, monkeypa
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(frozen_vectors.os, "posix_fallocate", full)
+    monkeypatch.setattr(transformer.os, "posix_fallocate", full)
     config = read_config(config_file, [with_transformer(make_transformer(tmp_path / "pretrained"))])
     _, loaded = data.load(config, CPU, cache_folder())
     assert loaded.train.tokens.vectors.isfinite().all()
@@ -194,7 +194,7 @@ def test_a_stop_while_vectors_are_computed_leaves_no_file(config_file, tmp_path,
     def stopped(*_):
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(frozen_vectors, "_fill", stopped)
+    monkeypatch.setattr(transformer, "_fill", stopped)
     config = read_config(config_file, [with_transformer(make_transformer(tmp_path / "pretrained"))])
     with pytest.raises(Interrupted):
         data.load(config, CPU, cache_folder())

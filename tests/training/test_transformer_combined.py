@@ -6,14 +6,14 @@ from safetensors.torch import load_file
 from small_transformers import make_transformer
 from together import together
 
-from parser.batching.precision import computing_in
-from parser.config_file import read_config
+from parser.batching.product import computing_in
+from parser.config.file import read_config
 from parser.distributed.process_group import ALONE
 from parser.evaluation.evaluate import evaluate
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
 from parser.training import data
-from parser.training.loop import train
+from parser.training.run import train
 from parser.treebank.conllu import read_treebank
 
 pytestmark = pytest.mark.extended

@@ -29,7 +29,7 @@ def test_a_missing_library_is_named(monkeypatch, tmp_path):
     install = r"^a parser with a pretrained transformer needs .*: pip install -e '\.\[transformers\]'$"
     with pytest.raises(ValueError, match=install):
         refuse_missing_libraries()
-    for name in ("config.yaml", "vocabulary.json", "weights.safetensors", "transformer/config.json"):
+    for name in ("settings.json", "vocabulary.json", "weights.safetensors", "transformer/config.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}")
     with pytest.raises(ValueError, match=install):

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("tokenizers")
 
+from parser.batching.ragged import Ragged
 from parser.transformer.windows import Windows
-from parser.treebank.ragged import Ragged
 from parser.treebank.tokens import Tokens
 
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_transitions import Configuration, is_projective, is_tree, make_inventory, projective_trees
 
+from parser.batching.ragged import Ragged
 from parser.transitions import SYSTEMS
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import oracle_trajectory
@@ -13,7 +14,6 @@ from parser.transitions.state import State
 from parser.transitions.trajectory import record
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import is_projective as is_projective_fast
-from parser.treebank.ragged import Ragged
 from parser.treebank.vocabulary import Vocabulary
 
 TREES_BY_LENGTH = {1: 1, 2: 2, 3: 7, 4: 30, 5: 143, 6: 728}

@@ -8,8 +8,7 @@ from plain_transitions import all_trees, is_projective
 
 from parser.treebank.conllu import read_treebank
 from parser.treebank.labels import MARK
-from parser.treebank.projectivity import crossing
-from parser.treebank.pseudo_projective import deprojectivize, projectivize, projectivized
+from parser.treebank.projectivity import crossing, deprojectivize, projectivize, projectivized
 
 
 def names(count):

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.treebank.ragged import Ragged
+from parser.batching.ragged import Ragged
 
 ROWS = st.lists(st.lists(st.integers(0, 99), max_size=6), min_size=1, max_size=8)
 

@@ -9,6 +9,15 @@ TRAIN = [
     sentence([2, 0], labels=["det", "root"], forms=["the", "dog"]),
     sentence([2, 0, 2], labels=["det", "root", "obj"], forms=["the", "cat", "Dog"]),
 ]
+CONTENT = {
+    "columns": {"form": []},
+    "folded": [],
+    "labels": ["root", "x"],
+    "root_labels": [1],
+    "word_labels": [2],
+    "predicted": {},
+}
+"""Of the JSON of a vocabulary."""
 
 
 def test_frequent_strings_come_first_and_unseen_ones_are_unknown():
@@ -76,7 +85,7 @@ def test_json_does_not_depend_on_the_order_of_sets():
     ],
 )
 def test_invalid_labels_are_refused(labels, message):
-    content = {"columns": {"form": []}, "labels": labels, "root_labels": [1], "word_labels": [2]}
+    content = {**CONTENT, "labels": labels}
     with pytest.raises(ValueError, match=message):
         Vocabulary.from_json(json.dumps(content))
 
@@ -84,6 +93,5 @@ def test_invalid_labels_are_refused(labels, message):
 @pytest.mark.parametrize("numbers", [[], [0], [3]])
 @pytest.mark.parametrize("name", ["root_labels", "word_labels"])
 def test_label_numbers_out_of_range_are_refused(name, numbers):
-    content = {"columns": {"form": []}, "labels": ["root", "x"], "root_labels": [1], "word_labels": [2]}
     with pytest.raises(ValueError, match="must be label numbers, counted from 1"):
-        Vocabulary.from_json(json.dumps({**content, name: numbers}))
+        Vocabulary.from_json(json.dumps({**CONTENT, name: numbers}))

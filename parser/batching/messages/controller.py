@@ -86,7 +86,7 @@ class Controller(Node):
         self._open[instance].gradients -= 1
         return self._after(instance)
 
-    def held(self) -> int:
+    def outstanding(self) -> int:
         return len(self._open)
 
     def _after(self, instance: int) -> list[Send]:

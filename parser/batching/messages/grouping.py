@@ -6,9 +6,17 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from parser.batching.messages.message import Message, MessageState, Send, back, onward
+from parser.batching.messages.message import (
+    Message,
+    MessageState,
+    Payload,
+    Send,
+    back,
+    concatenate_rows,
+    onward,
+    split_rows,
+)
 from parser.batching.messages.node import Node
-from parser.batching.messages.payload import Payload, concatenate_rows, split_rows
 
 
 class ConcatenatePayloads(Node):
@@ -38,7 +46,7 @@ class ConcatenatePayloads(Node):
             for place, part in enumerate(_split(message.payload, widths))
         ]
 
-    def held(self) -> int:
+    def outstanding(self) -> int:
         return len(self._waiting) + len(self._widths)
 
 
@@ -65,7 +73,7 @@ class Split(Node):
         whole: Payload = sum((parts[place] for place in range(self.outputs)), ())
         return back(message._replace(payload=whole))
 
-    def held(self) -> int:
+    def outstanding(self) -> int:
         return len(self._waiting)
 
 
@@ -111,7 +119,7 @@ class Group(Node):
         parts = split_rows(message.payload, [rows for _, rows in members])
         return [Send(False, 0, Message(part, state)) for (state, _), part in zip(members, parts, strict=True)]
 
-    def held(self) -> int:
+    def outstanding(self) -> int:
         return len(self._waiting) + len(self._members)
 
 
@@ -153,7 +161,7 @@ class Ungroup(Node):
         sizes = [rows for _, rows in parts]
         return back(Message(concatenate_rows([found[state] for state, _ in parts], sizes), origin))
 
-    def held(self) -> int:
+    def outstanding(self) -> int:
         return len(self._splits)
 
 

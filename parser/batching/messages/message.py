@@ -1,9 +1,15 @@
-"""Messages between nodes."""
+"""Messages between nodes: their states and their payloads.
+
+A payload is a tuple of tensors, or of gradients with respect to them. `requires_grad` marks tensors whose
+gradients are needed, although they are detached from any autograd graph.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 
@@ -44,3 +50,58 @@ def onward(message: Message, port: int = 0) -> list[Send]:
 
 def back(message: Message, port: int = 0) -> list[Send]:
     return [Send(False, port, message)]
+
+
+Payload = tuple[Tensor | None, ...]
+
+
+class PayloadSum:
+    """The sum of an expected number of payloads."""
+
+    def __init__(self, expected: int):
+        self._missing = expected
+        self.payload: Payload = ()
+
+    def add(self, payload: Payload) -> bool:
+        """Returns whether the sum is complete."""
+        self.payload = payload_sum(self.payload, payload) if self.payload else payload
+        self._missing -= 1
+        return not self._missing
+
+
+def payload_sum(left: Payload, right: Payload) -> Payload:
+    return tuple(
+        other if one is None else one if other is None else one + other
+        for one, other in zip(left, right, strict=True)
+    )
+
+
+def concatenate_rows(payloads: Sequence[Payload], sizes: Sequence[int]) -> Payload:
+    """Concatenate the rows of each tensor. sizes: the number of rows of each payload.
+
+    None counts as zeros, unless it is None in all payloads.
+    """
+    return tuple(_concatenated(parts, sizes) for parts in zip(*payloads, strict=True))
+
+
+def _concatenated(parts: Sequence[Tensor | None], sizes: Sequence[int]) -> Tensor | None:
+    present = [part for part in parts if part is not None]
+    if not present:
+        return None
+    filled = [
+        present[0].new_zeros(size, *present[0].shape[1:]) if part is None else part
+        for part, size in zip(parts, sizes, strict=True)
+    ]
+    with torch.no_grad():
+        return torch.cat(filled).requires_grad_(any(part.requires_grad for part in present))
+
+
+def split_rows(payload: Payload, sizes: Sequence[int]) -> list[Payload]:
+    """The inverse of `concatenate_rows`. sizes: the number of rows of each part."""
+    return list(zip(*(_split_tensor(whole, list(sizes)) for whole in payload), strict=True))
+
+
+def _split_tensor(whole: Tensor | None, sizes: list[int]) -> Sequence[Tensor | None]:
+    if whole is None:
+        return [None] * len(sizes)
+    return [part.detach().requires_grad_(whole.requires_grad) for part in whole.detach().split(sizes)]

@@ -1,39 +1,60 @@
 """Run a graph in several processes, one worker each, on one machine or several.
 
-torchrun or `local_processes.py` start the processes. Each builds the same graph, and runs the nodes of the
-worker with its rank. The functions of a node can therefore depend on an instance only through its messages.
+Each process builds the same graph, and runs the nodes of the worker with its rank. The functions of a node
+can therefore depend on an instance only through its messages. torchrun starts those of `Processes`.
+`LocalProcesses` starts its own on this machine; they get commands by a pipe, and end when it is closed. They
+also end if the first one is killed.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
+import subprocess
+import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
-from parser.batching.messages.connections import Bytes, Connections
+from parser.batching import Precision
+from parser.batching.messages.asynchronous_updates import Parameterised, staleness, update_all
 from parser.batching.messages.controller import Instance, Report
-from parser.batching.messages.graph import CONTROLLER, MessageGraph
-from parser.batching.messages.parameterised import Parameterised
-from parser.batching.messages.wire import packed, unpacked
-from parser.batching.messages.worker import Delivery, LostError, Mailbox, Span, Stop, Worker
+from parser.batching.messages.message_graph import CONTROLLER, MessageGraph
+from parser.batching.messages.tcp_connections import (
+    Bytes,
+    Connections,
+    delivery_from_bytes,
+    delivery_to_bytes,
+)
+from parser.batching.messages.workers import Delivery, LostError, Mailbox, Span, Stop, Worker
+from parser.batching.product import present_precision, set_precision
+from parser.system.lifeline import end, lifeline, start_process
+from parser.system.machine import tune_process
 
-T = TypeVar("T")
-STOPPED, FINISHED, FAILED, LEFT = -1, -2, -3, -4
+SharedT = TypeVar("SharedT")
+STOPPED, FINISHED, FAILED, EXITED = -1, -2, -3, -4
 """Sent instead of a size: the run is complete; the process has finished it; it has failed; it leaves."""
 TIMEOUT = timedelta(days=365)
 """Of `share` and `gather`, in which a process may have to wait long for others; gloo detects dead ones."""
 
 FAILURE_TIMEOUT = 10.0
 """Seconds to wait for the messages of each other process after this one has failed."""
+LOCALHOST = "127.0.0.1"
+JOIN_TIMEOUT = timedelta(seconds=120)
+"""For all processes to begin."""
+END_TIMEOUT = 10.0
+"""Seconds for a process to end by itself."""
+RUN, UPDATE, SHARE, STALENESS = "run", "update", "share", "staleness"
+"""Commands, each with an argument; see the functions of `LocalProcesses`."""
 
 
 class Processes:
@@ -78,7 +99,7 @@ class Processes:
 
     def leave(self) -> None:
         """Tell the others that this process runs no more."""
-        self._tell(LEFT)
+        self._tell(EXITED)
 
     def close(self, timeout: float | None = None) -> None:
         """Close the connections when the others have left. timeout: seconds to wait for each of them."""
@@ -95,7 +116,7 @@ class Processes:
         report: Callable[[Report], object],
         trace: Callable[[Span], object] | None = None,
     ) -> list[float]:
-        """As `threads.run`. All processes must call it; only that of the controller reads `instances`.
+        """As `workers.run`. All processes must call it; only that of the controller reads `instances`.
 
         Returns the busy seconds of this process's worker. Raises ValueError for more workers than processes,
         and LostError if another process has failed or is lost.
@@ -147,7 +168,7 @@ class Processes:
                         dist.broadcast(weight.data, src=owner, group=self._together)
                 node.refresh()
 
-    def gather(self, own: T) -> list[T]:
+    def gather(self, own: SharedT) -> list[SharedT]:
         """An object of each process, in all of them. To be called in all processes. Raises LostError."""
         found: list[Any] = [None] * self._size
         with _losses():
@@ -156,7 +177,7 @@ class Processes:
 
     def _post(self, rank: int, delivery: Delivery) -> None:
         try:
-            self._connections.send(rank, packed(delivery))
+            self._connections.send(rank, delivery_to_bytes(delivery))
         except OSError as error:
             self._failures.append(_lost(rank))
             raise LostError(_lost(rank)) from error
@@ -177,11 +198,11 @@ class Processes:
         """Receive the messages of another process until it leaves."""
         try:
             receive_number, receive = self._connections.receive_number, self._connections.receive
-            while (size := receive_number(rank)) not in (FAILED, LEFT):
+            while (size := receive_number(rank)) not in (FAILED, EXITED):
                 if size == FINISHED:
                     self._finished[rank].put(None)
                 else:
-                    self._mailbox.put(Stop() if size == STOPPED else unpacked(receive(rank, size)))
+                    self._mailbox.put(Stop() if size == STOPPED else delivery_from_bytes(receive(rank, size)))
             if size == FAILED:
                 failure = receive(rank, receive_number(rank)).tobytes().decode()
             else:
@@ -206,3 +227,137 @@ def _losses() -> Iterator[None]:
 
 def _lost(rank: int) -> str:
     return f"the process of worker {rank} is lost"
+
+
+class LocalProcesses:
+    """This process, with the first worker, and processes for the others."""
+
+    def __init__(self, graph: MessageGraph, make_graph: Callable[[], MessageGraph]):
+        """make_graph: makes the same graph in the other processes; it is pickled.
+
+        Raises ValueError if the controller is not on the first worker, or processes are running already.
+        """
+        if graph.worker[CONTROLLER]:
+            raise ValueError(f"the controller must be on the first worker, not on {graph.worker[CONTROLLER]}")
+        if dist.is_initialized():
+            raise ValueError("this process is in a process group of torch.distributed already")
+        self.graph, size = graph, graph.workers
+        store = dist.TCPStore(LOCALHOST, 0, size, is_master=True, wait_for_workers=False)
+        self._others: list[subprocess.Popen[bytes]] = []
+        self._inputs: list[BinaryIO] = []
+        self._stack = ExitStack()
+        try:
+            line = self._stack.enter_context(lifeline())
+            for rank in range(1, size):
+                process, commands = _start_process(rank, size, store.port, line)
+                self._others.append(process)
+                self._inputs.append(commands)
+            self._write(make_graph)
+            _join(store, 0, size)
+            self._processes = Processes(LOCALHOST).__enter__()
+        except BaseException:
+            self._kill()
+            if dist.is_initialized():
+                dist.destroy_process_group()
+            raise
+
+    def run(
+        self,
+        graph: MessageGraph,
+        instances: Iterable[Instance],
+        max_active: int,
+        report: Callable[[Report], object],
+        trace: Callable[[Span], object] | None = None,
+    ) -> list[float]:
+        """As `workers.run`, with the busy seconds and the spans of this process only."""
+        assert graph is self.graph
+        self._command(RUN, max_active)
+        return self._processes.run(graph, instances, max_active, report, trace)
+
+    def update(self) -> None:
+        """Update all parameters with the remaining gradients."""
+        self._command(UPDATE)
+        update_all(self.graph)
+
+    def share(self, source: int | None = None) -> None:
+        """Broadcast all parameters from the processes that own them, or from one process."""
+        self._command(SHARE, source)
+        self._processes.share(self.graph, source)
+
+    def staleness(self) -> Counter[int]:
+        """The number of gradients by their staleness, of all processes."""
+        self._command(STALENESS)
+        return sum(self._processes.gather(staleness(self.graph)), Counter[int]())
+
+    def close(self) -> None:
+        """End the other processes."""
+        self._processes.leave()
+        self._kill(END_TIMEOUT)
+        self._processes.close()
+        dist.destroy_process_group()
+
+    def _command(self, command: str, argument: int | None = None) -> None:
+        self._write((command, argument))
+
+    def _write(self, content: Any) -> None:
+        pickled = pickle.dumps(content)
+        for commands in self._inputs:
+            with suppress(BrokenPipeError):  # the run finds out which process is lost
+                commands.write(pickled)
+                commands.flush()
+
+    def _kill(self, timeout: float = 0.0) -> None:
+        for commands in self._inputs:
+            with suppress(OSError):
+                commands.close()
+        for process in self._others:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout)
+            end(process)
+        self._stack.close()
+
+
+def _start_process(rank: int, size: int, port: int, line: int) -> tuple[subprocess.Popen[bytes], BinaryIO]:
+    """A process that ends with the lifeline, and a pipe for its commands."""
+    theirs, ours = os.pipe()
+    arguments = (rank, size, port, present_precision(), theirs)
+    code = f"from {__name__} import follow_commands; follow_commands{arguments!r}"
+    path = os.pathsep.join(filter(None, sys.path))
+    environment = {**os.environ, "PYTHONPATH": path}
+    process = start_process([sys.executable, "-c", code], line, pass_fds=(theirs,), env=environment)
+    os.close(theirs)
+    return process, open(ours, "wb")
+
+
+def _join(store: dist.Store, rank: int, size: int) -> None:
+    if sys.platform == "linux":  # without it gloo looks for the address of the host's name
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=JOIN_TIMEOUT)
+
+
+def follow_commands(rank: int, size: int, port: int, precision: Precision, file: int) -> None:
+    """Another process: follow the commands from an open file."""
+    tune_process()
+    torch.set_num_threads(1)
+    set_precision(precision, torch.device("cpu"))
+    with suppress(EOFError, LostError), open(file, "rb") as commands:
+        graph: MessageGraph = pickle.load(commands)()
+        _join(dist.TCPStore(LOCALHOST, port, size, is_master=False), rank, size)
+        with Processes(LOCALHOST) as processes:
+            _follow(graph, processes, commands)
+
+
+def _follow(graph: MessageGraph, processes: Processes, commands: BinaryIO) -> None:
+    while True:
+        try:
+            command, argument = pickle.load(commands)
+        except EOFError:
+            return
+        if command == RUN:
+            processes.run(graph, (), argument, lambda _: None)
+        elif command == UPDATE:
+            update_all(graph)
+        elif command == SHARE:
+            processes.share(graph, argument)
+        elif command == STALENESS:
+            processes.gather(staleness(graph))

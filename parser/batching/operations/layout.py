@@ -1,14 +1,16 @@
 """The memory layout of values, and the rows that each batch reads and writes.
 
 All values of one width are rows of one block, and a batch writes contiguous rows. An argument whose rows are
-contiguous and in order is used in place; any other is gathered by one `index_select`.
+contiguous and in order is used in place; any other is gathered by one `index_select`. Without batching, each
+step is a single operation, in the order in which they were recorded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -41,7 +43,7 @@ class Applications:
         return [*self.arguments.T.copy(), *self.indices.T.copy()]
 
 
-class Part(NamedTuple):
+class BatchPart(NamedTuple):
     """One node of a template, for some of the applications: a batch or a part of one."""
 
     applications: Applications
@@ -95,13 +97,13 @@ class Layout:
         self._integers: list[Integers] = []
         self._planned: list[_Planned] = []
 
-    def add(self, parts: Sequence[Part]) -> None:
+    def add(self, parts: Sequence[BatchPart]) -> None:
         """Append a batch whose arguments all have rows."""
         node = parts[0].node
         inputs = [self._read(parts, pack) for pack in node.operation.packs(len(node.arguments))]
         indices = None
         if node.index is not None:
-            indices = self._keep(joined([_indices(part, node.index) for part in parts]))
+            indices = self._keep(concatenate_integers([_indices(part, node.index) for part in parts]))
         count = sum(len(part.which) for part in parts)
         self._planned.append(_Planned(node.operation, count, inputs, indices, self._write(parts, count)))
 
@@ -124,9 +126,9 @@ class Layout:
             for plan in self._planned
         ]
 
-    def _read(self, parts: Sequence[Part], pack: Sequence[int]) -> tuple[Read, int | None]:
+    def _read(self, parts: Sequence[BatchPart], pack: Sequence[int]) -> tuple[Read, int | None]:
         """What is read, and the position of its rows among the kept integers (None if read in place)."""
-        rows = joined([self._rows_of(part, pack) for part in parts])
+        rows = concatenate_integers([self._rows_of(part, pack) for part in parts])
         width = parts[0].applications.template.widths[parts[0].node.arguments[pack[0]]]
         first = int(rows[0])
         in_place = rows[-1] - first == len(rows) - 1 and bool((np.diff(rows) == 1).all())
@@ -134,7 +136,7 @@ class Layout:
             return Read(width, first, len(rows)), None
         return Read(width, first, len(rows), rows=rows), self._keep(rows)
 
-    def _rows_of(self, part: Part, pack: Sequence[int]) -> Integers:
+    def _rows_of(self, part: BatchPart, pack: Sequence[int]) -> Integers:
         """[rows * arguments of the pack] The rows of the arguments."""
         applications, which = part.applications, part.which
         columns = []
@@ -146,7 +148,7 @@ class Layout:
                 columns.append(self._inside[applications][local].take(which))
         return columns[0] if len(columns) == 1 else np.stack(columns, 1).ravel()
 
-    def _write(self, parts: Sequence[Part], count: int) -> list[tuple[int, int]]:
+    def _write(self, parts: Sequence[BatchPart], count: int) -> list[tuple[int, int]]:
         """The width and the first row of each output of the batch."""
         outputs = []
         for place, width in enumerate(parts[0].node.operation.outputs):
@@ -159,7 +161,7 @@ class Layout:
                 start = stop
         return outputs
 
-    def _remember(self, part: Part, local: int, rows: Integers) -> None:
+    def _remember(self, part: BatchPart, local: int, rows: Integers) -> None:
         """Store the rows [rows of the part] of the template's value `local`."""
         applications, template = part.applications, part.applications.template
         if len(template.nodes) > 1:
@@ -176,11 +178,82 @@ class Layout:
         return len(self._integers) - 1
 
 
-def _indices(part: Part, index: int) -> Integers:
+def _indices(part: BatchPart, index: int) -> Integers:
     """[rows] index: the position among the template's indices."""
     applications = part.applications
     return applications.columns[applications.template.arguments + index].take(part.which)
 
 
-def joined(arrays: Sequence[Integers]) -> Integers:
+def concatenate_integers(arrays: Sequence[Integers]) -> Integers:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def unbatched_steps(
+    pending: Sequence[Applications], row: Integers, used: dict[int, int], device: torch.device
+) -> list[Step]:
+    """One step per operation. row, used: as for `Layout`; both are updated."""
+    if not pending:
+        return []
+    order = np.concatenate([applications.first for applications in pending]).argsort()
+    inside = _places(pending, order, used)
+    for applications, rows in zip(pending, inside, strict=True):
+        for place, result in enumerate(applications.template.results):
+            row[applications.first + place] = rows[result]
+    steps = [
+        application
+        for applications, rows in zip(pending, inside, strict=True)
+        for application in _steps(applications, rows, row, device)
+    ]
+    return [step for place in order.tolist() for step in steps[place]]
+
+
+def _places(pending: Sequence[Applications], order: Integers, used: dict[int, int]) -> list[Integers]:
+    """The rows of each template's values, [values, applications]."""
+    bounds = np.cumsum([len(applications.first) for applications in pending])[:-1]
+    inside = [np.empty((len(p.template.widths), len(p.first)), np.int64) for p in pending]
+    widths = {width for p in pending for width in p.template.widths[p.template.arguments :]}
+    for width in widths:
+        needed = np.concatenate([np.full(len(p.first), len(_computed(p, width))) for p in pending])
+        start = np.empty_like(needed)
+        start[order] = needed[order].cumsum() - needed[order] + used.get(width, 0)
+        used[width] = used.get(width, 0) + int(needed.sum())
+        for p, rows, first in zip(pending, inside, np.split(start, bounds), strict=True):
+            for place, value in enumerate(_computed(p, width)):
+                rows[value] = first + place
+    return inside
+
+
+def _computed(applications: Applications, width: int) -> list[int]:
+    """The values of that width that the template's operations compute."""
+    template = applications.template
+    return [v for v in range(template.arguments, len(template.widths)) if template.widths[v] == width]
+
+
+def _steps(
+    applications: Applications, inside: Integers, row: Integers, device: torch.device
+) -> list[tuple[Step, ...]]:
+    """The steps of each application. inside: [values of the template, applications], their rows."""
+    template, count = applications.template, len(applications.first)
+    inside[: template.arguments] = row[applications.arguments].T
+    columns = []
+    for node in template.nodes:
+        operation = node.operation
+        packs = [[node.arguments[place] for place in pack] for pack in operation.packs(len(node.arguments))]
+        reads = [_reads(template.widths[pack[0]], inside[pack], device) for pack in packs]
+        inputs = map(list, zip(*reads, strict=True)) if reads else ([] for _ in range(count))
+        indices: Iterable[Tensor | None] = repeat(None, count)
+        if node.index is not None:
+            indices = to_device(torch.from_numpy(applications.indices[:, node.index]), device).split(1)
+        rows = inside[node.first : node.first + len(operation.outputs)].T.tolist()
+        outputs = [list(zip(operation.outputs, places, strict=True)) for places in rows]
+        columns.append([Step(operation, 1, *step) for step in zip(inputs, indices, outputs, strict=True)])
+    return list(zip(*columns, strict=True))
+
+
+def _reads(width: int, rows: Integers, device: torch.device) -> list[Read]:
+    """One read per application. rows: [arguments of a pack, applications]"""
+    if len(rows) == 1:
+        return [Read(width, start, 1) for start in rows[0].tolist()]
+    by_application = rows.T.copy()
+    on_device = to_device(torch.from_numpy(by_application), device).unbind(0)
+    return [Read(width, 0, len(rows), own) for own in on_device]

@@ -11,27 +11,24 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from parser.batching.activations import tanh
-from parser.batching.lstm_cell import activate_, activation_backward_, cell_state_gradient
-from parser.batching.operations.cell import CellOperation
+from parser.batching.lstm import activate_, activation_backward_, cell_state_gradient, tanh
+from parser.batching.operations.elementary_operations import Linear
 from parser.batching.operations.operation import (
     Operation,
     OperationBatch,
     OperationGradients,
     add_product_gradient,
-    joined,
+    concatenate_kept,
     leaf,
 )
-from parser.batching.operations.parameterised import Linear
-from parser.batching.operations.template import Template
-from parser.batching.operations.writer import Value, Writer
+from parser.batching.operations.template import CellOperation, Template, Value, Writer
 from parser.batching.product import times_transposed
 
 Grain = Literal["cell", "operation"]
 """Whether a cell is recorded as a single operation, or as its elementary operations, as in the paper."""
 
 
-def traced(
+def trace_template(
     grain: Grain,
     write: Callable[..., Value | tuple[Value, ...]],
     widths: Sequence[int],
@@ -173,7 +170,7 @@ class LSTMStep(Operation):
         return OperationGradients(d_inputs, (d_gates, previous_hidden))
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
-        d_gates, previous_hidden = joined(batches)
+        d_gates, previous_hidden = concatenate_kept(batches)
         add_product_gradient(self.weight, d_gates, previous_hidden)
 
 

@@ -88,7 +88,7 @@ class Operation:
         """Add the gradients of some batches to the parameters' `.grad`. batches: what each has kept."""
 
 
-def joined(batches: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:
+def concatenate_kept(batches: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:
     """The kept tensors, each concatenated over the batches."""
     if len(batches) == 1:
         return list(batches[0])

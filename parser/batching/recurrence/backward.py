@@ -4,31 +4,193 @@ The errors of a layer are summed over its outgoing connections. Contributions fr
 computed over all frames at once; within a recurrent component, each frame adds the contributions inside the
 cycle. The gradient of a weight is one product over all frames, also within a cycle, once all its errors are
 known.
+
+`WeightGradients` accumulates in `grad`; its tensors are reused from chunk to chunk.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from parser.batching.recurrence.activations import BACKWARD
-from parser.batching.recurrence.components import Component
-from parser.batching.recurrence.forward import runs
-from parser.batching.recurrence.gradients import (
-    Chunk,
-    WeightGradients,
-    write_gradients,
-    write_kept_rows,
-    write_table_gradients,
-)
-from parser.batching.recurrence.graph import Connection
-from parser.batching.recurrence.loops import DiagonalSums, is_better_in_loop
+from parser.batching.product import add_transposed_product, write_transposed_product
+from parser.batching.recurrence.components import Component, is_better_in_loop
+from parser.batching.recurrence.forward import activation_groups
+from parser.batching.recurrence.frames import Frames
+from parser.batching.recurrence.layer_graph import Connection
 from parser.batching.recurrence.tape import Tape, TapeSum
-from parser.batching.recurrence.weights import Bundle, Source
+from parser.batching.recurrence.weights import Bundle, Source, Weights
+
+
+class Chunk(NamedTuple):
+    """The state of a chunk that the passes work on."""
+
+    weights: Weights
+    values: Frames
+    errors: Frames
+    frames: int
+    first: Mapping[str, int]
+    """The first frame of each layer that errors reach, without inputs whose errors are not computed."""
+
+
+class WeightGradients:
+    """Accumulates gradients. `grad` is set to a reused tensor: clone it to keep it beyond the next chunk."""
+
+    def __init__(self) -> None:
+        self._kept: dict[nn.Parameter, Tensor] = {}
+        self._lent: dict[nn.Parameter, tuple[Tensor, int]] = {}
+        """The last gradient of a table whose rows are not a copy, and the address of their memory."""
+
+    def add_products(self, parameter: nn.Parameter, left: Tensor, right: Tensor) -> None:
+        """left.T @ right; left: [rows, m], right: [rows, n]."""
+        if parameter.grad is None:
+            write_transposed_product(self._begin(parameter), left, right)
+        else:
+            add_transposed_product(parameter.grad, left, right)
+
+    def add_sums(self, parameter: nn.Parameter, rows: Tensor) -> None:
+        """rows: [rows, size]"""
+        if parameter.grad is None:
+            torch.sum(rows, 0, out=self._begin(parameter))
+        else:
+            parameter.grad += rows.sum(0)
+
+    def add_elements(self, parameter: nn.Parameter, left: Tensor, right: Tensor) -> None:
+        """Sums over rows of elementwise products; left, right: [rows, size]."""
+        self.add_sums(parameter, left * right)
+
+    def add_rows(self, parameter: nn.Parameter, numbers: Tensor, rows: Tensor) -> None:
+        """rows: [rows, size], gradients of the table entries `numbers` [rows].
+
+        The first rows become a part of `grad` without a copy. Call `keep_rows` before they are overwritten.
+        """
+        gradient = torch.sparse_coo_tensor(
+            numbers[None].clone(), rows, parameter.shape, check_invariants=False
+        )
+        if parameter.grad is None:
+            parameter.grad = gradient
+            self._lent[parameter] = (gradient, rows.untyped_storage().data_ptr())
+        else:
+            parameter.grad = parameter.grad + gradient
+
+    def keep_rows(self, parameter: nn.Parameter, rows: Tensor) -> None:
+        """Copy what `grad` has of these rows, if they are a part of it and were not a copy."""
+        gradient, address = self._lent.get(parameter, (None, 0))
+        if gradient is not None and address == rows.untyped_storage().data_ptr():
+            del self._lent[parameter]
+            if gradient is parameter.grad:
+                parameter.grad = gradient.clone()
+
+    def _begin(self, parameter: nn.Parameter) -> Tensor:
+        if parameter not in self._kept:
+            self._kept[parameter] = torch.empty_like(parameter)
+        parameter.grad = self._kept[parameter]
+        return parameter.grad
+
+
+def write_gradients(
+    tape: Tape,
+    chunk: Chunk,
+    gradients: WeightGradients,
+    start: int | None = None,
+    count: int = 1,
+    without: Collection[int] = (),
+) -> None:
+    """Gradients of all weights but tables, for the given frames, or if start is None for all frames.
+
+    without: numbers of connections to leave out.
+    """
+
+    def frames(first: int) -> tuple[int, int]:
+        return (first, chunk.frames - first) if start is None else (start, count)
+
+    weights, values, errors = chunk.weights, chunk.values, chunk.errors
+    for bundle in weights.bundles:
+        first = _first(chunk, bundle)
+        if start is None or start >= first:
+            begin, number = frames(first)
+            own = errors.together(bundle.layers, begin, number)
+            for source in bundle.sources:
+                if not weights.is_table(source):
+                    rows = values.rows(source.layer, begin - source.delay, number)
+                    tape.write(gradients.add_products, weights.matrix(bundle, source), own, rows)
+            if bundle.has_bias:
+                tape.write(gradients.add_sums, weights.bias_of(bundle), own)
+    for index, connection in enumerate(weights.graph.connections):
+        if connection.weight != "diagonal" or index in without:
+            continue
+        first = chunk.first[connection.target]
+        if start is None or start >= first:
+            begin, number = frames(first)
+            own = errors.rows(connection.target, begin, number)
+            rows = values.rows(connection.source, begin - connection.delay, number)
+            tape.write(gradients.add_elements, weights.diagonal(connection), own, rows)
+
+
+def write_table_gradients(tape: Tape, chunk: Chunk, gradients: WeightGradients) -> None:
+    """Gradients of tables, always for all frames at once."""
+    for bundle, source, numbers, errors in _table_rows(chunk):
+        table = chunk.weights.matrix(bundle, source)
+        tape.write(gradients.add_rows, table, numbers, errors)
+        if any(chunk.weights.graph.layers[layer].output for layer in bundle.layers):
+            # The errors of outputs are overwritten before the next backward pass.
+            tape.write(gradients.keep_rows, table, errors)
+
+
+def write_kept_rows(tape: Tape, chunk: Chunk, gradients: WeightGradients) -> None:
+    """Copy the gradients of tables from the chunk before, in case that they are still accumulated."""
+    for bundle, source, _, errors in _table_rows(chunk):
+        tape.write(gradients.keep_rows, chunk.weights.matrix(bundle, source), errors)
+
+
+def _table_rows(chunk: Chunk) -> Iterator[tuple[Bundle, Source, Tensor, Tensor]]:
+    """Bundles with tables: the symbols [rows], and the errors [rows, width] of all frames."""
+    for bundle in chunk.weights.bundles:
+        first = _first(chunk, bundle)
+        for source in bundle.sources:
+            if chunk.weights.is_table(source):
+                count = chunk.frames - first
+                numbers = chunk.values.rows(source.layer, first, count)[:, 0]
+                yield bundle, source, numbers, chunk.errors.together(bundle.layers, first, count)
+
+
+def _first(chunk: Chunk, bundle: Bundle) -> int:
+    return min(chunk.first[layer] for layer in bundle.layers)
+
+
+class DiagonalSums:
+    """Gradients of the diagonal weights into a recurrent part, summed frame by frame for each stream."""
+
+    def __init__(self, tape: Tape, chunk: Chunk, part: Component):
+        self._tape, self._chunk = tape, chunk
+        self._sums: dict[int, Tensor] = {}
+        """By the number of the connection, [streams, size]."""
+        for number, connection in enumerate(chunk.weights.graph.connections):
+            if connection.weight == "diagonal" and connection.target in part.layers:
+                total = chunk.errors.rows(connection.target, chunk.first[connection.target]).new_zeros(
+                    chunk.errors.streams, chunk.weights.graph.layers[connection.target].size
+                )
+                self._sums[number] = total
+                tape.write(total.zero_)
+
+    def add(self, frame: int) -> None:
+        for number, total in self._sums.items():
+            connection = self._chunk.weights.graph.connections[number]
+            if frame >= self._chunk.first[connection.target]:
+                errors = self._chunk.errors.rows(connection.target, frame)
+                values = self._chunk.values.rows(connection.source, frame - connection.delay)
+                self._tape.write(total.addcmul_, errors, values)
+
+    def finish(self, gradients: WeightGradients) -> set[int]:
+        """The numbers of the connections."""
+        for number, total in self._sums.items():
+            connection = self._chunk.weights.graph.connections[number]
+            self._tape.write(gradients.add_sums, self._chunk.weights.diagonal(connection), total)
+        return set(self._sums)
 
 
 class _Term(NamedTuple):
@@ -51,7 +213,11 @@ def backward_tape(
     write_kept_rows(writer.tape, chunk, gradients)
     summed: set[int] = set()
     for part in reversed(parts):
-        in_loop = not gradients_by_frame and is_better_in_loop(chunk.weights, part, chunk.errors.streams)
+        in_loop = (
+            not gradients_by_frame
+            and chunk.weights.like.is_cpu
+            and is_better_in_loop(graph, part, chunk.errors.streams)
+        )
         sums = DiagonalSums(writer.tape, chunk, part) if in_loop else None
         for layer in part.layers:
             writer.write_outside(part.members, layer)
@@ -135,12 +301,12 @@ class _BackwardWriter:
             for term in self._terms(layer):
                 if term.target in part.members and term.first <= start < self._frames - term.delay:
                     self._add(total, term, start, count)
-            if total.found is None or self._must_lie_in_place(part, layer):
+            if total.value is None or self._must_lie_in_place(part, layer):
                 total.settle()
-            assert total.found is not None
-            if total.found is not place:
-                self._elsewhere[layer, start] = total.found
-        for layers in runs(self._weights, stage):
+            assert total.value is not None
+            if total.value is not place:
+                self._elsewhere[layer, start] = total.value
+        for layers in activation_groups(self._weights, stage):
             if self._graph.layers[layers[0]].activation != "identity":
                 self._write_activation(layers, start, count)
 
@@ -200,7 +366,32 @@ class _BackwardWriter:
         return weighted or from_outside or not part.recurrent
 
     def _write_activation(self, layers: tuple[str, ...], start: int, count: int) -> None:
-        backward = BACKWARD[self._graph.layers[layers[0]].activation]
+        backward = ACTIVATION_GRADIENTS[self._graph.layers[layers[0]].activation]
         place = self._errors.together(layers, start, count)
         errors = self._elsewhere.pop((layers[0], start), place)  # an alias, if any, is of a single layer
         self.tape.write(backward, errors, self._values.together(layers, start, count), place)
+
+
+def _backward_sigmoid(errors: Tensor, values: Tensor, out: Tensor) -> None:
+    torch.ops.aten.sigmoid_backward.grad_input(errors, values, grad_input=out)
+
+
+def _backward_tanh(errors: Tensor, values: Tensor, out: Tensor) -> None:
+    torch.ops.aten.tanh_backward.grad_input(errors, values, grad_input=out)
+
+
+def _backward_relu(errors: Tensor, values: Tensor, out: Tensor) -> None:
+    torch.ops.aten.threshold_backward.grad_input(errors, values, 0, grad_input=out)
+
+
+def _backward_complement(errors: Tensor, values: Tensor, out: Tensor) -> None:
+    torch.neg(errors, out=out)
+
+
+ACTIVATION_GRADIENTS: dict[str, Callable[[Tensor, Tensor, Tensor], None]] = {
+    "sigmoid": _backward_sigmoid,
+    "tanh": _backward_tanh,
+    "relu": _backward_relu,
+    "complement": _backward_complement,
+}
+"""Takes the errors of the outputs, the outputs, and a tensor for the errors of the inputs."""

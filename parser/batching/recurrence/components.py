@@ -7,7 +7,10 @@ from typing import NamedTuple
 
 import networkx as nx
 
-from parser.batching.recurrence.graph import Connection, LayerGraph, as_digraph
+from parser.batching.recurrence.layer_graph import Connection, LayerGraph, as_digraph
+
+MIN_ELEMENTS = 16 * 1024
+"""Of a layer in a frame. With fewer, the calls for each frame cost more than the cache saves."""
 
 
 class Component(NamedTuple):
@@ -153,3 +156,20 @@ def _stages(graph: LayerGraph, members: Iterable[str]) -> tuple[tuple[str, ...],
         height[layer] = 1 + max((height[below] for below in at_once.predecessors(layer)), default=-1)
     highest = max(height.values())
     return tuple(tuple(layer for layer in inside if height[layer] == stage) for stage in range(highest + 1))
+
+
+def with_cached_loops(graph: LayerGraph, parts: Sequence[Component], streams: int) -> list[Component]:
+    """For a CPU: the parts, or cycles with the elementwise layers around them where this is faster."""
+    cycles = [part for part in parts if part.recurrent]
+    if cycles and all(is_better_in_loop(graph, part, streams) for part in cycles):
+        return with_elementwise_neighbours(graph, parts)
+    return list(parts)
+
+
+def is_better_in_loop(graph: LayerGraph, part: Component, streams: int) -> bool:
+    """Whether a CPU should do an elementwise operation frame by frame, although it could do it at once.
+
+    It then reads values that are still in the cache.
+    """
+    smallest = min(graph.layers[layer].size for layer in part.layers)
+    return part.recurrent and streams * smallest >= MIN_ELEMENTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from parser.batching.recurrence.graph import Connection, Layer, LayerGraph
+from parser.batching.recurrence.layer_graph import Connection, Layer, LayerGraph
 
 Parts = tuple[dict[str, Layer], list[Connection]]
 

@@ -7,19 +7,40 @@ those of earlier frames, then those of the same frame, layer by layer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
 import torch
 from torch import Tensor
 
+from parser.batching.lstm import write_tanh
 from parser.batching.product import add_product, write_product
-from parser.batching.recurrence.activations import APPLY
 from parser.batching.recurrence.components import Component
 from parser.batching.recurrence.frames import Frames
-from parser.batching.recurrence.graph import Connection, LayerGraph
+from parser.batching.recurrence.layer_graph import Connection, LayerGraph
 from parser.batching.recurrence.tape import Tape, TapeSum
 from parser.batching.recurrence.weights import Bundle, Source, Weights
+
+
+def _write_sigmoid(rows: Tensor, out: Tensor) -> None:
+    torch.sigmoid(rows, out=out)
+
+
+def _write_relu(rows: Tensor, out: Tensor) -> None:
+    torch.clamp_min(rows, 0, out=out)
+
+
+def _write_complement(rows: Tensor, out: Tensor) -> None:
+    torch.neg(rows, out=out).add_(1)
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor, Tensor], object]] = {
+    "sigmoid": _write_sigmoid,
+    "tanh": write_tanh,
+    "relu": _write_relu,
+    "complement": _write_complement,
+}
+"""By name; takes the sums and a tensor for the values, which may be the same. `identity` is left out."""
 
 
 def forward_tape(weights: Weights, parts: Sequence[Component], values: Frames, frames: int) -> Tape:
@@ -79,8 +100,8 @@ class _ForwardWriter:
         """Independent layers of a part, in some frames."""
         self._write_products_at_once(part, stage, start, count)
         together = [
-            (layers, APPLY.get(self._graph.layers[layers[0]].activation))
-            for layers in runs(self._weights, stage)
+            (layers, ACTIVATIONS.get(self._graph.layers[layers[0]].activation))
+            for layers in activation_groups(self._weights, stage)
         ]
         # The activation of a single layer reads its sum where it is, and is not applied to a copy.
         single = {layers[0] for layers, apply in together if len(layers) == 1 and apply}
@@ -98,7 +119,7 @@ class _ForwardWriter:
                 total = self._sum(layer, inner, start, count, started)
                 if layer not in single:
                     total.settle()
-                sums[layer] = total.found
+                sums[layer] = total.value
         for layers, apply in together:
             if apply:
                 place = self._values.together(layers, start, count)
@@ -183,7 +204,7 @@ def is_only_added(graph: LayerGraph, layer: str) -> bool:
     return added and not out[0].delay and len(graph.into(layer)) == 2
 
 
-def runs(weights: Weights, stage: Sequence[str]) -> list[tuple[str, ...]]:
+def activation_groups(weights: Weights, stage: Sequence[str]) -> list[tuple[str, ...]]:
     """Groups of layers of a stage that are adjacent in a bundle and have the same activation."""
     found = []
 

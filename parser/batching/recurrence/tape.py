@@ -33,7 +33,7 @@ class TapeSum:
         self._found = place if started else None
 
     @property
-    def found(self) -> Tensor | None:
+    def value(self) -> Tensor | None:
         """The sum: `place`, or the only contribution; None if there is none."""
         return self._found
 

@@ -11,12 +11,16 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from parser.batching.recurrence.backward import backward_tape
-from parser.batching.recurrence.components import all_by_frame, components, first_frames, first_values
+from parser.batching.recurrence.backward import Chunk, WeightGradients, backward_tape
+from parser.batching.recurrence.components import (
+    all_by_frame,
+    components,
+    first_frames,
+    first_values,
+    with_cached_loops,
+)
 from parser.batching.recurrence.forward import forward_tape
 from parser.batching.recurrence.frames import Frames
-from parser.batching.recurrence.gradients import Chunk, WeightGradients
-from parser.batching.recurrence.loops import with_loops
 from parser.batching.recurrence.tape import Tape
 from parser.batching.recurrence.weights import Weights
 
@@ -51,9 +55,12 @@ class Unrolled:
         self._weights, self._frames, self._back, self._seen = weights, frames, back, 0
         self._gradients, self._gradients_by_frame = gradients or WeightGradients(), gradients_by_frame
         self._in_cycles = components(weights.graph)
-        self._parts = (
-            all_by_frame(weights.graph) if by_frame else with_loops(weights, self._in_cycles, streams)
-        )
+        if by_frame:
+            self._parts = all_by_frame(weights.graph)
+        elif weights.like.is_cpu:
+            self._parts = with_cached_loops(weights.graph, self._in_cycles, streams)
+        else:
+            self._parts = self._in_cycles
         self._wanted = frozenset(
             name
             for name, layer in weights.graph.layers.items()
@@ -142,3 +149,20 @@ class Unrolled:
     def _backward_tape(self, back: int) -> Tape:
         chunk = Chunk(self._weights, self._values, self._errors, self._frames, self._first_errors(back))
         return backward_tape(chunk, self._parts, self._gradients, self._gradients_by_frame)
+
+
+def training_operations(weights: Weights, frames: int, streams: int, back: int) -> float:
+    """The minimum number of floating-point operations for the products of a training step.
+
+    Arguments as for `Unrolled`. Errors of inputs are not computed; tables of symbols need no products.
+    """
+    graph = weights.graph
+    first = first_frames(graph, components(graph), back)
+    total = 0.0
+    for each in graph.connections:
+        source = graph.layers[each.source]
+        if each.weight == "full" and source.kind != "symbols":
+            product = 2.0 * streams * source.size * graph.layers[each.target].size
+            # The backward pass has one for the weights, and one for the errors of the source.
+            total += product * (frames + (frames - first[each.target]) * (1 if source.is_input else 2))
+    return total

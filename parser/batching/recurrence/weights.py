@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from parser.batching.recurrence.components import components, first_frames
-from parser.batching.recurrence.graph import Connection, LayerGraph
+from parser.batching.recurrence.layer_graph import Connection, LayerGraph
 
 
 class Source(NamedTuple):

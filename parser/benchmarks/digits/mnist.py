@@ -11,14 +11,35 @@ import numpy as np
 import torch
 from torch import Tensor
 
-CLASSES = 10
-SIDE = 28
+DIGIT_CLASSES = 10
+IMAGE_SIDE = 28
 """Of an image, in pixels."""
 
 UNSIGNED_BYTES = 8
 """The type code of unsigned bytes in idx files."""
-COMPRESSED = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 """The first bytes of every gzip file."""
+
+
+# Corners of a digit that is 2 wide and 4 high, x to the right and y down.
+CORNERS = ((-1, -2), (1, -2), (-1, 0), (1, 0), (-1, 2), (1, 2))
+# Strokes between them: the seven segments of a pocket calculator's display.
+STROKES = ((0, 1), (0, 2), (1, 3), (2, 3), (2, 4), (3, 5), (4, 5))
+# The strokes of each digit, from 0 to 9.
+STROKES_OF_DIGITS = (
+    (1, 1, 1, 0, 1, 1, 1),
+    (0, 0, 1, 0, 0, 1, 0),
+    (1, 0, 1, 1, 1, 0, 1),
+    (1, 0, 1, 1, 0, 1, 1),
+    (0, 1, 1, 1, 0, 1, 0),
+    (1, 1, 0, 1, 0, 1, 1),
+    (1, 1, 0, 1, 1, 1, 1),
+    (1, 0, 1, 0, 0, 1, 0),
+    (1, 1, 1, 1, 1, 1, 1),
+    (1, 1, 1, 1, 0, 1, 1),
+)
+DRAWN_TOGETHER = 500
+"""Images per chunk, which limits the memory for the distances of all pixels from all strokes."""
 
 
 def read_images(path: Path) -> Tensor:
@@ -32,7 +53,7 @@ def read_images(path: Path) -> Tensor:
 def read_labels(path: Path) -> Tensor:
     """[images] int64, 0 to 9. Raises ValueError unless it is a complete idx file of such labels."""
     labels = _read_bytes(path, "labels", dimensions=1).long()
-    wrong = (labels >= CLASSES).nonzero()
+    wrong = (labels >= DIGIT_CLASSES).nonzero()
     if len(wrong):
         image = int(wrong[0])
         raise ValueError(f"{path}: label {image}, counted from 0, is {labels[image]}, which is no digit")
@@ -63,7 +84,7 @@ def _read_bytes(path: Path, name: str, dimensions: int) -> Tensor:
 
 def _content(path: Path) -> bytes:
     content = path.read_bytes()
-    if not content.startswith(COMPRESSED):
+    if not content.startswith(GZIP_MAGIC):
         return content
     try:
         return gzip.decompress(content)
@@ -75,28 +96,7 @@ def _shown(content: bytes) -> str:
     return content.hex(" ") or "nothing"
 
 
-# Corners of a digit that is 2 wide and 4 high, x to the right and y down.
-CORNERS = ((-1, -2), (1, -2), (-1, 0), (1, 0), (-1, 2), (1, 2))
-# Strokes between them: the seven segments of a pocket calculator's display.
-STROKES = ((0, 1), (0, 2), (1, 3), (2, 3), (2, 4), (3, 5), (4, 5))
-# The strokes of each digit, from 0 to 9.
-STROKES_OF_DIGITS = (
-    (1, 1, 1, 0, 1, 1, 1),
-    (0, 0, 1, 0, 0, 1, 0),
-    (1, 0, 1, 1, 1, 0, 1),
-    (1, 0, 1, 1, 0, 1, 1),
-    (0, 1, 1, 1, 0, 1, 0),
-    (1, 1, 0, 1, 0, 1, 1),
-    (1, 1, 0, 1, 1, 1, 1),
-    (1, 0, 1, 0, 0, 1, 0),
-    (1, 1, 1, 1, 1, 1, 1),
-    (1, 1, 1, 1, 0, 1, 1),
-)
-DRAWN_TOGETHER = 500
-"""Images per chunk, which limits the memory for the distances of all pixels from all strokes."""
-
-
-def made_digits(number: int, seed: int) -> tuple[Tensor, Tensor]:
+def generate_digits(number: int, seed: int) -> tuple[Tensor, Tensor]:
     """Images [number, 28, 28] uint8 and labels [number] int64; the same for the same seed.
 
     Seven-segment digits with random position, height, width, slant, corners and thickness, on a noisy
@@ -104,8 +104,8 @@ def made_digits(number: int, seed: int) -> tuple[Tensor, Tensor]:
     hidden layer of 128 almost 99 %.
     """
     generator = torch.Generator().manual_seed(seed)
-    labels = torch.randint(CLASSES, (number,), generator=generator)
-    images = torch.empty(number, SIDE, SIDE, dtype=torch.uint8)
+    labels = torch.randint(DIGIT_CLASSES, (number,), generator=generator)
+    images = torch.empty(number, IMAGE_SIDE, IMAGE_SIDE, dtype=torch.uint8)
     for some, of in zip(images.split(DRAWN_TOGETHER), labels.split(DRAWN_TOGETHER), strict=True):
         some.copy_(_drawn(of, generator))
     return images, labels
@@ -121,7 +121,7 @@ def _drawn(labels: Tensor, generator: torch.Generator) -> Tensor:
     thickness = _between(0.7, 1.7, (len(labels), 1), generator)
     ink = (thickness + 0.5 - nearest).clamp(0, 1)
     noise = 0.1 * torch.randn(ink.shape, generator=generator)
-    return ((ink + noise).clamp(0, 1) * 255).to(torch.uint8).view(-1, SIDE, SIDE)
+    return ((ink + noise).clamp(0, 1) * 255).to(torch.uint8).view(-1, IMAGE_SIDE, IMAGE_SIDE)
 
 
 def _corners(images: int, generator: torch.Generator) -> Tensor:
@@ -131,12 +131,12 @@ def _corners(images: int, generator: torch.Generator) -> Tensor:
     width, height = _between(3, 6, (images, 1), generator), _between(3, 5, (images, 1), generator)
     slant = _between(-0.3, 0.3, (images, 1), generator)
     drawn = torch.stack([width * x - slant * height * y, height * y], dim=2)
-    return drawn + SIDE / 2 + _between(-3, 3, (images, 1, 2), generator)
+    return drawn + IMAGE_SIDE / 2 + _between(-3, 3, (images, 1, 2), generator)
 
 
 def _distances(begin: Tensor, end: Tensor) -> Tensor:
     """[images, strokes, pixels] Of the pixels' centres from the lines between [images, strokes, 2]."""
-    middle = torch.arange(SIDE) + 0.5
+    middle = torch.arange(IMAGE_SIDE) + 0.5
     rows, columns = torch.meshgrid(middle, middle, indexing="ij")
     pixels = torch.stack([columns.flatten(), rows.flatten()])  # [2, pixels]
     along = end - begin

@@ -5,33 +5,121 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field, model_validator
-from torch import Tensor
+from torch import Tensor, nn
 
-from parser.batching.messages.parameterised import Updates
-from parser.benchmarks.digits.mnist import CLASSES, made_digits, read_images, read_labels
-from parser.benchmarks.digits.network import DigitClassifier
+from parser.batching.messages.asynchronous_updates import Updates
+from parser.batching.messages.control_flow import Broadcast
+from parser.batching.messages.controller import Controller, Entry, Instance
+from parser.batching.messages.grouping import ConcatenatePayloads
+from parser.batching.messages.message_graph import CONTROLLER, MessageGraph
+from parser.batching.messages.node import Loss, Losses, Transform, losses_of
+from parser.benchmarks.digits.mnist import DIGIT_CLASSES, generate_digits, read_images, read_labels
 from parser.benchmarks.message_training import (
     ACTIVE,
-    METHOD_TITLES,
-    METHODS,
+    MESSAGE_METHODS,
+    MESSAGE_TITLES,
     NEEDS_CPU,
+    BatchMessagePlugin,
     MessageSettings,
     MessageTraining,
-    share_right,
 )
-from parser.benchmarks.operation_training import cut, missing
-from parser.config import data_path
-from parser.plugins import Mode, Setup, Work
+from parser.benchmarks.operation_training import missing_file
+from parser.benchmarks.plugin import Methods, Plugin, Setup, Work
+from parser.config.settings import data_path
 
-CHECKED = 12
+CHECKED_IMAGES = 12
 """Images on which the methods must agree."""
+
+
+class DigitClassifier(nn.Module):
+    """Linear layers with ReLUs in between. Each tile of a layer computes a slice of its outputs."""
+
+    def __init__(self, widths: Sequence[int], tiles: Sequence[int]):
+        """widths: of the input and of the output of each layer; tiles: of each layer but the last.
+
+        Raises ValueError if a layer cannot be cut into tiles of equal size.
+        """
+        super().__init__()
+        for width, count in zip(widths[1:-1], tiles, strict=True):
+            if width % count:
+                raise ValueError(f"{width} outputs cannot be cut into {count} tiles of equal size")
+        counts = [*tiles, 1]
+        self.layers = [
+            [nn.Linear(inputs, outputs // count) for _ in range(count)]
+            for (inputs, outputs), count in zip(pairwise(widths), counts, strict=True)
+        ]
+        """The tiles of each layer."""
+        self._layers = nn.ModuleList(map(nn.ModuleList, self.layers))
+
+    def losses(self, batch: tuple[Tensor, Tensor]) -> Losses:
+        """batch: images [images, pixels] and labels [images]"""
+        rows, labels = batch
+        for number, tiles in enumerate(self.layers, 1):
+            rows = torch.cat([tile(rows) for tile in tiles], dim=1)
+            if number < len(self._layers):
+                rows = F.relu(rows)
+        return losses_of(rows, labels)
+
+    def replicas(self) -> Sequence[Sequence[nn.Module]]:
+        """No replicas."""
+        return ()
+
+    def graph(self, updates: Updates, workers: int) -> MessageGraph:
+        """Tiles of a layer are on different workers. Adjacent layers of one tile each share a worker."""
+        graph = MessageGraph()
+        graph.add(CONTROLLER, Controller(outputs=2))
+        last = CONTROLLER
+        for number, tiles in enumerate(self.layers):
+            own = number * workers // len(self._layers)
+            is_last = number + 1 == len(self._layers)
+            parts = [tile if is_last else nn.Sequential(tile, nn.ReLU()) for tile in tiles]
+            last = _add_layer(graph, f"layer {number + 1}", last, parts, updates, own, workers)
+        graph.add("loss", Loss(losses_of), workers - 1)
+        graph.chain(last, "loss", CONTROLLER)
+        graph.connect((CONTROLLER, 1), ("loss", 1))
+        return graph
+
+    @staticmethod
+    def instance(number: int, batch: tuple[Tensor, Tensor], training: bool) -> Instance:
+        """batch: as in `losses`."""
+        images, labels = batch
+        return Instance(number, [Entry(0, (images,)), Entry(1, (labels,))], training=training)
+
+
+def _add_layer(
+    graph: MessageGraph,
+    name: str,
+    before: str,
+    tiles: Sequence[nn.Module],
+    updates: Updates,
+    worker: int,
+    workers: int,
+) -> str:
+    """Add a layer, and return its last node. worker: of the layer, or of the node that joins its tiles."""
+    if len(tiles) == 1:
+        graph.add(name, updates.of(tiles[0]), worker)
+        graph.connect(before, name)
+        return name
+    copies, parts, whole = f"{name}: copies", f"{name}: parts", f"{name}: whole"
+    graph.add(copies, Broadcast(len(tiles)), worker)
+    graph.add(parts, ConcatenatePayloads(len(tiles)), worker)
+    graph.add(whole, Transform(lambda _, *columns: torch.cat(columns, dim=1)), worker)
+    graph.chain(before, copies)
+    for place, tile in enumerate(tiles):
+        own = f"{name}, tile {place + 1}"
+        graph.add(own, updates.of(tile), place % workers)
+        graph.connect((copies, place), own)
+        graph.connect(own, (parts, place))
+    graph.connect(parts, whole)
+    return whole
 
 
 class MnistSettings(MessageSettings):
@@ -57,35 +145,35 @@ class MnistSettings(MessageSettings):
         return self
 
 
-Images = tuple[Tensor, Tensor]
+DigitBatch = tuple[Tensor, Tensor]
 """[images, pixels], from 0 to 1, and labels [images]."""
 
 
-class MnistPlugin:
+class MnistPlugin(BatchMessagePlugin):
     name = "mnist_mlp"
     paper = "Gaunt et al. 2017, Table 1 (MNIST)"
-    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": METHODS}
-    method_titles: ClassVar[dict[str, str]] = METHOD_TITLES
+    methods: ClassVar[Methods] = {"train": MESSAGE_METHODS}
+    method_titles: ClassVar[dict[str, str]] = MESSAGE_TITLES
     example_name: ClassVar[str] = "images"
     Settings = MnistSettings
 
-    def skip(self, setup: Setup) -> str | None:
-        settings: MnistSettings = setup.settings
+    def skip(self, setup: Setup[MnistSettings]) -> str | None:
+        settings = setup.settings
         if setup.device.type != "cpu":
             return NEEDS_CPU
         given = (settings.images, settings.labels)
-        return next((reason for path in given if path and (reason := missing(data_path(path)))), None)
+        return next((reason for path in given if path and (reason := missing_file(data_path(path)))), None)
 
-    def prepare(self, setup: Setup) -> None:
-        self._setup = setup
-        settings: MnistSettings = setup.settings
-        images, labels = load(settings, setup.seed)
+    def prepare(self, setup: Setup[MnistSettings]) -> None:
+        self.setup = setup
+        settings = setup.settings
+        images, labels = load_digits(settings, setup.seed)
         end = len(images) - settings.held_out
         if end < 1:
             raise ValueError(f"held_out: {settings.held_out} of {len(images)} images leave none to train on")
         self._train, self._held_out = (images[:end], labels[:end]), (images[end:], labels[end:])
         torch.manual_seed(setup.seed)
-        widths = [images.shape[1], *[settings.hidden_size] * len(settings.tiles), CLASSES]
+        widths = [images.shape[1], *[settings.hidden_size] * len(settings.tiles), DIGIT_CLASSES]
         self._network = DigitClassifier(widths, settings.tiles)
         updates = Updates(
             settings.optimizer, settings.update_after, backward_weights=settings.backward_weights
@@ -94,34 +182,17 @@ class MnistPlugin:
             setup, self._network, self._network, updates, ACTIVE.get(setup.method)
         )
 
-    def batches(self) -> list[list[Images]]:
-        order = list(range(len(self._train[0])))
-        random.Random(self._setup.seed).shuffle(order)
-        return cut(self._cut(self._train, torch.tensor(order)), self._setup.settings.together)
+    def training_batches(self, seed: int) -> list[DigitBatch]:
+        order = torch.randperm(len(self._train[0]), generator=torch.Generator().manual_seed(seed))
+        return self._cut(self._train, order)
 
-    def run(self, batch: Sequence[Images]) -> None:
-        self.messages.run(batch, training=True)
+    def held_out_batches(self) -> list[DigitBatch]:
+        return self._cut(self._held_out, torch.arange(len(self._held_out[0])))
 
-    def check(self) -> Tensor:
-        return self.messages.loss_and_gradients(
-            self._cut(self._train, torch.arange(len(self._train[0]))[:CHECKED])
-        )
+    def checked_batches(self) -> list[DigitBatch]:
+        return self._cut(self._train, torch.arange(len(self._train[0]))[:CHECKED_IMAGES])
 
-    def learn(self, epoch: int) -> None:
-        generator = torch.Generator().manual_seed(epoch)
-        order = torch.randperm(len(self._train[0]), generator=generator)
-        self.messages.run(self._cut(self._train, order), training=True)
-        self.messages.end_epoch()
-
-    def score(self) -> float:
-        """The accuracy on held-out images. Raises ValueError if there are none."""
-        held_out = self._cut(self._held_out, torch.arange(len(self._held_out[0])))
-        return share_right(self.messages.run(held_out, training=False).reports)
-
-    def notes(self) -> dict[str, float]:
-        return self.messages.notes()
-
-    def work(self, batch: Sequence[Images]) -> Work:
+    def work(self, batch: Sequence[DigitBatch]) -> Work:
         images = sum(len(labels) for _, labels in batch)
         weights = [layer.weight.numel() for tiles in self._network.layers for layer in tiles]
         first = sum(layer.weight.numel() for layer in self._network.layers[0])
@@ -130,12 +201,12 @@ class MnistPlugin:
             images, images, 2.0 * images * (3 * sum(weights) - first), padding=0.0, batches=len(batch)
         )
 
-    def _cut(self, images_and_labels: Images, places: Tensor) -> list[Images]:
+    def _cut(self, images_and_labels: DigitBatch, places: Tensor) -> list[DigitBatch]:
         images, labels = images_and_labels
-        return [(images[own], labels[own]) for own in places.split(self._setup.batch_size)]
+        return [(images[own], labels[own]) for own in places.split(self.setup.batch_size)]
 
 
-def load(settings: MnistSettings, seed: int) -> Images:
+def load_digits(settings: MnistSettings, seed: int) -> DigitBatch:
     """Raises ValueError for broken files, and for those that do not belong together."""
     if settings.images and settings.labels:
         images, labels = (
@@ -143,11 +214,11 @@ def load(settings: MnistSettings, seed: int) -> Images:
             read_labels(Path(data_path(settings.labels))),
         )
     else:
-        images, labels = made_digits(settings.made, seed)
+        images, labels = generate_digits(settings.made, seed)
     if len(images) != len(labels):
         given = f"{settings.images} has {len(images)} images, but {settings.labels} {len(labels)} labels"
         raise ValueError(given)
     return images.flatten(1).float() / 255, labels
 
 
-PLUGIN = MnistPlugin
+PLUGIN: type[Plugin[MnistSettings]] = MnistPlugin

@@ -17,13 +17,12 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from parser.batching.groups import why_not_grouped
-from parser.benchmarks.experts.network import METHODS, Around, Experts, ExpertSizes
-from parser.benchmarks.gradient_fingerprints import fingerprints
-from parser.plugins import CELLS, CELLS_BACKWARD, Mode, Setup, Work
-from parser.proc import available_memory
-from parser.settings import Settings
+from parser.benchmarks.experts.network import EXPERT_METHODS, Around, Experts, ExpertSizes
+from parser.benchmarks.plugin import CELLS, CELLS_BACKWARD, Methods, Plugin, Setup, Work, fingerprints
+from parser.system.machine import available_memory
+from parser.system.settings import Settings
 
-CHECKED = 24
+CHECKED_EXAMPLES = 24
 """Examples on which the methods must agree."""
 
 
@@ -58,16 +57,15 @@ class RegressionExamples(NamedTuple):
 class MixtureOfExperts:
     name = "mixture_of_experts"
     paper = "Suarez & Zhu 2017, Figure 3"
-    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": METHODS, "infer": METHODS}
+    methods: ClassVar[Methods] = {"train": EXPERT_METHODS, "infer": EXPERT_METHODS}
     method_titles: ClassVar[dict[str, str]] = {
         "static": "a call for each expert",
         "grouped": "a grouped product for all experts",
     }
     example_name: ClassVar[str] = "examples"
-    former_methods: ClassVar[dict[str, str]] = {"known": "static"}
     Settings = MixtureOfExpertsSettings
 
-    def skip(self, setup: Setup) -> str | None:
+    def skip(self, setup: Setup[MixtureOfExpertsSettings]) -> str | None:
         if setup.method == "grouped" and (reason := missing_product(setup)):
             return reason
         needed, free = needed_memory(setup), free_memory(setup.device)
@@ -75,13 +73,13 @@ class MixtureOfExperts:
             return f"{needed / 1e9:.1f} GB of weights and gradients, but {free / 1e9:.1f} GB of memory"
         return None
 
-    def prepare(self, setup: Setup) -> None:
+    def prepare(self, setup: Setup[MixtureOfExpertsSettings]) -> None:
         self._setup = setup
-        settings: MixtureOfExpertsSettings = setup.settings
+        settings = setup.settings
         torch.manual_seed(setup.seed)
         self._network = Experts(settings.sizes()).to(setup.device)
         self._optimizer = torch.optim.SGD(self._network.parameters(), lr=settings.learning_rate)
-        self._checked = self._make_examples(CHECKED)
+        self._checked = self._make_examples(CHECKED_EXAMPLES)
         self._examples = self._make_examples(max(settings.examples, setup.batch_size))
         self._around = Around(partial(setup.phase, CELLS), partial(setup.phase, CELLS_BACKWARD))
 
@@ -110,7 +108,7 @@ class MixtureOfExperts:
         return Work(
             sentences=examples,
             tokens=examples,
-            operations=examples * operations(self._network.sizes, training),
+            operations=examples * expert_operations(self._network.sizes, training),
             padding=0.0,
             counts={"calls of experts": len(calls)},
         )
@@ -168,7 +166,7 @@ class MixtureOfExperts:
         return [RegressionExamples(*both) for both in zip(*parts, strict=True)]
 
 
-def operations(sizes: ExpertSizes, training: bool) -> float:
+def expert_operations(sizes: ExpertSizes, training: bool) -> float:
     """Floating-point operations of the products for one example."""
     gate = sizes.inputs * sizes.experts
     first = sizes.chosen * sizes.inputs * sizes.hidden
@@ -182,17 +180,17 @@ def operations(sizes: ExpertSizes, training: bool) -> float:
     return 2.0 * (gate + first + second)
 
 
-def missing_product(setup: Setup) -> str | None:
+def missing_product(setup: Setup[MixtureOfExpertsSettings]) -> str | None:
     """Why the grouped product is not available for one of the layers, or None."""
-    settings: MixtureOfExpertsSettings = setup.settings
+    settings = setup.settings
     widths = (settings.input_size, settings.hidden_size, settings.output_size)
     reasons = (why_not_grouped(setup.device, torch.float32, *layer) for layer in pairwise(widths))
     return next(filter(None, reasons), None)
 
 
-def needed_memory(setup: Setup) -> int:
+def needed_memory(setup: Setup[MixtureOfExpertsSettings]) -> int:
     """Bytes of the experts' weights and, in training, of the gradients that a batch can have."""
-    settings: MixtureOfExpertsSettings = setup.settings
+    settings = setup.settings
     first = (settings.input_size + 1) * settings.hidden_size
     second = (settings.hidden_size + 1) * settings.output_size
     stored = settings.experts
@@ -208,4 +206,4 @@ def free_memory(device: torch.device) -> int | None:
     return available_memory()
 
 
-PLUGIN = MixtureOfExperts
+PLUGIN: type[Plugin[MixtureOfExpertsSettings]] = MixtureOfExperts

@@ -16,22 +16,28 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from parser.batching.operations.graph import Graph
-from parser.batching.operations.lstm import Grain, traced
+from parser.batching.operations.elementary_operations import Lookup
+from parser.batching.operations.lstm import Grain, trace_template
 from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
-from parser.batching.operations.parameterised import Lookup
-from parser.batching.operations.template import Template
-from parser.batching.operations.writer import Index, Value, Writer
+from parser.batching.operations.operation_graph import Graph
+from parser.batching.operations.template import Index, Template, Value, Writer
 from parser.batching.product import linear
 from parser.batching.transfer import to_device
 from parser.benchmarks.embedding_tables import sparse_table
-from parser.benchmarks.feature_parser.decisions import KINDS, MARGIN, RELATIONS, Decisions, FeatureSentence
-from parser.benchmarks.feature_parser.hybrid_states import FEATURE_WORDS, NOTHING
-from parser.benchmarks.recorded_bilstm import RecordedBiLSTM, flat
+from parser.benchmarks.feature_parser.dynamic_oracle import (
+    CONTEXT_WORDS,
+    DEPENDENT_RELATIONS,
+    HINGE_MARGIN,
+    NOTHING,
+    TRANSITION_KINDS,
+    Decisions,
+    FeatureSentence,
+)
+from parser.benchmarks.recorded_bilstm import RecordedBiLSTM, flat_tensor
 from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_packed
 
-FEATURES = 3 * FEATURE_WORDS
-Phase = Callable[[str], AbstractContextManager[object]]
+STATE_WORDS = 3 * CONTEXT_WORDS
+TimedPhase = Callable[[str], AbstractContextManager[object]]
 
 
 @dataclass(frozen=True)
@@ -63,21 +69,21 @@ class FeatureParser(nn.Module):
         self.tags = nn.Parameter(0.1 * torch.randn(sizes.tags, sizes.tag_size))
         self.reader = bilstm(sizes.word_size + sizes.tag_size, sizes.hidden_size, sizes.layers)
         self.nothing = nn.Parameter(torch.zeros(1, 2 * sizes.hidden_size))
-        self.middle = nn.Linear(FEATURES * 2 * sizes.hidden_size, sizes.middle_size)
-        self.scores = nn.Linear(sizes.middle_size, KINDS + 1 + 2 * sizes.labels)
+        self.middle = nn.Linear(STATE_WORDS * 2 * sizes.hidden_size, sizes.middle_size)
+        self.scores = nn.Linear(sizes.middle_size, TRANSITION_KINDS + 1 + 2 * sizes.labels)
         if sizes.relation_size:
             self.relations = nn.Parameter(0.1 * torch.randn(sizes.labels + 1, sizes.relation_size))
             # The part of the middle layer's weight that takes the relations.
             self.middle_of_relations = nn.Linear(
-                RELATIONS * sizes.relation_size, sizes.middle_size, bias=False
+                DEPENDENT_RELATIONS * sizes.relation_size, sizes.middle_size, bias=False
             )
 
     def loss(self, sentences: Sequence[FeatureSentence], library: bool) -> Tensor:
         """The loss, summed over all steps, batched by hand. library: use `nn.LSTM` instead of our LSTM."""
         device = self.words.weight.device
         run = bilstm_packed if library else bilstm_by_levels
-        of_words = self.words(flat([sentence.words for sentence in sentences], device))
-        of_tags = self.tags[flat([sentence.tags for sentence in sentences], device)]
+        of_words = self.words(flat_tensor([sentence.words for sentence in sentences], device))
+        of_tags = self.tags[flat_tensor([sentence.tags for sentence in sentences], device)]
         inputs = torch.cat([of_words, of_tags], dim=1)
         vectors = run(self.reader, inputs, [len(sentence.words) for sentence in sentences])
         table = torch.cat([vectors, self.nothing])  # [words + 1, 2 * hidden]
@@ -87,7 +93,7 @@ class FeatureParser(nn.Module):
         for rows, words, relations in decisions:
             places = np.where(words == NOTHING, len(vectors), starts[rows, None] + words)
             features = to_device(torch.from_numpy(np.concatenate([places, relations], 1)), device)
-            scores = self._score(table, *features.split([FEATURES, RELATIONS], dim=1))
+            scores = self._score(table, *features.split([STATE_WORDS, DEPENDENT_RELATIONS], dim=1))
             chosen = decisions.take(scores.detach().cpu().double().numpy())
             pairs = to_device(torch.from_numpy(chosen.pairs), device)
             losses.append(hinge(scores[chosen.places], pairs).sum())
@@ -111,16 +117,16 @@ def hinge(scores: Tensor, pairs: Tensor) -> Tensor:
     scores: [rows, KINDS + labelled transitions]; pairs: [rows], as in `Chosen`.
     """
     right, wrong = _columns(pairs, scores.shape[1])
-    return MARGIN + scores.gather(1, wrong).sum(1) - scores.gather(1, right).sum(1)
+    return HINGE_MARGIN + scores.gather(1, wrong).sum(1) - scores.gather(1, right).sum(1)
 
 
 def _columns(pairs: Tensor, width: int) -> tuple[Tensor, Tensor]:
     """[rows, 2] each: the columns that sum to the scores of the correct and of the incorrect transition."""
-    transitions = width - KINDS
+    transitions = width - TRANSITION_KINDS
     labels = (transitions - 1) // 2
 
     def columns(transition: Tensor) -> Tensor:
-        return torch.stack([(transition + labels - 1) // labels, transition + KINDS], dim=1)
+        return torch.stack([(transition + labels - 1) // labels, transition + TRANSITION_KINDS], dim=1)
 
     return columns(pairs // transitions), columns(pairs % transitions)
 
@@ -161,7 +167,7 @@ class RecordedFeatureParser:
             return writer.concatenate([of_word, writer.lookup(network.tags, tag)])
 
         def score(writer: Writer, *features: Value) -> Value:
-            words, relations = features[:FEATURES], features[FEATURES:]
+            words, relations = features[:STATE_WORDS], features[STATE_WORDS:]
             middle = writer.linear(network.middle.weight, *words, bias=network.middle.bias)
             if relations:
                 middle = writer.add(middle, writer.linear(network.middle_of_relations.weight, *relations))
@@ -171,15 +177,15 @@ class RecordedFeatureParser:
         self._reader = RecordedBiLSTM(network.reader, grain)
         self._join = Template.trace(lambda writer, *ways: writer.concatenate(ways), (sizes.hidden_size,) * 2)
         self._nothing = Template.of(Lookup(network.nothing))
-        widths = (2 * sizes.hidden_size,) * FEATURES
+        widths = (2 * sizes.hidden_size,) * STATE_WORDS
         if sizes.relation_size:
             self._relation = Template.of(Lookup(network.relations))
-            widths += (sizes.relation_size,) * RELATIONS
-        self._score = traced(grain, score, widths)
-        width = KINDS + 1 + 2 * sizes.labels
+            widths += (sizes.relation_size,) * DEPENDENT_RELATIONS
+        self._score = trace_template(grain, score, widths)
+        width = TRANSITION_KINDS + 1 + 2 * sizes.labels
         self._hinge = Template.of(Hinge(width), (width,))
 
-    def losses(self, graph: Graph, sentences: Sequence[FeatureSentence], phase: Phase) -> list[Value]:
+    def losses(self, graph: Graph, sentences: Sequence[FeatureSentence], phase: TimedPhase) -> list[Value]:
         """The losses of all steps that have one. Runs the graph in each step; the last losses are pending.
 
         phase: see `Setup.phase`.

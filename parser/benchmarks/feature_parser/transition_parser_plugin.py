@@ -15,37 +15,37 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from parser.batching.operations.graph import METHODS, Graph
+from parser.batching import PRECISIONS
 from parser.batching.operations.lstm import Grain
+from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.batching.operations.patterns import Patterns
-from parser.batching.precision import PRECISIONS
-from parser.benchmarks.feature_parser.decisions import RELATIONS, FeatureSentence
+from parser.benchmarks.feature_parser.dynamic_oracle import DEPENDENT_RELATIONS, FeatureSentence
 from parser.benchmarks.feature_parser.network import (
-    FEATURES,
+    STATE_WORDS,
     FeatureParser,
     FeatureParserSizes,
     RecordedFeatureParser,
 )
 from parser.benchmarks.operation_training import (
-    METHOD_TITLES,
+    OPERATION_TITLES,
     AutogradForward,
     Forward,
     OperationTraining,
-    missing,
+    missing_file,
     sentence_batches,
     shuffled,
 )
+from parser.benchmarks.plugin import Methods, Plugin, Setup, Work
 from parser.benchmarks.tagged_text import UNKNOWN, numbered
-from parser.config import data_path
-from parser.plugins import Mode, Setup, Work
-from parser.settings import Settings
+from parser.config.settings import data_path
+from parser.system.settings import Settings
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import Sentence
 
-CHECKED = 6
+CHECKED_SENTENCES = 6
 """Sentences on which the methods must agree."""
-ROOT = "*root*"
+ROOT_FORM = "*root*"
 
 
 class TransitionParserSettings(Settings):
@@ -69,17 +69,17 @@ class TransitionParserSettings(Settings):
 class TransitionParser:
     name = "transition_parser"
     paper = "Neubig et al. 2017, Table 1 (Transition-Parsing)"
-    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*METHODS, "manual", "library")}
-    method_titles: ClassVar[dict[str, str]] = METHOD_TITLES
+    methods: ClassVar[Methods] = {"train": (*GRAPH_METHODS, "manual", "library")}
+    method_titles: ClassVar[dict[str, str]] = OPERATION_TITLES
     precisions = PRECISIONS
     Settings = TransitionParserSettings
 
-    def skip(self, setup: Setup) -> str | None:
-        return missing(data_path(setup.settings.treebank))
+    def skip(self, setup: Setup[TransitionParserSettings]) -> str | None:
+        return missing_file(data_path(setup.settings.treebank))
 
-    def prepare(self, setup: Setup) -> None:
+    def prepare(self, setup: Setup[TransitionParserSettings]) -> None:
         self._setup = setup
-        settings: TransitionParserSettings = setup.settings
+        settings = setup.settings
         trees = [tree for tree in read_treebank(data_path(settings.treebank)) if is_projective(tree.heads)]
         sizes, self._sentences = prepare_trees(settings, trees, setup.seed)
         torch.manual_seed(setup.seed)
@@ -93,7 +93,7 @@ class TransitionParser:
         self._training.step(batch)
 
     def check(self) -> Tensor:
-        batches = sentence_batches(self._sentences[:CHECKED], self._setup.batch_size)
+        batches = sentence_batches(self._sentences[:CHECKED_SENTENCES], self._setup.batch_size)
         return self._training.loss_and_gradients(batches)
 
     def work(self, batch: Sequence[FeatureSentence]) -> Work:
@@ -101,12 +101,12 @@ class TransitionParser:
             sentences=len(batch),
             tokens=sum(len(sentence.heads) for sentence in batch),
             # The backward pass has two products for each of the forward pass.
-            operations=3.0 * sum(operations(self._network.sizes, len(tree.heads)) for tree in batch),
+            operations=3.0 * sum(forward_operations(self._network.sizes, len(tree.heads)) for tree in batch),
             padding=None if self._setup.method == "library" else 0.0,
         )
 
     def _forward(self) -> Callable[[Any], Forward]:
-        if self._setup.method not in METHODS:
+        if self._setup.method not in GRAPH_METHODS:
             library = self._setup.method == "library"
             return AutogradForward(self._setup, partial(self._network.loss, library=library))
         recorded = RecordedFeatureParser(self._network, self._setup.settings.grain)
@@ -114,7 +114,10 @@ class TransitionParser:
 
 
 def _in_graph(
-    setup: Setup, recorded: RecordedFeatureParser, patterns: Patterns, batch: Sequence[FeatureSentence]
+    setup: Setup[TransitionParserSettings],
+    recorded: RecordedFeatureParser,
+    patterns: Patterns,
+    batch: Sequence[FeatureSentence],
 ) -> Forward:
     graph = Graph(setup.method, setup.device, patterns=patterns)
     losses = recorded.losses(graph, batch, setup.phase)
@@ -126,8 +129,8 @@ def _in_graph(
 def prepare_trees(
     settings: TransitionParserSettings, trees: Sequence[Sentence], seed: int
 ) -> tuple[FeatureParserSizes, list[FeatureSentence]]:
-    words = numbered(form for tree in trees for form in (*tree.forms, ROOT))
-    tags = numbered(tag for tree in trees for tag in (*tree.upos, ROOT))
+    words = numbered(form for tree in trees for form in (*tree.forms, ROOT_FORM))
+    tags = numbered(tag for tree in trees for tag in (*tree.upos, ROOT_FORM))
     found = sorted({label for tree in trees for label in tree.labels})
     labels = {label: number for number, label in enumerate(found)}
     sizes = FeatureParserSizes(
@@ -145,8 +148,8 @@ def prepare_trees(
     chances = np.random.default_rng(seed)
     return sizes, [
         FeatureSentence(
-            [words.get(form, UNKNOWN) for form in (*tree.forms, ROOT)],
-            [tags.get(tag, UNKNOWN) for tag in (*tree.upos, ROOT)],
+            [words.get(form, UNKNOWN) for form in (*tree.forms, ROOT_FORM)],
+            [tags.get(tag, UNKNOWN) for tag in (*tree.upos, ROOT_FORM)],
             [head - 1 if head else len(tree) for head in tree.heads],
             [labels[label] for label in tree.labels],
             chances.random(2 * len(tree)),
@@ -155,16 +158,16 @@ def prepare_trees(
     ]
 
 
-def operations(sizes: FeatureParserSizes, words: int) -> float:
+def forward_operations(sizes: FeatureParserSizes, words: int) -> float:
     """Floating-point operations of the products of a forward pass, including ROOT."""
 
     def bilstm(inputs: int) -> int:
         return 2 * 4 * sizes.hidden_size * ((words + 1) * inputs + words * sizes.hidden_size)
 
     products = bilstm(sizes.word_size + sizes.tag_size) + (sizes.layers - 1) * bilstm(2 * sizes.hidden_size)
-    features = FEATURES * 2 * sizes.hidden_size + RELATIONS * sizes.relation_size
+    features = STATE_WORDS * 2 * sizes.hidden_size + DEPENDENT_RELATIONS * sizes.relation_size
     products += 2 * words * sizes.middle_size * (features + 4 + 2 * sizes.labels)
     return 2.0 * products
 
 
-PLUGIN = TransitionParser
+PLUGIN: type[Plugin[TransitionParserSettings]] = TransitionParser

@@ -40,7 +40,7 @@ class GraphQuestion(NamedTuple):
     """A node of the graph."""
 
 
-def read_questions(folder: Path, task: int) -> list[GraphQuestion]:
+def read_graph_questions(folder: Path, task: int) -> list[GraphQuestion]:
     """Questions in the order of the file. Every graph has all nodes of the task, also those without edges.
 
     folder: the one with `15_graphs.txt`, `15_node_ids.txt` and the others, if the task is 15. Raises
@@ -192,6 +192,6 @@ def _deductions(draw: random.Random) -> list[GraphQuestion]:
     ]
 
 
-def inflated(question: GraphQuestion, nodes: int = INFLATED) -> GraphQuestion:
+def with_more_nodes(question: GraphQuestion, nodes: int = INFLATED) -> GraphQuestion:
     """Pad the graph with isolated nodes. Raises ValueError if it has more nodes."""
     return question._replace(graph=with_isolated_nodes(question.graph, nodes))

@@ -14,34 +14,32 @@ from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
-from torch import Tensor
 
-from parser.batching.messages.parameterised import Updates
-from parser.benchmarks.graphs.babi import inflated, make_deductions, read_questions
-from parser.benchmarks.graphs.edge_messages import EdgeMessages
+from parser.batching.messages.asynchronous_updates import Updates
+from parser.benchmarks.graphs.babi import make_deductions, read_graph_questions, with_more_nodes
 from parser.benchmarks.graphs.labelled_graph import LabelledGraph
-from parser.benchmarks.graphs.messages import GraphMessages
+from parser.benchmarks.graphs.messages import EdgeMessages, GraphMessages
 from parser.benchmarks.graphs.network import GraphBatch, GraphNetwork, batch_of
 from parser.benchmarks.graphs.qm9 import ORDERS, make_molecules, read_molecules
 from parser.benchmarks.message_training import (
     ACTIVE,
-    METHOD_TITLES,
-    METHODS,
+    MESSAGE_METHODS,
+    MESSAGE_TITLES,
     NEEDS_CPU,
+    BatchMessagePlugin,
     MessageSettings,
     MessageTraining,
-    share_right,
 )
-from parser.benchmarks.operation_training import cut, missing
-from parser.config import data_path
-from parser.plugins import Mode, Setup, Work
+from parser.benchmarks.operation_training import in_batches, missing_file
+from parser.benchmarks.plugin import Methods, Plugin, Setup, Work
+from parser.config.settings import data_path
 
-CHECKED = 12
+CHECKED_GRAPHS = 12
 """Graphs on which the methods must agree."""
 DENSE, EDGES = "dense", "edges"
 DEDUCTION = 15
 """The number of bAbI's task."""
-KINDS = {"deductions": 2, "molecules": len(ORDERS)}
+EDGE_KINDS = {"deductions": 2, "molecules": len(ORDERS)}
 """Of edges."""
 
 
@@ -62,27 +60,31 @@ class GraphNetworkSettings(MessageSettings):
     learning_rate: float = Field(1e-2, gt=0)
 
 
-Example = tuple[LabelledGraph, int | float]
+GraphExample = tuple[LabelledGraph, int | float]
 """A graph, and its answer."""
 
 
-class GraphNetworkPlugin:
+class GraphNetworkPlugin(BatchMessagePlugin):
     name = "graph_network"
     paper = "Gaunt et al. 2017, Table 1 (bAbI 15, QM9)"
-    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {
-        "train": (*METHODS, DENSE, *(f"{form}-{method}" for form in (DENSE, EDGES) for method in ACTIVE))
+    methods: ClassVar[Methods] = {
+        "train": (
+            *MESSAGE_METHODS,
+            DENSE,
+            *(f"{form}-{method}" for form in (DENSE, EDGES) for method in ACTIVE),
+        )
     }
     method_titles: ClassVar[dict[str, str]] = {
-        **METHOD_TITLES,
+        **MESSAGE_TITLES,
         DENSE: "batch by batch, dense matrices",
-        **{f"{DENSE}-{method}": f"{METHOD_TITLES[method]}, dense matrices" for method in ACTIVE},
-        **{f"{EDGES}-{method}": f"{METHOD_TITLES[method]}, one for each edge" for method in ACTIVE},
+        **{f"{DENSE}-{method}": f"{MESSAGE_TITLES[method]}, dense matrices" for method in ACTIVE},
+        **{f"{EDGES}-{method}": f"{MESSAGE_TITLES[method]}, one for each edge" for method in ACTIVE},
     }
     example_name: ClassVar[str] = "examples"
     Settings = GraphNetworkSettings
 
-    def skip(self, setup: Setup) -> str | None:
-        settings: GraphNetworkSettings = setup.settings
+    def skip(self, setup: Setup[GraphNetworkSettings]) -> str | None:
+        settings = setup.settings
         if setup.device.type != "cpu":
             return NEEDS_CPU
         if settings.task == "molecules" and setup.method.startswith(DENSE):
@@ -94,12 +96,12 @@ class GraphNetworkPlugin:
             None,
         )
 
-    def prepare(self, setup: Setup) -> None:
-        self._setup = setup
-        settings: GraphNetworkSettings = setup.settings
-        self._examples = load(settings, settings.data, setup.seed)[: settings.examples]
-        self._held_out = load(settings, settings.held_out, setup.seed + 1)
-        self._kinds = KINDS[settings.task]
+    def prepare(self, setup: Setup[GraphNetworkSettings]) -> None:
+        self.setup = setup
+        settings = setup.settings
+        self._examples = load_examples(settings, settings.data, setup.seed)[: settings.examples]
+        self._held_out = load_examples(settings, settings.held_out, setup.seed + 1)
+        self._kinds = EDGE_KINDS[settings.task]
         torch.manual_seed(setup.seed)
         features = self._examples[0][0].features.shape[1]
         selects = settings.task == "deductions"
@@ -113,31 +115,24 @@ class GraphNetworkPlugin:
         active = ACTIVE.get(setup.method.removeprefix(f"{DENSE}-").removeprefix(f"{EDGES}-"))
         self.messages = MessageTraining(setup, network, self._model(), updates, active)
 
-    def batches(self) -> list[list[GraphBatch]]:
-        return cut(self._shuffled(self._setup.seed), self._setup.settings.together)
+    def training_batches(self, seed: int) -> list[GraphBatch]:
+        return self._cut(random.Random(seed).sample(self._examples, len(self._examples)))
 
-    def run(self, batch: Sequence[GraphBatch]) -> None:
-        self.messages.run(batch, training=True)
+    def held_out_batches(self) -> list[GraphBatch]:
+        return self._cut(self._held_out)
 
-    def check(self) -> Tensor:
-        return self.messages.loss_and_gradients(self._cut(self._examples[:CHECKED]))
-
-    def learn(self, epoch: int) -> None:
-        self.messages.run(self._shuffled(epoch), training=True)
-        self.messages.end_epoch()
+    def checked_batches(self) -> list[GraphBatch]:
+        return self._cut(self._examples[:CHECKED_GRAPHS])
 
     def score(self) -> float:
         """The accuracy on questions; for molecules 1 minus the mean squared error.
 
         For targets with a variance of 1, this is the explained variance.
         """
-        reports = self.messages.run(self._cut(self._held_out), training=False).reports
-        if self._setup.settings.task == "deductions":
-            return share_right(reports)
+        if self.setup.settings.task == "deductions":
+            return super().score()
+        reports = self.messages.run(self.held_out_batches(), training=False).reports
         return 1 - sum(report.loss for report in reports) / sum(report.examples for report in reports)
-
-    def notes(self) -> dict[str, float]:
-        return self.messages.notes()
 
     def work(self, batch: Sequence[GraphBatch]) -> Work:
         """By sparse propagation."""
@@ -154,37 +149,34 @@ class GraphNetworkPlugin:
         return Work(sum(len(each.answers) for each in batch), nodes, operations, batches=len(batch))
 
     def _model(self) -> GraphMessages | EdgeMessages:
-        if not self._setup.method.startswith(EDGES):
-            return GraphMessages(self._network, self._setup.method.startswith(DENSE))
+        if not self.setup.method.startswith(EDGES):
+            return GraphMessages(self._network, self.setup.method.startswith(DENSE))
         nodes = sum(graph.nodes for graph, _ in self._examples)
-        return EdgeMessages(self._network, max(1, nodes * self._setup.batch_size // len(self._examples)))
+        return EdgeMessages(self._network, max(1, nodes * self.setup.batch_size // len(self._examples)))
 
-    def _shuffled(self, seed: int) -> list[GraphBatch]:
-        return self._cut(random.Random(seed).sample(self._examples, len(self._examples)))
-
-    def _cut(self, examples: Sequence[Example]) -> list[GraphBatch]:
+    def _cut(self, examples: Sequence[GraphExample]) -> list[GraphBatch]:
         return [
             batch_of([graph for graph, _ in part], [answer for _, answer in part], self._kinds)
-            for part in cut(examples, self._setup.batch_size)
+            for part in in_batches(examples, self.setup.batch_size)
         ]
 
 
-def load(settings: GraphNetworkSettings, data: str | None, seed: int) -> list[Example]:
+def load_examples(settings: GraphNetworkSettings, data: str | None, seed: int) -> list[GraphExample]:
     """Read `data`, or generate examples without. Raises ValueError for broken files and too large graphs."""
     path = Path(data_path(data)) if data else None
     if settings.task == "molecules":
         molecules = read_molecules(path) if path else make_molecules(settings.made, seed)
         return [(molecule.graph, molecule.target) for molecule in molecules]
-    questions = read_questions(path, DEDUCTION) if path else make_deductions(settings.made, seed)
+    questions = read_graph_questions(path, DEDUCTION) if path else make_deductions(settings.made, seed)
     if settings.nodes:
-        questions = [inflated(question, settings.nodes) for question in questions]
+        questions = [with_more_nodes(question, settings.nodes) for question in questions]
     return [(question.graph, question.answer) for question in questions]
 
 
 def _missing(task: str, data: str | None) -> str | None:
     if data is None or task == "molecules":
-        return data and missing(data_path(data))
+        return data and missing_file(data_path(data))
     return None if Path(data_path(data)).is_dir() else f"no folder {data_path(data)}"
 
 
-PLUGIN = GraphNetworkPlugin
+PLUGIN: type[Plugin[GraphNetworkSettings]] = GraphNetworkPlugin

@@ -15,9 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.batching.messages.loss import Losses
+from parser.batching.messages.node import Losses
 from parser.benchmarks.graphs.labelled_graph import LabelledGraph
-from parser.benchmarks.module_lists import typed
+
+TOLERANCE = 0.1
+"""The tolerance, in standard deviations of the target."""
 
 
 class GraphBatch(NamedTuple):
@@ -38,13 +40,10 @@ class Propagation(nn.Module):
 
     def __init__(self, kinds: int, hidden_size: int):
         super().__init__()
-        self._edges = nn.ModuleList(nn.Linear(hidden_size, hidden_size) for _ in range(kinds))
-        self.update = nn.GRUCell(hidden_size, hidden_size)
-
-    @property
-    def edges(self) -> list[nn.Linear]:
+        self.edges = [nn.Linear(hidden_size, hidden_size) for _ in range(kinds)]
         """The layer of each kind of edge."""
-        return typed(self._edges, nn.Linear)
+        self._edges = nn.ModuleList(self.edges)
+        self.update = nn.GRUCell(hidden_size, hidden_size)
 
 
 class Readout(nn.Module):
@@ -162,10 +161,6 @@ def selection_losses(scores: Tensor, graph: Tensor, answers: Tensor) -> Losses:
     equal = torch.zeros_like(answers).index_add(0, graph, (scores == best[graph]).long())  # [graphs]
     right = (scores[answers] == best) & (equal == 1)  # nodes without edges have equal scores
     return Losses(loss, int(right.sum()), len(answers))
-
-
-TOLERANCE = 0.1
-"""The tolerance, in standard deviations of the target."""
 
 
 def regression_losses(parts: Tensor, graph: Tensor, answers: Tensor) -> Losses:

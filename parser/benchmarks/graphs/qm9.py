@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from parser.benchmarks.graphs.labelled_graph import Edge, LabelledGraph, both_ways, labelled_graph
-from parser.benchmarks.json_records import checked, field, index, read_json
+from parser.benchmarks.json_records import checked_type, field, read_json, record_index
 
 ELEMENTS = ("H", "C", "N", "O", "F")
 """The features of an atom are a one-hot vector of its element."""
@@ -26,6 +26,24 @@ ORDERS = (1, 2, 3, 1.5)
 """The order of each kind of bond, which counts against an atom's valence."""
 
 
+VALENCES = (1, 4, 3, 2, 1)
+"""By element; generated molecules have no charged atoms."""
+ELECTRONEGATIVITIES = np.array([2.20, 2.55, 3.04, 3.44, 3.98])
+"""By element, on the Pauling scale."""
+FEWEST_ATOMS = 6
+"""The minimum number of atoms; the maximum is 29, with nine heavy atoms."""
+# In percent, similar to QM9.
+HEAVY_ATOMS = {9: 83, 8: 14, 7: 2, 6: 1}
+HEAVY_ELEMENTS = {CARBON: 71, NITROGEN: 12, OXYGEN: 16, FLUORINE: 1}
+RINGS = {0: 11, 1: 40, 2: 31, 3: 15, 4: 3}
+AROMATIC_RING = 15
+AROMATIC_ELEMENTS = {CARBON: 85, NITROGEN: 15}
+HIGHER_BOND = 30
+"""Single bonds that become double, and double ones that become triple, where the valences allow it."""
+MEAN, DEVIATION = 5.79, 1.51
+"""Of the polarity of generated molecules, measured on 100,000."""
+
+
 class Molecule(NamedTuple):
     graph: LabelledGraph
     """Nodes are atoms; a bond is two edges, one in each direction."""
@@ -35,7 +53,7 @@ class Molecule(NamedTuple):
 
 def read_molecules(path: Path) -> list[Molecule]:
     """Raises ValueError, with the position of the molecule, for malformed files."""
-    records = checked(read_json(path), list, "this", str(path))
+    records = checked_type(read_json(path), list, "this", str(path))
     if not records:
         raise ValueError(f"{path}: no molecules")
     return [_molecule(record, f"{path}: molecule {position}") for position, record in enumerate(records)]
@@ -55,7 +73,7 @@ def _graph(elements: Sequence[int], bonds: Sequence[Edge]) -> LabelledGraph:
 
 
 def _element(features: object, place: str) -> int:
-    marks = checked(features, list, "this", place)
+    marks = checked_type(features, list, "this", place)
     if len(marks) != len(ELEMENTS) or marks.count(1) != 1 or marks.count(0) != len(ELEMENTS) - 1:
         raise ValueError(
             f"{place}: this must be a 1 for one of {', '.join(ELEMENTS)}, and a 0 for each of the others, "
@@ -78,13 +96,13 @@ def _bonds(record: object, atoms: int, place: str) -> list[Edge]:
 
 
 def _bond(record: object, atoms: int, place: str) -> Edge:
-    numbers = checked(record, list, "this", place)
+    numbers = checked_type(record, list, "this", place)
     if len(numbers) != 3:
         raise ValueError(f"{place}: this must be source, kind, target, and is {reprlib.repr(numbers)}")
-    source, target = (index(numbers[end], atoms, "atom", place) for end in (0, 2))
+    source, target = (record_index(numbers[end], atoms, "atom", place) for end in (0, 2))
     if source == target:
         raise ValueError(f"{place}: atom {source} has a bond to itself")
-    kind = checked(numbers[1], int, "a kind", place)
+    kind = checked_type(numbers[1], int, "a kind", place)
     if not 1 <= kind <= len(ORDERS):
         raise ValueError(f"{place}: there is no kind {kind}: they are 1 to {len(ORDERS)}")
     return Edge(source, kind - 1, target)
@@ -106,26 +124,6 @@ def _finite(number: float) -> bool:
         return math.isfinite(number)
     except OverflowError:  # an integer beyond what a float holds
         return False
-
-
-VALENCES = (1, 4, 3, 2, 1)
-"""By element; generated molecules have no charged atoms."""
-ELECTRONEGATIVITIES = np.array([2.20, 2.55, 3.04, 3.44, 3.98])
-"""By element, on the Pauling scale."""
-FEWEST = 6
-"""The minimum number of atoms; the maximum is 29, with nine heavy atoms."""
-
-# In percent, similar to QM9.
-HEAVY_ATOMS = {9: 83, 8: 14, 7: 2, 6: 1}
-HEAVY_ELEMENTS = {CARBON: 71, NITROGEN: 12, OXYGEN: 16, FLUORINE: 1}
-RINGS = {0: 11, 1: 40, 2: 31, 3: 15, 4: 3}
-AROMATIC_RING = 15
-AROMATIC_ELEMENTS = {CARBON: 85, NITROGEN: 15}
-HIGHER_BOND = 30
-"""Single bonds that become double, and double ones that become triple, where the valences allow it."""
-
-MEAN, DEVIATION = 5.79, 1.51
-"""Of the polarity of generated molecules, measured on 100,000."""
 
 
 def polarity(graph: LabelledGraph) -> float:
@@ -153,7 +151,7 @@ def _made(draw: random.Random) -> Molecule:
     """Draw molecules until one has enough atoms."""
     while True:
         draft = _MoleculeBuilder(draw)
-        if len(draft.elements) >= FEWEST:
+        if len(draft.elements) >= FEWEST_ATOMS:
             graph = _graph(draft.elements, draft.bonds())
             return Molecule(graph, (polarity(graph) - MEAN) / DEVIATION)
 

@@ -9,14 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.batching import library_lstm
+from parser.batching.lstm import run_lstm
 from parser.batching.product import linear
-from parser.batching.recurrence.gradients import WeightGradients
-from parser.batching.recurrence.graph import Connection, Layer, LayerGraph
+from parser.batching.recurrence.backward import WeightGradients
+from parser.batching.recurrence.layer_graph import Connection, Layer, LayerGraph
 from parser.batching.recurrence.unrolled import Unrolled
 from parser.batching.recurrence.weights import Weights
 
-INPUT, EMBEDDING, SCORES = "input", "embedding", "scores"
+INPUT, EMBEDDING, SCORES_LAYER = "input", "embedding", "scores"
 
 
 class Text(NamedTuple):
@@ -37,7 +37,7 @@ class Method(NamedTuple):
     """Whether all streams are computed at the same time."""
 
 
-METHODS = {
+RECURRENCE_METHODS = {
     "none": Method(by_frame=True, gradients_by_frame=True, together=False),
     "streams": Method(by_frame=True, gradients_by_frame=True, together=True),
     "late-gradients": Method(by_frame=True, gradients_by_frame=False, together=True),
@@ -108,7 +108,9 @@ class LayeredModel:
 
     def loss(self, targets: Tensor) -> Tensor:
         losses = [
-            cross_entropy_and_errors(unrolled.output(SCORES), targets[:, streams], unrolled.error(SCORES))
+            cross_entropy_and_errors(
+                unrolled.output(SCORES_LAYER), targets[:, streams], unrolled.error(SCORES_LAYER)
+            )
             for streams, unrolled in self._runs
         ]
         return torch.stack(losses).sum()
@@ -146,7 +148,7 @@ class LibraryModel(nn.Module):
     def forward(self, inputs: Tensor) -> None:
         state = self._state and (self._state[0].detach(), self._state[1].detach())
         # [frames, streams, hidden]
-        outputs, self._state = library_lstm.run(self.lstm, self.embedding(inputs), state)
+        outputs, self._state = run_lstm(self.lstm, self.embedding(inputs), state)
         # [frames * streams, scores]
         self._outputs = linear(outputs.flatten(0, 1), self.scores.weight, self.scores.bias)
 
@@ -168,5 +170,5 @@ class LibraryModel(nn.Module):
             yield self.lstm.get_parameter("weight_ih_l0"), rows, between[EMBEDDING, gate]
             yield self.lstm.get_parameter("weight_hh_l0"), rows, between["output", gate]
             yield self.lstm.get_parameter("bias_ih_l0"), rows, weights.bias(gate)
-        yield self.scores.weight, everything, between["output", SCORES]
-        yield self.scores.bias, everything, weights.bias(SCORES)
+        yield self.scores.weight, everything, between["output", SCORES_LAYER]
+        yield self.scores.bias, everything, weights.bias(SCORES_LAYER)

@@ -19,29 +19,32 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from parser.batching.precision import PRECISIONS
+from parser.batching import PRECISIONS
 from parser.batching.recurrence.examples import EXAMPLES, with_scores
-from parser.batching.recurrence.graph import Layer, LayerGraph
-from parser.batching.recurrence.operations import operations
+from parser.batching.recurrence.layer_graph import Layer, LayerGraph
+from parser.batching.recurrence.unrolled import training_operations
 from parser.batching.recurrence.weights import Weights
 from parser.benchmarks.embedding_tables import optimizers
-from parser.benchmarks.gradient_fingerprints import fingerprints
-from parser.benchmarks.language_model.corpus import corpora, unigram_perplexity
 from parser.benchmarks.language_model.network import (
     INPUT,
-    METHODS,
-    SCORES,
+    RECURRENCE_METHODS,
+    SCORES_LAYER,
     LanguageModel,
     LayeredModel,
     LibraryModel,
     Text,
     with_embedding,
 )
-from parser.benchmarks.language_model.running_text import made_words, read_words
-from parser.benchmarks.operation_training import missing
-from parser.config import data_path
-from parser.plugins import Mode, Setup, Work
-from parser.settings import Settings
+from parser.benchmarks.language_model.running_text import (
+    generate_words,
+    read_words,
+    split_corpus,
+    unigram_perplexity,
+)
+from parser.benchmarks.operation_training import missing_file
+from parser.benchmarks.plugin import Methods, Plugin, Setup, Work, fingerprints
+from parser.config.settings import data_path
+from parser.system.settings import Settings
 
 LIBRARY = "library"
 CHECKED_STREAMS, CHECKED_FRAMES, CHECKED_CHUNKS = 4, 5, 3
@@ -91,10 +94,10 @@ class RecurrentLanguageModelSettings(Settings):
             for name in OF_EXAMPLES:
                 if getattr(self, name) != type(self).model_fields[name].default:
                     raise ValueError(f"{name}: must not be combined with graph")
-            ends = self.graph.inputs == [INPUT] and self.graph.outputs == [SCORES]
+            ends = self.graph.inputs == [INPUT] and self.graph.outputs == [SCORES_LAYER]
             if not ends or self.graph.layers[INPUT].kind != "symbols":
                 raise ValueError(
-                    f"graph: its only input is `{INPUT}`, of symbols; its only output `{SCORES}`"
+                    f"graph: its only input is `{INPUT}`, of symbols; its only output `{SCORES_LAYER}`"
                 )
         return self
 
@@ -110,7 +113,7 @@ class RecurrentLanguageModelSettings(Settings):
 class RecurrentLanguageModel:
     name = "recurrent_language_model"
     paper = "Hwang & Sung 2015, Figures 3 and 4"
-    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*METHODS, LIBRARY)}
+    methods: ClassVar[Methods] = {"train": (*RECURRENCE_METHODS, LIBRARY)}
     method_titles: ClassVar[dict[str, str]] = {
         "none": "stream by stream, all frame by frame",
         "streams": "all streams, all frame by frame",
@@ -124,25 +127,25 @@ class RecurrentLanguageModel:
     precisions = PRECISIONS
     Settings = RecurrentLanguageModelSettings
 
-    def skip(self, setup: Setup) -> str | None:
-        settings: RecurrentLanguageModelSettings = setup.settings
+    def skip(self, setup: Setup[RecurrentLanguageModelSettings]) -> str | None:
+        settings = setup.settings
         if settings.frames % setup.batch_size:
             return f"{settings.frames} frames cannot be divided equally among {setup.batch_size} streams"
         if setup.method == LIBRARY and not supported_by_library(settings):
             return "library needs network: lstm, embedding_size > 0 and window: 1"
-        return next(filter(None, (missing(data_path(path)) for path in settings.data)), None)
+        return next(filter(None, (missing_file(data_path(path)) for path in settings.data)), None)
 
-    def prepare(self, setup: Setup) -> None:
+    def prepare(self, setup: Setup[RecurrentLanguageModelSettings]) -> None:
         self._setup, settings = setup, setup.settings
         words = (
             read_words([data_path(path) for path in settings.data])
             if settings.data
-            else made_words(settings.made.words, settings.made.vocabulary, setup.seed)
+            else generate_words(settings.made.words, settings.made.vocabulary, setup.seed)
         )
         torch.manual_seed(setup.seed)
         graph = settings.layer_graph()
-        sizes = (graph.layers[INPUT].size, graph.layers[SCORES].size)
-        self._text, rest = corpora(words, sizes, settings.held_out, settings.words, setup.device)
+        sizes = (graph.layers[INPUT].size, graph.layers[SCORES_LAYER].size)
+        self._text, rest = split_corpus(words, sizes, settings.held_out, settings.words, setup.device)
         self._held_out = rest.chunks(SCORED_FRAMES, SCORED_STREAMS)
         self._unigram_perplexity = unigram_perplexity(self._text, self._held_out, sizes[1])
         self._weights = Weights(graph).to(setup.device)
@@ -186,7 +189,7 @@ class RecurrentLanguageModel:
         return Work(
             sentences=frames * streams,
             tokens=frames * streams,
-            operations=operations(self._weights, frames, streams, self._back(frames)),
+            operations=training_operations(self._weights, frames, streams, self._back(frames)),
             padding=0.0,
             batches=frames,
         )
@@ -221,13 +224,13 @@ class RecurrentLanguageModel:
     @cached_property
     def _scoring(self) -> LanguageModel:
         return self._library or LayeredModel(
-            self._weights, SCORED_FRAMES, SCORED_STREAMS, 0, METHODS[self._setup.method]
+            self._weights, SCORED_FRAMES, SCORED_STREAMS, 0, RECURRENCE_METHODS[self._setup.method]
         )
 
     def _model_of(self, frames: int, streams: int) -> LanguageModel:
         if self._library:
             return self._library
-        method = METHODS[self._setup.method]
+        method = RECURRENCE_METHODS[self._setup.method]
         return LayeredModel(self._weights, frames, streams, self._back(frames), method)
 
     def _back(self, frames: int) -> int:
@@ -265,4 +268,4 @@ def library_like(weights: Weights, settings: RecurrentLanguageModelSettings) -> 
     return library
 
 
-PLUGIN = RecurrentLanguageModel
+PLUGIN: type[Plugin[RecurrentLanguageModelSettings]] = RecurrentLanguageModel

@@ -1,37 +1,191 @@
 """A recurrent network that reduces lists to digits, by asynchronous messages (Gaunt et al. 2017, section 6).
 
 The lists of a batch have equal length. `none` trains batch by batch; `active-n` has n batches in flight.
+
+The lists have digits and an operation that reduces them to one digit. In a graph of messages, the position in
+the state is (step, steps): the next token, and the number of tokens.
 """
 
 from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import ClassVar, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
-from parser.batching.messages.parameterised import Updates
-from parser.benchmarks.lists.network import ListReducer
-from parser.benchmarks.lists.reductions import CLASSES, LONGEST, OPERATIONS, Reduction, make_reductions
+from parser.batching.messages.asynchronous_updates import Updates
+from parser.batching.messages.control_flow import Condition, FlatMap, Join, add_loop, each_step
+from parser.batching.messages.controller import Controller, Entry, Instance
+from parser.batching.messages.grouping import ConcatenatePayloads
+from parser.batching.messages.message_graph import CONTROLLER, MessageGraph
+from parser.batching.messages.node import Loss, Losses, Transform, losses_of
 from parser.benchmarks.message_training import (
     ACTIVE,
-    METHOD_TITLES,
-    METHODS,
+    MESSAGE_METHODS,
+    MESSAGE_TITLES,
     NEEDS_CPU,
+    BatchMessagePlugin,
     MessageSettings,
     MessageTraining,
-    share_right,
 )
-from parser.benchmarks.operation_training import cut
-from parser.plugins import Mode, Setup, Work
+from parser.benchmarks.operation_training import in_batches
+from parser.benchmarks.plugin import Methods, Plugin, Setup, Work
 
-CHECKED = 12
+RESULT_CLASSES = 10
+LONGEST_LIST = 9
+"""Digits per list. A sequence has at most ten tokens, since the first selects the operation."""
+
+
+CHECKED_LISTS = 12
 """Lists on which the methods must agree."""
-DIGITS = 10
+DIGIT_TOKENS = 10
+
+
+class Reduction(NamedTuple):
+    operation: int
+    """Its index in OPERATIONS."""
+    digits: tuple[int, ...]
+    result: int
+    """A digit."""
+
+
+def _mean(digits: Sequence[int]) -> Fraction:
+    """Exact, because rounding a half depends on it. 0 for no digits."""
+    return Fraction(sum(digits), len(digits) or 1)
+
+
+def _even_minus_odd(digits: Sequence[int]) -> Fraction:
+    """The mean at positions 0, 2, 4 … minus the mean at positions 1, 3, 5 …"""
+    return _mean(digits[0::2]) - _mean(digits[1::2])
+
+
+def _range(digits: Sequence[int]) -> int:
+    return max(digits) - min(digits)
+
+
+OPERATIONS: tuple[Callable[[Sequence[int]], Fraction | int], ...] = (_mean, _even_minus_odd, _range, len)
+
+
+def reduce(operation: int, digits: Sequence[int]) -> int:
+    """The exact result, rounded half to even, modulo 10 (in Python, -3 modulo 10 is 7).
+
+    Raises ValueError for an operation that does not exist, an empty list, and numbers that are no digits.
+    """
+    if not 0 <= operation < len(OPERATIONS):
+        raise ValueError(f"there is no operation {operation}: the last is {len(OPERATIONS) - 1}")
+    if not digits:
+        raise ValueError("a list needs at least one digit")
+    for digit in digits:
+        if not 0 <= digit <= 9:
+            raise ValueError(f"{digit} is not a digit")
+    return round(OPERATIONS[operation](digits)) % RESULT_CLASSES
+
+
+def make_reductions(number: int, seed: int, longest: int = LONGEST_LIST) -> list[Reduction]:
+    """Operations, lengths from 1 to `longest`, and digits are uniformly distributed.
+
+    Deterministic by seed.
+    """
+    if longest < 1:
+        raise ValueError(f"longest must be at least 1, not {longest}")
+    draw = random.Random(seed)
+    return [_reduction(draw, longest) for _ in range(number)]
+
+
+def _reduction(draw: random.Random, longest: int) -> Reduction:
+    operation = draw.randrange(len(OPERATIONS))
+    digits = tuple(draw.choices(range(10), k=draw.randint(1, longest)))
+    return Reduction(operation, digits, reduce(operation, digits))
+
+
+class RecurrentCell(nn.Module):
+    """ReLU(Linear[hidden; token])"""
+
+    def __init__(self, hidden_size: int):
+        super().__init__()
+        self.linear = nn.Linear(2 * hidden_size, hidden_size)
+
+    def forward(self, hidden: Tensor, token: Tensor) -> Tensor:
+        """[lists, hidden] hidden, token: [lists, hidden]"""
+        return F.relu(self.linear(torch.cat([hidden, token], dim=1)))
+
+
+class ListReducer(nn.Module):
+    def __init__(self, tokens: int, results: int, hidden_size: int, replicas: int = 1):
+        """replicas: of the cell, with equal initial weights. An instance always uses the same replica."""
+        super().__init__()
+        self.hidden_size = hidden_size
+        self.tokens = nn.Embedding(tokens, hidden_size)
+        self.scores = nn.Linear(hidden_size, results)
+        self.cells = [RecurrentCell(hidden_size) for _ in range(replicas)]
+        """The replicas of the cell."""
+        self._cells = nn.ModuleList(self.cells)
+        first, *others = self.cells
+        for replica in others:
+            replica.load_state_dict(first.state_dict())
+
+    def losses(self, batch: tuple[Tensor, Tensor]) -> Losses:
+        """With the first replica. batch: lists [lists, tokens] of equal length, and results [lists]"""
+        lists, results = batch
+        hidden, cell = self._initial_state(len(lists)), self.cells[0]
+        for token in self.tokens(lists).unbind(1):
+            hidden = cell(hidden, token)
+        return losses_of(self.scores(hidden), results)
+
+    def instance(self, number: int, batch: tuple[Tensor, Tensor], training: bool) -> Instance:
+        """batch: as in `losses`."""
+        lists, results = batch
+        steps = lists.shape[1]
+        entries = [
+            Entry(0, (self._initial_state(len(lists)),), (0, steps)),
+            Entry(1, (lists,), (steps,)),
+            Entry(2, (results,), (steps, steps)),
+        ]
+        return Instance(number, entries, training=training)
+
+    def graph(self, updates: Updates, workers: int) -> MessageGraph:
+        """Replicas are on different workers. A cell gets one gradient per step of each instance."""
+        graph = MessageGraph()
+        graph.add(CONTROLLER, Controller(outputs=3))
+        graph.add("each step", FlatMap(each_step))
+        graph.add("token", Transform(lambda state, lists: lists[:, state.position[0]]))
+        graph.add("embedding", updates.of_table(self.tokens))
+        graph.add("with token", ConcatenatePayloads())
+        graph.add("scores", updates.of(self.scores))
+        graph.add("loss", Loss(losses_of))
+        graph.connect((CONTROLLER, 1), "each step")
+        graph.chain("each step", "token", "embedding")
+        graph.connect("embedding", ("with token", 1))
+        self._add_cells(graph, updates, workers)
+        graph.connect(add_loop(graph, CONTROLLER, "with token", "any cell"), "scores")
+        graph.chain("scores", "loss", CONTROLLER)
+        graph.connect((CONTROLLER, 2), ("loss", 1))
+        return graph
+
+    def _add_cells(self, graph: MessageGraph, updates: Updates, workers: int) -> None:
+        """Add the cells between `with token` and `any cell`."""
+        replicas = len(self.cells)
+        graph.add("which cell", Condition(lambda state: state.instance % replicas, replicas))
+        graph.add("any cell", Join(replicas))
+        graph.chain("with token", "which cell")
+        for number, cell in enumerate(self.cells):
+            name = f"cell {number + 1}"
+            graph.add(name, updates.of_repeated(cell), (number + 1) % workers)
+            graph.connect(("which cell", number), name)
+            graph.connect(name, ("any cell", number))
+
+    def replicas(self) -> Sequence[Sequence[nn.Module]]:
+        return (self.cells,)
+
+    def _initial_state(self, lists: int) -> Tensor:
+        """[lists, hidden]"""
+        return torch.zeros(lists, self.hidden_size)
 
 
 class ListReductionSettings(MessageSettings):
@@ -39,7 +193,7 @@ class ListReductionSettings(MessageSettings):
     """The number of generated lists."""
     held_out: int = Field(0, ge=0)
     """Additional lists that are held out."""
-    longest: int = Field(LONGEST, gt=0)
+    longest: int = Field(LONGEST_LIST, gt=0)
     """In digits."""
     hidden_size: int = Field(128, gt=0)
     replicas: int = Field(1, gt=0)
@@ -56,25 +210,25 @@ Lists = tuple[Tensor, Tensor]
 """[lists, tokens], where the first token is the operation; and results [lists]."""
 
 
-class ListReductionPlugin:
+class ListReductionPlugin(BatchMessagePlugin):
     name = "list_reduction"
     paper = "Gaunt et al. 2017, Table 1 (list reduction)"
-    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": METHODS}
-    method_titles: ClassVar[dict[str, str]] = METHOD_TITLES
+    methods: ClassVar[Methods] = {"train": MESSAGE_METHODS}
+    method_titles: ClassVar[dict[str, str]] = MESSAGE_TITLES
     example_name: ClassVar[str] = "lists"
     Settings = ListReductionSettings
 
-    def skip(self, setup: Setup) -> str | None:
+    def skip(self, setup: Setup[ListReductionSettings]) -> str | None:
         return None if setup.device.type == "cpu" else NEEDS_CPU
 
-    def prepare(self, setup: Setup) -> None:
-        self._setup = setup
-        settings: ListReductionSettings = setup.settings
+    def prepare(self, setup: Setup[ListReductionSettings]) -> None:
+        self.setup = setup
+        settings = setup.settings
         made = make_reductions(settings.lists + settings.held_out, setup.seed, settings.longest)
         self._lists, self._held_out = made[: settings.lists], made[settings.lists :]
         torch.manual_seed(setup.seed)
-        tokens = len(OPERATIONS) + DIGITS
-        network = ListReducer(tokens, CLASSES, settings.hidden_size, settings.replicas)
+        tokens = len(OPERATIONS) + DIGIT_TOKENS
+        network = ListReducer(tokens, RESULT_CLASSES, settings.hidden_size, settings.replicas)
         self._network = network
         updates = Updates(
             settings.optimizer,
@@ -86,26 +240,16 @@ class ListReductionPlugin:
         active = ACTIVE.get(setup.method)
         self.messages = MessageTraining(setup, network, network, updates, active)
 
-    def batches(self) -> list[list[Lists]]:
-        return cut(self._shuffled(self._setup.seed), self._setup.settings.together)
+    def training_batches(self, seed: int) -> list[Lists]:
+        draw = random.Random(seed)
+        batches = by_length(draw.sample(self._lists, len(self._lists)), self.setup.batch_size)
+        return draw.sample(batches, len(batches))
 
-    def run(self, batch: Sequence[Lists]) -> None:
-        self.messages.run(batch, training=True)
+    def held_out_batches(self) -> list[Lists]:
+        return by_length(self._held_out, self.setup.batch_size)
 
-    def check(self) -> Tensor:
-        return self.messages.loss_and_gradients(by_length(self._lists[:CHECKED], self._setup.batch_size))
-
-    def learn(self, epoch: int) -> None:
-        self.messages.run(self._shuffled(epoch), training=True)
-        self.messages.end_epoch()
-
-    def score(self) -> float:
-        """The accuracy on held-out lists. Raises ValueError if there are none."""
-        held_out = by_length(self._held_out, self._setup.batch_size)
-        return share_right(self.messages.run(held_out, training=False).reports)
-
-    def notes(self) -> dict[str, float]:
-        return self.messages.notes()
+    def checked_batches(self) -> list[Lists]:
+        return by_length(self._lists[:CHECKED_LISTS], self.setup.batch_size)
 
     def work(self, batch: Sequence[Lists]) -> Work:
         lists = sum(len(results) for _, results in batch)
@@ -115,19 +259,15 @@ class ListReductionPlugin:
         # The backward pass has two products for each of the forward pass.
         return Work(lists, tokens, 6.0 * (tokens * cell + lists * scores), padding=0.0, batches=len(batch))
 
-    def _shuffled(self, seed: int) -> list[Lists]:
-        """Batches of equal length in random order, which depends only on the seed."""
-        draw = random.Random(seed)
-        batches = by_length(draw.sample(self._lists, len(self._lists)), self._setup.batch_size)
-        return draw.sample(batches, len(batches))
-
 
 def by_length(reductions: Sequence[Reduction], size: int) -> list[Lists]:
     """Batches of at most `size` lists of equal length, sorted by length."""
     of_length: dict[int, list[Reduction]] = defaultdict(list)
     for reduction in reductions:
         of_length[len(reduction.digits)].append(reduction)
-    return [prepare_lists(batch) for length in sorted(of_length) for batch in cut(of_length[length], size)]
+    return [
+        prepare_lists(batch) for length in sorted(of_length) for batch in in_batches(of_length[length], size)
+    ]
 
 
 def prepare_lists(reductions: Sequence[Reduction]) -> Lists:
@@ -136,4 +276,4 @@ def prepare_lists(reductions: Sequence[Reduction]) -> Lists:
     return torch.tensor(tokens), torch.tensor([each.result for each in reductions])
 
 
-PLUGIN = ListReductionPlugin
+PLUGIN: type[Plugin[ListReductionSettings]] = ListReductionPlugin

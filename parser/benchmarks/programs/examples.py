@@ -7,34 +7,88 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from pydantic import Field, model_validator
 
 from parser.batching.levels import Integers, depths
-from parser.benchmarks.programs.clevr.features import Features
-from parser.benchmarks.programs.clevr.images import Images, PaintedImages, RandomImages
-from parser.benchmarks.programs.clevr.lessons import Lesson
-from parser.benchmarks.programs.clevr.made import make_questions
-from parser.benchmarks.programs.clevr.programs import (
+from parser.benchmarks.programs.answers import Lesson
+from parser.benchmarks.programs.generated_questions import make_questions
+from parser.benchmarks.programs.images import Features, Images, PaintedImages, RandomImages
+from parser.benchmarks.programs.program_executor import ExecutorSizes, ProgramCalls
+from parser.benchmarks.programs.questions import (
     ANSWERS,
     MODULES,
+    PROGRAM_FUNCTIONS,
     SCENE,
     Program,
     Question,
+    module_parts,
     read_questions,
 )
-from parser.benchmarks.programs.clevr.scenes import read_scenes
-from parser.benchmarks.programs.network import ProgramCalls
-from parser.benchmarks.programs.settings import ProgramExecutorSettings
-from parser.config import data_path
+from parser.benchmarks.programs.scenes import read_scenes
+from parser.config.settings import data_path
+from parser.system.settings import Settings
+
+UNARY = sum(PROGRAM_FUNCTIONS[module_parts(module)[0]].inputs == 1 for module in MODULES)
+"""The number of modules with one input, which are the first in MODULES."""
 
 
-class Example(NamedTuple):
+class MadeQuestions(Settings):
+    """Generated questions about random scenes."""
+
+    questions: int = Field(64, gt=0)
+    scenes: int = Field(16, gt=0)
+
+
+class ProgramExecutorSettings(Settings):
+    """The defaults of sizes are small; the paper's are 1,024, 14, 128, 512 and 1,024."""
+
+    questions: str | None = None
+    """In CLEVR's questions.json format; ${PARSER_DATA} stands for the data folder. null: `made`."""
+    made: MadeQuestions = MadeQuestions()
+    examples: int | None = Field(None, gt=0)
+    """Measure this number of questions, the first ones; null: all."""
+    features: str | None = None
+    """Image features, in HDF5. null: rendered from `scenes`."""
+    scenes: str | None = None
+    """In CLEVR's scenes.json format. null: those of `made`, or for `questions` random features."""
+    feature_channels: int = Field(32, gt=0)
+    side: int = Field(14, gt=1)
+    channels: int = Field(16, gt=0)
+    projected: int = Field(32, gt=0)
+    hidden: int = Field(64, gt=0)
+    learning_rate: float = Field(1e-4, gt=0)
+
+    @model_validator(mode="after")
+    def _one_kind_of_images(self) -> ProgramExecutorSettings:
+        for name, path in (("features", self.features), ("scenes", self.scenes)):
+            if path and not self.questions:
+                raise ValueError(f"{name}: {path} needs `questions`; without, scenes are generated")
+        if self.features and self.scenes:
+            raise ValueError("features and scenes: give only one of them")
+        return self
+
+
+def executor_sizes(settings: ProgramExecutorSettings) -> ExecutorSizes:
+    return ExecutorSizes(
+        features=settings.feature_channels,
+        side=settings.side,
+        channels=settings.channels,
+        projected=settings.projected,
+        hidden=settings.hidden,
+        unary=UNARY,
+        binary=len(MODULES) - UNARY,
+        answers=len(ANSWERS),
+    )
+
+
+class ProgramExample(NamedTuple):
     calls: ProgramCalls
     answers: tuple[int, ...]
     """The answer for each result."""
     image: int
 
 
-def load(settings: ProgramExecutorSettings, seed: int) -> tuple[list[Question], Images]:
+def load_questions(settings: ProgramExecutorSettings, seed: int) -> tuple[list[Question], Images]:
     """Raises ValueError for broken files, and for images that are missing or of another size."""
     channels, side = settings.feature_channels, settings.side
     if settings.questions is None:
@@ -60,15 +114,15 @@ def load(settings: ProgramExecutorSettings, seed: int) -> tuple[list[Question], 
     return questions, PaintedImages(scene_of_image, channels, side, seed)
 
 
-def prepare_question(question: Question) -> Example:
+def prepare_question(question: Question) -> ProgramExample:
     return prepare_lesson(
         Lesson(question.program, (len(question.program) - 1,), (question.answer,), question.image)
     )
 
 
-def prepare_lesson(lesson: Lesson) -> Example:
+def prepare_lesson(lesson: Lesson) -> ProgramExample:
     answers = tuple(ANSWERS.index(answer) for answer in lesson.answers)
-    return Example(prepare_program(lesson.program, lesson.asked), answers, lesson.image)
+    return ProgramExample(prepare_program(lesson.program, lesson.asked), answers, lesson.image)
 
 
 def prepare_program(program: Program, asked: Sequence[int]) -> ProgramCalls:

@@ -14,7 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients, joined
+from parser.batching.operations.operation import (
+    Operation,
+    OperationBatch,
+    OperationGradients,
+    concatenate_kept,
+)
 
 
 class Grid(NamedTuple):
@@ -44,7 +49,7 @@ def rows(images: Tensor) -> Tensor:
     return ordered.reshape(len(images), -1)
 
 
-def arranged(images: Tensor) -> Tensor:
+def in_device_format(images: Tensor) -> Tensor:
     """In the memory format of their device. images: [n, channels, side, side]"""
     last = channels_last(images.device)
     return images.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
@@ -103,7 +108,7 @@ class ApplyResidual(_OnImages):
         return OperationGradients([rows(d_image)], kept)
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
-        _add_residual_gradients(self._block, self._grid, joined(batches))
+        _add_residual_gradients(self._block, self._grid, concatenate_kept(batches))
 
 
 class ApplyJoining(_OnImages):
@@ -131,7 +136,7 @@ class ApplyJoining(_OnImages):
         return OperationGradients([rows(d_left), rows(d_right)], (*kept, rows(d_image), rows(both)))
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
-        *of_block, d_image, both = joined(batches)
+        *of_block, d_image, both = concatenate_kept(batches)
         _add_residual_gradients(self._block, self._grid, of_block)
         _add_gradients(self._join, self._grid.images(d_image), self._both.images(both))
 

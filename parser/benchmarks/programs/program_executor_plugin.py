@@ -8,7 +8,8 @@ the batches of `levels` with concatenation and slicing, as the authors' code doe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import ClassVar
 
@@ -17,27 +18,34 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from parser.batching.operations.computation import Computation
-from parser.batching.operations.graph import METHODS, Graph
+from parser.batching.operations.computation import Computation, StaticComputation
 from parser.batching.operations.layout import Step
+from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
+from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.batching.operations.patterns import Patterns
-from parser.batching.operations.static import StaticComputation
-from parser.batching.operations.writer import Value
+from parser.batching.operations.template import Value
 from parser.batching.transfer import to_device
 from parser.benchmarks.operation_training import (
-    METHOD_TITLES,
+    OPERATION_TITLES,
     Forward,
     OperationTraining,
-    cut,
-    limited,
-    missing,
+    bounded_cache,
+    in_batches,
+    missing_file,
     shuffled,
 )
-from parser.benchmarks.programs.examples import Example, load, prepare_question
-from parser.benchmarks.programs.image_blocks import arranged, rows
-from parser.benchmarks.programs.network import (
+from parser.benchmarks.plugin import CELLS, CELLS_BACKWARD, Methods, Plugin, Setup, Work
+from parser.benchmarks.programs.examples import (
+    ProgramExample,
+    ProgramExecutorSettings,
+    executor_sizes,
+    load_questions,
+    prepare_question,
+)
+from parser.benchmarks.programs.image_blocks import in_device_format, rows
+from parser.benchmarks.programs.program_executor import (
+    BY_LEVELS,
     LABELLINGS,
-    LEVELS,
     ExecutorSizes,
     ProgramCalls,
     ProgramExecutor,
@@ -45,24 +53,49 @@ from parser.benchmarks.programs.network import (
     number_calls,
     results_by_slices,
 )
-from parser.benchmarks.programs.settings import ProgramExecutorSettings, sizes_of
-from parser.benchmarks.programs.timed import Timed
-from parser.config import data_path
-from parser.plugins import Mode, Setup, Work
+from parser.config.settings import data_path
 
-CHECKED = 6
+CHECKED_QUESTIONS = 6
 """Questions on which the methods must agree."""
+
+
+class Timed(Operation):
+    """Wraps an operation, and reports its computation as a phase."""
+
+    def __init__(self, operation: Operation, phase: Callable[[str], AbstractContextManager[object]]):
+        self._operation, self._phase = operation, phase
+        self.outputs, self.kept, self.columns = operation.outputs, operation.kept, operation.columns
+        self.has_index, self.indices = operation.has_index, operation.indices
+        self.is_product, self.only_gathers = operation.is_product, operation.only_gathers
+
+    def signature(self) -> Hashable:
+        return type(self), self._operation.signature()
+
+    def packs(self, arguments: int) -> tuple[tuple[int, ...], ...]:
+        return self._operation.packs(arguments)
+
+    def forward(self, batch: OperationBatch) -> None:
+        with self._phase(CELLS):
+            self._operation.forward(batch)
+
+    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
+        with self._phase(CELLS_BACKWARD):
+            return self._operation.backward(batch, gradients)
+
+    def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
+        with self._phase(CELLS_BACKWARD):
+            self._operation.accumulate(batches)
 
 
 class ProgramExecutorPlugin:
     name = "program_executor"
     paper = "Suarez & Zhu 2017, Figure 2 (CLEVR programs)"
-    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {
-        "train": (*METHODS, *LABELLINGS, "sliced"),
-        "infer": (*METHODS, *LABELLINGS),
+    methods: ClassVar[Methods] = {
+        "train": (*GRAPH_METHODS, *LABELLINGS, "sliced"),
+        "infer": (*GRAPH_METHODS, *LABELLINGS),
     }
     method_titles: ClassVar[dict[str, str]] = {
-        **{method: METHOD_TITLES[method] for method in ("depth", "agenda")},
+        **{method: OPERATION_TITLES[method] for method in ("depth", "agenda")},
         "columns": "by place in the program",
         "levels": "level by level",
         "sliced": "level by level, rows cut by slices",
@@ -70,51 +103,51 @@ class ProgramExecutorPlugin:
     example_name: ClassVar[str] = "questions"
     Settings = ProgramExecutorSettings
 
-    def skip(self, setup: Setup) -> str | None:
-        settings: ProgramExecutorSettings = setup.settings
+    def skip(self, setup: Setup[ProgramExecutorSettings]) -> str | None:
+        settings = setup.settings
         given = (settings.questions, settings.scenes, settings.features)
-        return next((reason for path in given if path and (reason := missing(data_path(path)))), None)
+        return next((reason for path in given if path and (reason := missing_file(data_path(path)))), None)
 
-    def prepare(self, setup: Setup) -> None:
+    def prepare(self, setup: Setup[ProgramExecutorSettings]) -> None:
         self.setup = setup
-        settings: ProgramExecutorSettings = setup.settings
-        questions, self._images = load(settings, setup.seed)
+        settings = setup.settings
+        questions, self._images = load_questions(settings, setup.seed)
         self.questions = questions[: settings.examples]
         self.examples = [prepare_question(question) for question in self.questions]
         torch.manual_seed(setup.seed)
-        self.executor = ProgramExecutor(sizes_of(settings)).arranged_for(setup.device)
+        self.executor = ProgramExecutor(executor_sizes(settings)).arranged_for(setup.device)
         self._recorded = RecordedExecutor(self.executor, partial(Timed, phase=setup.phase))
         self._patterns = Patterns()
         forward = self._by_slices if setup.method == "sliced" else self._in_graph
         self.training = OperationTraining(setup, self.executor, forward, settings.learning_rate)
 
-    def batches(self) -> list[list[Example]]:
-        return cut(shuffled(self.examples, self.setup.seed), self.setup.batch_size)
+    def batches(self) -> list[list[ProgramExample]]:
+        return in_batches(shuffled(self.examples, self.setup.seed), self.setup.batch_size)
 
-    def run(self, batch: Sequence[Example]) -> None:
+    def run(self, batch: Sequence[ProgramExample]) -> None:
         if self.setup.mode == "train":
             self.training.step(batch)
         else:
             self.scores(batch)
 
     def check(self) -> Tensor:
-        batches = cut(self.examples[:CHECKED], self.setup.batch_size)
+        batches = in_batches(self.examples[:CHECKED_QUESTIONS], self.setup.batch_size)
         if self.setup.mode == "train":
             return self.training.loss_and_gradients(batches)
         return torch.cat([self.scores(batch) for batch in batches]).flatten()
 
-    def work(self, batch: Sequence[Example]) -> Work:
+    def work(self, batch: Sequence[ProgramExample]) -> Work:
         training = self.setup.mode == "train"
         sizes = self.executor.sizes
         return Work(
             sentences=len(batch),
             tokens=max(1, sum(len(example.calls.module) for example in batch)),
-            operations=sum(operations(sizes, example.calls, training) for example in batch),
+            operations=sum(program_operations(sizes, example.calls, training) for example in batch),
             padding=0.0,
             counts=self._counts([example.calls for example in batch]),
         )
 
-    def _in_graph(self, batch: Sequence[Example]) -> Forward:
+    def _in_graph(self, batch: Sequence[ProgramExample]) -> Forward:
         features, computation, values = self._execute(batch)
         with self.setup.phase("forward"):
             results = computation.rows(values, features.shape[1]).requires_grad_()
@@ -127,25 +160,25 @@ class ProgramExecutorPlugin:
 
         return Forward(loss, backward)
 
-    def _by_slices(self, batch: Sequence[Example]) -> Forward:
+    def _by_slices(self, batch: Sequence[ProgramExample]) -> Forward:
         phase = self.setup.phase
         with phase("data"):
             images = self._images_of(batch)
         with phase("scheduling"):
-            numbered = number_calls([example.calls for example in batch], LEVELS)
+            numbered = number_calls([example.calls for example in batch], BY_LEVELS)
         with phase("forward"):
             results = results_by_slices(self.executor, self.executor.stem(images), numbered)
             loss = self._loss(results, batch)
         return Forward(loss, loss.backward)
 
     @torch.no_grad()
-    def scores(self, batch: Sequence[Example]) -> Tensor:
+    def scores(self, batch: Sequence[ProgramExample]) -> Tensor:
         """[results, answers]"""
         features, computation, values = self._execute(batch)
         with self.setup.phase("forward"):
             return self.executor.scores(computation.rows(values, features.shape[1]))
 
-    def _execute(self, batch: Sequence[Example]) -> tuple[Tensor, Computation, Sequence[Value]]:
+    def _execute(self, batch: Sequence[ProgramExample]) -> tuple[Tensor, Computation, Sequence[Value]]:
         """The stem's features [questions, width], the computation, and the values that are classified."""
         phase = self.setup.phase
         with phase("data"):
@@ -165,23 +198,23 @@ class ProgramExecutorPlugin:
         if setup.method in LABELLINGS:
             with setup.phase("scheduling"):
                 computation = StaticComputation(device, gradients=gradients)
-                computation.given(0, features)
+                computation.add_values(0, features)
                 numbered = number_calls(programs, setup.method)
                 steps = computation.schedule(recorded.calls(numbered))
                 return computation, steps, numbered.results.tolist()
         with setup.phase("graph"):
-            self._patterns = limited(self._patterns)
+            self._patterns = bounded_cache(self._patterns)
             graph = Graph(setup.method, device, patterns=self._patterns, gradients=gradients)
-            values = recorded.results(graph, graph.given(features), programs)
+            values = recorded.results(graph, graph.add_values(features), programs)
         with setup.phase("scheduling"):
             return graph, graph.schedule(), values
 
-    def _images_of(self, batch: Sequence[Example]) -> Tensor:
+    def _images_of(self, batch: Sequence[ProgramExample]) -> Tensor:
         """[questions, channels, side, side]"""
         images = self._images.of([example.image for example in batch])
-        return arranged(to_device(images, self.setup.device))
+        return in_device_format(to_device(images, self.setup.device))
 
-    def _loss(self, results: Tensor, batch: Sequence[Example]) -> Tensor:
+    def _loss(self, results: Tensor, batch: Sequence[ProgramExample]) -> Tensor:
         answers = torch.tensor([answer for example in batch for answer in example.answers])
         scores = self.executor.scores(results)
         return F.cross_entropy(scores, to_device(answers, scores.device), reduction="sum")
@@ -193,7 +226,7 @@ class ProgramExecutorPlugin:
         levels = 1 + max(int(calls.depth.max(initial=-1)) for calls in programs)
         longest = max(len(calls.module) for calls in programs)
         return {
-            "calls of modules": self._calls(programs, LEVELS if method == "sliced" else method),
+            "calls of modules": self._calls(programs, BY_LEVELS if method == "sliced" else method),
             "modules x depth": modules * levels,
             "modules x length": modules * longest,
             "calls by agenda": self._calls(programs, "agenda"),
@@ -204,12 +237,12 @@ class ProgramExecutorPlugin:
             return len(number_calls(programs, method).batches())
         nowhere = torch.device("meta")
         graph = Graph(method, nowhere)
-        images = graph.given(torch.empty(len(programs), self.executor.grid.width, device=nowhere))
+        images = graph.add_values(torch.empty(len(programs), self.executor.grid.width, device=nowhere))
         self._recorded.results(graph, images, programs)
         return len(graph.schedule())
 
 
-def operations(sizes: ExecutorSizes, calls: ProgramCalls, training: bool) -> float:
+def program_operations(sizes: ExecutorSizes, calls: ProgramCalls, training: bool) -> float:
     """Floating-point operations of a program's forward and, in training, backward pass."""
     channels, cells, pooled = sizes.channels, sizes.side**2, (sizes.side // 2) ** 2
     convolution = 9 * channels * channels * cells
@@ -227,4 +260,4 @@ def operations(sizes: ExecutorSizes, calls: ProgramCalls, training: bool) -> flo
     return 3 * forward - 2.0 * first if training else forward
 
 
-PLUGIN = ProgramExecutorPlugin
+PLUGIN: type[Plugin[ProgramExecutorSettings]] = ProgramExecutorPlugin

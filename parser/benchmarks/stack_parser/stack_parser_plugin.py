@@ -9,10 +9,10 @@ trees.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -20,38 +20,84 @@ from torch import Tensor, nn
 
 from parser.baselines.paper_decoder import score_with_paper_decoder
 from parser.baselines.parsing import parse_batch, parse_one
+from parser.baselines.stepper import score_by_stepping
 from parser.baselines.unbatched import score_sentence
-from parser.batching.padding import Padding, group_size
-from parser.batching.precision import PRECISIONS
-from parser.benchmarks.gradient_fingerprints import fingerprints
-from parser.benchmarks.stack_parser.graphed_steps import GraphedSteps
-from parser.config import OptimizerSettings, ParserSettings, data_path
+from parser.batching import PRECISIONS
+from parser.batching.ragged import Padding, group_size
+from parser.benchmarks.plugin import NO_BATCHING, Methods, Plugin, Setup, Work, fingerprints
+from parser.config.settings import OptimizerSettings, ParserSettings, data_path
 from parser.networks.loss import BatchLoss, transition_loss
 from parser.networks.stack_parser import StackParser
-from parser.optimization.graphed_gradients import why_no_common_shapes
+from parser.optimization.graphed_gradients import GraphedGradients, PaddedBatch, why_no_common_shapes
 from parser.optimization.optimizer import make_optimizer
-from parser.optimization.training_step import TrainingStep
+from parser.optimization.training_step import Phase, TrainingStep
 from parser.parsing.continuous_batching import parse_tokens
 from parser.parsing.model import Model
-from parser.plugins import NO_BATCHING, Mode, Setup, Work
 from parser.replay.batch import Batch
 from parser.replay.examples import Examples
-from parser.replay.shape import EPOCHS, Shape
-from parser.settings import Settings
-from parser.stepping.stepper import score_by_stepping
+from parser.replay.padded import EPOCHS, Shape, fitting, shapes_of, shapes_of_epochs
+from parser.system.settings import Settings
 from parser.transitions.inventory import Inventory
 from parser.treebank.batches import length_buckets
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import is_projective
 from parser.treebank.vocabulary import Vocabulary
 
-CHECKED = 24
+CHECKED_SENTENCES = 24
 """Sentences on which the methods must agree."""
 TRAINED_BATCH = 32
 """Sentences of each batch on which the network is trained before inference is measured."""
 STEP_GRAPH, REPLAY_GRAPH = "step-graph", "replay-graph"
 SENTENCES_PER_ROW = 4
 """With continuous batching: sentences that are parsed in one run, for each row of the batch."""
+
+
+class GraphedSteps:
+    def __init__(self, examples: Examples, step: TrainingStep, epochs: Iterable[list[Tensor]], phase: Phase):
+        """epochs: batches that tell the shapes, of other epochs than those that are measured."""
+        self._examples, self._step, self._phase = examples, step, phase
+        self._shapes = shapes_of_epochs(examples, epochs)
+        self._graphs = GraphedGradients(step)
+
+    def capture(self, batches: Sequence[Tensor]) -> None:
+        """Capture a graph for each shape of the batches. Raises RuntimeError if one can not be captured."""
+        of_shape = {
+            fitting(self._shapes, own): rows
+            for own, rows in zip(shapes_of(self._examples, batches), batches, strict=True)
+        }
+        for shape, rows in of_shape.items():
+            if shape:
+                padded = PaddedBatch.of(self._examples.batch(rows), shape)
+                for _ in range(2):
+                    self._graphs(padded)
+        self._step.network.zero_grad()
+        if self._graphs.failed:
+            raise RuntimeError("a CUDA graph could not be captured")
+
+    def shape_of(self, batch: Batch) -> Shape | None:
+        """That to which the batch is padded; None if it has no graph."""
+        return fitting(self._shapes, Shape.of(batch))
+
+    def gradients(self, rows: Tensor) -> Tensor:
+        """As `TrainingStep.gradients`, the loss alone."""
+        with self._phase("scheduling"):
+            batch = self._examples.batch(rows)
+            shape = self.shape_of(batch)
+            padded = PaddedBatch.of(batch, shape) if shape else None
+        if padded is None:
+            loss, _ = self._step.gradients([batch.to(self._step.inventory.kind.device)])
+            return loss
+        with self._phase("forward"):  # and backward: the graph has both
+            loss, _ = self._graphs(padded)
+        return loss
+
+    def checked(self, rows: Tensor) -> Tensor:
+        """As `gradients`, by a graph of its own that is captured and replayed, with much padding."""
+        batch, graphs = self._examples.batch(rows), GraphedGradients(self._step)
+        padded = PaddedBatch.of(batch, Shape.around([Shape.of(batch), *self._shapes[-1:]]))
+        for _ in range(3):
+            loss, _ = graphs(padded)
+        return loss
 
 
 class StackParserSettings(Settings):
@@ -68,7 +114,7 @@ class StackParserSettings(Settings):
 class StackParserPlugin:
     name = "stack_parser"
     paper = "Ding & Koehn 2019, Figure 1"
-    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {
+    methods: ClassVar[Methods] = {
         "train": (NO_BATCHING, "step-naive", "step", "replay", REPLAY_GRAPH),
         "infer": (NO_BATCHING, "step-naive", "step", STEP_GRAPH),
     }
@@ -79,11 +125,10 @@ class StackParserPlugin:
         "replay": "replay, level by level",
         REPLAY_GRAPH: "replay in CUDA graphs, one for each shape",
     }
-    former_defaults: ClassVar[dict[str, Any]] = {"optimizer": {"weight_decay": 0.0}, "trained_batches": 0}
     precisions = PRECISIONS
     Settings = StackParserSettings
 
-    def skip(self, setup: Setup) -> str | None:
+    def skip(self, setup: Setup[StackParserSettings]) -> str | None:
         path, network = data_path(setup.settings.treebank), setup.settings.parser.network
         if setup.method in (STEP_GRAPH, REPLAY_GRAPH) and setup.device.type != "cuda":
             return "CUDA graphs need a GPU"
@@ -93,9 +138,9 @@ class StackParserPlugin:
             return f"{setup.method} has neither composition nor word features"
         return None if Path(path).is_file() else f"no treebank {path}"
 
-    def prepare(self, setup: Setup) -> None:
+    def prepare(self, setup: Setup[StackParserSettings]) -> None:
         self._setup = setup
-        settings: StackParserSettings = setup.settings
+        settings = setup.settings
         if settings.parser.network.transformer:
             raise ValueError("parser.network.transformer: the harness measures no pretrained transformer")
         trees = [tree for tree in read_treebank(data_path(settings.treebank)) if is_projective(tree.heads)]
@@ -108,7 +153,7 @@ class StackParserPlugin:
         torch.manual_seed(setup.seed)
         self._model = Model.build(settings.parser, vocabulary, setup.device)
         self._examples = Examples.of(self._model.inventory.to(torch.device("cpu")), vocabulary, trees)
-        self._operations = operations(self._examples, self._model.network)
+        self._operations = replay_operations(self._examples, self._model.network)
         network = self._model.network
         self._step = TrainingStep(
             network,
@@ -159,7 +204,7 @@ class StackParserPlugin:
 
     def check(self) -> Tensor:
         generator = torch.Generator().manual_seed(self._setup.seed)
-        checked = torch.randperm(len(self._examples), generator=generator)[:CHECKED]
+        checked = torch.randperm(len(self._examples), generator=generator)[:CHECKED_SENTENCES]
         batches = checked.split(self._setup.batch_size)
         if self._setup.mode == "train":
             return self._loss_and_gradients(batches)
@@ -273,7 +318,7 @@ def _without_dropout(network: nn.Module) -> Iterator[None]:
         module.dropout = probability
 
 
-def operations(examples: Examples, network: StackParser) -> Tensor:
+def replay_operations(examples: Examples, network: StackParser) -> Tensor:
     """[sentences] Floating-point operations of the matrix products that replay needs for a forward pass.
 
     Each LSTM needs an input product for each frame and a recurrent product for each frame with a successor.
@@ -332,4 +377,4 @@ def _parents(examples: Examples) -> Tensor:
     return torch.zeros(len(nodes), dtype=torch.long).index_add_(0, sentence, has_child)
 
 
-PLUGIN = StackParserPlugin
+PLUGIN: type[Plugin[StackParserSettings]] = StackParserPlugin

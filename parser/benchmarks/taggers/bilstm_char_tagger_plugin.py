@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from parser.benchmarks.plugin import Plugin
 from parser.benchmarks.taggers.bilstm_tagger_plugin import BiLSTMTagger, BiLSTMTaggerSettings
 
 
@@ -16,7 +17,7 @@ class BiLSTMCharTaggerSettings(BiLSTMTaggerSettings):
 class BiLSTMCharTagger(BiLSTMTagger):
     name = "bilstm_char_tagger"
     paper = "Neubig et al. 2017, Table 1 (BiLSTM w/ char)"
-    Settings = BiLSTMCharTaggerSettings
+    Settings: type[BiLSTMTaggerSettings] = BiLSTMCharTaggerSettings
 
 
-PLUGIN = BiLSTMCharTagger
+PLUGIN: type[Plugin[BiLSTMTaggerSettings]] = BiLSTMCharTagger

@@ -9,37 +9,165 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
-from parser.batching.operations.graph import METHODS
-from parser.batching.operations.lstm import Grain
-from parser.batching.precision import PRECISIONS
+from parser.batching import PRECISIONS
+from parser.batching.operations.elementary_operations import Lookup
+from parser.batching.operations.lstm import Grain, trace_template
+from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
+from parser.batching.operations.template import Index, Template, Value, Writer
+from parser.batching.product import linear
+from parser.batching.transfer import to_device
+from parser.benchmarks.embedding_tables import sparse_table
 from parser.benchmarks.operation_training import (
-    METHOD_TITLES,
+    OPERATION_TITLES,
     AutogradForward,
     Forward,
     GraphForward,
     OperationTraining,
-    missing,
+    missing_file,
     sentence_batches,
     shuffled,
 )
+from parser.benchmarks.plugin import Methods, Plugin, Setup, Work
+from parser.benchmarks.recorded_bilstm import RecordedBiLSTM, end_positions, flat_tensor
 from parser.benchmarks.tagged_text import TaggedSentence, TaggedWord, TagVocabulary, read_tagged_text
-from parser.benchmarks.taggers.network import RecordedTagger, Tagger, TaggerSizes
-from parser.config import data_path
-from parser.plugins import Mode, Setup, Work
-from parser.settings import Settings
+from parser.config.settings import data_path
+from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_packed
+from parser.system.settings import Settings
 
 MANUAL_THEN = {"manual-depth": "depth", "manual-agenda": "agenda"}
 """How the graph of operations that were batched by hand is batched further, by method."""
-CHECKED = 6
+CHECKED_SENTENCES = 6
 """Sentences on which the methods must agree."""
+
+
+@dataclass(frozen=True)
+class TaggerSizes:
+    words: int
+    labels: int
+    word_size: int
+    hidden_size: int
+    """Per direction."""
+    layers: int
+    middle_size: int
+    """Of the layer between the BiLSTM and the labels; 0 for none."""
+    characters: int = 0
+    """0 for a tagger without characters."""
+    character_size: int = 64
+
+
+class Tagger(nn.Module):
+    def __init__(self, sizes: TaggerSizes):
+        super().__init__()
+        self.sizes = sizes
+        self.words = sparse_table(sizes.words, sizes.word_size)
+        self.reader = bilstm(sizes.word_size, sizes.hidden_size, sizes.layers)
+        if sizes.characters:
+            self.characters = nn.Parameter(0.1 * torch.randn(sizes.characters, sizes.character_size))
+            self.speller = bilstm(sizes.character_size, sizes.word_size // 2, 1)
+        self.middle = nn.Linear(2 * sizes.hidden_size, sizes.middle_size) if sizes.middle_size else None
+        self.scores = nn.Linear(sizes.middle_size or 2 * sizes.hidden_size, sizes.labels)
+
+    def loss(self, sentences: Sequence[TaggedSentence], library: bool) -> Tensor:
+        """The loss, summed over all words, batched by hand. library: use `nn.LSTM` instead of our LSTM."""
+        labels = flat_tensor([sentence.labels for sentence in sentences], self.words.weight.device)
+        return F.cross_entropy(self.score(sentences, library), labels, reduction="sum")
+
+    def score(self, sentences: Sequence[TaggedSentence], library: bool) -> Tensor:
+        """[words, labels]"""
+        run = bilstm_packed if library else bilstm_by_levels
+        device = self.words.weight.device
+        vectors = self.words(flat_tensor([sentence.words for sentence in sentences], device))
+        spelled, places = _spellings(sentences)
+        if spelled:
+            characters = self.characters[flat_tensor(spelled, device)]  # [characters, character_size]
+            states = run(self.speller, characters, list(map(len, spelled)))  # [characters, word_size]
+            first, last = (to_device(place, device) for place in end_positions(list(map(len, spelled))))
+            forward, backward = states.chunk(2, dim=1)
+            vectors = vectors.index_copy(
+                0, to_device(torch.tensor(places), device), torch.cat([forward[last], backward[first]], dim=1)
+            )
+        states = run(self.reader, vectors, [len(sentence.words) for sentence in sentences])
+        if self.middle:
+            states = torch.tanh(linear(states, self.middle.weight, self.middle.bias))
+        return linear(states, self.scores.weight, self.scores.bias)
+
+
+def _spellings(sentences: Sequence[TaggedSentence]) -> tuple[list[list[int]], list[int]]:
+    """The spellings of a batch, and the positions of their words."""
+    spelled: list[list[int]] = []
+    places: list[int] = []
+    start = 0
+    for sentence in sentences:
+        spelled += sentence.spellings.values()
+        places += [start + place for place in sentence.spellings]
+        start += len(sentence.words)
+    return spelled, places
+
+
+class RecordedTagger:
+    """A tagger recorded in a graph, sentence by sentence."""
+
+    def __init__(self, tagger: Tagger, grain: Grain):
+        sizes = tagger.sizes
+        self._word = Template.of(Lookup(tagger.words.weight, sparse=True))
+        self._reader = RecordedBiLSTM(tagger.reader, grain)
+        if sizes.characters:
+            self._character = Template.of(Lookup(tagger.characters))
+            self._speller = RecordedBiLSTM(tagger.speller, grain)
+            halves = (sizes.word_size // 2,) * 2
+            self._join = Template.trace(lambda writer, *ways: writer.concatenate(ways), halves)
+
+        def score(writer: Writer, *states: Value) -> Value:
+            if tagger.middle:
+                middle = writer.linear(tagger.middle.weight, *states, bias=tagger.middle.bias)
+                states = (writer.tanh(middle),)
+            return writer.linear(tagger.scores.weight, *states, bias=tagger.scores.bias)
+
+        def loss(writer: Writer, forward: Value, backward: Value, label: Index) -> Value:
+            return writer.cross_entropy(score(writer, forward, backward), label)
+
+        self._score = trace_template(grain, score, (sizes.hidden_size,) * 2)
+        self._loss = trace_template(grain, loss, (sizes.hidden_size,) * 2, indices=1)
+
+    def losses(self, graph: Graph, sentence: TaggedSentence) -> Sequence[Value]:
+        """The loss of each word."""
+        states = self._reader.read(graph, self._words(graph, sentence))
+        return graph.each(self._loss, states, [sentence.labels])[0]
+
+    def losses_together(self, graph: Graph, sentences: Sequence[TaggedSentence]) -> Sequence[Value]:
+        """The losses of all words, recorded step by step over all sentences, as in manual batching."""
+        words = [self._words(graph, sentence) for sentence in sentences]
+        labels = list(chain.from_iterable(sentence.labels for sentence in sentences))
+        return graph.each(self._loss, self._reader.read_together(graph, words), [labels])[0]
+
+    def scores(self, graph: Graph, sentence: TaggedSentence) -> Sequence[Value]:
+        """The scores of all labels for each word."""
+        return graph.each(self._score, self._reader.read(graph, self._words(graph, sentence)))[0]
+
+    def _words(self, graph: Graph, sentence: TaggedSentence) -> Sequence[Value]:
+        if not sentence.spellings:
+            return graph.each(self._word, [], [sentence.words])[0]
+        return [
+            self._spell(graph, sentence.spellings[place])
+            if place in sentence.spellings
+            else graph.apply(self._word, (), (word,))[0]
+            for place, word in enumerate(sentence.words)
+        ]
+
+    def _spell(self, graph: Graph, spelling: Sequence[int]) -> Value:
+        forward, backward = self._speller.read(graph, graph.each(self._character, [], [spelling])[0])
+        return graph.apply(self._join, (forward[-1], backward[0]))[0]
 
 
 class MadeSentences(Settings):
@@ -75,21 +203,21 @@ class BiLSTMTaggerSettings(Settings):
 class BiLSTMTagger:
     name = "bilstm_tagger"
     paper = "Neubig et al. 2017, Table 1 (BiLSTM), Figure 2"
-    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*METHODS, "manual", *MANUAL_THEN, "library")}
+    methods: ClassVar[Methods] = {"train": (*GRAPH_METHODS, "manual", *MANUAL_THEN, "library")}
     method_titles: ClassVar[dict[str, str]] = {
-        **METHOD_TITLES,
+        **OPERATION_TITLES,
         **{method: f"batched by hand, then by {further}" for method, further in MANUAL_THEN.items()},
     }
     precisions = PRECISIONS
-    Settings: ClassVar[type[BiLSTMTaggerSettings]] = BiLSTMTaggerSettings
+    Settings: type[BiLSTMTaggerSettings] = BiLSTMTaggerSettings
 
-    def skip(self, setup: Setup) -> str | None:
+    def skip(self, setup: Setup[BiLSTMTaggerSettings]) -> str | None:
         data = setup.settings.data
-        return None if data is None else missing(data_path(data))
+        return None if data is None else missing_file(data_path(data))
 
-    def prepare(self, setup: Setup) -> None:
+    def prepare(self, setup: Setup[BiLSTMTaggerSettings]) -> None:
         self._setup = setup
-        settings: BiLSTMTaggerSettings = setup.settings
+        settings = setup.settings
         if settings.data:
             sentences = read_tagged_text(Path(data_path(settings.data)))
         else:
@@ -97,7 +225,7 @@ class BiLSTMTagger:
         vocabulary = TagVocabulary.of(sentences, settings.rare)
         self._sentences = [vocabulary.number(sentence, settings.characters) for sentence in sentences]
         torch.manual_seed(setup.seed)
-        self._tagger = Tagger(sizes_of(settings, vocabulary)).to(setup.device)
+        self._tagger = Tagger(tagger_sizes(settings, vocabulary)).to(setup.device)
         self._training = OperationTraining(setup, self._tagger, self._forward(), settings.learning_rate)
 
     def batches(self) -> list[list[TaggedSentence]]:
@@ -107,7 +235,7 @@ class BiLSTMTagger:
         self._training.step(batch)
 
     def check(self) -> Tensor:
-        batches = sentence_batches(self._sentences[:CHECKED], self._setup.batch_size)
+        batches = sentence_batches(self._sentences[:CHECKED_SENTENCES], self._setup.batch_size)
         return self._training.loss_and_gradients(batches)
 
     def work(self, batch: Sequence[TaggedSentence]) -> Work:
@@ -115,14 +243,14 @@ class BiLSTMTagger:
             sentences=len(batch),
             tokens=sum(len(sentence.words) for sentence in batch),
             # The backward pass has two products for each of the forward pass.
-            operations=3.0 * sum(operations(self._tagger.sizes, sentence) for sentence in batch),
+            operations=3.0 * sum(tagger_operations(self._tagger.sizes, sentence) for sentence in batch),
             padding=None if self._setup.method == "library" else 0.0,
         )
 
     def _forward(self) -> Callable[[Any], Forward]:
         setup, tagger = self._setup, self._tagger
         recorded = RecordedTagger(tagger, setup.settings.grain)
-        if setup.method in METHODS:
+        if setup.method in GRAPH_METHODS:
             return GraphForward.by_example(setup, recorded.losses)
         if setup.method in MANUAL_THEN:
             return GraphForward(setup, recorded.losses_together, MANUAL_THEN[setup.method])
@@ -141,7 +269,7 @@ def make_sentences(made: MadeSentences, seed: int) -> list[list[TaggedWord]]:
     return sentences
 
 
-def sizes_of(settings: BiLSTMTaggerSettings, vocabulary: TagVocabulary) -> TaggerSizes:
+def tagger_sizes(settings: BiLSTMTaggerSettings, vocabulary: TagVocabulary) -> TaggerSizes:
     return TaggerSizes(
         words=len(vocabulary.words) + 1,
         labels=len(vocabulary.labels),
@@ -154,7 +282,7 @@ def sizes_of(settings: BiLSTMTaggerSettings, vocabulary: TagVocabulary) -> Tagge
     )
 
 
-def operations(sizes: TaggerSizes, sentence: TaggedSentence) -> float:
+def tagger_operations(sizes: TaggerSizes, sentence: TaggedSentence) -> float:
     """Floating-point operations of the products of a forward pass; first steps have no recurrent product."""
 
     def bilstm(frames: int, inputs: int, hidden: int) -> int:
@@ -169,4 +297,4 @@ def operations(sizes: TaggerSizes, sentence: TaggedSentence) -> float:
     return 2.0 * products
 
 
-PLUGIN = BiLSTMTagger
+PLUGIN: type[Plugin[BiLSTMTaggerSettings]] = BiLSTMTagger

@@ -12,18 +12,18 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from parser.batching.messages.asynchronous_updates import Updates
+from parser.batching.messages.control_flow import Broadcast, ChangeState, Condition, Discard, Join
 from parser.batching.messages.controller import Controller, Entry, Instance
-from parser.batching.messages.graph import CONTROLLER, MessageGraph
 from parser.batching.messages.grouping import ConcatenatePayloads, Group, Ungroup
-from parser.batching.messages.loss import Loss, Losses, losses_of
 from parser.batching.messages.message import MessageState
-from parser.batching.messages.parameterised import Updates
-from parser.batching.messages.routing import Broadcast, ChangeState, Condition, Discard, Join
+from parser.batching.messages.message_graph import CONTROLLER, MessageGraph
+from parser.batching.messages.node import Loss, Losses, losses_of
 from parser.batching.transfer import to_device
 from parser.benchmarks.tree_lstm.network import BinaryTree, TreeLSTM
 
-ROOT = 1
-WORDS, LABELS = 0, 1
+ROOT_PLACE = 1
+WORDS_PORT, LABELS_PORT = 0, 1
 """Outputs of the controller."""
 
 
@@ -47,11 +47,14 @@ class TreeMessages:
         return losses_of(scores, to_device(torch.from_numpy(tree.labels), device))
 
     def instance(self, number: int, tree: BinaryTree, training: bool) -> Instance:
-        nodes, own = len(tree.labels), places(tree)
+        nodes, own = len(tree.labels), node_places(tree)
         words = torch.from_numpy(tree.words)
         by_place = sorted(range(nodes), key=own.__getitem__)
         labels = torch.from_numpy(tree.labels)[by_place]
-        entries = [Entry(WORDS, (words,), (nodes, *own[: len(words)])), Entry(LABELS, (labels,), (nodes,))]
+        entries = [
+            Entry(WORDS_PORT, (words,), (nodes, *own[: len(words)])),
+            Entry(LABELS_PORT, (labels,), (nodes,)),
+        ]
         return Instance(number, entries, training=training)
 
     def graph(self, updates: Updates, workers: int) -> MessageGraph:
@@ -72,7 +75,7 @@ class TreeMessages:
         graph.connect("branch", ("node", 1))
         graph.connect(("copies", 1), "all nodes")
         graph.chain("all nodes", "score", "loss", CONTROLLER)
-        graph.connect((CONTROLLER, LABELS), ("loss", 1))
+        graph.connect((CONTROLLER, LABELS_PORT), ("loss", 1))
         return graph
 
 
@@ -102,7 +105,7 @@ def _nodes(state: MessageState) -> int:
 
 def _left_right_or_root(state: MessageState) -> int:
     place = state.position[0]
-    return 2 if place == ROOT else place % 2
+    return 2 if place == ROOT_PLACE else place % 2
 
 
 def _parent(state: MessageState) -> MessageState:
@@ -113,9 +116,9 @@ def _moved(state: MessageState, place: int) -> MessageState:
     return state.at(place, *state.position[1:])
 
 
-def places(tree: BinaryTree) -> list[int]:
+def node_places(tree: BinaryTree) -> list[int]:
     """The place of each node; see the module."""
-    found = [ROOT] * len(tree.labels)
+    found = [ROOT_PLACE] * len(tree.labels)
     leaves = len(tree.words)
     for node in reversed(range(leaves, len(found))):
         found[tree.left[node - leaves]] = 2 * found[node]

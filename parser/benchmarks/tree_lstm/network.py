@@ -17,22 +17,27 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from parser.batching.activations import tanh
 from parser.batching.levels import Integers
-from parser.batching.lstm_cell import activate_, activation_backward_, cell_state_gradient
-from parser.batching.operations.graph import Graph
+from parser.batching.lstm import activate_, activation_backward_, cell_state_gradient, tanh
 from parser.batching.operations.layout import Applications
-from parser.batching.operations.lstm import Grain, LSTMStart, slices, traced, write_forget, write_states
+from parser.batching.operations.lstm import (
+    Grain,
+    LSTMStart,
+    slices,
+    trace_template,
+    write_forget,
+    write_states,
+)
 from parser.batching.operations.operation import (
     Operation,
     OperationBatch,
     OperationGradients,
     add_product_gradient,
     add_sum_gradient,
-    joined,
+    concatenate_kept,
 )
-from parser.batching.operations.template import Template
-from parser.batching.operations.writer import Index, Value, Writer
+from parser.batching.operations.operation_graph import Graph
+from parser.batching.operations.template import Index, Template, Value, Writer
 from parser.batching.product import add_product, write_product
 from parser.benchmarks.embedding_tables import sparse_table
 
@@ -83,13 +88,13 @@ class RecordedTreeLSTM:
         def loss(writer: Writer, state: Value, label: Index) -> Value:
             return writer.cross_entropy(score(writer, state), label)
 
-        self._leaf = traced(grain, start, (), indices=1)
+        self._leaf = trace_template(grain, start, (), indices=1)
         if grain == "cell":
             self._node = Template.of(TreeNode(network), (hidden,) * 4)
         else:
             self._node = Template.trace(_writes_node(network), (hidden,) * 4)
-        self._score = traced(grain, score, (hidden,))
-        self._loss = traced(grain, loss, (hidden,), indices=1)
+        self._score = trace_template(grain, score, (hidden,))
+        self._loss = trace_template(grain, loss, (hidden,), indices=1)
 
     def losses(self, graph: Graph, tree: BinaryTree) -> Sequence[Value]:
         """The losses of all nodes."""
@@ -232,7 +237,7 @@ class TreeNode(Operation):
         return OperationGradients((d_inputs,), (d_gates, children))
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
-        d_gates, children = joined(batches)
+        d_gates, children = concatenate_kept(batches)
         network, size = self.network, self.outputs[0]
         for linear, d_output, inputs in (
             (network.gates, d_gates[:, : 3 * size], children),

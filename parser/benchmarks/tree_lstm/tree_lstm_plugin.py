@@ -19,33 +19,39 @@ from pydantic import Field
 from torch import Tensor
 from torch.optim import Adam
 
+from parser.batching import PRECISIONS
 from parser.batching.levels import heights
-from parser.batching.messages.parameterised import BackwardWeights, Updates
-from parser.batching.operations.graph import METHODS
+from parser.batching.messages.asynchronous_updates import Updates
 from parser.batching.operations.lstm import Grain
-from parser.batching.precision import PRECISIONS
+from parser.batching.operations.operation_graph import GRAPH_METHODS
 from parser.benchmarks.embedding_tables import copy_vectors, table_optimizer
-from parser.benchmarks.message_training import ACTIVE, NEEDS_CPU, MessageTraining, Workers, share_right
-from parser.benchmarks.message_training import METHOD_TITLES as MESSAGE_TITLES
+from parser.benchmarks.message_training import (
+    ACTIVE,
+    NEEDS_CPU,
+    AsynchronySettings,
+    MessageTraining,
+    accuracy,
+)
+from parser.benchmarks.message_training import MESSAGE_TITLES as MESSAGE_TITLES
 from parser.benchmarks.operation_training import (
-    METHOD_TITLES,
+    OPERATION_TITLES,
     Forward,
     GraphForward,
     OperationTraining,
     StaticForward,
-    cut,
-    missing,
+    in_batches,
+    missing_file,
     shuffled,
 )
+from parser.benchmarks.plugin import Methods, Plugin, Setup, Work
 from parser.benchmarks.tagged_text import UNKNOWN, numbered
 from parser.benchmarks.tree_lstm.labelled_trees import LabelledTree, read_labelled_trees
 from parser.benchmarks.tree_lstm.messages import TreeMessages
 from parser.benchmarks.tree_lstm.network import BinaryTree, RecordedTreeLSTM, TreeLSTM
-from parser.config import data_path
-from parser.plugins import Mode, Setup, Work
-from parser.settings import Settings
+from parser.config.settings import data_path
+from parser.system.settings import Settings
 
-CHECKED = 6
+CHECKED_TREES = 6
 """Trees on which the methods must agree."""
 
 
@@ -59,7 +65,7 @@ class MadeTrees(Settings):
     labels: int = Field(5, gt=0)
 
 
-class TreeLSTMSettings(Settings):
+class TreeLSTMSettings(AsynchronySettings):
     data: str | None = None
     """Labelled binary trees, one a line; ${PARSER_DATA} stands for the data folder. null: `made`."""
     made: MadeTrees = MadeTrees()
@@ -77,19 +83,15 @@ class TreeLSTMSettings(Settings):
     """The number of trees whose gradients leaves and scores accumulate for an update by messages."""
     update_branch_after: int = Field(10, gt=0)
     """Gradients that branches accumulate: one per inner node of each tree."""
-    backward_weights: BackwardWeights = "forward"
-    """The weights in the backward pass of a message: those of its forward pass, or those at present."""
-    workers: Workers = "threads"
-    """Threads of one process, which share an interpreter lock; or processes."""
 
 
 class TreeLSTMPlugin:
     name = "tree_lstm"
     paper = "Neubig et al. 2017, Table 1 (TreeLSTM), Figure 3"
-    methods: ClassVar[dict[Mode, tuple[str, ...]]] = {"train": (*METHODS, "manual", "levels", *ACTIVE)}
+    methods: ClassVar[Methods] = {"train": (*GRAPH_METHODS, "manual", "levels", *ACTIVE)}
     method_titles: ClassVar[dict[str, str]] = {
         **MESSAGE_TITLES,
-        **METHOD_TITLES,
+        **OPERATION_TITLES,
         "none": "one by one",
         "levels": "level by level",
     }
@@ -97,16 +99,16 @@ class TreeLSTMPlugin:
     precisions = PRECISIONS
     Settings = TreeLSTMSettings
 
-    def skip(self, setup: Setup) -> str | None:
-        settings: TreeLSTMSettings = setup.settings
+    def skip(self, setup: Setup[TreeLSTMSettings]) -> str | None:
+        settings = setup.settings
         if setup.method in ACTIVE and setup.device.type != "cpu":
             return NEEDS_CPU
         given = filter(None, (settings.data, settings.held_out, settings.embeddings))
-        return next(filter(None, (missing(data_path(data)) for data in given)), None)
+        return next(filter(None, (missing_file(data_path(data)) for data in given)), None)
 
-    def prepare(self, setup: Setup) -> None:
+    def prepare(self, setup: Setup[TreeLSTMSettings]) -> None:
         self._setup = setup
-        settings: TreeLSTMSettings = setup.settings
+        settings = setup.settings
         if settings.data:
             trees = read_labelled_trees(Path(data_path(settings.data)))
         else:
@@ -139,7 +141,7 @@ class TreeLSTMPlugin:
             self._training = OperationTraining(setup, self._network, self._forward(), rate)
 
     def batches(self) -> list[list[BinaryTree]]:
-        return cut(shuffled(self._trees, self._setup.seed), self._setup.batch_size)
+        return in_batches(shuffled(self._trees, self._setup.seed), self._setup.batch_size)
 
     def run(self, batch: Sequence[BinaryTree]) -> None:
         if self._by_messages:
@@ -149,8 +151,10 @@ class TreeLSTMPlugin:
 
     def check(self) -> Tensor:
         if self._by_messages:
-            return self.messages.loss_and_gradients(self._trees[:CHECKED])
-        return self._training.loss_and_gradients(cut(self._trees[:CHECKED], self._setup.batch_size))
+            return self.messages.loss_and_gradients(self._trees[:CHECKED_TREES])
+        return self._training.loss_and_gradients(
+            in_batches(self._trees[:CHECKED_TREES], self._setup.batch_size)
+        )
 
     def learn(self, epoch: int) -> None:
         trees = shuffled(self._trees, epoch)
@@ -158,15 +162,15 @@ class TreeLSTMPlugin:
             self.messages.run(trees, training=True)
             self.messages.end_epoch()
         else:
-            for batch in cut(trees, self._setup.batch_size):
+            for batch in in_batches(trees, self._setup.batch_size):
                 self.run(batch)
 
     def score(self) -> float:
         """The accuracy over the nodes of held-out trees. Raises ValueError if there are none."""
         if self._by_messages:
-            return share_right(self.messages.run(self._held_out, training=False).reports)
+            return accuracy(self.messages.run(self._held_out, training=False).reports)
         with torch.no_grad():
-            return share_right([self._model.losses(tree) for tree in self._held_out])
+            return accuracy([self._model.losses(tree) for tree in self._held_out])
 
     def notes(self) -> dict[str, float]:
         return self.messages.notes() if self._by_messages else {}
@@ -176,13 +180,13 @@ class TreeLSTMPlugin:
             sentences=len(batch),
             tokens=sum(len(tree.words) for tree in batch),
             # The backward pass has two products for each of the forward pass.
-            operations=3.0 * sum(operations(self._network, len(tree.words)) for tree in batch),
+            operations=3.0 * sum(tree_operations(self._network, len(tree.words)) for tree in batch),
             padding=0.0,
         )
 
     def _forward(self) -> Callable[[Any], Forward]:
         recorded = RecordedTreeLSTM(self._network, self._setup.settings.grain)
-        if self._setup.method in METHODS:
+        if self._setup.method in GRAPH_METHODS:
             return GraphForward.by_example(self._setup, recorded.losses)
         calls = partial(recorded.calls, by_height=self._setup.method == "levels")
         return StaticForward(self._setup, calls)
@@ -216,7 +220,7 @@ def make_trees(made: MadeTrees, seed: int) -> list[LabelledTree]:
     return trees
 
 
-def operations(network: TreeLSTM, words: int) -> float:
+def tree_operations(network: TreeLSTM, words: int) -> float:
     """Floating-point operations of the products of a tree's forward pass."""
     hidden = network.hidden_size
     leaf = 3 * hidden * network.leaf.in_features
@@ -225,4 +229,4 @@ def operations(network: TreeLSTM, words: int) -> float:
     return 2.0 * (words * leaf + (words - 1) * other + (2 * words - 1) * scores)
 
 
-PLUGIN = TreeLSTMPlugin
+PLUGIN: type[Plugin[TreeLSTMSettings]] = TreeLSTMPlugin

@@ -7,13 +7,14 @@ import torch
 from checked_nodes import Checked
 from message_graphs import examples, instances, layers_in_a_row, two_layers
 from torch import Tensor, nn
+from torch.func import functional_call
 
+from parser.batching.messages.asynchronous_updates import ModuleWithWeights, Parameterised
+from parser.batching.messages.control_flow import Broadcast, ChangeState, Condition, Discard, FlatMap, Join
 from parser.batching.messages.grouping import ConcatenatePayloads, Group, Split, Ungroup
 from parser.batching.messages.message import Message, MessageState, Send
-from parser.batching.messages.parameterised import Parameterised
-from parser.batching.messages.routing import Broadcast, ChangeState, Condition, Discard, FlatMap, Join
-from parser.batching.messages.threads import run
-from parser.batching.messages.transform import Transform
+from parser.batching.messages.node import Transform
+from parser.batching.messages.workers import run
 
 ONE, TWO = MessageState(1), MessageState(2)
 
@@ -36,17 +37,17 @@ def test_a_condition_chooses_by_the_state():
         assert sent(node.forward(0, message(state, [1.0]))) == [(state.instance - 1, state, [[1.0]])]
     assert sent(node.backward(1, message(TWO, [3.0]))) == [(0, TWO, [[3.0]])]
     assert sent(node.backward(0, message(ONE, [4.0]))) == [(0, ONE, [[4.0]])]
-    assert node.held() == 0
+    assert node.outstanding() == 0
 
 
 def test_a_join_sends_gradients_to_where_values_came_from():
     node = Checked(Join(3))
     node.forward(2, message(ONE, [1.0]))
     node.forward(0, message(TWO, [1.0]))
-    assert node.node.held() == 2
+    assert node.node.outstanding() == 2
     assert sent(node.backward(0, message(ONE, [3.0]))) == [(2, ONE, [[3.0]])]
     assert sent(node.backward(0, message(TWO, [3.0]))) == [(0, TWO, [[3.0]])]
-    assert node.held() == 0
+    assert node.outstanding() == 0
 
 
 def test_a_state_is_changed_and_changed_back():
@@ -62,14 +63,14 @@ def test_gradients_of_a_broadcast_are_summed():
     assert node.backward(2, message(ONE, [1.0])) == []
     assert node.backward(0, Message((None,), ONE)) == []
     assert sent(node.backward(1, message(ONE, [5.0]))) == [(0, ONE, [[6.0]])]
-    assert node.held() == 0
+    assert node.outstanding() == 0
 
 
 def test_what_goes_nowhere_comes_back_without_gradients():
     node = Discard()
     assert sent(node.forward(0, message(ONE, [1.0], [2.0]))) == [(0, ONE, [None, None])]
     assert node.forward(0, message(TWO, [1.0])._replace(training=False)) == []
-    assert node.held() == 0
+    assert node.outstanding() == 0
 
 
 def test_a_flat_map_copies_to_states_and_sums():
@@ -79,7 +80,7 @@ def test_a_flat_map_copies_to_states_and_sums():
     ]
     assert node.backward(0, message(MessageState(1, (1,)), [2.0])) == []
     assert sent(node.backward(0, message(MessageState(1, (0,)), [3.0]))) == [(0, ONE, [[5.0]])]
-    assert node.held() == 0
+    assert node.outstanding() == 0
 
 
 def test_payloads_side_by_side_and_apart():
@@ -94,7 +95,7 @@ def test_payloads_side_by_side_and_apart():
     assert found == [(0, ONE, [[1.0]]), (1, ONE, [[2.0], [3.0]])]
     assert apart.backward(1, message(ONE, [5.0], [6.0])) == []
     assert sent(apart.backward(0, message(ONE, [4.0]))) == [(0, ONE, [[4.0], [5.0], [6.0]])]
-    assert apart.held() == 0
+    assert apart.outstanding() == 0
 
 
 def test_a_group_is_in_the_order_of_states_whoever_comes_first():
@@ -106,7 +107,7 @@ def test_a_group_is_in_the_order_of_states_whoever_comes_first():
     found = sent(node.backward(0, message(ONE, [10.0, 20.0, 30.0, 40.0, 50.0, 60.0])))
     expected = [(0, [10.0]), (1, [20.0, 30.0, 40.0]), (2, [50.0, 60.0])]
     assert found == [(0, MessageState(1, (place,)), [part]) for place, part in expected]
-    assert node.held() == 0
+    assert node.outstanding() == 0
 
 
 def test_rows_become_messages_and_their_gradients_one_again():
@@ -115,7 +116,7 @@ def test_rows_become_messages_and_their_gradients_one_again():
     assert found == [(0, MessageState(1, (0,)), [[1.0]]), (0, MessageState(1, (1,)), [[2.0, 3.0]])]
     assert node.backward(0, message(MessageState(1, (1,)), [5.0, 6.0])) == []
     assert sent(node.backward(0, message(MessageState(1, (0,)), [4.0]))) == [(0, ONE, [[4.0, 5.0, 6.0]])]
-    assert node.held() == 0
+    assert node.outstanding() == 0
 
 
 def test_a_transform_is_differentiated_where_somebody_wants_it():
@@ -123,7 +124,7 @@ def test_a_transform_is_differentiated_where_somebody_wants_it():
     given = (torch.tensor([2.0], requires_grad=True), torch.tensor([3.0]))
     assert sent(node.forward(0, Message(given, TWO))) == [(0, TWO, [[6.0], [6.0]])]
     assert sent(node.backward(0, message(TWO, [1.0], [1.0]))) == [(0, TWO, [[3.0], None])]
-    assert node.held() == 0
+    assert node.outstanding() == 0
 
 
 def test_who_wants_gradients_is_known_beyond_groups():
@@ -270,3 +271,37 @@ def test_groups_need_equally_many_rows_of_all_tensors():
 def test_nothing_is_made_of_nothing(node):
     with pytest.raises(ValueError, match=r"into no parts|to no states"):
         node.forward(0, message(ONE, [1.0]))
+
+
+def test_computes_what_functional_call_does():
+    module = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Linear(3, 3), nn.LSTM(3, 2))
+    module[2].weight = module[0].weight  # one weight in two places
+    module[0].bias.requires_grad_(False)  # stays the module's own
+    replaced = {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
+    others = {name: torch.randn_like(weight).requires_grad_() for name, weight in replaced.items()}
+    before = {name: weight.detach().clone() for name, weight in module.named_parameters()}
+    used = ModuleWithWeights(module, list(replaced.values()))
+    used.set(list(others.values()))
+
+    inputs = torch.randn(4, 3)
+    outputs, _ = used(inputs)
+    gradients = torch.autograd.grad(outputs.sum(), list(others.values()))
+    expected, _ = functional_call(module, others, inputs)
+    torch.testing.assert_close(outputs, expected)
+    torch.testing.assert_close(gradients, torch.autograd.grad(expected.sum(), list(others.values())))
+    assert module[1].num_batches_tracked == 2  # buffers are shared
+    assert {name: weight.tolist() for name, weight in module.named_parameters()} == {
+        name: weight.tolist() for name, weight in before.items()
+    }
+
+
+def test_the_mode_is_that_of_the_module():
+    module = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5))
+    used = ModuleWithWeights(module, list(module.parameters()))
+    used.set([weight.detach() for weight in module.parameters()])
+    inputs = torch.ones(20, 3)
+    assert (used(inputs) == 0).any()
+    module.eval()
+    torch.testing.assert_close(used(inputs), module(inputs))
+    module.train()
+    assert (used(inputs) == 0).any()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
@@ -16,11 +17,12 @@ import torch
 import torch.distributed as dist
 from message_graphs import examples, instances, layers_in_a_row, two_layers
 
+from parser.batching.messages import workers
+from parser.batching.messages.asynchronous_updates import staleness, update_all
 from parser.batching.messages.controller import Instance
-from parser.batching.messages.processes import Processes
-from parser.batching.messages.threads import run
-from parser.batching.messages.worker import LostError, NodeError
-from parser.remote import start_server
+from parser.batching.messages.processes import LocalProcesses, Processes
+from parser.batching.messages.workers import LostError, NodeError, run
+from parser.system.remote import start_server
 
 
 def begin(rank: int, folder: Path, size: int = 2) -> None:
@@ -45,7 +47,7 @@ def train(rank: int, folder: Path) -> None:
             5,
             lambda report: losses.append(report.loss),
         )
-        assert graph.held() == {}
+        assert graph.outstanding() == {}
         processes.share(graph)
     torch.save((losses, [layer.state_dict() for layer in layers]), folder / f"{rank}.pt")
     dist.destroy_process_group()
@@ -183,3 +185,34 @@ def enter_late(rank: int, folder: Path) -> None:
 
 def test_processes_must_be_entered(tmp_path):
     assert exit_codes(enter_late, tmp_path) == [0, 0]
+
+
+@pytest.mark.extended
+def test_they_do_what_threads_do_and_end_with_an_error_when_one_is_lost():
+    """One test for all of it, because a process takes long to start."""
+    layers, plain_layers = two_layers(), two_layers()
+    graph, plain = (layers_in_a_row(*own, update_after=5) for own in (layers, plain_layers))
+    losses: list[float] = []
+    expected: list[float] = []
+    workers.run(plain, instances(examples(12)), 1, lambda report: expected.append(report.loss))
+    update_all(plain)
+    processes = LocalProcesses(graph, partial(layers_in_a_row, *layers, update_after=5))
+    processes.run(graph, instances(examples(12)), 1, lambda report: losses.append(report.loss))
+    processes.update()
+    processes.share()
+    assert losses == pytest.approx(expected)
+    for layer, plain_layer in zip(layers, plain_layers, strict=True):
+        torch.testing.assert_close(list(layer.parameters()), list(plain_layer.parameters()))
+    assert processes.staleness() == staleness(plain)
+    processes._others[0].kill()
+    with pytest.raises(LostError):
+        processes.run(graph, instances(examples(12)), 1, lambda _: None)
+    processes.close()
+    assert processes._others[0].returncode is not None
+
+
+def test_the_controller_must_be_in_the_process_that_starts_the_others():
+    graph = layers_in_a_row(*two_layers())
+    graph.worker["controller"] = 1
+    with pytest.raises(ValueError, match="must be on the first worker, not on 1"):
+        LocalProcesses(graph, lambda: graph)

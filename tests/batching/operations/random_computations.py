@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from simulated_cuda.chosen import DEVICE
 from torch import Tensor, nn
 
-from parser.batching.operations.graph import Graph
-from parser.batching.operations.parameterised import Module
-from parser.batching.operations.writer import Value, Writer
+from parser.batching.operations.elementary_operations import Module
+from parser.batching.operations.operation_graph import Graph
+from parser.batching.operations.template import Value, Writer
 
 WIDTH, ENTRIES = 4, 6
 

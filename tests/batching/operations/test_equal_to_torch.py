@@ -8,11 +8,9 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parser.batching.operations.cell import CellOperation
-from parser.batching.operations.graph import METHODS, Graph
+from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.batching.operations.patterns import Patterns
-from parser.batching.operations.template import Template
-from parser.batching.operations.writer import Value
+from parser.batching.operations.template import CellOperation, Template, Value
 
 from .random_computations import (
     DEVICE,
@@ -62,7 +60,7 @@ def test_every_method_equals_torch(examples: list[Example], loss: str, forward_a
     templates: dict[tuple[str, int], Template] = {}
     patterns = Patterns()  # of all graphs here
     for kind in (Recorded, ByTemplates):
-        for method in METHODS:
+        for method in GRAPH_METHODS:
             parameters.zero_grad()
             graph = kind(method, DEVICE, torch.double, patterns)
             graph.templates = templates
@@ -76,7 +74,7 @@ def test_every_method_equals_torch(examples: list[Example], loss: str, forward_a
             assert_same(results(values, parameters), expected)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", GRAPH_METHODS)
 def test_what_is_computed_is_used_by_what_is_recorded_later(method: str) -> None:
     parameters = Parameters()
     graph = Recorded(method, DEVICE, torch.double)
@@ -95,7 +93,7 @@ def test_what_is_computed_is_used_by_what_is_recorded_later(method: str) -> None
     assert_same(found, results(torch.zeros(1, device=DEVICE), parameters))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", GRAPH_METHODS)
 def test_rows_computed_elsewhere_go_in_and_gradients_come_out(method):
     parameters, rows = Parameters(), torch.randn(3, WIDTH, dtype=torch.double, device=DEVICE)
     rows.requires_grad_()
@@ -108,7 +106,7 @@ def test_rows_computed_elsewhere_go_in_and_gradients_come_out(method):
     rows.grad = weight.grad = None
 
     graph = Graph(method, DEVICE, torch.double)
-    values = graph.given(rows)
+    values = graph.add_values(rows)
     product = graph.linear(weight, values[1], bias=bias)
     results = [graph.multiply(values[0], product), graph.tanh(product)]
     torch.testing.assert_close(graph.values(results), plain)

@@ -8,10 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from parser.batching.operations.graph import METHODS, Graph
+from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.batching.operations.patterns import Patterns
-from parser.batching.operations.template import Template
-from parser.batching.operations.writer import Value, Writer
+from parser.batching.operations.template import Template, Value, Writer
 
 from .random_computations import (
     DEVICE,
@@ -20,7 +19,7 @@ from .random_computations import (
 )
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", GRAPH_METHODS)
 def test_nothing_recorded(method: str) -> None:
     graph = Graph(method, DEVICE)
     graph.forward()
@@ -35,7 +34,7 @@ def test_a_template_is_scheduled_as_what_it_consists_of() -> None:
         return writer.tanh(writer.add(gates, writer.multiply(left, right)))
 
     template = Template.trace(cell, (WIDTH, WIDTH))
-    for method in METHODS:
+    for method in GRAPH_METHODS:
         counts, values = [], []
         for written in (cell, lambda graph, *values: graph.apply(template, values)[0]):
             graph = Graph(method, DEVICE, torch.double)

@@ -6,7 +6,7 @@ import networkx as nx
 import torch
 from hypothesis import strategies as st
 
-from parser.batching.recurrence.graph import Connection, Layer, LayerGraph, as_digraph
+from parser.batching.recurrence.layer_graph import Connection, Layer, LayerGraph, as_digraph
 
 ACTIVATIONS = {
     "identity": lambda rows: rows,

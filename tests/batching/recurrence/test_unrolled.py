@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from parser.batching.recurrence.examples import EXAMPLES, elman, gru, lstm, peephole_lstm, with_scores
-from parser.batching.recurrence.graph import Connection, Layer, LayerGraph
+from parser.batching.recurrence.layer_graph import Connection, Layer, LayerGraph
 from parser.batching.recurrence.unrolled import Unrolled
 from parser.batching.recurrence.weights import Weights
 
@@ -18,7 +18,7 @@ WAYS = [{}, {"by_frame": True}, {"by_frame": True, "gradients_by_frame": True}]
 
 @pytest.fixture(autouse=True, params=[0, 10**9], ids=["merged loops", "cycles only"])
 def _loops(request, monkeypatch):
-    monkeypatch.setattr("parser.batching.recurrence.loops.MIN_ELEMENTS", request.param)
+    monkeypatch.setattr("parser.batching.recurrence.components.MIN_ELEMENTS", request.param)
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from parser.benchmarks.digits.mnist import DRAWN_TOGETHER, made_digits, read_images, read_labels
+from parser.benchmarks.digits.mnist import DRAWN_TOGETHER, generate_digits, read_images, read_labels
 
 
 def idx(shape: Sequence[int], content: bytes) -> bytes:
@@ -89,7 +89,7 @@ def test_broken_files(tmp_path, read: Callable[[Path], Tensor], content, message
 
 @given(st.integers(0, 40), st.integers(0, 1000))
 def test_drawn_digits(number, seed):
-    images, labels = made_digits(number, seed)
+    images, labels = generate_digits(number, seed)
     assert images.dtype == torch.uint8
     assert images.shape == (number, 28, 28)
     assert labels.dtype == torch.int64
@@ -98,20 +98,20 @@ def test_drawn_digits(number, seed):
 
 
 def test_every_digit_is_drawn_about_as_often():
-    counts = made_digits(2 * DRAWN_TOGETHER + 1, seed=1)[1].bincount()
+    counts = generate_digits(2 * DRAWN_TOGETHER + 1, seed=1)[1].bincount()
     assert len(counts) == 10
     assert counts.min() > 70
 
 
 def test_the_seed_decides():
-    one, again, other = (made_digits(20, seed) for seed in (1, 1, 2))
+    one, again, other = (generate_digits(20, seed) for seed in (1, 1, 2))
     assert torch.equal(one[0], again[0])
     assert torch.equal(one[1], again[1])
     assert not torch.equal(one[0], other[0])
 
 
 def test_ink_lies_on_a_ground_and_within_the_image():
-    images, labels = made_digits(1000, seed=1)
+    images, labels = generate_digits(1000, seed=1)
     assert images[:, ::27].float().mean() < 30
     assert images[:, :, ::27].float().mean() < 30
     ink = images.flatten(1).float().mean(dim=1)
@@ -134,7 +134,7 @@ def named(network: nn.Module, train: tuple[Tensor, Tensor], test: tuple[Tensor, 
 
 @pytest.mark.extended
 def test_they_can_be_learned_but_not_by_templates():
-    train, test = made_digits(5000, seed=1), made_digits(1000, seed=2)
+    train, test = generate_digits(5000, seed=1), generate_digits(1000, seed=2)
     linear = named(nn.Linear(784, 10), train, test)
     assert 0.6 < linear < 0.9
     assert (

@@ -10,11 +10,11 @@ from pydantic import ValidationError
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from parser.benchmarks.conformance import faults_of
 from parser.benchmarks.experts import mixture_of_experts_plugin as mixture_of_experts
 from parser.benchmarks.experts.mixture_of_experts_plugin import MixtureOfExperts, MixtureOfExpertsSettings
-from parser.benchmarks.experts.network import METHODS
-from parser.plugins import Setup
-from parser.speed.conformance import faults_of
+from parser.benchmarks.experts.network import EXPERT_METHODS
+from parser.benchmarks.plugin import Setup
 
 SMALL = {"experts": 5, "input_size": 8, "hidden_size": 12, "output_size": 4, "examples": 10}
 
@@ -34,7 +34,7 @@ def test_it_does_all_that_plugins_must():
     assert faults_of(MixtureOfExperts) == []
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", EXPERT_METHODS)
 @pytest.mark.parametrize("mode", ["train", "infer"])
 @pytest.mark.parametrize("chosen", [1, 3])
 def test_every_method_gives_the_cpus_results_on_the_device(method, mode, chosen, device):
@@ -73,13 +73,13 @@ def test_the_operations_are_those_of_the_products(mode, chosen):
 
 def test_where_there_is_no_grouped_product_the_method_is_skipped(monkeypatch):
     monkeypatch.setattr(mixture_of_experts, "why_not_grouped", lambda *_: "none here")
-    reasons = {method: MixtureOfExperts().skip(setup(method)) for method in METHODS}
+    reasons = {method: MixtureOfExperts().skip(setup(method)) for method in EXPERT_METHODS}
     assert reasons == {"none": None, "static": None, "grouped": "none here"}
 
 
 def test_the_calls_of_experts_are_counted():
     calls = {}
-    for method in METHODS:
+    for method in EXPERT_METHODS:
         plugin = prepared(method, size=10, chosen=2)
         [batch] = plugin.batches()
         calls[method] = plugin.work(batch).counts["calls of experts"]

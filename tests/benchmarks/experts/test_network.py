@@ -12,7 +12,7 @@ from torch import nn
 
 from parser.batching import product
 from parser.batching.groups import why_not_grouped
-from parser.benchmarks.experts.network import METHODS, Around, Experts, ExpertSizes
+from parser.benchmarks.experts.network import EXPERT_METHODS, Around, Experts, ExpertSizes
 
 SIZES = ExpertSizes(experts=7, inputs=8, hidden=12, outputs=16)
 BATCH = 9
@@ -58,7 +58,7 @@ def skip_unless(method, device, dtype):
         pytest.skip(reason)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", EXPERT_METHODS)
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.double, 1e-9), (torch.float, 1e-4)])
 @pytest.mark.parametrize("chosen", [1, 2, 7])
 @pytest.mark.parametrize("batch", [1, BATCH, 60])
@@ -82,7 +82,7 @@ def test_both_kinds_of_kernels_give_the_same(device, monkeypatch):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", EXPERT_METHODS)
 def test_no_examples_give_no_outputs(method, device):
     skip_unless(method, device, torch.float)
     experts = layer(device, chosen=2, dtype=torch.float)
@@ -131,7 +131,7 @@ def test_steps_by_sparse_gradients_are_those_by_dense_ones(device):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", EXPERT_METHODS)
 def test_the_experts_work_is_entered_once_each_way(method, device):
     skip_unless(method, device, torch.float)
     entered = []

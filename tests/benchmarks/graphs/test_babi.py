@@ -9,9 +9,9 @@ from parser.benchmarks.graphs.babi import (
     HAS_FEAR,
     IS,
     GraphQuestion,
-    inflated,
     make_deductions,
-    read_questions,
+    read_graph_questions,
+    with_more_nodes,
 )
 
 FILES = {
@@ -36,13 +36,13 @@ def edges_of(question: GraphQuestion) -> list[tuple[int, int, int]]:
 
 
 def test_questions_in_the_order_of_the_file(tmp_path):
-    questions = read_questions(write(tmp_path), 15)
+    questions = read_graph_questions(write(tmp_path), 15)
     assert [each[1:] for each in questions] == [(0, 0, 2), (2, 0, 1), (1, 0, 0)]
     assert list(map(edges_of, questions)) == [[(0, 0, 1), (1, 1, 2)], [(2, 1, 1)], [(2, 1, 1)]]
 
 
 def test_the_node_asked_about_is_marked(tmp_path):
-    marks = [each.graph.features.flatten().tolist() for each in read_questions(write(tmp_path), 15)]
+    marks = [each.graph.features.flatten().tolist() for each in read_graph_questions(write(tmp_path), 15)]
     assert marks == [[1, 0, 0], [0, 0, 1], [0, 1, 0]]
 
 
@@ -50,11 +50,11 @@ def test_the_node_asked_about_is_marked(tmp_path):
     "graphs", [FILES["graphs"].rstrip("\n"), "\n\n" + FILES["graphs"].replace("\n", "\r\n")]
 )
 def test_blank_lines_and_ends_of_lines(tmp_path, graphs):
-    assert len(read_questions(write(tmp_path, graphs=graphs), 15)) == 3
+    assert len(read_graph_questions(write(tmp_path, graphs=graphs), 15)) == 3
 
 
 def test_a_graph_without_edges(tmp_path):
-    (question,) = read_questions(write(tmp_path, graphs="? 1 2 2\n"), 15)
+    (question,) = read_graph_questions(write(tmp_path, graphs="? 1 2 2\n"), 15)
     assert edges_of(question) == []
     assert question.graph.nodes == 3
 
@@ -85,13 +85,13 @@ def test_a_graph_without_edges(tmp_path):
 def test_broken_graphs(tmp_path, graphs, line, message):
     write(tmp_path, graphs=graphs)
     with pytest.raises(ValueError, match=f"^{tmp_path}/15_graphs.txt{line}:{message}"):
-        read_questions(tmp_path, 15)
+        read_graph_questions(tmp_path, 15)
 
 
 def test_bytes_that_are_not_utf8(tmp_path):
     (write(tmp_path) / "15_graphs.txt").write_bytes(b"1 1 2\n\xff 1 2\n? 1 1 3\n")
     with pytest.raises(ValueError, match=f"^{tmp_path}/15_graphs.txt:2: there is no node "):
-        read_questions(tmp_path, 15)
+        read_graph_questions(tmp_path, 15)
 
 
 @pytest.mark.parametrize("name", ["node_ids", "edge_types", "question_types"])
@@ -110,18 +110,18 @@ def test_bytes_that_are_not_utf8(tmp_path):
 def test_broken_dictionaries(tmp_path, name, content, line, message):
     write(tmp_path, **{name: content})
     with pytest.raises(ValueError, match=f"^{tmp_path}/15_{name}.txt:{line}: {message}"):
-        read_questions(tmp_path, 15)
+        read_graph_questions(tmp_path, 15)
 
 
 def test_a_task_that_is_answered_with_labels(tmp_path):
     write(tmp_path, labels="false=2\ntrue=1\n")
     with pytest.raises(ValueError, match=r"/15_labels.txt: task 15 is answered with these labels, and not"):
-        read_questions(tmp_path, 15)
+        read_graph_questions(tmp_path, 15)
 
 
 def test_a_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"16_labels\.txt"):
-        read_questions(write(tmp_path), 16)
+        read_graph_questions(write(tmp_path), 16)
 
 
 def deduced(question: GraphQuestion) -> int:
@@ -178,7 +178,7 @@ def test_the_seed_decides():
 @given(st.integers(0, 100), st.integers(8, 60))
 def test_inflated(seed, nodes):
     (question,) = make_deductions(1, seed)
-    found = inflated(question, nodes)
+    found = with_more_nodes(question, nodes)
     assert found.graph.nodes == nodes
     assert found[1:] == question[1:]
     assert edges_of(found) == edges_of(question)
@@ -186,12 +186,12 @@ def test_inflated(seed, nodes):
 
 
 def test_inflated_as_in_the_paper():
-    assert inflated(make_deductions(1, seed=1)[0]).graph.nodes == 54
+    assert with_more_nodes(make_deductions(1, seed=1)[0]).graph.nodes == 54
 
 
 def test_inflated_to_less_than_there_is():
     with pytest.raises(ValueError, match="a graph of 8 nodes cannot be made one of 7"):
-        inflated(make_deductions(1, seed=1)[0], 7)
+        with_more_nodes(make_deductions(1, seed=1)[0], 7)
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ def fold(treebanks: Path) -> Path:
 @pytest.mark.real_data
 @pytest.mark.parametrize("part", ["train", "test"])
 def test_the_deductions_of_babi(fold, part):
-    questions = read_questions(fold / part, 15)
+    questions = read_graph_questions(fold / part, 15)
     assert len(questions) == 4000
     for first in range(0, len(questions), 4):
         check_form(questions[first : first + 4])
@@ -215,7 +215,7 @@ def test_the_deductions_of_babi(fold, part):
 @pytest.mark.parametrize("part", ["train", "test"])
 @pytest.mark.parametrize(("task", "nodes", "edges"), [(4, 4, 2), (16, 13, 9)])
 def test_other_tasks_of_babi(fold, part, task, nodes, edges):
-    questions = read_questions(fold / part, task)
+    questions = read_graph_questions(fold / part, task)
     assert len(questions) == 1000
     assert {(each.graph.nodes, each.graph.edges) for each in questions} == {(nodes, edges)}
 
@@ -224,4 +224,4 @@ def test_other_tasks_of_babi(fold, part, task, nodes, edges):
 @pytest.mark.parametrize("task", [18, 19])
 def test_tasks_of_babi_that_are_answered_with_labels(fold, task):
     with pytest.raises(ValueError, match=f"task {task} is answered with these labels"):
-        read_questions(fold / "train", task)
+        read_graph_questions(fold / "train", task)

@@ -12,14 +12,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from parser.batching import product
 from parser.batching.recurrence.examples import EXAMPLES
-from parser.benchmarks.language_model.network import METHODS, cross_entropy_and_errors
+from parser.benchmarks.conformance import faults_of
+from parser.benchmarks.language_model.network import RECURRENCE_METHODS, cross_entropy_and_errors
 from parser.benchmarks.language_model.recurrent_language_model_plugin import (
     LIBRARY,
     RecurrentLanguageModel,
     RecurrentLanguageModelSettings,
 )
-from parser.plugins import Setup
-from parser.speed.conformance import faults_of
+from parser.benchmarks.plugin import Setup
 
 AS_LIBRARY = {"network": "lstm", "embedding_size": 6, "window": 1}
 
@@ -53,7 +53,7 @@ def test_it_does_all_that_plugins_must():
 
 @pytest.mark.extended
 @pytest.mark.parametrize("network", EXAMPLES)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RECURRENCE_METHODS)
 def test_every_method_gives_the_cpus_results_on_the_device(network, method, device):
     expected = prepared("none", 1, network=network).check()
     found = prepared(method, 8, device, network=network).check().cpu()
@@ -77,7 +77,7 @@ def test_the_library_has_but_one_network(changed):
 @pytest.mark.extended
 def test_all_methods_learn_the_same():
     perplexities = []
-    for method in METHODS:
+    for method in RECURRENCE_METHODS:
         plugin = prepared(method, network="peephole-lstm", learning_rate=0.01)
         before = plugin.score()
         for epoch in range(1, 5):
@@ -86,7 +86,7 @@ def test_all_methods_learn_the_same():
         notes = plugin.notes()
         perplexities.append(notes["perplexity"])
         assert notes["perplexity"] < notes["perplexity by frequencies"]
-    assert perplexities == pytest.approx([perplexities[0]] * len(METHODS), rel=1e-3)
+    assert perplexities == pytest.approx([perplexities[0]] * len(RECURRENCE_METHODS), rel=1e-3)
 
 
 class ProductCounter(TorchDispatchMode):
@@ -105,7 +105,7 @@ class ProductCounter(TorchDispatchMode):
 
 @pytest.mark.extended
 @pytest.mark.parametrize("network", EXAMPLES)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RECURRENCE_METHODS)
 def test_operations_are_those_of_the_products(network, method, monkeypatch):
     """All but those of the errors that come from beyond the last frame."""
     monkeypatch.setattr(product, "mkl_leaves_units_idle", lambda processor: False)  # oneDNN's is not counted

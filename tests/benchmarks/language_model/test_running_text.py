@@ -3,7 +3,7 @@ from itertools import pairwise
 
 import pytest
 
-from parser.benchmarks.language_model.running_text import END, limited, made_words, ranks, read_words
+from parser.benchmarks.language_model.running_text import END, generate_words, ranks, read_words, replace_rare
 
 TREE = "1\tThe\t_\tDET\t_\t_\t2\tdet\t_\t_\n2\tdog\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
 
@@ -24,12 +24,12 @@ def test_what_is_wrong_with_a_text_is_told_with_its_line(tmp_path):
 def test_the_most_frequent_words_keep_their_numbers():
     found = ranks(["a", "b", "b", "c", "b", "c", "d"])
     assert found == {"b": 1, "c": 2, "a": 3, "d": 4}
-    assert limited([3, 1, 1, 2], 3) == [0, 1, 1, 2]
+    assert replace_rare([3, 1, 1, 2], 3) == [0, 1, 1, 2]
 
 
 def test_made_words_are_frequent_as_zipf_found_and_depend_on_the_one_before():
-    words = made_words(30_000, 500, seed=3)
-    assert words == made_words(30_000, 500, seed=3)
+    words = generate_words(30_000, 500, seed=3)
+    assert words == generate_words(30_000, 500, seed=3)
     counts = [count for _, count in Counter(words).most_common()]
     assert counts[0] > 3 * counts[9] > 6 * counts[99]
     pairs = Counter(pairwise(words))

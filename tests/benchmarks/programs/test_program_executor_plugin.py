@@ -7,15 +7,19 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from parser.batching.operations.graph import METHODS
-from parser.benchmarks.programs.clevr.images import RandomImages
-from parser.benchmarks.programs.clevr.programs import MODULES, SCENE, program
-from parser.benchmarks.programs.examples import load, prepare_program
-from parser.benchmarks.programs.network import LABELLINGS
+from parser.batching.operations.operation_graph import GRAPH_METHODS
+from parser.benchmarks.conformance import faults_of
+from parser.benchmarks.plugin import Setup
+from parser.benchmarks.programs.examples import (
+    MadeQuestions,
+    ProgramExecutorSettings,
+    load_questions,
+    prepare_program,
+)
+from parser.benchmarks.programs.images import RandomImages
+from parser.benchmarks.programs.program_executor import LABELLINGS
 from parser.benchmarks.programs.program_executor_plugin import ProgramExecutorPlugin
-from parser.benchmarks.programs.settings import MadeQuestions, ProgramExecutorSettings
-from parser.plugins import Setup
-from parser.speed.conformance import faults_of
+from parser.benchmarks.programs.questions import MODULES, SCENE, compose
 
 
 class SmallSettings(ProgramExecutorSettings):
@@ -42,8 +46,8 @@ def test_only_some_of_the_questions():
 
 
 def test_a_scene_is_the_image_and_no_call():
-    things = program("filter_color[red]", program(SCENE))
-    whole = program("union", things, program("relate[left]", program("unique", things)))
+    things = compose("filter_color[red]", compose(SCENE))
+    whole = compose("union", things, compose("relate[left]", compose("unique", things)))
     calls = prepare_program(whole, asked=(len(whole) - 1, 0))
     names = [MODULES[module] for module in calls.module]
     assert names == ["filter_color[red]", "filter_color[red]", "unique", "relate[left]", "union"]
@@ -73,7 +77,7 @@ def setup_of(plugin, mode="train", method="levels", **settings):
 def test_calls_are_counted_beside_their_bounds():
     plugin = SmallExecutor()
     counts = {}
-    for method in (*METHODS, *LABELLINGS):
+    for method in (*GRAPH_METHODS, *LABELLINGS):
         plugin.prepare(setup_of(plugin, method=method))
         counts[method] = plugin.work(plugin.batches()[0]).counts
     calls = {method: found["calls of modules"] for method, found in counts.items()}
@@ -105,12 +109,12 @@ def test_features_are_read_where_they_are_given(tmp_path):
     with h5py.File(path, "w") as file:
         file["features"] = features
     questions = questions_file(tmp_path, image=1)
-    _, images = load(SmallSettings(questions=questions, features=str(path)), seed=1)
+    _, images = load_questions(SmallSettings(questions=questions, features=str(path)), seed=1)
     assert (images.of([1, 0, 1]).numpy() == features[[1, 0, 1]]).all()
     with pytest.raises(ValueError, match=r"features of \(2?,? ?3, 4, 4\), but .* 5 x 4 x 4"):
-        load(SmallSettings(questions=questions, features=str(path), feature_channels=5), seed=1)
+        load_questions(SmallSettings(questions=questions, features=str(path), feature_channels=5), seed=1)
     with pytest.raises(ValueError, match="2 images, but questions are about 2"):
-        load(SmallSettings(questions=questions_file(tmp_path, image=2), features=str(path)), seed=1)
+        load_questions(SmallSettings(questions=questions_file(tmp_path, image=2), features=str(path)), seed=1)
 
 
 @pytest.mark.parametrize(
@@ -124,9 +128,9 @@ def test_images_come_from_one_place(given):
 def test_questions_of_a_file_need_their_scenes(tmp_path):
     questions, scenes = questions_file(tmp_path, image=7), tmp_path / "scenes.json"
     scenes.write_text(json.dumps({"scenes": []}))
-    _, images = load(SmallSettings(questions=questions), seed=1)
+    _, images = load_questions(SmallSettings(questions=questions), seed=1)
     assert images.of([7, 7]).shape == (2, 3, 4, 4)  # noise
     with pytest.raises(ValueError, match="no scene of image 7, which questions are about"):
-        load(SmallSettings(questions=questions, scenes=str(scenes)), seed=1)
+        load_questions(SmallSettings(questions=questions, scenes=str(scenes)), seed=1)
     plugin = SmallExecutor()
     assert plugin.skip(setup_of(plugin, questions=str(tmp_path / "none.json"))).startswith("no file")

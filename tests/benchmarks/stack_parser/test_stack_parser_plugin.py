@@ -8,13 +8,15 @@ import torch
 from extended import first_of
 from torch.utils.flop_counter import FlopCounterMode
 
+from parser.benchmarks.conformance import faults_of
+from parser.benchmarks.plugin import Setup
 from parser.benchmarks.stack_parser.stack_parser_plugin import (
-    CHECKED,
+    CHECKED_SENTENCES,
     StackParserPlugin,
     StackParserSettings,
-    operations,
+    replay_operations,
 )
-from parser.config import (
+from parser.config.settings import (
     CharacterSettings,
     NetworkSettings,
     ParserSettings,
@@ -22,8 +24,6 @@ from parser.config import (
     TagSettings,
 )
 from parser.networks.loss import transition_loss
-from parser.plugins import Setup
-from parser.speed.conformance import faults_of
 
 NETWORK = NetworkSettings(
     word_size=5, tag_sizes={"upos": 3}, token_size=6, hidden_size=8, layers=2, transition_size=4
@@ -72,7 +72,7 @@ class Short(Small):
     def prepare(self, setup):
         super().prepare(setup)
         self._examples = chosen(self._examples, torch.arange(0, len(self._examples), 50))
-        self._operations = operations(self._examples, self._model.network)
+        self._operations = replay_operations(self._examples, self._model.network)
 
 
 def chosen(examples, rows):
@@ -89,7 +89,9 @@ def test_every_method_learns_tags(method):
     plugin, encoded = prepared(method, network=network), []
     plugin._model.network.tokens.register_forward_hook(lambda *_: encoded.append(1))
     torch.testing.assert_close(plugin.check(), expected, rtol=2e-4, atol=2e-4)
-    assert len(encoded) == (CHECKED if method == "none" else CHECKED // 8)  # once for each microbatch
+    assert len(encoded) == (
+        CHECKED_SENTENCES if method == "none" else CHECKED_SENTENCES // 8
+    )  # once for each microbatch
 
 
 def test_it_does_all_that_a_plugin_must():
@@ -167,7 +169,7 @@ def test_the_operations_are_those_that_replay_calls(network, by_library):
     """Counted by torch while one sentence is replayed in double precision, where products are torch's own."""
     plugin = prepared(network=network)
     network, examples = plugin._model.network.double(), plugin._examples
-    counted = operations(examples, network)
+    counted = replay_operations(examples, network)
     layers, hidden = NETWORK.layers, NETWORK.hidden_size
     # The library multiplies the zeros before the first frame, in its LSTMs.
     zeros = by_library * layers * 2 * 4 * hidden * hidden

@@ -1,0 +1,51 @@
+"""Sentences as the package conllu has them, which are parsed and given back with their trees."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from conllu import Token, TokenList
+from conllu.parser import DEFAULT_FIELDS, parse_dict_value
+from conllu.serializer import serialize_field
+
+from parser.api.tree import TAGS, Tree
+from parser.treebank.conllu_output import ARC_PROBABILITY
+
+
+def columns_of(tokens: TokenList) -> dict[str, list[Any]]:
+    """The words, without multiword tokens and empty nodes, and their tags. Raises ValueError."""
+    words = _words(tokens)
+    for number, word in enumerate(words, 1):
+        if word.get("id") != number:
+            raise ValueError(f"token {word}: ID is {word.get('id')!r}; expected {number}")
+    tags = {name: [_text(word.get(column)) for word in words] for name, column in TAGS.items()}
+    return {"words": [word.get("form") for word in words], **tags}
+
+
+def with_tree(tokens: TokenList, tree: Tree) -> TokenList:
+    """A copy with the tree, and with predicted tags where there are none. Probabilities are put into MISC.
+
+    Columns that tokens lack are those of CoNLL-U, unless they were read from a file with columns of its own.
+    """
+    found = deepcopy(tokens)
+    columns = dict.fromkeys(found.default_fields or DEFAULT_FIELDS)
+    found[:] = [Token({**columns, **token}) for token in found]
+    for place, word in enumerate(_words(found)):
+        word["head"], word["deprel"] = tree.heads[place], tree.labels[place]
+        for name, column in TAGS.items():
+            values = getattr(tree, name)
+            if values and column in word and values[place] != _text(word[column]):
+                word[column] = parse_dict_value(values[place]) if column == "feats" else values[place]
+        if tree.probabilities:
+            word["misc"] = {**(word["misc"] or {}), ARC_PROBABILITY: f"{tree.probabilities[place]:.4f}"}
+    return found
+
+
+def _words(tokens: TokenList) -> list[Token]:
+    return [token for token in tokens if not isinstance(token.get("id"), tuple)]
+
+
+def _text(value: Any) -> Any:
+    """The value of a column as it stands in a file."""
+    return serialize_field(value) if value is None or isinstance(value, dict) else value

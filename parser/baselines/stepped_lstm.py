@@ -1,0 +1,167 @@
+"""LSTMs one frame at a time with gradients, and the recurrent state of a batch of parsers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from parser.batching.dropout import dropout
+from parser.batching.forest import input_parameters, recurrent_weight
+from parser.batching.lstm import lstm_cell
+from parser.batching.product import linear
+from parser.batching.ragged import gather_rows
+from parser.batching.stack import PUSH, Stack
+from parser.batching.transfer import to_device
+from parser.networks.stack_parser import StackParser
+from parser.replay.batch import buffer_rows, front_positions
+from parser.transitions.inventory import Inventory
+from parser.treebank.batches import split_by_words
+from parser.treebank.tokens import Tokens
+
+Inputs = tuple[Tensor, ...]
+"""Tensors [batch, size] or, for many steps, [steps, batch, size], gathered at `Positions`."""
+States = Sequence[Tensor]
+"""The hidden and the cell state of each layer, [batch, hidden] each."""
+
+
+class SteppedLSTM:
+    """With the parameters of a `torch.nn.LSTM`."""
+
+    def __init__(self, lstm: nn.LSTM):
+        layers = range(lstm.num_layers)
+        self._lstm = lstm
+        # Biases are added up once, not at each frame.
+        self._inputs = [input_parameters(lstm, layer) for layer in layers]
+        self._recurrent = [recurrent_weight(lstm, layer) for layer in layers]
+
+    @property
+    def state_size(self) -> int:
+        """Size of the concatenated states."""
+        return 2 * self._lstm.num_layers * self._lstm.hidden_size
+
+    def project(self, inputs: Tensor) -> Tensor:
+        """[rows, 4 * hidden] The part of the lowest layer's gates that depends on inputs [rows, input]."""
+        return linear(inputs, *self._inputs[0])
+
+    def advance(self, projected: Tensor, states: States) -> States:
+        """The states after a frame. projected: [batch, 4 * hidden], see `project`."""
+        found: list[Tensor] = []
+        for layer, recurrent in enumerate(self._recurrent):
+            hidden, cell = states[2 * layer : 2 * layer + 2]
+            if layer:
+                below = dropout(found[-2], self._lstm.dropout, self._lstm.training)
+                projected = linear(below, *self._inputs[layer])
+            found += lstm_cell(projected, linear(hidden, recurrent), cell)
+        return found
+
+    def first(self, inputs: Tensor) -> States:
+        """The states, [1, hidden] each, after one frame with the inputs [input]."""
+        zeros = inputs.new_zeros(1, self.state_size)
+        return self.advance(self.project(inputs[None]), self.split(zeros))
+
+    def split(self, joined: Tensor) -> States:
+        """joined: [batch, state] the concatenated states."""
+        return joined.split(self._lstm.hidden_size, dim=1)
+
+    def output(self, joined: Tensor) -> Tensor:
+        """[batch, hidden] The hidden state of the top layer. joined: as in `split`."""
+        return joined[:, -2 * self._lstm.hidden_size : -self._lstm.hidden_size]
+
+
+def join(states: States) -> Tensor:
+    """[batch, state]"""
+    return torch.cat(list(states), dim=1)
+
+
+def output(states: States) -> Tensor:
+    """[batch, hidden] As `SteppedLSTM.output`, of states that are not concatenated."""
+    return states[-2]
+
+
+class Outputs(NamedTuple):
+    """The arguments of `StackParser.score_states`, [batch, hidden] each."""
+
+    stack: Tensor
+    features: Tensor
+    history: Tensor
+
+
+class Memory:
+    """The stacks of a batch, which the stepper reads and writes, and the history."""
+
+    def __init__(self, network: StackParser, inventory: Inventory, batch: int, root_row: Tensor):
+        """root_row: [1, size] The first row of each stack."""
+        self.stack = Stack(batch, root_row.shape[1], like=root_row[0])
+        self.stack.write(*PUSH, root_row.expand(batch, -1))
+        self.history = SteppedHistory(network, inventory, batch)
+
+
+class SteppedHistory:
+    """The LSTM over the transitions."""
+
+    def __init__(self, network: StackParser, inventory: Inventory, batch: int):
+        self._lstm = SteppedLSTM(network.history)
+        embeddings = network.transition_embeddings.weight
+        self._inputs = self._lstm.project(embeddings)  # [transitions + 1, 4 * hidden]
+        first = self._lstm.first(embeddings[inventory.no_op])
+        self._states: States = [part.expand(batch, -1) for part in first]
+
+    def inputs(self, transitions: Tensor) -> Tensor:
+        """[..., 4 * hidden] Projected embeddings of transitions [...]."""
+        return gather_rows(self._inputs, transitions)
+
+    def advance(self, inputs: Tensor) -> None:
+        """inputs: [batch, 4 * hidden], as from `inputs`."""
+        self._states = self._lstm.advance(inputs, self._states)
+
+    @property
+    def output(self) -> Tensor:
+        """[batch, hidden]"""
+        return output(self._states)
+
+
+MAX_GROUP_WORDS = {"cpu": 2_000, "cuda": 20_000}
+"""Words, including padding, whose buffers are encoded at a time. Larger groups need more memory. On a CPU
+they are not faster; on a GPU they need fewer kernel launches."""
+
+
+def sentence_groups(table: Tensor, tokens: Tokens) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Split a batch into groups of consecutive sentences.
+
+    Yields for each group its part of the table, the rows [frames, sentences] that its buffers read (see
+    `buffer_rows`) and, on the host, the lengths [sentences].
+    """
+    root_and_end, max_words = (
+        torch.tensor([len(table) - 2, len(table) - 1]),
+        MAX_GROUP_WORDS[table.device.type],
+    )
+    for rows in split_by_words(torch.arange(len(tokens)), tokens.lengths.tolist(), max_words):
+        own, lengths = torch.cat([tokens.numbers.elements(rows), root_and_end]), tokens.lengths[rows]
+        [frames] = buffer_rows(lengths)
+        own, frames = (to_device(indices, table.device) for indices in (own, frames))
+        yield table.index_select(0, own), frames, lengths
+
+
+def frames_by_front(frames: Tensor, lengths: Tensor) -> Tensor:
+    """[words + sentences, ...] Arrange the outputs of buffers by front, as in `front_positions`.
+
+    frames: [frames * sentences, ...], from the end of the buffer to the first word. lengths: [sentences], on
+    the host.
+    """
+    sentence, position = front_positions(lengths)
+    frame = lengths[sentence] - position
+    return frames.index_select(0, to_device(frame * len(lengths) + sentence, frames.device))
+
+
+def buffer_states(lstm: SteppedLSTM, inputs: Tensor) -> Tensor:
+    """[frames * sentences, state] States of the buffer LSTM. inputs: [frames, sentences, token]."""
+    states = lstm.split(inputs.new_zeros(inputs.shape[1], lstm.state_size))
+    projected = lstm.project(inputs.flatten(0, 1)).view(*inputs.shape[:2], -1)
+    found = []
+    for frame in projected:
+        states = lstm.advance(frame, states)
+        found.append(join(states))
+    return torch.cat(found)

@@ -1,0 +1,260 @@
+"""LSTM cells, plain and fused, and PyTorch's own LSTM in the precision of the process.
+
+A cell is that of Hochreiter & Schmidhuber 1997 with forget gates. With the gates in torch's order:
+i, f, o = sigmoid, g = tanh;  c = f * previous c + i * g;  h = o * tanh(c).
+`d_x` is the gradient of the loss with respect to x.
+
+  - On AMD processors torch's tanh is about ten times slower than its sigmoid, so it is computed there as 2
+    sigmoid(2x) - 1. On other processors both are equally fast (`scripts/studies/batching/measure_products.py`
+    prints both).
+- The fused cell is PyTorch's: on CUDA one kernel for what the plain cell needs ten for. Its operators are
+  private. So at first use their results are compared with those of the plain cell, and they are not used
+  where they are missing or differ.
+- In bfloat16 on a CPU, the states inside PyTorch's LSTM are bfloat16, too. On a GPU, it would run that of
+  cuDNN in float16, whose range is too small for gradients; there it has factors of TF32 instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+from torch.nn.utils.rnn import PackedSequence
+
+from parser.batching.product import present_precision
+from parser.system.console import warn
+from parser.system.machine import AMD, processor
+
+MINUS_ONE = torch.tensor(-1.0)
+FUSED_OPERATOR = "_thnn_fused_lstm_cell"
+TOLERANCES = {torch.float32: 1e-5, torch.float64: 1e-12}
+"""Of the fused cell by data type, the others being unsupported."""
+
+
+def tanh_is_slow(tensor: Tensor) -> bool:
+    return tensor.is_cpu and processor().vendor == AMD
+
+
+def write_tanh(tensor: Tensor, out: Tensor) -> None:
+    """out: may be `tensor`."""
+    if tanh_is_slow(tensor):
+        twice_less_one_(torch.add(tensor, tensor, out=out).sigmoid_())
+    else:
+        torch.tanh(tensor, out=out)
+
+
+def tanh(tensor: Tensor) -> Tensor:
+    return twice_less_one_((tensor * 2).sigmoid_()) if tanh_is_slow(tensor) else tensor.tanh()
+
+
+def twice_less_one_(tensor: Tensor) -> Tensor:
+    """2 * tensor - 1, in place and in one pass, of a tensor on the CPU."""
+    return torch.add(MINUS_ONE, tensor, alpha=2, out=tensor)
+
+
+class FusedCell(NamedTuple):
+    """What a step gives. hidden, cell: [rows, hidden]; active: [rows, 4 * hidden] the activated gates."""
+
+    hidden: Tensor
+    cell: Tensor
+    active: Tensor
+
+
+def fused_cell(of_input: Tensor, of_hidden: Tensor, previous_cell: Tensor) -> FusedCell:
+    """of_input, of_hidden: [rows, 4 * hidden], whose sum are the gates; previous_cell: [rows, hidden]."""
+    return FusedCell(*getattr(torch.ops.aten, FUSED_OPERATOR)(of_input, of_hidden, previous_cell))
+
+
+def fused_cell_backward(
+    d_hidden: Tensor | None, d_cell: Tensor | None, previous_cell: Tensor, cell: Tensor, active: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The gradients of the gates [rows, 4 * hidden] and of the previous cell state [rows, hidden].
+
+    All [rows, hidden], but active [rows, 4 * hidden]; see `fused_cell`. None stands for zeros.
+    """
+    backward = getattr(torch.ops.aten, f"{FUSED_OPERATOR}_backward_impl")
+    d_gates, d_previous, _ = backward(d_hidden, d_cell, previous_cell, cell, active, False)
+    return d_gates, d_previous
+
+
+def has_fused_cell(gates: Tensor) -> bool:
+    """Whether there is a fused cell for tensors like `gates`."""
+    return gates.is_cuda and gates.dtype in TOLERANCES and _agrees(gates.device, gates.dtype)
+
+
+@cache
+@torch.inference_mode(False)
+@torch.enable_grad()
+def _agrees(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether the fused cell computes what the plain one does. The host waits for the answer."""
+    rows, hidden = 3, 5
+    sizes = [4 * hidden, 4 * hidden, hidden, hidden, hidden]
+    numbers = torch.linspace(-2, 2, rows * sum(sizes), device=device, dtype=dtype).sin().view(rows, -1)
+    of_input, of_hidden, previous, d_hidden, d_cell = numbers.split(sizes, dim=1)
+    try:
+        fused = fused_cell(of_input, of_hidden, previous)
+        backward = fused_cell_backward(d_hidden, d_cell, previous, fused.cell, fused.active)
+    except (AttributeError, RuntimeError) as error:
+        if FUSED_OPERATOR not in str(error):  # of something else, such as memory
+            raise
+        return False
+    gates, before = (of_input + of_hidden).requires_grad_(), previous.clone().requires_grad_()
+    into, forget, new, out = gates.chunk(4, dim=1)
+    cell = forget.sigmoid() * before + into.sigmoid() * new.tanh()
+    plain = out.sigmoid() * cell.tanh(), cell
+    expected = *plain, *torch.autograd.grad(plain, (gates, before), (d_hidden, d_cell))
+    found = fused.hidden, fused.cell, *backward
+    agrees = all(
+        torch.allclose(one, other, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
+        for one, other in zip(found, expected, strict=True)
+    )
+    if not agrees:
+        warn("PyTorch's fused LSTM cell differs from the plain one, and is not used")
+    return agrees
+
+
+def lstm_cell(of_input: Tensor, of_hidden: Tensor, previous_cell: Tensor) -> tuple[Tensor, Tensor]:
+    """Hidden and cell states, each [batch, hidden].
+
+    of_input, of_hidden: [batch, 4 * hidden], whose sum are the gates before their activations;
+    previous_cell: [batch, hidden].
+    """
+    function = _FusedCellFunction if has_fused_cell(of_input) else _PlainCellFunction
+    return function.apply(of_input, of_hidden, previous_cell)
+
+
+def activate_(gates: Tensor, hidden: int, cell_gate: int = 2) -> None:
+    """Apply tanh to the cell gate and sigmoid to the other gates, in place.
+
+    gates: [batch, gates * hidden]; cell_gate: its position among the gates.
+    """
+    before, cell, after = _split(gates, hidden, cell_gate)
+    if tanh_is_slow(gates):
+        cell *= 2
+        gates.sigmoid_()
+        twice_less_one_(cell)
+        return
+    for gate in (before, after):
+        gate.sigmoid_()
+    cell.tanh_()
+
+
+def activation_backward_(gradient: Tensor, active: Tensor, hidden: int, cell_gate: int = 2) -> Tensor:
+    """Turn the gradient with respect to activated gates into that before the activations, in place.
+
+    gradient, active: [batch, gates * hidden], the latter the activated gates; cell_gate: as in `activate_`.
+    """
+    sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
+    pairs = zip(_split(gradient, hidden, cell_gate), _split(active, hidden, cell_gate), strict=True)
+    backwards = (sigmoid_backward, tanh_backward, sigmoid_backward)
+    for (d_gate, gate), backward in zip(pairs, backwards, strict=True):
+        backward.grad_input(d_gate, gate, grad_input=d_gate)
+    return gradient
+
+
+def _split(gates: Tensor, hidden: int, cell_gate: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The gates before the cell gate, the cell gate, and the gates after it."""
+    start, stop = cell_gate * hidden, (cell_gate + 1) * hidden
+    return gates[:, :start], gates[:, start:stop], gates[:, stop:]
+
+
+def cell_state_gradient(d_hidden: Tensor, output_gate: Tensor, tanh_cell: Tensor, d_cell: Tensor) -> Tensor:
+    """[batch, hidden] The full gradient with respect to the cell state: through h = o * tanh(c), and direct.
+
+    All [batch, hidden]. tanh_cell: tanh of the cell state; d_cell: the direct part.
+    """
+    found = d_hidden * output_gate
+    return torch.ops.aten.tanh_backward.grad_input(found, tanh_cell, grad_input=found).add_(d_cell)
+
+
+class _PlainCellFunction(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, of_input: Tensor, of_hidden: Tensor, previous_cell: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        active = of_input + of_hidden
+        activate_(active, previous_cell.shape[1])
+        input_gate, forget_gate, cell_gate, output_gate = active.chunk(4, dim=1)
+        cell = torch.addcmul(forget_gate * previous_cell, input_gate, cell_gate)
+        tanh_cell = tanh(cell)
+        ctx.save_for_backward(active, previous_cell, tanh_cell)
+        return output_gate * tanh_cell, cell
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_hidden: Tensor, d_cell: Tensor) -> tuple[Tensor, ...]:
+        active, previous_cell, tanh_cell = ctx.saved_tensors
+        input_gate, forget_gate, cell_gate, output_gate = active.chunk(4, dim=1)
+        d_cell = cell_state_gradient(d_hidden, output_gate, tanh_cell, d_cell)
+        d_gates = torch.cat(
+            [
+                d_cell * cell_gate,
+                d_cell * previous_cell,
+                d_cell * input_gate,
+                d_hidden * tanh_cell,
+            ],
+            dim=1,
+        )
+        activation_backward_(d_gates, active, previous_cell.shape[1])
+        return d_gates, d_gates, d_cell * forget_gate
+
+
+class _FusedCellFunction(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, of_input: Tensor, of_hidden: Tensor, previous_cell: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        ctx.set_materialize_grads(False)
+        hidden, cell, active = fused_cell(of_input, of_hidden, previous_cell)
+        ctx.save_for_backward(previous_cell, cell, active)
+        return hidden, cell
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_hidden: Tensor | None, d_cell: Tensor | None) -> tuple[Tensor, ...]:
+        d_gates, d_previous_cell = fused_cell_backward(d_hidden, d_cell, *ctx.saved_tensors)
+        return d_gates, d_gates, d_previous_cell
+
+
+States: TypeAlias = tuple[Tensor, Tensor]
+"""Hidden and cell states; in `run_lstm` [layers, batch, hidden] each."""
+
+
+def outputs_of(lstm: nn.LSTM, inputs: Tensor | PackedSequence) -> Tensor:
+    """The hidden states of the top layer, from zero states.
+
+    inputs: [frames, batch, input], which gives [frames, batch, hidden]; or packed, which gives
+    [rows, hidden].
+    """
+    return run_lstm(lstm, inputs)[0]
+
+
+def run_lstm(
+    lstm: nn.LSTM, inputs: Tensor | PackedSequence, states: States | None = None
+) -> tuple[Tensor, States]:
+    """As `outputs_of`, from any states; returns the last states as well."""
+    data = inputs.data if isinstance(inputs, PackedSequence) else inputs
+    with _precision_of(data):
+        outputs, (hidden, cell) = lstm(inputs, states)
+    top = outputs.data if isinstance(outputs, PackedSequence) else outputs
+    return top.to(data.dtype), (hidden.to(data.dtype), cell.to(data.dtype))
+
+
+def run_cell(inputs: Tensor, states: States, weights: Sequence[Tensor]) -> States:
+    """`torch.lstm_cell`: the states after a frame. inputs: [batch, input]; states: [batch, hidden] each."""
+    with _precision_of(inputs):
+        hidden, cell = torch.lstm_cell(inputs, states, *weights)
+    return hidden.to(inputs.dtype), cell.to(inputs.dtype)
+
+
+def _precision_of(inputs: Tensor) -> AbstractContextManager[object]:
+    on_cpu = inputs.device.type == "cpu" and inputs.dtype == torch.float32
+    if on_cpu and present_precision() == "bfloat16":
+        return torch.autocast("cpu", torch.bfloat16)
+    return nullcontext()

@@ -1,0 +1,228 @@
+"""Workers: each runs its nodes, one message at a time; backward messages have priority (section 5).
+
+`run` has one thread for each worker; `processes.py` one process.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from queue import Empty, SimpleQueue
+from typing import NamedTuple, TypeAlias
+
+import torch
+
+from parser.batching.messages.controller import Controller, Instance, Report
+from parser.batching.messages.message import Message, Send
+from parser.batching.messages.message_graph import CONTROLLER, MessageGraph, Port
+
+
+class Delivery(NamedTuple):
+    forward: bool
+    to: Port
+    message: Message
+
+
+class Stop(NamedTuple):
+    """Tells a worker to stop."""
+
+
+class Span(NamedTuple):
+    """The time in which a message was handled."""
+
+    worker: int
+    node: str
+    instance: int
+    forward: bool
+    began: float
+    """By `time.perf_counter`."""
+    ended: float
+    waiting: int
+    """The number of messages in the worker's queues, without those still in its mailbox."""
+
+
+Mailbox: TypeAlias = SimpleQueue[Delivery | Stop]
+
+
+class Worker:
+    def __init__(
+        self,
+        number: int,
+        graph: MessageGraph,
+        mailbox: Mailbox,
+        post: Callable[[int, Delivery], object],
+        stop: Callable[[BaseException | None], object],
+        trace: Callable[[Span], object] | None = None,
+        count: Callable[[int], object] = lambda _: None,
+    ):
+        """post: sends to another worker; stop: sends `Stop` to all workers, including this one, with an error
+        or None; trace: called for each handled message; count: called with changes of the number of messages.
+        """
+        self._number, self._graph, self._mailbox = number, graph, mailbox
+        self._post, self._stop, self._trace, self._count = post, stop, trace, count
+        self._gradients: deque[Delivery] = deque()
+        self._values: deque[Delivery] = deque()
+        self.busy = 0.0
+        """CPU seconds of this thread, without the time in which it waits for the interpreter lock."""
+
+    def begin(
+        self, instances: Iterable[Instance], max_active: int, report: Callable[[Report], object]
+    ) -> None:
+        """To be called on the controller's worker, before it runs; see `Controller.start`.
+
+        Raises ValueError if an earlier run of the graph was interrupted.
+        """
+        if held := self._graph.outstanding():
+            raise ValueError(
+                f"an earlier run has failed, build the graph again; nodes that still wait: {held}"
+            )
+        sends = self._controller.start(instances, max_active, report)
+        self._count(len(sends))
+        self._send(CONTROLLER, sends)
+        self._end_if_finished(CONTROLLER)
+
+    def run(self) -> None:
+        """Handle messages until told to stop. An error of a node stops all workers."""
+        torch.set_num_threads(1)
+        try:
+            with torch.no_grad():
+                while self._receive():
+                    self._work((self._gradients or self._values).popleft())
+        except BaseException as error:
+            self._stop(error)
+
+    def _receive(self) -> bool:
+        """Move messages from the mailbox to the queues, and block if there are none.
+
+        Returns False to stop.
+        """
+        while True:
+            try:
+                item = self._mailbox.get(block=not (self._gradients or self._values))
+            except Empty:
+                return True
+            if isinstance(item, Stop):
+                return False
+            self._keep(item)
+
+    def _work(self, delivery: Delivery) -> None:
+        forward, to, message = delivery
+        node = self._graph.running[to.node]
+        began, busy_before = time.perf_counter(), time.thread_time()
+        try:
+            sends = (node.forward if forward else node.backward)(to.number, message)
+            if len(sends) != 1:
+                self._count(len(sends) - 1)  # before other workers can handle them
+            self._send(to.node, sends)
+        except LostError:
+            raise
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise NodeError(f"{to.node}, worker {self._number}, {message.state}: {what}") from error
+        self._end_if_finished(to.node)
+        ended = time.perf_counter()
+        self.busy += time.thread_time() - busy_before
+        if self._trace:
+            waiting = len(self._gradients) + len(self._values)
+            self._trace(Span(self._number, to.node, message.state.instance, forward, began, ended, waiting))
+
+    def _send(self, node: str, sends: list[Send]) -> None:
+        graph = self._graph
+        for forward, port, message in sends:
+            to = (graph.after if forward else graph.before)[Port(node, port)]
+            delivery = Delivery(forward, to, message)
+            if (worker := graph.worker[to.node]) == self._number:
+                self._keep(delivery)
+            else:
+                self._post(worker, delivery)
+
+    def _keep(self, delivery: Delivery) -> None:
+        (self._values if delivery.forward else self._gradients).append(delivery)
+
+    def _end_if_finished(self, node: str) -> None:
+        if node == CONTROLLER and self._controller.finished:
+            self._stop(None)
+
+    @property
+    def _controller(self) -> Controller:
+        controller = self._graph.nodes[CONTROLLER]
+        assert isinstance(controller, Controller)
+        return controller
+
+
+class NodeError(RuntimeError):
+    """An exception in a node; the message names the node."""
+
+
+class LostError(RuntimeError):
+    """Another process has failed or is lost."""
+
+
+def run(
+    graph: MessageGraph,
+    instances: Iterable[Instance],
+    max_active: int,
+    report: Callable[[Report], object],
+    trace: Callable[[Span], object] | None = None,
+) -> list[float]:
+    """Run all instances. Returns the busy seconds of each worker.
+
+    max_active: the number of instances in flight; report: called for each loss; trace: called for each
+    handled message. Both are called by the threads of workers. Raises NodeError if a node raises an
+    exception, and if no message is left although instances are not finished.
+    """
+    graph.check()
+    shared = _SharedState(graph)
+    workers = [
+        Worker(number, graph, box, shared.post, shared.stop, trace, shared.count)
+        for number, box in enumerate(shared.mailboxes)
+    ]
+    workers[graph.worker[CONTROLLER]].begin(instances, max_active, report)
+    threads = [
+        threading.Thread(target=worker.run, name=f"worker {number}", daemon=True)
+        for number, worker in enumerate(workers)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException as error:  # such as Ctrl-C: stop all workers
+        shared.stop(error)
+        raise
+    if shared.error:
+        raise shared.error
+    return [worker.busy for worker in workers]
+
+
+class _SharedState:
+    """The state that the workers share."""
+
+    def __init__(self, graph: MessageGraph):
+        self.mailboxes = [Mailbox() for _ in range(graph.workers)]
+        self.error: BaseException | None = None
+        self._graph, self._lock, self._in_flight = graph, threading.Lock(), 0
+
+    def post(self, worker: int, delivery: Delivery) -> None:
+        self.mailboxes[worker].put(delivery)
+
+    def stop(self, error: BaseException | None) -> None:
+        """Stop all workers."""
+        self.error = self.error or error
+        for mailbox in self.mailboxes:
+            mailbox.put(Stop())
+
+    def count(self, more: int) -> None:
+        """Add to the number of messages in flight.
+
+        If there are none but instances are open, the run is stuck.
+        """
+        with self._lock:
+            self._in_flight += more
+            stuck = not self._in_flight and self._graph.running[CONTROLLER].outstanding()
+        if stuck:
+            self.stop(
+                NodeError(f"messages are missing; nodes that wait for some: {self._graph.outstanding()}")
+            )

@@ -1,0 +1,320 @@
+"""Elementary operations: elementwise, reductions, with parameters, and modules as single operations."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from parser.batching.lstm import write_tanh
+from parser.batching.operations.operation import (
+    Operation,
+    OperationBatch,
+    OperationGradients,
+    add_product_gradient,
+    add_sum_gradient,
+    concatenate_kept,
+    leaf,
+)
+from parser.batching.product import times_transposed, write_product
+
+RowGradients = Sequence[Tensor]
+
+
+class Elementwise(Operation):
+    """Inputs and output have the same width; there are no parameters."""
+
+    def __init__(self, width: int):
+        self.outputs = (width,)
+
+    def signature(self) -> Hashable:
+        return type(self), self.outputs
+
+
+class Add(Elementwise):
+    def forward(self, batch: OperationBatch) -> None:
+        torch.add(batch.inputs[0], batch.inputs[1], out=batch.outputs[0])
+
+    def backward(self, batch: OperationBatch, gradients: RowGradients) -> OperationGradients:
+        return OperationGradients((gradients[0], gradients[0]))
+
+
+class Multiply(Elementwise):
+    def forward(self, batch: OperationBatch) -> None:
+        torch.mul(batch.inputs[0], batch.inputs[1], out=batch.outputs[0])
+
+    def backward(self, batch: OperationBatch, gradients: RowGradients) -> OperationGradients:
+        return OperationGradients((gradients[0] * batch.inputs[1], gradients[0] * batch.inputs[0]))
+
+
+class Tanh(Elementwise):
+    def forward(self, batch: OperationBatch) -> None:
+        write_tanh(batch.inputs[0], batch.outputs[0])
+
+    def backward(self, batch: OperationBatch, gradients: RowGradients) -> OperationGradients:
+        return OperationGradients((torch.ops.aten.tanh_backward(gradients[0], batch.outputs[0]),))
+
+
+class Sigmoid(Elementwise):
+    def forward(self, batch: OperationBatch) -> None:
+        torch.sigmoid(batch.inputs[0], out=batch.outputs[0])
+
+    def backward(self, batch: OperationBatch, gradients: RowGradients) -> OperationGradients:
+        return OperationGradients((torch.ops.aten.sigmoid_backward(gradients[0], batch.outputs[0]),))
+
+
+class Relu(Elementwise):
+    def forward(self, batch: OperationBatch) -> None:
+        torch.clamp(batch.inputs[0], min=0, out=batch.outputs[0])
+
+    def backward(self, batch: OperationBatch, gradients: RowGradients) -> OperationGradients:
+        return OperationGradients((gradients[0] * (batch.outputs[0] > 0),))
+
+
+class LogSoftmax(Elementwise):
+    def forward(self, batch: OperationBatch) -> None:
+        torch.log_softmax(batch.inputs[0], 1, out=batch.outputs[0])
+
+    def backward(self, batch: OperationBatch, gradients: RowGradients) -> OperationGradients:
+        probability = batch.outputs[0].exp()
+        return OperationGradients((gradients[0] - probability * gradients[0].sum(1, keepdim=True),))
+
+
+class Dropout(Elementwise):
+    """Inverted dropout. The identity unless training."""
+
+    def __init__(self, width: int, probability: float, training: bool):
+        super().__init__(width)
+        if not 0 <= probability < 1:
+            raise ValueError(f"dropout probability {probability} must be from 0 to below 1")
+        self.probability, self.training = probability, training
+
+    def signature(self) -> Hashable:
+        return type(self), self.outputs, self.probability, self.training
+
+    def forward(self, batch: OperationBatch) -> None:
+        if not self.training:
+            batch.outputs[0].copy_(batch.inputs[0])
+            return
+        kept = 1 - self.probability
+        batch.saved = torch.empty_like(batch.outputs[0]).bernoulli_(kept).div_(kept)
+        torch.mul(batch.inputs[0], batch.saved, out=batch.outputs[0])
+
+    def backward(self, batch: OperationBatch, gradients: RowGradients) -> OperationGradients:
+        return OperationGradients((gradients[0] * batch.saved if self.training else gradients[0],))
+
+
+class Sum(Elementwise):
+    """The sum of values of equal width."""
+
+    def __init__(self, width: int, values: int):
+        super().__init__(width)
+        self.values = values
+
+    def signature(self) -> Hashable:
+        return type(self), self.outputs, self.values
+
+    def packs(self, arguments: int) -> tuple[tuple[int, ...], ...]:
+        return (tuple(range(arguments)),)
+
+    def forward(self, batch: OperationBatch) -> None:
+        torch.sum(batch.inputs[0].view(-1, self.values, *self.outputs), 1, out=batch.outputs[0])
+
+    def backward(self, batch: OperationBatch, gradients: RowGradients) -> OperationGradients:
+        return OperationGradients((gradients[0].repeat(1, self.values),))
+
+
+class Concatenate(Operation):
+    """Concatenation of values of any widths."""
+
+    def __init__(self, widths: tuple[int, ...]):
+        self.widths = widths
+        self.outputs = (sum(widths),)
+
+    def signature(self) -> Hashable:
+        return type(self), self.widths
+
+    def forward(self, batch: OperationBatch) -> None:
+        torch.cat(list(batch.inputs), 1, out=batch.outputs[0])
+
+    def backward(self, batch: OperationBatch, gradients: RowGradients) -> OperationGradients:
+        return OperationGradients(gradients[0].split(list(self.widths), 1))
+
+
+class Slice(Operation):
+    """Elements `start` to `stop` (exclusive) of a value."""
+
+    def __init__(self, width: int, start: int, stop: int):
+        self.width, self.columns = width, slice(start, stop)
+        self.outputs = (stop - start,)
+
+    def signature(self) -> Hashable:
+        return type(self), self.width, self.columns.start, self.columns.stop
+
+    def forward(self, batch: OperationBatch) -> None:
+        batch.outputs[0].copy_(batch.inputs[0])
+
+    def backward(self, batch: OperationBatch, gradients: RowGradients) -> OperationGradients:
+        return OperationGradients((gradients[0],))
+
+
+class Pick(Operation):
+    """One element of a value, selected by the index."""
+
+    outputs = (1,)
+    has_index = True
+
+    def __init__(self, width: int):
+        self.width = self.indices = width
+
+    def signature(self) -> Hashable:
+        return type(self), self.width
+
+    def forward(self, batch: OperationBatch) -> None:
+        torch.gather(batch.inputs[0], 1, _column(batch), out=batch.outputs[0])
+
+    def backward(self, batch: OperationBatch, gradients: RowGradients) -> OperationGradients:
+        return OperationGradients(
+            (torch.zeros_like(batch.inputs[0]).scatter_(1, _column(batch), gradients[0]),)
+        )
+
+
+class CrossEntropy(Pick):
+    """Negative log-likelihood, under a softmax over the value, of the element that the index selects."""
+
+    def forward(self, batch: OperationBatch) -> None:
+        batch.saved = torch.log_softmax(batch.inputs[0], 1)
+        torch.gather(batch.saved, 1, _column(batch), out=batch.outputs[0]).neg_()
+
+    def backward(self, batch: OperationBatch, gradients: RowGradients) -> OperationGradients:
+        gradient = batch.saved.exp()
+        gradient.scatter_add_(1, _column(batch), -torch.ones_like(batch.outputs[0]))
+        return OperationGradients((gradient.mul_(gradients[0]),))
+
+
+def _column(batch: OperationBatch) -> Tensor:
+    """[rows, 1]"""
+    assert batch.index is not None
+    return batch.index[:, None]
+
+
+class Lookup(Operation):
+    """A row of an embedding table."""
+
+    has_index = True
+    kept = 2
+
+    def __init__(self, table: Tensor, sparse: bool = False):
+        """table: [entries, width], trainable or not; sparse: use a sparse gradient."""
+        self.table, self.only_gathers = leaf(table), sparse
+        self.indices = len(table)
+        self.outputs = (table.shape[1],)
+
+    def signature(self) -> Hashable:
+        return type(self), id(self.table), self.only_gathers
+
+    def forward(self, batch: OperationBatch) -> None:
+        assert batch.index is not None
+        torch.index_select(self.table, 0, batch.index, out=batch.outputs[0])
+
+    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
+        assert batch.index is not None
+        return OperationGradients((), (gradients[0], batch.index))
+
+    def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
+        if not self.table.requires_grad:
+            return
+        gradient, rows = concatenate_kept(batches)
+        if self.only_gathers:
+            shape = self.table.shape
+            found = torch.sparse_coo_tensor(rows[None], gradient, shape, check_invariants=False)
+            self.table.grad = found if self.table.grad is None else self.table.grad + found
+            return
+        if self.table.grad is None:
+            self.table.grad = torch.zeros_like(self.table)
+        self.table.grad.index_add_(0, rows, gradient)
+
+
+class Linear(Operation):
+    """weight @ x + bias, where x may be the concatenation of several values of equal width."""
+
+    is_product = True
+    kept = 2
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None):
+        """weight: [out, in]; bias: [out]."""
+        self.weight, self.bias = leaf(weight), None if bias is None else leaf(bias)
+        self.outputs = (weight.shape[0],)
+
+    def signature(self) -> Hashable:
+        return type(self), id(self.weight), id(self.bias)
+
+    def packs(self, arguments: int) -> tuple[tuple[int, ...], ...]:
+        return (tuple(range(arguments)),)
+
+    def forward(self, batch: OperationBatch) -> None:
+        write_product(batch.outputs[0], batch.inputs[0], self.weight, self.bias)
+
+    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
+        inputs = times_transposed(gradients[0], self.weight.T)
+        return OperationGradients((inputs,), (gradients[0], batch.inputs[0]))
+
+    def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
+        gradient, inputs = concatenate_kept(batches)
+        add_product_gradient(self.weight, gradient, inputs)
+        if self.bias is not None:
+            add_sum_gradient(self.bias, gradient)
+
+
+class Module(Operation):
+    """Any module from rows to rows as a single operation, differentiated by autograd.
+
+    The module must treat rows independently. It runs in the mode (training or evaluation) that it has when
+    the operation is created.
+    """
+
+    is_product = True
+
+    def __init__(self, module: nn.Module, outputs: tuple[int, ...]):
+        """outputs: the width of each tensor that the module returns."""
+        self.module, self.outputs = module, outputs
+        self._training = tuple(part.training for part in module.modules())
+
+    def signature(self) -> Hashable:
+        return type(self), id(self.module), self.outputs, self._training
+
+    def forward(self, batch: OperationBatch) -> None:
+        inputs = [value.detach().requires_grad_() for value in batch.inputs]
+        with torch.enable_grad(), self._mode():
+            # Clones, because other batches write into the same block, which autograd would report.
+            results = self.module(*(value.clone() for value in inputs))
+        results = (results,) if isinstance(results, Tensor) else tuple(results)
+        widths = tuple(tuple(result.shape) for result in results)
+        if widths != tuple((len(output), output.shape[1]) for output in batch.outputs):
+            name, rows = type(self.module).__name__, len(batch.outputs[0])
+            raise ValueError(f"{name} returned {widths} for {rows} rows, but declared widths {self.outputs}")
+        for result, output in zip(results, batch.outputs, strict=True):
+            output.copy_(result.detach())
+        batch.saved = inputs, results
+
+    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
+        inputs, results = batch.saved
+        needing = [place for place, result in enumerate(results) if result.requires_grad]
+        if needing:
+            # Also adds to the parameters' gradients.
+            torch.autograd.backward([results[place] for place in needing], [gradients[p] for p in needing])
+        return OperationGradients([value.grad for value in inputs])
+
+    @contextmanager
+    def _mode(self) -> Iterator[None]:
+        parts = list(self.module.modules())
+        before = [part.training for part in parts]
+        for part, training in zip(parts, self._training, strict=True):
+            part.training = training
+        try:
+            yield
+        finally:
+            for part, training in zip(parts, before, strict=True):
+                part.training = training

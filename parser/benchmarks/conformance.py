@@ -1,0 +1,132 @@
+"""Checks what every plugin must do. Each fault says what is to be corrected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, get_args
+
+import torch
+from pydantic import BaseModel
+
+from parser.benchmarks.agreement import disagreement, numbers
+from parser.benchmarks.discovery import find
+from parser.benchmarks.plugin import NO_BATCHING, PHASES, AnyPlugin, Mode, Setup, Work
+
+SIZES = (1, 3)
+"""Batch sizes to check. With 3 the last batch of most epochs is smaller."""
+FUNCTIONS = ("skip", "prepare", "batches", "run", "check", "work")
+
+
+def check_plugin(name: str) -> str:
+    """Returns what was found. Raises ValueError with a line for each fault."""
+    faults = faults_of(find(name))
+    if faults:
+        raise ValueError("\n".join(f"{name}: {fault}" for fault in faults))
+    return f"{name}: no fault found"
+
+
+def faults_of(plugin: type[AnyPlugin]) -> list[str]:
+    """Faults of the plugin with the defaults of its settings; an empty list if there is none."""
+    faults = list(_faults_of_description(plugin))
+    if faults:
+        return faults  # without these nothing else can be checked
+    for mode, methods in plugin.methods.items():
+        try:
+            faults += _faults_in_mode(plugin, mode, list(methods))
+        except Exception as error:  # whatever the plugin's code raises
+            faults.append(f"{mode}: {type(error).__name__}: {error}")
+    return faults
+
+
+def _faults_of_description(plugin: type[AnyPlugin]) -> Iterator[str]:
+    for name in ("name", "paper"):
+        if not isinstance(getattr(plugin, name, None), str):
+            yield f"`{name}` must be a string of the class"
+    settings = getattr(plugin, "Settings", None)
+    if not (isinstance(settings, type) and issubclass(settings, BaseModel)):
+        yield "`Settings` must be a pydantic model with defaults, as those of parser.system.settings"
+    for name in FUNCTIONS:
+        if not callable(getattr(plugin, name, None)):
+            yield f"it has no method `{name}`; parser.benchmarks.plugin.Plugin says what it must do"
+    methods = getattr(plugin, "methods", None)
+    if not isinstance(methods, dict) or not methods or not methods.keys() <= set(get_args(Mode)):
+        yield "`methods` must give the batching methods of `train`, of `infer`, or of both"
+        return
+    for mode, names in methods.items():
+        if NO_BATCHING not in names:
+            yield f"`methods` of {mode!r} lack {NO_BATCHING!r}, with which all others are compared"
+
+
+def _faults_in_mode(plugin: type[AnyPlugin], mode: Mode, methods: list[str]) -> list[str]:
+    faults: list[str] = []
+    reference = _Trial(plugin, mode, NO_BATCHING, 1)
+    if reference.skipped:
+        return [
+            f"{mode}: skipped with the defaults of `Settings` ({reference.skipped}); they must work anywhere"
+        ]
+    expected, expected_works = reference.results(), reference.works()
+    if not expected or not all(map(torch.isfinite, torch.tensor(expected))):
+        faults.append(f"{mode}: `check` must return finite numbers, at least one")
+    for method in sorted(methods, key=lambda name: name != NO_BATCHING):
+        for size in SIZES:
+            place = f"{mode}, {method} at {size}"
+            trial = _Trial(plugin, mode, method, size)
+            if not trial.skipped:  # some methods need kernels that not every machine has
+                faults += [f"{place}: {fault}" for fault in trial.faults(expected, expected_works)]
+    return faults
+
+
+class _Trial:
+    """A plugin prepared for one cell on the CPU."""
+
+    def __init__(self, plugin: type[AnyPlugin], mode: Mode, method: str, size: int):
+        self._phases: set[str] = set()
+        self._mode, self._size = mode, size
+        setup = Setup(plugin.Settings(), method, mode, size, torch.device("cpu"), 1, self._phase, threads=2)
+        self._plugin = plugin()
+        self.skipped = self._plugin.skip(setup)
+        if not self.skipped:
+            self._plugin.prepare(setup)
+
+    def _phase(self, name: str) -> AbstractContextManager[Any]:
+        self._phases.add(name)
+        return nullcontext()
+
+    def results(self) -> list[float]:
+        return numbers(self._plugin.check())
+
+    def works(self) -> list[Work]:
+        """Of an epoch."""
+        return [self._plugin.work(batch) for batch in self._plugin.batches()]
+
+    def faults(self, expected: list[float], expected_works: list[Work]) -> Iterator[str]:
+        results = self.results()
+        if difference := disagreement(results, expected):
+            yield f"`check` must return what it returns without batching, in batches of 1: {difference}"
+        if disagreement(self.results(), results):  # the last bits depend on the memory layout
+            yield "`check` returns other results the second time; it must change nothing and use no dropout"
+        works = self.works()
+        for name in ("sentences", "tokens", "operations"):
+            here, elsewhere = (
+                sum(getattr(work, name) for work in epoch) for epoch in (works, expected_works)
+            )
+            if not math.isclose(here, elsewhere):
+                found = f"{here:g} instead of {elsewhere:g}"
+                yield f"`batches` must hold the same {name} for every method and size, not {found}"
+        if self._mode == "train" and any(work.sentences > self._size * work.batches for work in works):
+            yield f"`batches` must have at most `batch_size` examples each, here {self._size}"
+        if any(work.sentences < 1 or work.tokens < 1 or work.operations <= 0 for work in works):
+            yield "`work` must count the sentences, tokens and operations of every batch; none may be 0"
+        if any(work.padding is not None and not 0 <= work.padding < 1 for work in works):
+            yield "`work` must give the padding as a share from 0 to 1, or None"
+        self._phases.clear()
+        self._plugin.run(self._plugin.batches()[0])
+        if unknown := self._phases - set(PHASES):
+            yield f"`run` names the phases {', '.join(sorted(unknown))}; known are {', '.join(PHASES)}"
+        if not self._phases:
+            yield "`run` must name its phases: `with setup.phase('forward'): ...`"
+        after = self.results()
+        if after == results if self._mode == "train" else disagreement(after, results):
+            yield "`run` must change the results of `check` in training, and must not in inference"

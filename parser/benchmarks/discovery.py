@@ -1,0 +1,102 @@
+"""Finds plugins: each NAME_plugin.py in a folder of `parser.benchmarks`, and entry points of packages."""
+
+from __future__ import annotations
+
+import pkgutil
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+import parser.benchmarks
+from parser.benchmarks.plugin import AnyPlugin
+from parser.system.console import shortened
+
+ENTRY_POINT_GROUP, PLUGIN_SUFFIX = "stack_parser.plugins", "_plugin"
+
+
+def installed() -> Mapping[str, EntryPoint]:
+    """Entry points by the names of plugins. Imports no plugin. Raises ValueError if two share a name."""
+    return _installed(tuple(sys.path))
+
+
+@cache
+def _installed(path: tuple[str, ...]) -> dict[str, EntryPoint]:
+    """path: `sys.path`, which `entry_points` reads itself."""
+    plugins: dict[str, EntryPoint] = {}
+    own = [
+        EntryPoint(
+            module.name.rpartition(".")[2].removesuffix(PLUGIN_SUFFIX),
+            f"{module.name}:PLUGIN",
+            ENTRY_POINT_GROUP,
+        )
+        for module in _modules_in_folders()
+        if module.name.endswith(PLUGIN_SUFFIX)
+    ]
+    for entry in [*own, *entry_points(group=ENTRY_POINT_GROUP)]:
+        if entry.name in plugins:
+            raise ValueError(
+                f"two plugins are called {entry.name!r}: {plugins[entry.name].value} and {entry.value}; "
+                "uninstall one of their packages"
+            )
+        plugins[entry.name] = entry
+    return dict(sorted(plugins.items()))
+
+
+def unknown(name: str) -> str:
+    """The message for a plugin that is not installed."""
+    return f"no plugin is called {name!r}; installed are {', '.join(installed())}"
+
+
+def find(name: str) -> type[AnyPlugin]:
+    """The plugin of that name.
+
+    Raises ValueError if there is none, if it calls itself otherwise, or cannot be imported.
+    """
+    plugins = installed()
+    if name not in plugins:
+        raise ValueError(unknown(name))
+    try:
+        plugin = plugins[name].load()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever the plugin's module raises
+        why = f"{type(error).__name__}: {shortened(str(error))}"
+        raise ValueError(f"plugin {name!r} ({plugins[name].value}) cannot be imported: {why}") from None
+    if getattr(plugin, "name", name) != name:
+        raise ValueError(
+            f"{plugins[name].value} calls itself {plugin.name!r}, but its entry point is {name!r}"
+        )
+    return plugin
+
+
+def _modules_in_folders() -> Iterator[pkgutil.ModuleInfo]:
+    """The modules in the folders of `parser.benchmarks`, with their full names. Imports none of them."""
+    name = parser.benchmarks.__name__
+    for folder in pkgutil.iter_modules(parser.benchmarks.__path__, f"{name}."):
+        if folder.ispkg:
+            path = [f"{parent}/{folder.name.rpartition('.')[2]}" for parent in parser.benchmarks.__path__]
+            yield from pkgutil.iter_modules(path, f"{folder.name}.")
+
+
+def find_or_none(name: str) -> type[AnyPlugin] | None:
+    """As `find`, but None for a plugin that is not installed or cannot be imported."""
+    try:
+        return find(name)
+    except ValueError:
+        return None
+
+
+def about_plugins() -> Iterator[str]:
+    """A line for each plugin: its name, paper and methods, or why it cannot be imported."""
+    for name, entry in installed().items():
+        yield f"{name:<26}{_about(name)}  [{entry.value}]"
+
+
+def _about(name: str) -> str:
+    try:
+        plugin = find(name)
+    except ValueError as error:
+        return str(error)
+    methods = "; ".join(f"{mode}: {', '.join(methods)}" for mode, methods in plugin.methods.items())
+    return f"{plugin.paper}. {methods}"

@@ -1,0 +1,188 @@
+"""The interface between benchmarks and `stack-parser speed`: a plugin is a model with its batching methods.
+
+A file `parser/benchmarks/FOLDER/NAME_plugin.py` has one as `PLUGIN`; other packages add theirs through the
+entry-point group `stack_parser.plugins`. The harness makes one object for each cell that it measures and
+calls, in this order, `skip`, `prepare`, `batches`, `check` and, many times, `run`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import torch
+from pydantic import BaseModel
+from torch import Tensor
+
+from parser.batching import Precision
+
+Mode = Literal["train", "infer"]
+"""A training step, from the examples to the parameter update; or inference, from inputs to outputs."""
+Methods: TypeAlias = Mapping[Mode, Sequence[str]]
+"""The batching methods of each mode."""
+
+NO_BATCHING = "none"
+"""The method that every plugin has: one example after the other. All methods must have its results."""
+
+CELLS, CELLS_BACKWARD, MESSAGES = "cells", "cells backward", "messages"
+PHASES = ("data", "graph", "scheduling", "forward", CELLS, "backward", CELLS_BACKWARD, "update", MESSAGES)
+"""The phases of a step, as in Neubig et al. 2017, Figure 2. The rest is reported as `OTHER`.
+
+`messages` includes forward, backward and update, which run in parallel then. The cells are the modules of a
+network whose structure differs by example. Where they are measured separately, they are not included in
+`forward` and `backward`.
+"""
+
+
+OTHER = "other"
+"""The time of a step outside of all phases."""
+
+SettingsT = TypeVar("SettingsT", bound=BaseModel)
+SettingsT_co = TypeVar("SettingsT_co", bound=BaseModel, covariant=True)
+"""The plugin's `Settings`."""
+
+
+WEIGHTS_SEED = 1
+
+
+@dataclass(frozen=True)
+class Setup(Generic[SettingsT_co]):
+    """What a plugin needs to know of the cell that is measured."""
+
+    settings: SettingsT_co
+    method: str
+    mode: Mode
+    batch_size: int
+    device: torch.device
+    seed: int
+    """Equal seeds give equal weights and batches, whatever the method."""
+    phase: Callable[[str], AbstractContextManager[object]]
+    """`with phase("forward"): ...` names a phase of `run`. It costs next to nothing while speed is measured.
+
+    The time of a phase inside of another is counted for the inner one only."""
+    threads: int = 1
+    """CPU threads of PyTorch, or workers of asynchronous messages."""
+
+
+AnySetup: TypeAlias = Setup[BaseModel]
+
+
+@dataclass(frozen=True)
+class Work:
+    """The work of one batch. Only the padding depends on the method."""
+
+    sentences: int
+    """Or other examples."""
+    tokens: int
+    operations: float
+    """Floating-point operations of the necessary matrix products, in training also of the backward pass.
+    Padding and the parameter update are not included."""
+    padding: float | None = None
+    """Share of the computed rows whose results are not used; None if unknown."""
+    counts: Mapping[str, float] = field(default_factory=dict)
+    """Further counts by their names in reports, such as the calls of a schedule."""
+    batches: int = 1
+    """Number of batches of at most `batch_size` examples in one run."""
+
+
+class Plugin(Protocol[SettingsT]):
+    """A model to measure. It is created without arguments, and `prepare` prepares it for one cell.
+
+    Optional class attributes: `method_titles`, `example_name`, `layer_sizes` and `precisions`, see the
+    functions below.
+    """
+
+    name: str
+    paper: str
+    """The paper and its table or figure."""
+    methods: ClassVar[Methods]
+    """`none` is among those of each mode."""
+    Settings: type[SettingsT]
+    """Of a config, as a class attribute. The defaults must work without other files than the project's."""
+
+    def skip(self, setup: Setup[SettingsT]) -> str | None:
+        """Why this cell cannot be measured here, or None."""
+
+    def prepare(self, setup: Setup[SettingsT]) -> None:
+        """Load data and build the model on the device. Not timed."""
+
+    def batches(self) -> Sequence[Any]:
+        """One epoch in batches of `batch_size`, with the same examples for every method.
+
+        In inference a batch may have more examples, of which `batch_size` are processed at the same time. In
+        training it may consist of several batches, given as `Work.batches`.
+        """
+
+    def run(self, batch: Any) -> None:
+        """One training step, or inference. Only this is timed."""
+
+    def check(self) -> Tensor:
+        """The loss or the outputs on some examples, in batches of `batch_size`, with the current weights.
+
+        All methods and batch sizes must return the same numbers, except for rounding.
+        """
+
+    def work(self, batch: Any) -> Work:
+        """The work of a batch."""
+
+
+AnyPlugin: TypeAlias = Plugin[BaseModel]
+"""One that was found by its name."""
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """A plugin with learning curves: after `prepare` it trains epochs, and each is scored."""
+
+    def learn(self, epoch: int) -> None:
+        """Train one epoch, in an order that depends on its number, by the setup's method. This is timed."""
+
+    def score(self) -> float:
+        """The score on held-out examples. Higher is better."""
+
+    def notes(self) -> Mapping[str, float]:
+        """Further figures about the epochs, by their names in reports."""
+
+
+def method_titles(plugin: type[AnyPlugin]) -> Mapping[str, str]:
+    """Methods in words, for plots: the plugin's optional attribute `method_titles`, and "one by one"."""
+    return {NO_BATCHING: "one by one", **getattr(plugin, "method_titles", {})}
+
+
+def precisions_of(plugin: type[AnyPlugin]) -> Sequence[Precision]:
+    """In which its products can be computed: the optional attribute `precisions`, else float32 alone.
+
+    A plugin with others must compute them by `batching.product` and `batching.lstm`.
+    """
+    return getattr(plugin, "precisions", ("float32",))
+
+
+def examples_counted(plugin: type[AnyPlugin]) -> str:
+    """What is counted for the speed: the plugin's optional attribute `example_name`, else "sentences"."""
+    return getattr(plugin, "example_name", "sentences")
+
+
+def layer_sizes(plugin: type[AnyPlugin]) -> Sequence[str]:
+    """Settings that are sizes of layers, for the utilisation over them: the optional attribute `layer_sizes`.
+
+    Networks that differ only in these are shown together, over the first.
+    """
+    return getattr(plugin, "layer_sizes", ())
+
+
+def fingerprints(parameters: Iterable[Tensor]) -> Tensor:
+    """[2 * parameters] Norms of the positive and of the negative part of each weighted gradient.
+
+    The parts reveal wrong signs. Fixed random weights reveal wrong positions, for example rows that are
+    shifted by one. A missing gradient counts as zero.
+    """
+    found = [torch.zeros(0)]
+    for parameter in parameters:
+        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        flat = (gradient.to_dense() if gradient.is_sparse else gradient).flatten()
+        drawn = torch.rand(len(flat), generator=torch.Generator().manual_seed(WEIGHTS_SEED))
+        flat = flat * (0.5 + drawn).to(flat)
+        found.append(torch.stack([flat.clamp(min=0).norm(), flat.clamp(max=0).norm()]).cpu())
+    return torch.cat(found)

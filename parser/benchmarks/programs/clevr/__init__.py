@@ -1,1 +1,0 @@
-"""Questions about pictures of simple things (Johnson et al. 2017): programs, scenes and answers."""

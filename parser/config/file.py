@@ -1,0 +1,185 @@
+"""Reads configs strictly: every error has its file and line, and says what was probably meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from yaml.constructor import ConstructorError
+from yaml.scanner import ScannerError
+
+from parser.config.errors import KeyPath, config_fault_lines
+from parser.config.settings import Config
+from parser.system.console import quoted, shortened
+
+
+class ConfigLoader(yaml.SafeLoader):
+    """A safe loader of YAML 1.1, extended to read 1e-3 as a number.
+
+    What Python can not make of a value, such as the date 2001-99-99, is an error of YAML, too.
+    """
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError):
+            shown = quoted(node.value) if isinstance(node, yaml.ScalarNode) else "this"
+            message = f"{shown} is not a valid {node.tag.rpartition(':')[2]}"
+            raise ConstructorError(None, None, message, node.start_mark) from None
+
+    def fetch_more_tokens(self) -> None:
+        try:
+            super().fetch_more_tokens()
+        except (ValueError, ArithmeticError):
+            message = "an escape sequence that is not a character"
+            raise ScannerError(None, None, message, self.get_mark()) from None
+
+
+ConfigLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+"), list("-+0123456789")
+)
+
+
+def load(text: str) -> Any:
+    """Parse YAML. Raises yaml.YAMLError."""
+    return yaml.load(text, Loader=ConfigLoader)
+
+
+AnyConfig = TypeVar("AnyConfig", bound=BaseModel)
+
+
+COMMANDS = {"treebank": "train", "rows": "table", "experiments": "speed", "external": "speed"}
+"""The command of a config, by a key that only its configs have. They have at least one of the keys."""
+
+
+class ConfigError(ValueError):
+    """A config that cannot be used; the message says where and why."""
+
+
+def read_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+    """The config of a training run, see `read_settings`."""
+    return read_settings(path, Config, overrides)
+
+
+def read_settings(path: Path, kind: type[AnyConfig], overrides: Sequence[str] = ()) -> AnyConfig:
+    """The config in a file, with overrides such as "training.batch_size=64". kind: its class.
+
+    Raises ConfigError, FileNotFoundError.
+    """
+    return ConfigFile(path, overrides).validated(kind)
+
+
+class ConfigFile:
+    """The content of a config, and the place of each of its keys."""
+
+    def __init__(self, path: Path, overrides: Sequence[str] = ()):
+        """Raises ConfigError, FileNotFoundError."""
+        self._path = str(path)
+        self._content, self._places = _read(path)
+        for override in overrides:
+            _override(self._content, override, self._places)
+
+    def _refuse_other_commands(self, kind: type[BaseModel]) -> None:
+        """Raises ConfigError, which names the right command, if this is a config of another command."""
+        own = [key for key in COMMANDS if key in kind.model_fields]
+        if not own or any(key in self._content for key in own):
+            return
+        for key, command in COMMANDS.items():
+            if key in self._content:
+                raise ConfigError(
+                    f"{self._path}: this is a config of `stack-parser {command}`: it has {key!r}"
+                )
+
+    def validated(self, kind: type[AnyConfig], section: KeyPath = ()) -> AnyConfig:
+        """A section as an instance of `kind`; the whole config unless given. Raises ConfigError."""
+        if not section:
+            self._refuse_other_commands(kind)
+        content = self._content
+        for key in section:
+            content = content.get(key) or {}
+        try:
+            return kind.model_validate(content)
+        except ValidationError as error:
+            lines = config_fault_lines(error, self._places, self._path, kind, section)
+        raise ConfigError("\n".join(lines))
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[KeyPath, str]]:
+    """The content of a file, and the places of its keys. Raises ConfigError."""
+    try:
+        loader = ConfigLoader(path.read_text(encoding="utf-8"))
+        node = loader.get_single_node()
+        if not isinstance(node, yaml.MappingNode):
+            raise ConfigError(f"{path}:1: a config has keys and values, as in configs/")
+        places = _places(node, path)  # constructing the values changes the nodes
+        return loader.construct_document(node), places
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line = mark.line + 1 if mark else 1
+        raise ConfigError(f"{path}:{line}: not YAML: {shortened(str(error.problem))}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not YAML in UTF-8: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: sections are nested too deeply, or one lies in itself") from None
+
+
+def _places(node: yaml.MappingNode, path: Path) -> dict[KeyPath, str]:
+    """The place of each key, as "file:line". Raises ConfigError for duplicate keys."""
+    places: dict[KeyPath, str] = {}
+    for key_path, line in _key_lines(node):
+        if key_path in places:
+            raise ConfigError(f"{path}:{line}: {shortened('.'.join(key_path))} is a duplicate key")
+        places[key_path] = f"{path}:{line}"
+    return places
+
+
+def _key_lines(node: yaml.Node, above: KeyPath = ()) -> Iterator[tuple[KeyPath, int]]:
+    """All keys with their line numbers, from 1."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            key_path = (*above, str(key.value))
+            yield key_path, key.start_mark.line + 1
+            yield from _key_lines(value, key_path)
+
+
+def _override(content: dict[str, Any], override: str, places: dict[KeyPath, str]) -> None:
+    name, equals, value = override.partition("=")
+    key_path = tuple(name.split("."))
+    shown = f"--set {shortened(override)}"
+    if not equals or not all(key_path):
+        raise ConfigError(f"{shown}: write it as section.key=value")
+    section = content
+    for key in key_path[:-1]:
+        section[key] = {} if section.get(key) is None else section[key]
+        section = section[key]
+        if not isinstance(section, dict):
+            raise ConfigError(f"{shown}: {shortened(key)} is a value, not a section")
+    try:
+        section[key_path[-1]] = load(value)
+        below = dict.fromkeys(_key_paths(section[key_path[-1]], key_path), shown)
+    except (yaml.YAMLError, RecursionError):
+        raise ConfigError(f"{shown}: {quoted(value)} is not YAML") from None
+    for depth in range(1, len(key_path)):
+        places.setdefault(key_path[:depth], shown)
+    places.update({key_path: shown, **below})
+
+
+def _key_paths(value: Any, above: KeyPath) -> Iterator[KeyPath]:
+    """All keys below one."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield (*above, str(key))
+            yield from _key_paths(inner, (*above, str(key)))
+
+
+def flat(content: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """The values by dotted keys, such as "training.seed"."""
+    found: dict[str, Any] = {}
+    for key, value in content.items():
+        name = f"{above}{key}"
+        found |= flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return found

@@ -1,0 +1,340 @@
+"""What an experiment's YAML file may say. The text under a field is its documentation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from parser.batching import Precision
+from parser.config.measures import Measure
+from parser.config.transformer import TransformerSettings
+from parser.config.treebank import Files, TreebankSettings
+from parser.system.settings import Count, Settings, contradiction_error
+from parser.text.tokenizer_kinds import AnyTokenizer
+from parser.transitions import SYSTEMS
+
+Average = Annotated[float, Field(ge=0, lt=1)]
+Size = Annotated[int, Field(gt=0, le=65_536)]
+"""Of a vector or a layer."""
+Layers = Annotated[int, Field(gt=0, le=100)]
+Threads = Annotated[int, Field(gt=0, le=1024)]
+
+
+Width = Annotated[int, Field(gt=0, le=100)]
+
+
+class CharacterSettings(Settings):
+    """A convolution over the characters of a form."""
+
+    size: Size = 32
+    """Size of a character's embedding."""
+    filters: Size = 50
+    """Number of filters of each width."""
+    widths: tuple[Width, ...] = Field((2, 3, 4), strict=False, min_length=1, max_length=20)
+    """Widths of the filters, in characters."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """On the character embeddings."""
+
+
+class SentenceEncoderSettings(Settings):
+    """A bidirectional LSTM over the words of the sentence (Kiperwasser & Goldberg 2016)."""
+
+    hidden_size: Size = 200
+    """Size in each direction."""
+    layers: Layers = 2
+    """Number of layers."""
+
+
+class TagSettings(Settings):
+    predict: tuple[Literal["upos", "xpos", "feats", "lemma"], ...] = Field((), strict=False)
+    """Columns that the parser does not read from the input, but learns to predict from the word vectors (as
+    in Zhang & Weiss 2016), and writes where the input has none. Lemmas are predicted as edit scripts."""
+    weight: float = Field(1.0, gt=0)
+    """Of the losses of these columns; that of the transitions has 1."""
+    layers_above: int = Field(0, ge=0, le=100)
+    """Layers that the sentence encoder has in addition, above the tags. They also read the predicted tags
+    (Hashimoto et al. 2017). 0: the parser does not read them."""
+    embedding_size: Size = 32
+    """Size of the embedding of a predicted value that the layers above read."""
+
+
+class NetworkSettings(Settings):
+    """The defaults are those of Ding & Koehn 2019, section 5."""
+
+    word_size: Size = 32
+    """Size of the trained word embedding."""
+    fold_case: bool = False
+    """Whether forms that differ only in case share a trained embedding. Characters and pretrained vectors
+    keep the case."""
+    pretrained: str | None = None
+    """File of pretrained word vectors: the text formats of word2vec, GloVe and fastText, `.gz` or not, or
+    word2vec's binary as `.bin` or `.bin.gz`. They are stored with the model."""
+    train_pretrained: bool = False
+    """Whether the pretrained vectors are fine-tuned."""
+    tag_sizes: dict[Literal["upos", "xpos", "lemma", "feats"], Size] = Field({"upos": 12})
+    """The other columns that the parser reads, and the sizes of their embeddings. The embeddings of a word's
+    features (FEATS) are summed."""
+    characters: CharacterSettings | None = None
+    """Whether the parser reads the characters of forms."""
+    treebank_size: Size | None = None
+    """Size of an embedding of the treebank that a sentence is from, which each word has (Stymne et al. 2018);
+    for several `treebank.train` files."""
+    transformer: TransformerSettings | None = None
+    """Whether the parser reads the vectors of a pretrained transformer, too."""
+    tags: TagSettings = TagSettings()
+    token_size: Size = 60
+    """Size of a word's vector, computed from all its embeddings."""
+    sentence_encoder: SentenceEncoderSettings | None = None
+    """Whether a bidirectional LSTM runs over the word vectors first."""
+    composition: bool = False
+    """Whether a head and its dependent are composed into one vector (Dyer et al. 2015)."""
+    word_features: bool = False
+    """Whether the scores also see the vectors of the top two words of the stack and of the buffer's front, as
+    in Kiperwasser & Goldberg 2016, and not only the states of the LSTMs."""
+    hidden_size: Size = 200
+    """Size of the LSTMs over stack, buffer and history, and of the hidden layer that joins them."""
+    layers: Layers = 2
+    """Number of layers of each of these LSTMs."""
+    transition_size: Size = 48
+    """Size of a transition's embedding in the history."""
+    embedding_dropout: float = Field(0.0, ge=0, lt=1)
+    """Probability that a word is read without its embedding of a column (or of its characters), drawn for
+    each word and column. Those of its other columns are scaled up (Dozat & Manning 2017)."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """On word vectors, between the layers of the LSTMs, and on the inputs of the linear layers."""
+
+    @model_validator(mode="after")
+    def _refuse_contradictions(self) -> NetworkSettings:
+        if faults := list(self._contradictions()):
+            raise contradiction_error(faults)
+        return self
+
+    def _contradictions(self) -> Iterator[tuple[str, str]]:
+        """Settings with which there is no network, also not that of a model, and why."""
+        if self.tags.layers_above and not self.tags.predict:
+            yield "tags.layers_above", "parser.network.tags.predict is empty: there are no tags"
+        if self.tags.layers_above and not self.sentence_encoder:
+            yield "tags.layers_above", "there is no parser.network.sentence_encoder"
+
+    @property
+    def read_columns(self) -> list[str]:
+        """The columns of a file that the parser reads."""
+        return ["form", *self.tag_sizes]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the network's input, in its order."""
+        return [
+            *self.read_columns,
+            *(["characters"] if self.characters else []),
+            *(["treebank"] if self.treebank_size else []),
+        ]
+
+
+def _known_system(name: str) -> str:
+    if name not in SYSTEMS:
+        raise ValueError(f"it should be {', '.join(map(repr, SYSTEMS))}")
+    return name
+
+
+class ParserSettings(Settings):
+    system: Annotated[str, AfterValidator(_known_system)] = "arc-hybrid"
+    """The transition system."""
+    network: NetworkSettings = NetworkSettings()
+
+
+Rate = Annotated[float, Field(gt=0)]
+
+
+class LearningRateSettings(Settings):
+    start: Rate = 5e-4
+    """At the first step."""
+    peak: Rate | Literal["paper"] = "paper"
+    """After the warm-up. `paper` is the rule of Ding & Koehn 2019: min(start x batch size, 0.02)."""
+    warmup_epochs: int = Field(5, ge=0, le=1_000_000_000)
+    """Epochs over which the learning rate increases linearly from `start` to `peak`."""
+    decay: Literal["plateau", "linear"] = "plateau"
+    """After the warm-up. `plateau`: reduced when the dev loss stops improving (ReduceLROnPlateau), as the
+    next three settings say. `linear`: decreases linearly to 0 at the end of the last epoch."""
+    factor: float = Field(0.5, gt=0, lt=1)
+    """With `plateau`: the learning rate is multiplied by this after more than `patience` epochs without a
+    lower dev loss."""
+    patience: int = Field(0, ge=0, le=1_000_000_000)
+    """With `plateau`: epochs without a lower dev loss that are tolerated."""
+    min_learning_rate: float = Field(1e-5, ge=0)
+    """With `plateau`: the learning rate is not reduced below this."""
+
+
+class OptimizerSettings(Settings):
+    name: Literal["adam", "adamw"] = "adam"
+    """Adam (Kingma & Ba 2015), or AdamW (Loshchilov & Hutter 2019), whose weight decay is decoupled from the
+    gradient."""
+    betas: tuple[Average, Average] = Field((0.9, 0.999), strict=False)
+    """Decay rates of the moving averages of the gradient and of its square."""
+    eps: float = Field(1e-8, gt=0)
+    """Added to the denominator for numerical stability."""
+    weight_decay: float = Field(1e-6, ge=0)
+    """L2 penalty with `adam`, decoupled weight decay with `adamw`. Pretrained vectors have none."""
+
+
+class ExplorationSettings(Settings):
+    """Training with exploration (Goldberg & Nivre 2012): the trajectory follows the parser's own predictions,
+    and a dynamic oracle says which transitions are right there. While it is chosen there is no dropout, of
+    words neither."""
+
+    from_epoch: Count = 2
+    """The first epoch with exploration. Earlier ones follow the gold trajectories."""
+    probability: float = Field(0.5, gt=0, le=1)
+    """Probability that a batch explores. The other batches follow the gold trajectories."""
+    follow: Literal["samples", "errors"] = "samples"
+    """What the trajectory follows. `samples`: transitions drawn from the parser's distribution (Ballesteros
+    et al. 2016). `errors`: the transition with the best score, also if it is wrong, and sometimes a wrong one
+    with nearly the best score, see `aggressive_probability` (Kiperwasser & Goldberg 2016)."""
+    sharpness: float = Field(0.75, gt=0)
+    """With `samples`: the scores are multiplied by this before a transition is drawn from their softmax (an
+    inverse temperature). Below 1 the distribution is flatter, and there are more mistakes to learn from."""
+    aggressive_probability: float = Field(0.1, ge=0, le=1)
+    """With `errors`: the probability that the best wrong transition is followed although a right one has a
+    higher score, by at most 1."""
+
+
+Objective = Literal["likelihood", "best", "margin"]
+
+
+class DistillationSettings(Settings):
+    """Knowledge distillation: at each transition of the training trees the parser learns what other parsers,
+    the teachers, would do (Hinton et al. 2015; for transition-based parsers Liu et al. 2018)."""
+
+    models: Files
+    """Folders or packages of the teachers, whose probabilities are averaged. They run once, before training,
+    over the gold and the silver trees. Their transition system must be that of the parser; their networks and
+    labels may differ."""
+    weight: float = Field(1.0, gt=0, le=1)
+    """How much of the loss is the cross entropy with the teachers; the rest is that of the trees."""
+
+
+class TrainingSettings(Settings):
+    seed: int = Field(1, ge=-(2**63), lt=2**63)
+    """Random seed of the initial weights, the shuffling and the dropout. The same seed gives the same model
+    on the same machine; on a GPU only with `deterministic`."""
+    deterministic: bool = False
+    """On a GPU, use kernels whose sums do not depend on chance, which are slower. On a CPU all are such."""
+    cuda_graphs: bool = False
+    """On a GPU, pad batches to few shapes, and compute their gradients by a CUDA graph for each shape. Not
+    for networks with composition, a sentence encoder, characters, features or a transformer, nor in epochs
+    that explore.
+    Dropout draws other random numbers than without. A run may be resumed without."""
+    epochs: Count = 30
+    """Largest number of epochs; see `early_stopping_patience`."""
+    batch_size: Count = 64
+    """In sentences or in words, see `batch_unit`."""
+    batch_unit: Literal["sentences", "words"] = "sentences"
+    """What `batch_size` counts."""
+    max_batch_words: Count = 20_000
+    """A batch with more words, padding included, is split, so that memory is bounded. A longer sentence is a
+    batch of its own."""
+    learning_rate: LearningRateSettings = LearningRateSettings()
+    precision: Precision = "float32"
+    """Of matrix products in training. float32: exact. tf32: factors of 10 bits, on NVIDIA GPUs since Ampere.
+    bfloat16: factors of 7 bits, on these GPUs and on CPUs with amx_bf16 or avx512_bf16. Weights and
+    elementwise operations are float32. Parsing is float32, on the dev set too."""
+    optimizer: OptimizerSettings = OptimizerSettings()
+    max_grad_norm: float = Field(5.0, gt=0, allow_inf_nan=True)
+    """Gradient clipping: the largest norm of all gradients together; .inf for none."""
+    frozen: tuple[str, ...] = Field((), strict=False)
+    """Weights that are not trained: parts of the network, or beginnings of names in `weights.safetensors`, as
+    `tokens.embeddings` or `stack`. In fine-tuning, what is new in them keeps its random values."""
+    average: float | None = Field(None, gt=0, lt=1)
+    """The model is the exponential moving average of the weights with this decay, as 0.999."""
+    unknown_probability: float = Field(0.5, ge=0, le=1)
+    """Word dropout of words that occur once in training: the probability that such a word is replaced by the
+    unknown word. `word_dropout` may replace it more often. Lemmas are treated alike."""
+    word_dropout: float = Field(0.0, ge=0)
+    """Word dropout by frequency (Kiperwasser & Goldberg 2016): a word that occurs n times in training is
+    replaced by the unknown word with probability word_dropout / (word_dropout + n). Lemmas are treated
+    alike."""
+    tag_dropout: float = Field(0.0, ge=0, le=1)
+    """The probability that a UPOS or XPOS tag is replaced by the unknown tag."""
+    feature_dropout: float = Field(0.0, ge=0, le=1)
+    """The probability that a feature of FEATS is replaced by the unknown feature."""
+    objective: Objective = "likelihood"
+    """What is minimised where several transitions are right, as in exploration. `likelihood`: the negative
+    log-likelihood of all of them together. `best`: that of the most probable one. `margin`: the hinge loss of
+    Kiperwasser & Goldberg 2016, by how much the best right score is less than 1 above the best wrong one."""
+    exploration: ExplorationSettings | None = None
+    """Needs a transition system with a dynamic oracle: arc-hybrid or arc-eager."""
+    distillation: DistillationSettings | None = None
+    """Learning from other parsers, too. Batches that explore learn from the trees alone."""
+    early_stopping_patience: Count | None = None
+    """Early stopping: training ends after this many epochs without a better dev score; see `best_by`."""
+    best_by: Measure = "las"
+    """The dev score by which the best epoch is chosen. Tags and lemmas that are not predicted count as
+    right."""
+
+
+class Config(Settings):
+    treebank: TreebankSettings
+    parser: ParserSettings = ParserSettings()
+    training: TrainingSettings = TrainingSettings()
+    initial_model: str | None = None
+    """Folder or package of a model with the same network, with whose weights training begins (fine-tuning).
+    What the treebank has in addition is added to its vocabulary and labels. `train --from` sets it."""
+    tokenizer: AnyTokenizer | None = None
+    """Whether the model gets a tokenizer, with which it parses [text](text.md), and of which `kind`. A
+    finished run gets one by `--resume RUN --set tokenizer.kind=udpipe`."""
+    device: str = "auto"
+    """cpu, cuda, cuda:1, ...; auto is CUDA where available."""
+    threads: Threads = 1
+    """CPU threads. The matrix products are small: a second thread gains a third at best, and nothing on a
+    busy machine."""
+
+    @model_validator(mode="after")
+    def _refuse_contradictions(self) -> Config:
+        faults = [*_contradictions(self.parser, self.training), *_treebank_contradictions(self)]
+        if faults:
+            raise contradiction_error(faults)
+        return self
+
+
+def _contradictions(parser: ParserSettings, training: TrainingSettings) -> Iterator[tuple[str, str]]:
+    """Settings that have no effect or exclude each other, and why."""
+    network, exploration = parser.network, training.exploration
+    system = SYSTEMS[parser.system]
+    if exploration and not system.has_costs:
+        yield "training.exploration", f"{system.name} has no dynamic oracle; take another parser.system"
+    if exploration and exploration.from_epoch > training.epochs:
+        yield "training.exploration.from_epoch", "is after the last epoch: nothing is explored"
+    if training.learning_rate.peak == "paper" and training.batch_unit == "words":
+        yield "training.learning_rate.peak", "the paper's is for batches in sentences; write a number"
+    if training.distillation and training.objective != "likelihood":
+        yield "training.objective", "teachers give probabilities, for which it is likelihood"
+    if network.train_pretrained and not network.pretrained:
+        yield "parser.network.train_pretrained", "there are no parser.network.pretrained vectors"
+    predicted = network.tags.predict
+    if both := set(predicted) & set(network.tag_sizes):
+        yield "parser.network.tags.predict", f"{', '.join(both)} is read: there is nothing to learn"
+    if len(set(predicted)) < len(predicted):
+        yield "parser.network.tags.predict", "names the same column twice"
+    sources = len(network.columns) + bool(network.pretrained) + bool(network.transformer)
+    if network.embedding_dropout and sources == 1:
+        yield "parser.network.embedding_dropout", "a word has one embedding only; take parser.network.dropout"
+    if training.tag_dropout and not {"upos", "xpos"} & set(network.tag_sizes):
+        yield "training.tag_dropout", "parser.network.tag_sizes has neither upos nor xpos"
+    if training.feature_dropout and "feats" not in network.tag_sizes:
+        yield "training.feature_dropout", "parser.network.tag_sizes has no feats"
+
+
+def _treebank_contradictions(config: Config) -> Iterator[tuple[str, str]]:
+    treebank, training = config.treebank, config.training
+    if treebank.sampling_exponent != 1 and len(treebank.train_files) == 1:
+        yield "treebank.sampling_exponent", "treebank.train is one file: every tree is drawn once"
+    if treebank.silver and (treebank.silver.epochs or 0) > training.epochs:
+        yield "treebank.silver.epochs", "is after the last epoch; leave it out for all epochs"
+
+
+def data_path(path: str) -> str:
+    """A path from a config, with ${PARSER_DATA} replaced."""
+    return path.replace("${PARSER_DATA}", os.environ.get("PARSER_DATA", "data"))

@@ -1,0 +1,76 @@
+"""Tags, features and lemma rules that are predicted from word vectors, and the layers that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from parser.batching.dropout import dropout
+from parser.batching.product import linear
+from parser.config.settings import NetworkSettings
+from parser.networks.bilstm import DIRECTIONS, bilstm, run_bilstm
+from parser.treebank.vocabulary import UNKNOWN
+
+
+class TagClassifiers(nn.ModuleDict):
+    """A linear classifier for each predicted column."""
+
+    def __init__(self, size: int, lexicon_sizes: Mapping[str, int]):
+        """size: of a word vector; lexicon_sizes: of the predicted columns, in order."""
+        super().__init__({column: nn.Linear(size, count) for column, count in lexicon_sizes.items()})
+
+    def forward(self, words: Tensor) -> list[Tensor]:
+        """For each column [W, lexicon] The scores of its values. words: [W, size]."""
+        return [linear(words, layer.weight, layer.bias) for layer in self.values()]  # type: ignore[arg-type]
+
+
+def tag_loss(scores: Sequence[Tensor], values: Tensor) -> Tensor:
+    """Summed cross entropy of known values. scores: see `TagClassifiers`; values: [W, columns]."""
+    loss = values.new_zeros((), dtype=torch.get_default_dtype())
+    for of_column, wanted in zip(scores, values.unbind(1), strict=True):
+        loss = loss + F.cross_entropy(of_column, wanted, ignore_index=UNKNOWN, reduction="sum")
+    return loss
+
+
+def best_tags(scores: Sequence[Tensor]) -> list[Tensor]:
+    """For each column [W] The best known value of each word. scores: see `TagClassifiers`."""
+    return [own[:, UNKNOWN + 1 :].argmax(1) + UNKNOWN + 1 for own in scores]
+
+
+class LayersAboveTags(nn.Module):
+    """A bidirectional LSTM over the vectors that the tags are predicted from, and the tags.
+
+    As in Hashimoto et al. 2017, but without shortcut connections. A tag is read as the mean of the embeddings
+    of all values of its column, weighted by their probabilities, so that the parser's loss reaches the layers
+    below.
+    """
+
+    def __init__(self, settings: NetworkSettings, size: int, lexicon_sizes: Mapping[str, int]):
+        """size: of a word vector, of both directions; lexicon_sizes: of the predicted columns, in order."""
+        super().__init__()
+        tags = settings.tags
+        self.embeddings = nn.ModuleDict(
+            {column: _embedding(count, tags.embedding_size) for column, count in lexicon_sizes.items()}
+        )
+        inputs = size + tags.embedding_size * len(lexicon_sizes)
+        self.lstm = bilstm(inputs, size // len(DIRECTIONS), tags.layers_above, settings.dropout)
+        self.dropout = settings.dropout
+
+    def forward(self, words: Tensor, scores: Sequence[Tensor], lengths: Sequence[int]) -> Tensor:
+        """[W, size] words: [W, size]; scores: see `TagClassifiers`; lengths: of the sentences."""
+        tags = [
+            linear(own.softmax(1), embedding.weight)  # type: ignore[arg-type]
+            for own, embedding in zip(scores, self.embeddings.values(), strict=True)
+        ]
+        found = run_bilstm(self.lstm, torch.cat([words, *tags], dim=1), lengths)
+        return dropout(found, self.dropout, self.training)
+
+
+def _embedding(values: int, size: int) -> nn.Linear:
+    """From probabilities to the mean of embeddings. weight: [size, values]."""
+    layer = nn.Linear(values, size, bias=False)
+    nn.init.normal_(layer.weight, std=size**-0.5)
+    return layer

@@ -1,0 +1,87 @@
+"""The format of a model: the names of its files, how large they may be, and the number of the format.
+
+docs/model-format.md describes the files. Whatever reads them may be given files of strangers.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from parser.config.settings import ParserSettings
+from parser.system.console import shortened
+
+FORMAT = 1
+"""It changes when programs could misread each other's models. No other format is read."""
+SETTINGS, VOCABULARY, WEIGHTS, COLUMN_SHARES = (
+    "settings.json",
+    "vocabulary.json",
+    "weights.safetensors",
+    "columns.json",
+)
+NEEDED = SETTINGS, VOCABULARY, WEIGHTS, COLUMN_SHARES
+"""Every model has them."""
+SCORES = "scores.json"
+"""For people; nothing reads it but what adds to it."""
+TOKENIZER = "tokenizer.json"
+"""It is read when text is to be parsed. That of a trained kind has the binary of another library in it."""
+TRANSFORMER_CONFIG, TRANSFORMER_TOKENIZER, TRANSFORMER_WEIGHTS = (
+    "transformer/config.json",
+    "transformer/tokenizer.json",
+    "transformer/model.safetensors",
+)
+"""A folder that Hugging Face's library reads, too."""
+FILES = (
+    *NEEDED,
+    SCORES,
+    TOKENIZER,
+    TRANSFORMER_CONFIG,
+    TRANSFORMER_TOKENIZER,
+    TRANSFORMER_WEIGHTS,
+)
+MAX_BYTES = {
+    SETTINGS: 1 << 18,
+    COLUMN_SHARES: 1 << 18,
+    VOCABULARY: 1 << 28,
+    TOKENIZER: 1 << 26,
+    TRANSFORMER_CONFIG: 1 << 20,
+    TRANSFORMER_TOKENIZER: 1 << 28,
+}
+"""Of the texts. Vocabularies with pretrained vectors, and tokenizers, have some ten million."""
+
+
+class OtherFormatError(Exception):
+    """The model may be sound, but this program does not read its format."""
+
+
+class _AnySettingsFile(BaseModel):
+    """What settings of any format are taken to have."""
+
+    format: Any = None
+
+
+class _SettingsFile(BaseModel):
+    """The JSON of `settings_as_json`."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    format: int
+    parser: ParserSettings
+
+
+def settings_as_json(settings: ParserSettings) -> str:
+    return json.dumps({"format": FORMAT, "parser": settings.model_dump()}, indent=2) + "\n"
+
+
+def settings_from_json(text: str) -> ParserSettings:
+    """Inverse of `settings_as_json`. Raises ValidationError, and OtherFormatError."""
+    found = _AnySettingsFile.model_validate_json(text).format
+    if type(found) is not int or found != FORMAT:
+        named = "a format that it does not name" if found is None else f"format {shortened(repr(found))}"
+        raise OtherFormatError(
+            f"{SETTINGS} has {named}, and this program reads format {FORMAT} only: parse with the version "
+            "that made the model, or train it again"
+        )
+    return _SettingsFile.model_validate_json(text).parser

@@ -1,0 +1,215 @@
+"""One cell in its own process: it is prepared, warmed up, and measured in turns."""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from parser.batching.product import set_precision, why_unsupported
+from parser.benchmarks.agreement import numbers
+from parser.benchmarks.discovery import find
+from parser.benchmarks.plugin import MESSAGES, OTHER, AnyPlugin, Learner, Setup, Work, precisions_of
+from parser.speed.measuring.cells import Cell, validated
+from parser.speed.measuring.stopwatch import PhaseClock, synchronise, time_steps
+from parser.system.machine import MemoryUse, memory_use, processor, reset_peak_memory
+
+MIN_STEPS = 16
+"""Of a turn, so that it has short and long examples. An epoch of fewer than twice as many steps is measured
+whole."""
+COUNTED_STEPS = 4
+"""Steps in which operator calls are counted."""
+GOLDEN_RATIO = 0.618034
+
+
+class Started(NamedTuple):
+    skipped: str | None = None
+    check: list[float] | None = None
+    prepare_seconds: float = 0.0
+    first_seconds: float = 0.0
+    """Seconds of the check. It runs first, so compilation and graph capture are included."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Consecutive steps: the seconds and the work of each."""
+
+    seconds: list[float]
+    works: list[Work]
+
+    @property
+    def total_seconds(self) -> float:
+        return sum(self.seconds)
+
+    @property
+    def sentences_per_second(self) -> float:
+        return sum(work.sentences for work in self.works) / self.total_seconds
+
+    @property
+    def tokens_per_second(self) -> float:
+        return sum(work.tokens for work in self.works) / self.total_seconds
+
+    @property
+    def operations_per_second(self) -> float:
+        return sum(work.operations for work in self.works) / self.total_seconds
+
+
+class Finished(NamedTuple):
+    phase_seconds: dict[str, float]
+    """Seconds for each sentence by phase; `other` is the rest."""
+    calls: float | None
+    """Operator calls in each step; None if some of them are in other threads or processes."""
+    memory: MemoryUse
+
+
+class MeasuredCell:
+    """A plugin that is prepared for one cell."""
+
+    def __init__(self, cell: Cell):
+        torch.set_num_threads(cell.threads)
+        torch.manual_seed(cell.seed)
+        self._device = torch.device(cell.device)
+        self._precision = cell.precision
+        if self._device.type == "cuda":
+            torch.cuda.set_device(self._device)
+        self._clock = PhaseClock(self._device)
+        self._plugin: AnyPlugin = find(cell.plugin)()
+        self._setup = Setup(
+            settings=validated(type(self._plugin), cell.settings),
+            method=cell.method,
+            mode=cell.mode,
+            batch_size=cell.batch_size,
+            device=self._device,
+            seed=cell.seed,
+            phase=self._clock,
+            threads=cell.threads,
+        )
+
+    def results(self) -> list[float] | None:
+        """The results that all methods must agree on, or None if the cell is skipped."""
+        if self._skip():
+            return None
+        self._plugin.prepare(self._setup)
+        return numbers(self._plugin.check())
+
+    def start(self, warmup: float, turn: float) -> Started:
+        """Prepare and warm up. warmup: seconds. turn: seconds that each turn shall take, roughly."""
+        reason = self._skip()
+        if reason:
+            return Started(skipped=reason)
+        began = time.perf_counter()
+        self._plugin.prepare(self._setup)
+        synchronise(self._device)
+        prepare_seconds = time.perf_counter() - began
+        gc.collect()
+        gc.freeze()  # prepared objects stay alive, so the garbage collector need not visit them
+        began = time.perf_counter()
+        check = numbers(self._plugin.check())
+        first_seconds = time.perf_counter() - began
+        works = [(batch, _with_python_numbers(self._plugin.work(batch))) for batch in self._plugin.batches()]
+        self._by_length = sorted(works, key=lambda pair: pair[1].tokens / pair[1].sentences)
+        self._steps, number, fastest = self._steps_of_a_turn(1), 0, math.inf
+        began = time.perf_counter()
+        while not number or time.perf_counter() - began < warmup:
+            # A turn that another program interrupts seems long; from it, turns would become far too short.
+            fastest = min(fastest, self.turn(number).total_seconds)
+            number += 1
+        self._steps = self._steps_of_a_turn(round(turn * self._steps / fastest))
+        reset_peak_memory(self._device)
+        return Started(None, check, prepare_seconds, first_seconds)
+
+    def _skip(self) -> str | None:
+        """Why the cell cannot be measured. Sets the precision if it can."""
+        if self._precision not in precisions_of(type(self._plugin)):
+            return f"{self._plugin.name} computes in {' or '.join(precisions_of(type(self._plugin)))} only"
+        reason = why_unsupported(self._precision, self._device, processor())
+        if reason:
+            return f"{self._precision}: {reason}"
+        set_precision(self._precision, self._device)
+        return self._plugin.skip(self._setup)
+
+    def _steps_of_a_turn(self, wanted: int) -> int:
+        """An epoch of few batches is measured whole, because each batch is a large part of it."""
+        epoch = len(self._by_length)
+        steps = max(min(MIN_STEPS, epoch), wanted)
+        return epoch if epoch < 2 * MIN_STEPS and steps <= epoch else steps
+
+    def turn(self, number: int, by_phase: bool = False) -> Turn:
+        """Run the `number`-th sample of an epoch. by_phase: whether the time of each phase is measured."""
+        batches, works = zip(*self._sample(number, self._steps), strict=True)
+        self._plugin.run(batches[-1])  # warm the caches again after the turns of other cells
+        self._clock.on = by_phase
+        seconds = time_steps(self._plugin.run, batches, self._device)
+        self._clock.on = False
+        return Turn(seconds, list(works))
+
+    def begin_to_learn(self) -> str | None:
+        """Prepare; returns why if the cell is skipped. Raises ValueError for a plugin that has no scores."""
+        if not isinstance(self._plugin, Learner):
+            raise ValueError(f"{self._plugin.name} lacks some of `learn`, `score` and `notes`")
+        reason = self._skip()
+        if not reason:
+            self._plugin.prepare(self._setup)
+        return reason
+
+    def learn(self, epoch: int) -> tuple[float, float]:
+        """Train an epoch; returns its seconds and the score after it."""
+        plugin = self._plugin
+        assert isinstance(plugin, Learner)
+        synchronise(self._device)
+        began = time.perf_counter()
+        plugin.learn(epoch)
+        synchronise(self._device)
+        return time.perf_counter() - began, plugin.score()
+
+    def notes(self) -> dict[str, float]:
+        """Further figures of the plugin about the epochs."""
+        assert isinstance(self._plugin, Learner)
+        return dict(self._plugin.notes())
+
+    def finish(self, number: int) -> Finished:
+        """Measure phases, in a further turn with this number, peak memory and operator calls."""
+        turn = self.turn(number, by_phase=True)
+        sentences = sum(work.sentences for work in turn.works)
+        phases = {phase: seconds / sentences for phase, seconds in self._clock.seconds.items()}
+        phases[OTHER] = max(0.0, turn.total_seconds / sentences - sum(phases.values()))
+        peak = memory_use(self._device)  # before counting calls, which needs memory itself
+        with CallCounter() as counter:
+            for batch, _ in self._sample(number, COUNTED_STEPS):
+                self._plugin.run(batch)
+        calls = None if MESSAGES in phases else counter.calls / COUNTED_STEPS
+        return Finished(phases, calls, peak)
+
+    def _sample(self, number: int, steps: int) -> Iterator[tuple[Any, Work]]:
+        """Batches with their work, evenly spread over the lengths of an epoch; others for each number."""
+        count = len(self._by_length)
+        shift = number * GOLDEN_RATIO % 1
+        for step in range(steps):
+            yield self._by_length[int((step + shift) * count / steps) % count]
+
+
+class CallCounter(TorchDispatchMode):
+    """Counts operator calls, those of the backward pass included."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls += 1
+        return function(*args, **(kwargs or {}))
+
+
+def _with_python_numbers(work: Work) -> Work:
+    """The same with int and float in the place of NumPy or torch scalars."""
+    padding = None if work.padding is None else float(work.padding)
+    counts = {name: float(count) for name, count in work.counts.items()}
+    return Work(
+        int(work.sentences), int(work.tokens), float(work.operations), padding, counts, int(work.batches)
+    )

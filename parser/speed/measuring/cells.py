@@ -1,0 +1,177 @@
+"""The cells of a speed run. A cell is what is measured at once: one method at one batch size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby, product
+from operator import attrgetter
+from typing import Any
+
+from pydantic import ValidationError
+
+from parser.batching import Precision
+from parser.benchmarks.plugin import NO_BATCHING, AnyPlugin, Mode, Plugin, SettingsT
+from parser.config.errors import fault_lines
+from parser.speed.measuring.settings import SpeedConfig
+from parser.system.machine import choose_device
+
+INTERLEAVED = ("experiment", "plugin", "mode", "device", "threads")
+"""Cells with equal values of these are measured interleaved."""
+COMPARED = (*INTERLEAVED, "precision")
+"""Cells with equal values of these are compared with each other."""
+KEYS = (*COMPARED, "method", "batch_size")
+"""These identify a cell within a run."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    experiment: str
+    plugin: str
+    mode: Mode
+    device: str
+    threads: int
+    precision: Precision
+    method: str
+    batch_size: int
+    seed: int
+    settings: Mapping[str, Any]
+    """The plugin's settings in JSON types, defaults included."""
+
+    @property
+    def identity(self) -> str:
+        """Equal for cells that measure the same thing."""
+        own = {name: getattr(self, name) for name in Cell.__dataclass_fields__}
+        return json.dumps(own, sort_keys=True)
+
+    @property
+    def place(self) -> str:
+        """What it runs on, for titles. A single thread and float32 are not mentioned."""
+        threads = [f"{self.threads} threads"] if self.threads > 1 else []
+        return ", ".join([self.device, *threads, *([] if self.precision == "float32" else [self.precision])])
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"{self.experiment}: {self.method} at {self.batch_size}, {self.mode}, {self.place}"
+
+    def without_batching(self) -> Cell:
+        """The cell whose results this one must reproduce."""
+        return replace(self, method=NO_BATCHING, batch_size=1)
+
+
+def cells_of(config: SpeedConfig, find: Callable[[str], type[AnyPlugin]]) -> list[Cell]:
+    """All cells of a config. Cells that are compared are adjacent.
+
+    find: returns a plugin by its name. Raises ValueError for unknown methods, modes and devices.
+    """
+    devices = list(dict.fromkeys(str(choose_device(name)) for name in config.devices))
+    cells = []
+    for name, experiment in config.experiments.items():
+        plugin = find(experiment.plugin)
+        settings = settings_of(plugin, experiment.settings, f"experiments.{name}.settings")
+        modes = list(dict.fromkeys(experiment.modes))
+        chosen = methods_of(f"experiments.{name}", plugin, experiment.methods, modes)
+        for method in experiment.batch_sizes if isinstance(experiment.batch_sizes, dict) else ():
+            _check_method(f"experiments.{name}.batch_sizes", method, plugin, chosen)
+        threads, precisions = dict.fromkeys(config.threads), dict.fromkeys(config.precisions)
+        for mode, device, count in product(modes, devices, threads):
+            cell = partial(Cell, name, experiment.plugin, mode, device, count)
+            available = [method for method in chosen if method in plugin.methods[mode]]
+            cells += [
+                cell(precision, method, size, config.seed, settings)
+                for size, method in _by_size(experiment.batch_sizes, available)
+                for precision in precisions
+            ]
+    return cells
+
+
+def settings_of(plugin: type[AnyPlugin], settings: dict[str, Any], place: str) -> dict[str, Any]:
+    """For a cell: with the defaults, which may change. Raises ValueError as `validated` does."""
+    return validated(plugin, settings, place).model_dump(mode="json")
+
+
+def validated(
+    plugin: type[Plugin[SettingsT]], settings: Mapping[str, Any], place: str = "settings"
+) -> SettingsT:
+    """An instance of the plugin's `Settings`. Raises ValueError with a line for each fault."""
+    try:
+        return plugin.Settings.model_validate(settings)
+    except ValidationError as error:
+        raise ValueError("\n".join(fault_lines(error, place))) from None
+
+
+def methods_of(
+    place: str, plugin: type[AnyPlugin], requested: Sequence[str] | None, modes: Sequence[Mode]
+) -> list[str]:
+    """The requested methods, or all. Raises ValueError for modes and methods that the plugin lacks."""
+    for mode in modes:
+        if mode not in plugin.methods:
+            raise ValueError(f"{place}.modes: {plugin.name} cannot be measured in mode {mode!r}")
+    available = list(dict.fromkeys(method for mode in modes for method in plugin.methods[mode]))
+    for method in requested or ():
+        _check_method(f"{place}.methods", method, plugin, available)
+    return list(dict.fromkeys(requested)) if requested else available
+
+
+def _check_method(place: str, method: str, plugin: type[AnyPlugin], available: Sequence[str]) -> None:
+    if method not in available:
+        known = ", ".join(available)
+        raise ValueError(f"{place}: {plugin.name} has no method {method!r} here; known are {known}")
+
+
+def _by_size(
+    sizes: Sequence[int] | Mapping[str, Sequence[int]], methods: Sequence[str]
+) -> list[tuple[int, str]]:
+    """Batch sizes with their methods, the smallest size first, methods in the given order."""
+    sizes_of = sizes if isinstance(sizes, Mapping) else dict.fromkeys(methods, sizes)
+    pairs = [(size, method) for method in methods for size in dict.fromkeys(sizes_of.get(method, []))]
+    return sorted(pairs, key=lambda pair: pair[0])
+
+
+def interleaved_groups(cells: Iterable[Cell], together: int) -> list[list[Cell]]:
+    """Groups of cells that take turns: `together` of an experiment, or all those of one batch size."""
+    groups: list[list[Cell]] = []
+    for _, compared in groupby(cells, key=attrgetter(*INTERLEAVED)):
+        groups.append([])
+        for _, of_one_size in groupby(compared, key=attrgetter("batch_size")):
+            added = list(of_one_size)
+            if groups[-1] and len(groups[-1]) + len(added) > together:
+                groups.append([])
+            groups[-1] += added
+    return groups
+
+
+Filter = Mapping[str, frozenset[str]]
+"""Key -> accepted values."""
+
+
+def read_filter(text: str) -> Filter:
+    """From "plugin=stack_parser,method=replay|step,batch_size=64". Raises ValueError."""
+    values_of: dict[str, frozenset[str]] = {}
+    for part in filter(None, text.split(",")):
+        key, equals, values = part.partition("=")
+        if not equals or not values or key not in KEYS:
+            raise ValueError(f"{part!r}: write KEY=VALUE or KEY=VALUE|VALUE; the keys are {', '.join(KEYS)}")
+        values_of[key] = frozenset(values.split("|"))
+    return values_of
+
+
+def passing(cells: Sequence[Cell], conditions: Filter) -> list[Cell]:
+    """The cells that pass. Raises ValueError if none does, or for a value that no cell has."""
+    for key, values in conditions.items():
+        existing = list(dict.fromkeys(str(getattr(cell, key)) for cell in cells))
+        unknown = sorted(values.difference(existing))
+        if unknown:
+            raise ValueError(f"--only: no cell has {key}={unknown[0]}; there are {', '.join(existing)}")
+    found = [cell for cell in cells if passes(cell, conditions)]
+    if not found:
+        raise ValueError("no cell of the config passes all of --only; try it with fewer conditions")
+    return found
+
+
+def passes(cell: Cell, conditions: Filter) -> bool:
+    """Whether a cell meets all conditions."""
+    return all(str(getattr(cell, key)) in values for key, values in conditions.items())

@@ -1,0 +1,129 @@
+"""Other programs in the same turns: each is started once in each turn, and prints its own speed.
+
+What counts as its time is the program's own business: a parser should leave out the loading of its model.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from tqdm import tqdm
+
+from parser.config.settings import data_path
+from parser.speed.measuring.rows import OK, ExternalProgram, ExternalRow, RowFile, new_row
+from parser.speed.measuring.settings import SpeedConfig
+from parser.speed.measuring.statistics import median_of
+from parser.system.console import PROGRESS_BAR, say
+from parser.system.lifeline import end, lifeline, start_process
+
+ROWS = "external.jsonl"
+SHOWN = 500
+"""Characters of a failed program's output that a message shows."""
+
+
+class ExternalError(Exception):
+    """The program failed, or did not print its speed."""
+
+
+def measure_external(config: SpeedConfig, folder: Path) -> None:
+    """Measure all programs in turns, unless the folder has all of them already.
+
+    The first run of each is not counted; it reads files into memory. Rows are written at the end, when all
+    have had the same turns. A program that fails has a row, too, and is measured again by the next call.
+    """
+    if external_is_left(config, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        rows = _row_file(folder)
+        for row in _measured(config):
+            rows.add(row)
+            say(summary(row))
+
+
+def external_is_left(config: SpeedConfig, folder: Path) -> bool:
+    rows = external_rows(config, folder)
+    measured = [row for row in rows if row.status == OK and len(row.speeds) == config.external_turns]
+    return len(measured) < len(config.external)
+
+
+def external_rows(config: SpeedConfig, folder: Path) -> list[ExternalRow]:
+    """The last rows of a config's programs in a run's folder."""
+    return _row_file(folder).of(_programs(config))
+
+
+def summary(row: ExternalRow) -> str:
+    """The result of a program in one line."""
+    if row.status != OK:
+        return f"{row.name:<40} {row.status}"
+    speed = median_of(row.speeds)
+    return f"{row.name:<40} {speed.value:9,.1f} sentences/s [{speed.low:,.1f}, {speed.high:,.1f}]"
+
+
+def _row_file(folder: Path) -> RowFile[ExternalRow]:
+    return RowFile(folder / ROWS, ExternalRow, ExternalRow)
+
+
+def _programs(config: SpeedConfig) -> list[ExternalProgram]:
+    return [ExternalProgram(name, **program.model_dump()) for name, program in config.external.items()]
+
+
+def _measured(config: SpeedConfig) -> list[ExternalRow]:
+    speeds: dict[ExternalProgram, list[float]] = {program: [] for program in _programs(config)}
+    failed: dict[ExternalProgram, ExternalRow] = {}
+    with tqdm(total=(1 + config.external_turns) * len(speeds), desc="programs", **PROGRESS_BAR) as bar:
+        for turn in range(1 + config.external_turns):
+            for program, own in speeds.items():
+                bar.update()
+                if program in failed:
+                    continue
+                try:
+                    speed = printed_speed(program, config.timeout)
+                except ExternalError as error:
+                    failed[program] = new_row(ExternalRow, program, status=f"error: {error}")
+                    continue
+                if turn:
+                    own.append(speed)
+    return [
+        failed.get(program) or new_row(ExternalRow, program, speeds=own) for program, own in speeds.items()
+    ]
+
+
+def printed_speed(program: ExternalProgram, timeout: float) -> float:
+    """Run a program; returns the sentences per second that it prints. Raises ExternalError."""
+    output, status = _run(data_path(program.command), timeout)
+    told = output[-SHOWN:].strip()
+    if status:
+        raise ExternalError(f"it ended with status {status}: {told}")
+    found = re.search(program.pattern, output)
+    if not found or found.group(1) is None:
+        raise ExternalError(f"its output has no {program.pattern!r}: {told}")
+    try:
+        speed = float(found.group(1).replace(",", ""))
+    except ValueError:
+        raise ExternalError(f"{found.group(1)!r} is no number of sentences per second") from None
+    if not speed > 0:
+        raise ExternalError(f"it printed a speed of {speed:g}")
+    return speed
+
+
+def _run(command: str, timeout: float) -> tuple[str, int]:
+    """Output and exit status of a shell command. Nothing of it is left running. Raises ExternalError."""
+    with (
+        lifeline() as line,
+        start_process(
+            ["/bin/sh", "-c", command],  # as in a Makefile
+            line,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process,
+    ):
+        try:
+            output, _ = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise ExternalError(f"no end after {timeout:g} s") from None
+        finally:
+            end(process)
+    return output, process.returncode

@@ -1,0 +1,132 @@
+"""Learning curves: trains one cell after the other and scores it after each epoch.
+
+Training continues after the target score is reached, to find the best score.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from tqdm import tqdm
+
+from parser.benchmarks.discovery import find
+from parser.speed.measuring.cell_process import MeasuredCell
+from parser.speed.measuring.cells import Cell, methods_of, settings_of
+from parser.speed.measuring.rows import SKIPPED, FailedRow, LearningRow, RowFile, new_row
+from parser.speed.measuring.settings import SpeedConfig
+from parser.system.console import say
+from parser.system.machine import choose_device
+from parser.system.remote import Remote, RemoteError
+
+ROWS = "learning.jsonl"
+
+
+class Reached(NamedTuple):
+    epochs: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve(LearningRow):
+    """With the score that the config wants the cell to reach."""
+
+    target: float
+
+    @property
+    def reached(self) -> Reached | None:
+        """When the target score was reached, or None."""
+        for epoch, score in enumerate(self.scores, 1):
+            if score >= self.target:
+                return Reached(epoch, sum(self.seconds[:epoch]))
+        return None
+
+
+def learning_cells(config: SpeedConfig) -> list[Cell]:
+    """One cell for each method and seed, with the largest number of threads of the config.
+
+    Raises ValueError for unknown methods.
+    """
+    device = str(choose_device(config.devices[0]))
+    cells = []
+    for name, learning in config.learning.items():
+        plugin = find(learning.plugin)
+        settings = settings_of(plugin, learning.settings, f"learning.{name}.settings")
+        for method in methods_of(f"learning.{name}", plugin, learning.methods, ["train"]):
+            threads, precision = max(config.threads), config.precisions[0]
+            cell = partial(Cell, name, learning.plugin, "train", device, threads, precision, method)
+            seeds = range(config.seed, config.seed + learning.seeds)
+            cells += [cell(learning.batch_size, seed, settings) for seed in seeds]
+    return cells
+
+
+def learning_is_left(config: SpeedConfig, folder: Path) -> bool:
+    rows = _row_file(folder)
+    return not all(_is_there(rows.find(cell), config) for cell in learning_cells(config))
+
+
+def learn(config: SpeedConfig, folder: Path) -> None:
+    """Train the cells that have no row in the folder yet."""
+    rows = _row_file(folder)
+    for cell in learning_cells(config):
+        if not _is_there(rows.find(cell), config):
+            row = _trained(cell, config)
+            rows.add(row)
+            say(summary(_with_target(row, config)))
+
+
+def learned(config: SpeedConfig, folder: Path) -> list[Curve | FailedRow]:
+    """What the cells of a config learned, of a run's folder."""
+    return [_with_target(row, config) for row in _row_file(folder).of(learning_cells(config))]
+
+
+def summary(found: Curve | FailedRow) -> str:
+    """The result of a cell in one line."""
+    return f"{f'{found.name}, seed {found.seed}':<60} {_result(found)}"
+
+
+def _result(found: Curve | FailedRow) -> str:
+    if isinstance(found, FailedRow):
+        return found.status
+    best = f"best score {max(found.scores):.4f}"
+    if reached := found.reached:
+        return f"{found.target:g} in {reached.epochs} epochs, {reached.seconds:.1f} s, {best}"
+    return f"not {found.target:g} in {len(found.scores)} epochs, {best}"
+
+
+def _row_file(folder: Path) -> RowFile[LearningRow | FailedRow]:
+    return RowFile(folder / ROWS, LearningRow, FailedRow)
+
+
+def _with_target(row: LearningRow | FailedRow, config: SpeedConfig) -> Curve | FailedRow:
+    if isinstance(row, FailedRow):
+        return row
+    return Curve(**vars(row), target=config.learning[row.experiment].target)
+
+
+def _is_there(row: LearningRow | FailedRow | None, config: SpeedConfig) -> bool:
+    return isinstance(row, LearningRow) and len(row.scores) >= config.learning[row.experiment].epochs
+
+
+def _trained(cell: Cell, config: SpeedConfig) -> LearningRow | FailedRow:
+    try:
+        with Remote(MeasuredCell, cell, timeout=config.timeout) as remote:
+            if reason := remote.call("begin_to_learn"):
+                return new_row(FailedRow, cell, status=f"{SKIPPED}: {reason}")
+            return _epochs(cell, remote, config.learning[cell.experiment].epochs)
+    except RemoteError as error:
+        return new_row(FailedRow, cell, status=error.status, traceback=error.traceback)
+
+
+def _epochs(cell: Cell, remote: Remote, epochs: int) -> LearningRow:
+    seconds: list[float] = []
+    scores: list[float] = []
+    with tqdm(range(1, epochs + 1), desc=cell.name, unit="epoch", disable=None, leave=False) as bar:
+        for epoch in bar:
+            found = remote.call("learn", epoch)
+            seconds.append(found[0])
+            scores.append(found[1])
+            bar.set_postfix(score=f"{found[1]:.4f}", refresh=False)
+    return new_row(LearningRow, cell, seconds=seconds, scores=scores, notes=remote.call("notes"))

@@ -1,0 +1,95 @@
+"""What a speed run tells while it measures: how far it is, and how busy other programs keep the machine."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+from tqdm import tqdm
+
+from parser.system.console import warn
+from parser.system.machine import CpuTimes, cpu_times
+
+BAR = "{desc} {percentage:3.0f}%|{bar}| {n:.1f}/{total} cells, {elapsed} elapsed, {remaining} remaining"
+SAMPLE_SECONDS, SECONDS_BETWEEN = 0.25, 20.0
+"""How long a sample takes, and the time between two."""
+BUSY_SHARE = 0.1
+"""The machine is busy if other programs use a larger share of its cores."""
+
+
+class CellProgress:
+    """A bar on a terminal; elsewhere a line for each cell."""
+
+    def __init__(self, cells: int):
+        """cells: the number of cells to measure."""
+        self._bar = tqdm(total=cells, unit="cell", disable=None, bar_format=BAR)
+        self._started = 0
+
+    def start(self, name: str) -> None:
+        """A cell is being prepared."""
+        self._started += 1
+        if self._bar.disable:
+            warn(f"cell {self._started} of {self._bar.total}: {name}")
+        else:
+            self._bar.set_description_str(f"starting {name}")
+
+    def advance(self, name: str, share: float) -> None:
+        """A share of a cell's measuring is done."""
+        if not self._bar.disable:
+            self._bar.set_description_str(name, refresh=False)
+            self._bar.update(share)
+
+    def close(self) -> None:
+        self._bar.close()
+
+
+class MachineLoad:
+    """Reports the load in one sentence, and again whenever the machine becomes busy or quiet."""
+
+    def __init__(
+        self,
+        report: Callable[[str], None],
+        read: Callable[[], CpuTimes | None] = cpu_times,
+        sleep: Callable[[float], None] = time.sleep,
+        now: Callable[[], float] = time.monotonic,
+    ):
+        """report: called with a sentence. read: returns CPU times. sleep: waits for some seconds.
+
+        now: returns seconds.
+        """
+        self._report, self._read, self._sleep, self._now = report, read, sleep, now
+        self._next_sample = -float("inf")
+        self._was_busy: bool | None = None
+
+    def check(self) -> None:
+        """To be called while this program and its processes are idle: what runs is of other programs.
+
+        Does nothing if the last sample is recent.
+        """
+        if self._now() < self._next_sample:
+            return
+        self._next_sample = self._now() + SECONDS_BETWEEN
+        cores = os.cpu_count() or 1
+        used = self._cores_in_use(cores)
+        if used is not None:
+            self._tell(used > BUSY_SHARE * cores, f"other programs use {used:.1f} of {cores} CPU cores")
+        elif self._was_busy is None and hasattr(os, "getloadavg"):  # later averages include this program
+            average = os.getloadavg()[0]
+            use = f"its load average is {average:.1f} on {cores} CPU cores"
+            self._tell(average > BUSY_SHARE * cores, use)
+
+    def _cores_in_use(self, cores: int) -> float | None:
+        before = self._read()
+        if before is None:
+            return None
+        self._sleep(SAMPLE_SECONDS)
+        after = self._read()
+        if after is None or after.total <= before.total:
+            return None
+        return cores * (after.busy - before.busy) / (after.total - before.total)
+
+    def _tell(self, busy: bool, use: str) -> None:
+        if busy is not self._was_busy:
+            self._was_busy = busy
+            self._report(f"the machine is {f'busy: {use}; timings will vary' if busy else f'quiet: {use}'}")

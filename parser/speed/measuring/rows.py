@@ -1,0 +1,235 @@
+"""What rows of measurements hold, and their files of JSON lines, which may be compressed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from parser.config.errors import fault_lines
+from parser.speed.measuring.cells import Cell
+from parser.speed.measuring.statistics import Estimate
+from parser.system.files import complete_gzip
+from parser.system.machine import MemoryUse
+from parser.system.stamp import stamp
+
+OK, SKIPPED, WRONG = "ok", "skipped", "wrong"
+"""How a row's status begins. Other statuses are `error`, `out of memory` and `timeout`."""
+
+
+@dataclass(frozen=True)
+class ExternalProgram:
+    """Another program, as the config has it."""
+
+    name: str
+    command: str
+    pattern: str
+
+    @property
+    def identity(self) -> str:
+        return json.dumps([self.name, self.command, self.pattern])
+
+
+@dataclass(frozen=True)
+class Versions:
+    parser: str
+    python: str
+    torch: str
+    cuda: str | None = None
+    cudnn: str | None = None
+
+
+@dataclass(frozen=True)
+class Machine:
+    cpu: str
+    vectors: str
+    """The instructions that PyTorch uses."""
+    cores: int | None
+    gpus: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """When, with what and where something was measured, as by `stamp`."""
+
+    date: str
+    commit: str | None
+    versions: Versions
+    machine: Machine
+    gpu_limits: Sequence[Mapping[str, str]] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedRow(Provenance, Cell):
+    """A cell that was skipped, or that could not be measured."""
+
+    status: str
+    traceback: str = ""
+    only: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeedRow(Provenance, Cell):
+    """A cell that was measured to its end. Intervals have a level of 95 %."""
+
+    status: str = OK
+    sentences_per_second: float
+    """The median over turns, as that of tokens."""
+    interval: tuple[float, float]
+    quartiles: tuple[float, float]
+    tokens_per_second: float
+    tokens_interval: tuple[float, float]
+    operations_per_second: float
+    ceiling: float
+    """Operations per second of the machine's large matrix products, which MFU is a share of."""
+    mfu: float
+    """Without the time of the parameter update."""
+    mfu_with_update: float
+    phase_seconds: Mapping[str, float]
+    """For each sentence, of one turn."""
+    padding_share: float | None
+    calls_per_step: float | None
+    counts: Mapping[str, float] = field(default_factory=dict)
+    memory: MemoryUse
+    prepare_seconds: float
+    first_seconds: float
+    """Of the check of the results, which includes compilation and graph capture."""
+    interleaved_group: str
+    """Rows with the same value were measured interleaved: their n-th turns ran one after the other."""
+    turns: Sequence[int]
+    """The number of steps of each."""
+    seconds: Sequence[float]
+    """Of each step of all turns, as are sentences and tokens."""
+    sentences: Sequence[int]
+    tokens: Sequence[int]
+    only: str = ""
+    """The filter with which the command was given."""
+
+    @property
+    def speed(self) -> Estimate:
+        """Sentences per second."""
+        return Estimate(self.sentences_per_second, *self.interval)
+
+    @property
+    def turn_speeds(self) -> list[float]:
+        """Sentences per second of each turn, from the times of the steps."""
+        speeds, start = [], 0
+        for steps in self.turns:
+            end = start + steps
+            speeds.append(sum(self.sentences[start:end]) / sum(self.seconds[start:end]))
+            start = end
+        return speeds
+
+    def share(self, phase: str) -> float:
+        """Of the time of a step."""
+        return self.phase_seconds.get(phase, 0.0) / sum(self.phase_seconds.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningRow(Provenance, Cell):
+    """A cell that was trained: the seconds of each epoch, and the score after it."""
+
+    status: str = OK
+    seconds: Sequence[float]
+    scores: Sequence[float]
+    notes: Mapping[str, float] = field(default_factory=dict)
+    """Further figures of the plugin."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExternalRow(Provenance, ExternalProgram):
+    """Another program, with the sentences per second that it printed in each turn."""
+
+    status: str = OK
+    speeds: Sequence[float] = ()
+
+
+CellRow: TypeAlias = SpeedRow | FailedRow
+RowT = TypeVar("RowT", bound=SpeedRow | LearningRow | ExternalRow | FailedRow)
+
+
+def new_row(kind: type[RowT], what: Cell | ExternalProgram, **measured: Any) -> RowT:
+    """A row of what was measured here and now."""
+    return TypeAdapter(kind).validate_python({**vars(what), **measured, **stamp()})
+
+
+class RowFile(Generic[RowT]):
+    """One JSON line for each row. A line is written whole, or not at all.
+
+    If there is no such file, but one of that name with `.gz`, that one is read, and unpacked when a row is
+    added.
+    """
+
+    def __init__(self, path: Path, measured: type[RowT], failed: type[RowT]):
+        """measured, failed: the classes of rows by their status. Raises ValueError for other content."""
+        self._path, self._measured, self._failed = path, TypeAdapter(measured), TypeAdapter(failed)
+        content = read_content(path)
+        end = content.rfind(b"\n") + 1  # an incomplete last line is of a run that was killed
+        self._lines = content[:end]
+        rows = (self._row(number, line) for number, line in enumerate(self._lines.splitlines(), 1))
+        self._rows = {row.identity: row for row in rows}
+
+    @property
+    def rows(self) -> list[RowT]:
+        """The last row of each cell, or program."""
+        return list(self._rows.values())
+
+    def find(self, what: Cell | ExternalProgram) -> RowT | None:
+        """The last row of a cell, or program."""
+        return self._rows.get(what.identity)
+
+    def of(self, which: Iterable[Cell | ExternalProgram]) -> list[RowT]:
+        """The rows of these, without those that have none."""
+        return [row for row in map(self.find, which) if row]
+
+    def add(self, row: RowT) -> None:
+        """Write the row to disk."""
+        content = {name: value for name, value in asdict(row).items() if value != ()}
+        line = json.dumps(content, ensure_ascii=False).encode() + b"\n"
+        if not self._path.exists():
+            self._path.write_bytes(self._lines)
+        with self._path.open("r+b") as file:
+            file.seek(len(self._lines))
+            file.write(line)
+            file.truncate()
+            file.flush()
+            os.fsync(file.fileno())
+        self._lines += line
+        self._rows[row.identity] = row
+
+    def _row(self, number: int, line: bytes) -> RowT:
+        try:
+            content = json.loads(line)
+            kind = self._measured if content["status"] == OK else self._failed
+            return kind.validate_python(content)
+        except ValidationError as error:
+            why = ", ".join(fault_lines(error))
+        except (ValueError, KeyError, TypeError):
+            why = "no JSON object with a status"
+        raise ValueError(f"{self._path}:{number}: not a row of measurements: {why}; move the file away")
+
+
+def has_rows(path: Path) -> bool:
+    """Whether there is such a file, compressed or not."""
+    return path.is_file() or _compressed(path).is_file()
+
+
+def _compressed(path: Path) -> Path:
+    return path.with_name(f"{path.name}.gz")
+
+
+def read_content(path: Path) -> bytes:
+    """The bytes of a file, or of its compressed form if that is what exists; empty if neither does.
+
+    Raises ValueError for a damaged compressed file.
+    """
+    if path.exists() or not _compressed(path).exists():
+        return path.read_bytes() if path.exists() else b""
+    with complete_gzip(_compressed(path)), gzip.open(_compressed(path)) as file:
+        return file.read()

@@ -1,0 +1,128 @@
+"""A speed run: measures every cell of a config once, into the run's folder."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import yaml
+
+from parser.benchmarks.discovery import find
+from parser.config.file import read_settings
+from parser.speed.measuring.cells import Cell, cells_of, interleaved_groups, passing, read_filter
+from parser.speed.measuring.external import external_rows
+from parser.speed.measuring.learning import Curve, learned
+from parser.speed.measuring.progress import CellProgress, MachineLoad
+from parser.speed.measuring.rows import CellRow, ExternalRow, FailedRow, RowFile, SpeedRow, has_rows
+from parser.speed.measuring.settings import SpeedConfig
+from parser.speed.measuring.turns import References, measure_interleaved
+from parser.system.console import say
+
+ROWS, CONFIG = "rows.jsonl", "config.yaml"
+
+
+@dataclass(frozen=True)
+class RunRows:
+    """All that was measured in the folder of a run."""
+
+    cells: Sequence[CellRow]
+    learning: Sequence[Curve | FailedRow]
+    external: Sequence[ExternalRow]
+
+    @property
+    def measured(self) -> list[SpeedRow]:
+        """The cells without those that failed."""
+        return [row for row in self.cells if isinstance(row, SpeedRow)]
+
+
+def measure(config: SpeedConfig, folder: Path, only: str, minutes: float = math.inf) -> list[CellRow]:
+    """Measure the cells that pass a filter and have no row in the folder yet. Returns all their rows.
+
+    only: a text for `read_filter`; minutes: after these, no further group of cells is begun. Cells that
+    failed are measured again. Raises ValueError for a config that cannot be measured, or not in this folder.
+    """
+    end = time.monotonic() + 60 * minutes
+    requested = passing(cells_of(config, find), read_filter(only)) if config.experiments else []
+    _refuse_other_measuring(config, folder)
+    rows = _row_file(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if not has_rows(folder / ROWS):
+        (folder / ROWS).touch()  # by which the folder is known as that of a run
+    (folder / CONFIG).write_text(yaml.safe_dump(config.model_dump(), sort_keys=False), encoding="utf-8")
+    missing = [cell for cell in requested if not isinstance(rows.find(cell), SpeedRow)]
+    missing.sort(key=lambda cell: rows.find(cell) is not None)  # those that failed come last
+    if len(missing) < len(requested):
+        say(f"{len(requested) - len(missing)} of {len(requested)} cells were measured before, in {folder}")
+    left = _measure_missing(missing, config, rows, only, end)
+    if left:
+        say(f"stopped after {minutes:g} minutes; {left} cells are left, continue with the same command")
+    return rows.of(requested)
+
+
+def read_run_config(folder: Path) -> SpeedConfig:
+    """The config of a run. Raises ConfigError, FileNotFoundError."""
+    return read_settings(folder / CONFIG, SpeedConfig)
+
+
+def _refuse_other_measuring(config: SpeedConfig, folder: Path) -> None:
+    """The rows of one folder must have been measured in the same way."""
+    if not has_rows(folder / ROWS) or not (folder / CONFIG).is_file():
+        return
+    before = read_run_config(folder)
+    for key in ("seconds", "relative_error", "turn", "warmup"):
+        old, new = getattr(before, key), getattr(config, key)
+        if old != new:
+            raise ValueError(
+                f"{folder} was measured with {key}: {old}, not {new}; continue with that, or name another "
+                "folder with --run"
+            )
+
+
+def rows_of(folder: Path, config: SpeedConfig) -> RunRows:
+    """The rows of a config in a run's folder. Raises FileNotFoundError, or ValueError if there are none."""
+    cells: list[CellRow] = []
+    if config.experiments:
+        if not has_rows(folder / ROWS):
+            raise FileNotFoundError(2, "holds no speed run", str(folder))
+        cells = _row_file(folder).of(cells_of(config, find))
+        if not cells:
+            raise ValueError(f"{folder}: none of the cells of its {CONFIG} has been measured")
+    found = RunRows(cells, learned(config, folder), external_rows(config, folder))
+    if not found.cells and not found.external:
+        raise ValueError(f"{folder}: nothing has been measured yet")
+    return found
+
+
+def _row_file(folder: Path) -> RowFile[CellRow]:
+    return RowFile(folder / ROWS, SpeedRow, FailedRow)
+
+
+def _measure_missing(
+    cells: Sequence[Cell], config: SpeedConfig, rows: RowFile[CellRow], only: str, end: float
+) -> int:
+    """Returns how many cells are left at the end, which is a time of `time.monotonic`."""
+    references, left = References(config.timeout), len(cells)
+    with closing(CellProgress(len(cells))) as progress:
+        load = MachineLoad(say)
+        if cells:
+            load.check()
+        for group in interleaved_groups(cells, config.together):
+            if time.monotonic() >= end:
+                break
+            left -= len(group)
+            for row in measure_interleaved(group, config, references, progress, load):
+                rows.add(replace(row, only=only))
+                say(summary(row))
+    return left
+
+
+def summary(row: CellRow) -> str:
+    """The result of a cell in one line."""
+    if isinstance(row, FailedRow):
+        return f"{row.name:<60} {row.status}"
+    value, low, high = row.speed
+    return f"{row.name:<60} {value:9,.1f} sentences/s [{low:,.1f}, {high:,.1f}]  MFU {row.mfu:.3f}"

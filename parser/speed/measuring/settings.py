@@ -1,0 +1,108 @@
+"""The settings of a speed run. The text under a field is its documentation."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+
+from parser.batching import Precision
+from parser.benchmarks.plugin import Mode
+from parser.config.settings import Threads
+from parser.system.settings import Count, Settings, contradiction_error
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=True)]
+# The tags select one of the two forms, so that errors are about that form. "<...>" is not a key.
+BatchSizes = Annotated[
+    Annotated[list[Count], Tag("<list>")] | Annotated[dict[str, list[Count]], Tag("<by method>")],
+    Discriminator(lambda sizes: "<by method>" if isinstance(sizes, dict) else "<list>"),
+]
+
+
+class Experiment(Settings):
+    """A plugin with its settings, measured with several methods and batch sizes."""
+
+    plugin: str
+    """A name that `stack-parser plugins` lists."""
+    settings: dict[str, Any] = Field({})
+    """Settings of the plugin. The others have the plugin's defaults."""
+    methods: list[str] | None = None
+    """Batching methods. Default: all of the plugin."""
+    modes: list[Mode] = Field(["train"], min_length=1)
+    """train: a whole training step. infer: the forward pass, from inputs to outputs."""
+    batch_sizes: BatchSizes = Field([1, 8, 32, 64, 128, 256])
+    """A list for all methods, or a list for each method. `none` needs only 1."""
+
+
+class Learning(Settings):
+    """A plugin that is trained with several methods until it reaches a score."""
+
+    plugin: str
+    settings: dict[str, Any] = Field({})
+    methods: list[str] | None = None
+    batch_size: Count = 1
+    target: float
+    """The score to reach, in the plugin's measure."""
+    epochs: Count = 20
+    """Epochs to train, also after the target is reached."""
+    seeds: Count = 1
+    """The number of runs of each method, with the config's seed and those after it."""
+
+
+class External(Settings):
+    """Another program, measured in turns with others of its kind."""
+
+    command: str
+    """For the shell. ${PARSER_DATA} stands for the data folder."""
+    pattern: str
+    """A regular expression for its output. The first group is the speed in sentences per second."""
+
+    @field_validator("pattern")
+    @classmethod
+    def _must_have_a_group(cls, pattern: str) -> str:
+        try:
+            groups = re.compile(pattern).groups
+        except re.error as error:
+            raise ValueError(f"no regular expression: {error}") from None
+        if not groups:
+            raise ValueError("needs a group, in brackets, around the speed")
+        return pattern
+
+
+class SpeedConfig(Settings):
+    experiments: dict[str, Experiment] = Field({})
+    """By their names in reports and plots."""
+    external: dict[str, External] = Field({})
+    """Other programs, by their names in the report."""
+    external_turns: Count = 5
+    """How often each of them is started and counted; before that it is started once more."""
+    learning: dict[str, Learning] = Field({})
+    """Learning curves, measured one after the other."""
+    devices: list[str] = Field(["auto"], min_length=1)
+    """cpu, cuda, cuda:1, ...; auto is CUDA if available."""
+    threads: list[Threads] = Field([1], min_length=1)
+    """CPU threads of PyTorch, or workers of asynchronous messages. `learning` uses the largest number."""
+    precisions: list[Precision] = Field(["float32"], min_length=1)
+    """Of matrix products, see `training.precision`. `learning` uses the first."""
+    seed: int = Field(1, ge=-(2**63), lt=2**63)
+    seconds: Seconds = 20.0
+    """Measuring time of each cell, without warm-up. It ends earlier when `relative_error` is reached."""
+    relative_error: float = Field(0.02, gt=0)
+    """A cell ends when half the width of its 95 % interval, divided by the median, is at most this."""
+    turn: Seconds = 1.0
+    """Measuring time of a cell before the next one's turn, approximately."""
+    warmup: Seconds = 2.0
+    """Time that a cell runs, at least once, before it is measured."""
+    together: Count = 16
+    """At most this many cells are measured interleaved, or all of one batch size if these are more. Each is a
+    process, so memory limits it."""
+    timeout: Seconds = 900.0
+    """A cell that does not answer within this time is given up."""
+
+    @model_validator(mode="after")
+    def _must_measure_something(self) -> SpeedConfig:
+        if not self.experiments and not self.external:
+            why = "there is nothing to measure: name some here, or in `external`"
+            raise contradiction_error([("experiments", why)])
+        return self

@@ -1,0 +1,92 @@
+"""Medians, ratios and their confidence intervals, by the bootstrap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from parser.evaluation.significance import interval, resampled
+
+RESAMPLES = 2000
+
+
+class Estimate(NamedTuple):
+    """A number with the bounds of its 95 % bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def errors(self) -> tuple[float, float]:
+        """The distances of the bounds, as error bars have them."""
+        return max(0.0, self.value - self.low), max(0.0, self.high - self.value)
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+def exactly(value: float) -> Estimate:
+    """A number without an interval."""
+    return Estimate(value, value, value)
+
+
+def mean_of(values: Sequence[float]) -> Estimate:
+    """With the lowest and the highest as bounds."""
+    return Estimate(sum(values) / len(values), min(values), max(values))
+
+
+def bootstrap(samples: Sequence[Sequence[float]], statistic: Callable[..., Tensor]) -> Estimate:
+    """A statistic of several series of measurements, which are resampled independently.
+
+    statistic: takes a tensor [resamples, measurements] for each series and returns [resamples].
+    """
+    series = [torch.tensor(list(values), dtype=torch.double) for values in samples]
+    value = float(statistic(*(values[None] for values in series)))
+    return Estimate(value, *interval(resampled(series, statistic, RESAMPLES, seed=0)))
+
+
+def median(values: Tensor) -> Tensor:
+    """Over the last dimension. Of an even number the mean of the middle two, unlike torch.median."""
+    return values.quantile(0.5, dim=-1)
+
+
+def median_of(values: Sequence[float]) -> Estimate:
+    return bootstrap([values], median)
+
+
+def ratio_of(first: Sequence[float], second: Sequence[float], interleaved: bool) -> Estimate:
+    """The first measurements divided by the second.
+
+    interleaved: whether the n-th of both were made one after the other, so that a slow machine slowed both.
+    Then it is the median of their ratios, otherwise the ratio of their medians.
+    """
+    if interleaved:
+        turns = min(len(first), len(second))
+        ratios = [one / other for one, other in zip(first[:turns], second[:turns], strict=True)]
+        return median_of(ratios)
+    return bootstrap([first, second], lambda one, other: median(one) / median(other))
+
+
+def parallel_share(sizes: Sequence[int], speeds: Sequence[Sequence[float]]) -> Estimate:
+    """The parallel share p of Amdahl's law, fitted by least squares over all batch sizes.
+
+    The time for each sentence in batches of B is modelled as time(B) / time(1) = (1 - p) + p / B.
+    sizes: batch sizes, the first is 1. speeds: measurements of sentences per second at each size.
+    """
+    gain = 1 - 1 / torch.tensor(sizes, dtype=torch.double)  # [sizes]
+
+    def fit(*drawn: Tensor) -> Tensor:
+        time = torch.stack([1 / median(values) for values in drawn], dim=1)  # [resamples, sizes]
+        saved = 1 - time / time[:, :1]
+        return saved @ gain / (gain @ gain)
+
+    return bootstrap(speeds, fit)
+
+
+def parallel_share_at(size: int, speed_up: float) -> float:
+    """The parallel share from one speed-up over batches of 1 (Ding & Koehn 2019, section 5.2)."""
+    return (1 - 1 / speed_up) / (1 - 1 / size)

@@ -1,0 +1,217 @@
+"""Measures cells interleaved, A B A B: if the machine slows down, all of them slow down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from statistics import median, quantiles
+from typing import Any
+
+from parser.batching import Precision
+from parser.benchmarks.agreement import ROUNDING, disagreement
+from parser.benchmarks.plugin import NO_BATCHING, Work
+from parser.speed.measuring.cell_process import Finished, MeasuredCell, Started, Turn
+from parser.speed.measuring.cells import Cell
+from parser.speed.measuring.progress import CellProgress, MachineLoad
+from parser.speed.measuring.rows import SKIPPED, WRONG, CellRow, FailedRow, SpeedRow, new_row
+from parser.speed.measuring.settings import SpeedConfig
+from parser.speed.measuring.statistics import median_of
+from parser.speed.measuring.stopwatch import Ceiling
+from parser.system.remote import Remote, RemoteError
+
+IF_KILLED = "lower `together` in the config"
+MIN_TURNS = 3
+MIN_TURNS_FOR_INTERVAL = 5
+"""An interval of fewer turns is not used to end a cell early."""
+
+
+class References:
+    """The results of `none`, which all methods must reproduce. Those of each experiment are computed once."""
+
+    def __init__(self, timeout: float):
+        """timeout: seconds to wait for them."""
+        self._timeout = timeout
+        self._results: dict[tuple[str, ...], list[float] | RemoteError] = {}
+
+    def of(self, cell: Cell) -> list[float]:
+        """Raises RemoteError if `none` has no results."""
+        key = (cell.experiment, cell.mode, cell.device, cell.precision)
+        if key not in self._results:
+            self._results[key] = self._compute(cell.without_batching())
+        results = self._results[key]
+        if isinstance(results, RemoteError):
+            raise results
+        return results
+
+    def _compute(self, cell: Cell) -> list[float] | RemoteError:
+        try:
+            with Remote(MeasuredCell, cell, timeout=self._timeout, advice=IF_KILLED) as remote:
+                results = remote.call("results")
+        except RemoteError as error:
+            status = f"error: {NO_BATCHING}, whose results it must have: {error.status}"
+            return RemoteError(status, error.traceback)
+        return results or RemoteError(f"error: {NO_BATCHING}, whose results it must have, is skipped")
+
+
+class _Runner:
+    """A cell that takes turns with others."""
+
+    def __init__(self, cell: Cell, config: SpeedConfig):
+        self.cell, self._config = cell, config
+        self.remote = Remote(MeasuredCell, cell, timeout=config.timeout, advice=IF_KILLED)
+        self.turns: list[Turn] = []
+        self.started = Started()
+
+    def start(self, references: References) -> FailedRow | None:
+        """Returns a row if the cell cannot be measured."""
+        self.started = self.remote.call("start", self._config.warmup, self._config.turn)
+        if self.started.skipped:
+            return new_row(FailedRow, self.cell, status=f"{SKIPPED}: {self.started.skipped}")
+        expected = references.of(self.cell)
+        difference = disagreement(self.started.check, expected, ROUNDING[self.cell.precision])
+        return new_row(FailedRow, self.cell, status=f"{WRONG}: {difference}") if difference else None
+
+    @property
+    def progress(self) -> float:
+        """From 0 to 1. At 1 the cell ends."""
+        return min(1.0, sum(turn.total_seconds for turn in self.turns) / self._config.seconds)
+
+    @property
+    def done(self) -> bool:
+        if len(self.turns) < MIN_TURNS:
+            return False
+        if self.progress >= 1:
+            return True
+        has_interval = len(self.turns) >= MIN_TURNS_FOR_INTERVAL
+        return has_interval and self._relative_error() <= self._config.relative_error
+
+    def _relative_error(self) -> float:
+        """Half the width of the interval over the median."""
+        speed = median_of([turn.sentences_per_second for turn in self.turns])
+        return (speed.high - speed.low) / 2 / speed.value
+
+    def row_after(self, action: Callable[..., CellRow | None], *arguments: Any) -> CellRow | None:
+        """The cell's row if an action, which is a method of this object, has ended it."""
+        try:
+            row = action(*arguments)
+        except RemoteError as error:
+            row = new_row(FailedRow, self.cell, status=error.status, traceback=error.traceback)
+        if row:
+            self.remote.close()
+        return row
+
+    def take_turn(self, products: Sequence[Sequence[float]], interleaved_group: str) -> SpeedRow | None:
+        """Returns the cell's row if this was its last turn. products: the speeds of each until now."""
+        self.turns.append(self.remote.call("turn", len(self.turns)))
+        if not self.done:
+            return None
+        finished: Finished = self.remote.call("finish", len(self.turns))
+        ceiling = max(map(median, zip(*products, strict=True)))
+        return speed_row(self.cell, self.turns, self.started, finished, ceiling, interleaved_group)
+
+
+def measure_interleaved(
+    cells: Sequence[Cell],
+    config: SpeedConfig,
+    references: References,
+    progress: CellProgress,
+    load: MachineLoad,
+) -> Iterator[CellRow]:
+    """Yields the row of each cell when it ends. The cells share the device and the number of threads."""
+    with ExitStack() as stack:
+        runners = []
+        for cell in cells:
+            progress.start(cell.name)
+            runner = _Runner(cell, config)
+            stack.enter_context(runner.remote)
+            if row := runner.row_after(runner.start, references):
+                progress.advance(cell.name, 1.0)
+                yield row
+            else:
+                runners.append(runner)
+        device, threads = cells[0].device, cells[0].threads
+        ceilings = {
+            precision: stack.enter_context(
+                Remote(Ceiling, device, threads, precision, timeout=config.timeout)
+            )
+            for precision in dict.fromkeys(runner.cell.precision for runner in runners)
+        }
+        yield from _take_turns(runners, ceilings, progress, load)
+
+
+def _take_turns(
+    runners: Sequence[_Runner],
+    ceilings: Mapping[Precision, Remote],
+    progress: CellProgress,
+    load: MachineLoad,
+) -> Iterator[CellRow]:
+    interleaved_group = datetime.now(UTC).isoformat(timespec="microseconds")
+    products: dict[Precision, list[list[float]]] = {precision: [] for precision in ceilings}
+    unfinished = list(runners)
+    while unfinished:
+        load.check()
+        for precision, ceiling in ceilings.items():
+            products[precision].append(_ceiling_now(ceiling))
+        for runner in list(unfinished):
+            before = runner.progress
+            row = runner.row_after(runner.take_turn, products[runner.cell.precision], interleaved_group)
+            if row:
+                unfinished.remove(runner)
+                yield row
+            progress.advance(runner.cell.name, (1.0 if row else runner.progress) - before)
+
+
+def _ceiling_now(ceiling: Remote) -> list[float]:
+    try:
+        return ceiling.call("turn")
+    except RemoteError as error:
+        raise ValueError(f"the machine's matrix products cannot be measured: {error.status}") from error
+
+
+def speed_row(
+    cell: Cell,
+    turns: Sequence[Turn],
+    started: Started,
+    finished: Finished,
+    ceiling: float,
+    interleaved_group: str,
+) -> SpeedRow:
+    """The results of a cell that was measured to its end."""
+    sentences = [turn.sentences_per_second for turn in turns]
+    speed, token_speed = median_of(sentences), median_of([turn.tokens_per_second for turn in turns])
+    works = [work for turn in turns for work in turn.works]
+    operations_per_second = median(turn.operations_per_second for turn in turns)
+    update_share = finished.phase_seconds.get("update", 0.0) / sum(finished.phase_seconds.values())
+    return new_row(
+        SpeedRow,
+        cell,
+        sentences_per_second=speed.value,
+        interval=(speed.low, speed.high),
+        quartiles=quantiles(sentences, n=4, method="inclusive")[::2],
+        tokens_per_second=token_speed.value,
+        tokens_interval=(token_speed.low, token_speed.high),
+        operations_per_second=operations_per_second,
+        ceiling=ceiling,
+        mfu=operations_per_second / (1 - update_share) / ceiling,
+        mfu_with_update=operations_per_second / ceiling,
+        phase_seconds=finished.phase_seconds,
+        padding_share=_padding(works),
+        calls_per_step=finished.calls,
+        counts={name: sum(work.counts[name] for work in works) / len(works) for name in works[0].counts},
+        memory=finished.memory,
+        prepare_seconds=started.prepare_seconds,
+        first_seconds=started.first_seconds,
+        interleaved_group=interleaved_group,
+        turns=[len(turn.seconds) for turn in turns],
+        seconds=[round(value, 7) for turn in turns for value in turn.seconds],
+        sentences=[work.sentences for work in works],
+        tokens=[work.tokens for work in works],
+    )
+
+
+def _padding(works: Sequence[Work]) -> float | None:
+    """The mean share of padding, weighted by the tokens of the batches."""
+    counted = [(work.padding, work.tokens) for work in works if work.padding is not None]
+    tokens = sum(size for _, size in counted)
+    return sum(share * size for share, size in counted) / tokens if counted else None

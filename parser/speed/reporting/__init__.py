@@ -1,0 +1,1 @@
+"""Draws the rows of a run as a report: tables and plots."""

@@ -1,0 +1,158 @@
+"""Batching methods beside each other: a section for each experiment, mode and device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from parser.benchmarks.plugin import OTHER, PHASES
+from parser.speed.measuring.rows import CellRow, FailedRow, SpeedRow
+from parser.speed.measuring.run import RunRows
+from parser.speed.reporting.comparison_plots import plots
+from parser.speed.reporting.document import Section, Table, cells_at
+from parser.speed.reporting.speed_ups import (
+    PAPER_SIZE,
+    STEP,
+    Comparison,
+    bracketed,
+    by_method,
+    comparisons,
+    gains_of_parts,
+    in_order,
+    parallel_shares,
+    ratio,
+    sizes_of,
+)
+from parser.system.machine import MemoryUse
+
+COLUMNS = (
+    *("method", "batch", "sentences/s", "95 % interval", "tokens/s", "speed-up", "MFU", "with update"),
+    *("padding", "calls/step", "memory", "first run", "turns"),
+)
+
+
+def sections(run: RunRows) -> Iterator[Section]:
+    for comparison in comparisons(run.cells):
+        cell = comparison[0]
+        tables = [
+            Table(COLUMNS, [_cells(row, comparison) for row in comparison]),
+            _method_ratios(comparison),
+            _part_speed_ups(comparison),
+            _shares(comparison),
+            _phase_times(comparison),
+            _counts(comparison),
+        ]
+        failed = [row for row in comparison if isinstance(row, FailedRow)]
+        failures = [f"{_name(row)}: {row.status}." for row in failed]
+        name = picture_name(comparison)
+        pictures = {f"{name}-{kind}": svg for kind, svg in plots(comparison).items()}
+        yield Section(f"{cell.experiment}, {cell.mode}, {cell.place}", pictures, tables, failures=failures)
+
+
+def picture_name(comparison: Comparison) -> str:
+    cell = comparison[0]
+    precision = [] if cell.precision == "float32" else [cell.precision]
+    return "-".join([cell.experiment, cell.mode, cell.device, str(cell.threads), *precision])
+
+
+def _name(row: CellRow) -> str:
+    return f"{row.method} at {row.batch_size}"
+
+
+def _cells(row: CellRow, comparison: Comparison) -> list[str]:
+    head = [row.method, str(row.batch_size)]
+    if isinstance(row, FailedRow):
+        return [*head, row.status.partition(":")[0], *[""] * (len(COLUMNS) - 3)]
+    return [
+        *head,
+        _number(row.sentences_per_second),
+        f"{_number(row.speed.low)} to {_number(row.speed.high)}",
+        _number(row.tokens_per_second),
+        _gain(row, by_method(comparison)[row.method][0]),
+        f"{row.mfu:.3f}",
+        f"{row.mfu_with_update:.3f}",
+        "" if row.padding_share is None else f"{100 * row.padding_share:.1f} %",
+        "" if row.calls_per_step is None else f"{row.calls_per_step:,.0f}",
+        _memory(row.memory),
+        f"{row.first_seconds:.2f} s",
+        str(len(row.turns)),
+    ]
+
+
+def _gain(row: SpeedRow, smallest: SpeedRow) -> str:
+    """The speed-up over the method's batches of 1."""
+    if smallest.batch_size != 1:
+        return ""
+    return bracketed(f"{ratio(row, smallest).value:.2f}", [row, smallest])
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def _memory(memory: MemoryUse) -> str:
+    text = f"{memory.host / 2**30:.2f} GiB"
+    if memory.device_reserved:
+        text += (
+            f"; device {memory.device_allocated / 2**30:.2f} allocated, "
+            f"{memory.device_reserved / 2**30:.2f} reserved"
+        )
+    return text
+
+
+def _method_ratios(comparison: Comparison) -> Table:
+    """The speed of each method over those before it, at the same batch size."""
+    methods, sizes = by_method(comparison), sizes_of(comparison)
+    lines = []
+    for second, first in combinations(methods, 2):
+        cells = [{row.batch_size: row for row in methods[method]} for method in (first, second)]
+        pairs = [[own[size] for own in cells if size in own] for size in sizes]
+        ratios = [bracketed(str(ratio(*pair)), pair) if len(pair) == 2 else "" for pair in pairs]
+        if any(ratios):
+            lines.append([f"{first} / {second}", *ratios])
+    return Table(("sentences/s, at batch", *map(str, sizes)), lines)
+
+
+def _part_speed_ups(comparison: Comparison) -> Table:
+    """The speed-up of each part of a step over `none`."""
+    parts = gains_of_parts(comparison)
+    pairs = [(method, size) for method, gains in parts.get(STEP, {}).items() for size in gains]
+    lines = []
+    for method, size in pairs:
+        gains = [of_part.get(method, {}).get(size) for of_part in parts.values()]
+        lines.append([f"{method} at {size}", *("" if gain is None else f"{gain:.2f}" for gain in gains)])
+    return Table(("speed-up over none", *parts), lines)
+
+
+def _shares(comparison: Comparison) -> Table:
+    lines = []
+    for method, rows in by_method(comparison).items():
+        if shares := parallel_shares(rows):
+            fitted, at_paper_size = shares
+            interval = f"{100 * fitted.low:.2f} to {100 * fitted.high:.2f} %"
+            at_64 = [row for row in rows if row.batch_size in (1, PAPER_SIZE)]
+            paper = "" if at_paper_size is None else bracketed(f"{100 * at_paper_size:.2f} %", at_64)
+            fit = [bracketed(text, rows) for text in (f"{100 * fitted.value:.2f} %", interval)]
+            lines.append([method, *fit, paper])
+    return Table(
+        ("method", "parallel share (Amdahl), all sizes", "95 % interval", "from 64 over 1 only"), lines
+    )
+
+
+def _phase_times(comparison: Comparison) -> Table:
+    """The time of each phase."""
+    rows = in_order(comparison)
+    phases = [phase for phase in (*PHASES, OTHER) if any(phase in row.phase_seconds for row in rows)]
+    lines = [
+        [_name(row), *(f"{1e6 * row.phase_seconds.get(phase, 0.0):,.0f}" for phase in phases)] for row in rows
+    ]
+    return Table(("microseconds for each sentence", *phases), lines)
+
+
+def _counts(comparison: Comparison) -> Table:
+    """Further counts of plugins."""
+    rows = [row for row in in_order(comparison) if row.counts]
+    names = list(dict.fromkeys(name for row in rows for name in row.counts))
+    return Table(
+        ("in each step", *names), [[_name(row), *cells_at(row.counts, names, _number)] for row in rows]
+    )

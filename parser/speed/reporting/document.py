@@ -1,0 +1,122 @@
+"""A document of tables and pictures, as Markdown and as one self-contained HTML file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+KeyT = TypeVar("KeyT")
+ValueT = TypeVar("ValueT")
+MARKDOWN, HTML = "report.md", "report.html"
+PLOTS = "plots"
+"""The folder of the pictures, beside the Markdown file."""
+
+
+class Table(NamedTuple):
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+class Picture(NamedTuple):
+    name: str
+    svg: str
+
+    @property
+    def file(self) -> str:
+        """The name of its file. The name of a picture may have characters that a file's must not have."""
+        return re.sub(r"[^\w.-]+", "-", self.name) + ".svg"
+
+
+class Heading(NamedTuple):
+    level: int
+    text: str
+
+
+Part = str | Heading | Table | Picture
+"""A string is a paragraph."""
+
+
+@dataclass(frozen=True)
+class Section:
+    title: str
+    plots: Mapping[str, str]
+    """SVG by the names of pictures."""
+    tables: Sequence[Table]
+    """Those without rows are left out."""
+    text: str = ""
+    failures: Sequence[str] = ()
+    """A sentence for each row without measurements."""
+
+    @property
+    def parts(self) -> list[Part]:
+        return [
+            Heading(2, self.title),
+            *filter(None, [self.text]),
+            *(Picture(name, svg) for name, svg in self.plots.items()),
+            *(table for table in self.tables if table.rows),
+            *self.failures,
+        ]
+
+
+def cells_at(line: Mapping[KeyT, ValueT], places: Iterable[KeyT], text: Callable[[ValueT], str]) -> list[str]:
+    """A cell for each place: what the line has there, or nothing."""
+    return [text(line[place]) if place in line else "" for place in places]
+
+
+def write_document(title: str, parts: Sequence[Part], folder: Path) -> None:
+    """Write MARKDOWN, which shows the files in PLOTS, and HTML, which includes the pictures.
+
+    title: of the HTML page.
+    """
+    (folder / PLOTS).mkdir(parents=True, exist_ok=True)
+    for part in parts:
+        if isinstance(part, Picture):
+            (folder / PLOTS / part.file).write_text(part.svg, encoding="utf-8")
+    (folder / MARKDOWN).write_text("\n\n".join(map(_markdown, parts)) + "\n", encoding="utf-8")
+    page = PAGE.format(title=escape(title), body="\n".join(map(_html, parts)))
+    (folder / HTML).write_text(page, encoding="utf-8")
+
+
+def _markdown(part: Part) -> str:
+    match part:
+        case Heading(level, text):
+            return f"{'#' * level} {text}"
+        case Picture(name, _):
+            return f"![{name}]({PLOTS}/{part.file})"
+        case Table(columns, rows):
+            lines = [columns, ["---"] * len(columns), *rows]
+            escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+            return "\n".join("| " + " | ".join(line) + " |" for line in escaped)
+    return part
+
+
+def _html(part: Part) -> str:
+    match part:
+        case Heading(level, text):
+            return f"<h{level}>{escape(text)}</h{level}>"
+        case Picture(name, svg):
+            return f'<figure aria-label="{escape(name)}">{svg}</figure>'
+        case Table(columns, rows):
+            head = "".join(f"<th>{escape(cell)}</th>" for cell in columns)
+            body = "\n".join(
+                "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in rows
+            )
+            return f"<table><tr>{head}</tr>\n{body}</table>"
+    return f"<p>{escape(str(part))}</p>"
+
+
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
+body {{ font: 15px/1.45 sans-serif; max-width: 75em; margin: 2em auto; padding: 0 1em; }}
+table {{ border-collapse: collapse; font-size: 13px; margin: 1em 0; }}
+td, th {{ border-bottom: 1px solid #ccc; padding: 2px 8px; text-align: left; }}
+figure {{ display: inline-block; margin: 0.5em; max-width: 100%; }}
+figure svg {{ max-width: 100%; height: auto; }}
+</style></head><body>
+{body}
+</body></html>
+"""

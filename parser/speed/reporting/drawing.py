@@ -1,0 +1,136 @@
+"""What all plots share: sizes, colours, panels with their legend below, and SVG text.
+
+The plots are readable in grey: lines differ in marker and dashes, bars in hatching. Most colours are those of
+Okabe & Ito.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from parser.speed.measuring.statistics import Estimate
+
+PlaceT = TypeVar("PlaceT", int, float)
+COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"),
+    *("#56B4E9", "#000000", "#661100", "#999999", "#882255"),
+)
+MARKERS = "osD^vPX*"
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)))
+REFERENCE: dict[str, Any] = {"color": "0.5", "linewidth": 1}
+"""The look of a line for comparison, such as an ideal or a target."""
+WIDTH, HEIGHT = 7.2, 4.4
+"""Inches, of a plot with one panel."""
+MAX_LINES = 8
+"""In one panel, with one line for comparison."""
+TITLE_SIZE, LABEL_SIZE = 10, 8
+LOG_RATIO = 6
+"""Values that differ by more are drawn on a logarithmic axis."""
+OVERLAP_RATIO = 1.5
+"""The labels of batch sizes with a smaller ratio would overlap."""
+PLAIN = FuncFormatter(lambda value, _: f"{value:,g}")
+Curves = Mapping[str, Mapping[int, Estimate] | Mapping[float, Estimate]]
+"""Label of a line -> place on the x axis -> value. An empty line is not shown, but its look is left free."""
+
+
+def draw_panels(title: str, curves: Curves, finish: Callable[[Axes], None]) -> Figure:
+    """A plot with at most `MAX_LINES` lines in each panel, one below the other, with the same limits.
+
+    finish: sets scales and labels of a panel, and draws at most one line for comparison.
+    """
+    shown = [label for label, curve in curves.items() if curve]
+    panels = -(-len(shown) // (MAX_LINES - 1))
+    size = -(-len(shown) // panels)
+    figure = Figure(figsize=(WIDTH, HEIGHT * panels), layout="constrained")
+    figure.suptitle(title, fontsize=TITLE_SIZE)
+    parts = figure.subfigures(panels, 1, squeeze=False)[:, 0]
+    drawn = []
+    for number, part in enumerate(parts):
+        axes = part.add_subplot()
+        draw_lines(axes, curves, shown[number * size : (number + 1) * size])
+        finish(axes)
+        legend_below(part)
+        drawn.append(axes)
+    _share_limits(drawn)
+    return figure
+
+
+def legend_below(figure: Figure | SubFigure, axes: Axes | None = None) -> None:
+    """A legend outside of the plot. axes: those with the labels, if there are several."""
+    handles, labels = (axes or figure.axes[0]).get_legend_handles_labels()
+    longest = max(map(len, labels), default=0)
+    columns = 1 if longest > 45 else 2 if longest > 22 else 3
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=LABEL_SIZE)
+
+
+def _share_limits(panels: Sequence[Axes]) -> None:
+    horizontal = [bound for axes in panels for bound in axes.get_xlim()]
+    vertical = [bound for axes in panels for bound in axes.get_ylim()]
+    for axes in panels:
+        axes.set_xlim(min(horizontal), max(horizontal))
+        axes.set_ylim(min(vertical), max(vertical))
+
+
+def draw_lines(axes: Axes, curves: Curves, labels: Sequence[str]) -> None:
+    """Some of the lines, with the intervals of their values."""
+    for number, (label, curve) in enumerate(curves.items()):
+        if label in labels:
+            errors = [estimate.errors for estimate in curve.values()]
+            axes.errorbar(
+                list(curve),
+                [estimate.value for estimate in curve.values()],
+                yerr=list(zip(*errors, strict=True)) if any(map(any, errors)) else None,
+                label=label,
+                markersize=5,
+                capsize=2,
+                color=COLOURS[number % MAX_LINES],
+                marker=MARKERS[number % MAX_LINES],
+                linestyle=DASHES[number % MAX_LINES],
+            )
+
+
+def scale_by_size(axes: Axes, curves: Curves) -> None:
+    """Axes over batch sizes. The y axis is logarithmic if the values differ much, else it begins at 0."""
+    axes.set_xscale("log", base=2)
+    estimates = [estimate for curve in curves.values() for estimate in curve.values()]
+    if max(each.high for each in estimates) > LOG_RATIO * min(each.low for each in estimates):
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_minor_locator(NullLocator())
+    else:
+        axes.set_ylim(bottom=0)
+    axes.set_xticks(_not_overlapping(places_of(curves.values())))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(PLAIN)
+    axes.yaxis.set_major_formatter(PLAIN)
+    axes.set_xlabel("batch size")
+    axes.grid(True, color="0.9")
+
+
+def places_of(lines: Iterable[Iterable[PlaceT]]) -> list[PlaceT]:
+    """The places of all lines, in order."""
+    return sorted({place for line in lines for place in line})
+
+
+def _not_overlapping(sizes: Sequence[float]) -> list[float]:
+    kept: list[float] = []
+    for size in reversed(sizes):
+        if not kept or kept[-1] / size > OVERLAP_RATIO:
+            kept.append(size)
+    return kept
+
+
+def svg(figure: Figure) -> str:
+    """The figure as SVG, the same for the same content: text stays text, and there is no date."""
+    text = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "speed"}):
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    picture = text.getvalue()
+    return picture[picture.index("<svg") :]

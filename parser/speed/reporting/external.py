@@ -1,0 +1,59 @@
+"""The speeds of other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from matplotlib.figure import Figure
+
+from parser.speed.measuring.rows import OK, ExternalRow
+from parser.speed.measuring.run import RunRows
+from parser.speed.measuring.statistics import median_of, ratio_of
+from parser.speed.reporting.document import Section, Table
+from parser.speed.reporting.drawing import COLOURS, LABEL_SIZE, PLAIN, TITLE_SIZE, WIDTH, svg
+
+COLUMNS = ("program", "sentences/s", "95 % interval", "over the first", "turns", "command")
+BAR_HEIGHT = 0.35
+"""Inches."""
+
+
+def sections(run: RunRows) -> Iterator[Section]:
+    """One of all programs. The ratios are over the first that was measured."""
+    if run.external:
+        done = [row for row in run.external if row.status == OK]
+        failures = [f"{row.name}: {row.status}." for row in run.external if row.status != OK]
+        plots = {"programs": _plot(done)} if done else {}
+        yield Section("Programs in turns", plots, [_table(done)], failures=failures)
+
+
+def _plot(rows: Sequence[ExternalRow]) -> str:
+    figure = Figure(figsize=(WIDTH, 1 + BAR_HEIGHT * len(rows)), layout="constrained")
+    axes = figure.add_subplot()
+    speeds = [median_of(row.speeds) for row in rows]
+    for place, speed in enumerate(speeds):
+        errors = [[error] for error in speed.errors]
+        axes.barh(place, speed.value, xerr=errors, color=COLOURS[place % len(COLOURS)], capsize=2)
+        axes.annotate(f" {speed.value:,.0f}", (speed.high, place), va="center", fontsize=LABEL_SIZE)
+    axes.set_yticks(range(len(rows)), [row.name for row in rows])
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    axes.xaxis.set_major_formatter(PLAIN)
+    axes.set_xlabel("sentences/s, median of the turns with its 95 % interval")
+    axes.set_title("Programs in turns", fontsize=TITLE_SIZE)
+    return svg(figure)
+
+
+def _table(rows: Sequence[ExternalRow]) -> Table:
+    return Table(COLUMNS, [_cells(row, rows[0]) for row in rows])
+
+
+def _cells(row: ExternalRow, first: ExternalRow) -> list[str]:
+    speed = median_of(row.speeds)
+    return [
+        row.name,
+        f"{speed.value:,.0f}",
+        f"{speed.low:,.0f} to {speed.high:,.0f}",
+        str(ratio_of(row.speeds, first.speeds, interleaved=True)),
+        str(len(row.speeds)),
+        f"`{row.command}`",
+    ]

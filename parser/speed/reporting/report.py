@@ -1,0 +1,120 @@
+"""The report of a run: pages with a section of each kind, and figures for TensorBoard."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from torch.utils.tensorboard import SummaryWriter
+
+from parser.speed.measuring.rows import CellRow, ExternalRow, Machine, SpeedRow
+from parser.speed.measuring.run import CONFIG, RunRows
+from parser.speed.reporting import asynchrony, comparison, external, learning, utilisation
+from parser.speed.reporting.document import HTML, Heading, Part, Section, Table, write_document
+from parser.speed.reporting.speed_ups import by_method, comparisons, speed_ups
+
+KINDS: Sequence[Callable[[RunRows], Iterable[Section]]] = (
+    comparison.sections,
+    utilisation.sections,
+    asynchrony.sections,
+    learning.sections,
+    external.sections,
+)
+"""What a report may have, in this order: each makes its sections of those rows of a run that it is about."""
+BOARD = "tensorboard"
+NUMBERS = ("sentences_per_second", "tokens_per_second", "mfu", "padding_share", "calls_per_step")
+
+LEGEND = (
+    "Sentences/s and tokens/s: medians over the turns, with a bootstrapped 95 % interval. With fewer than "
+    "six turns the interval is hardly narrower than their range. Speed-up: over the method's own batches "
+    "of 1. MFU: useful floating-point operations per second, divided by those of the machine's large "
+    "matrix products in the same precision and run. Useful operations are those of matrix products, without "
+    "padding and without the parameter update; the time of the update is left out, and included in `with "
+    "update`. Asynchronous messages do not separate updates: their MFU includes them. Padding: share of "
+    "the rows of LSTMs whose results are not used; empty where it is not counted, as with continuous "
+    "batching. Calls/step: operator calls in a step; empty where workers make them. Memory: peak memory "
+    "of the measured process, data and program included, without its worker processes. First run: the "
+    "check of the results, which includes compilation and graph capture. Values in brackets (speed-ups, "
+    "ratios, parallel shares) compare cells that were not measured interleaved: the machine may have "
+    "changed in between. A cell ends when its interval is narrow enough, so intervals are slightly "
+    "narrower than 95 %."
+)
+
+
+def write_report(run: RunRows, folder: Path) -> Path:
+    """Write report.md, plots/, report.html and BOARD into a run's folder. Returns the path of report.html."""
+    parts: list[Part] = [Heading(1, f"Speed: {folder.name}"), _conditions(run.cells or run.external)]
+    if run.cells:
+        parts.append(LEGEND)
+    for sections in KINDS:
+        parts += [part for section in sections(run) for part in section.parts]
+    write_document(folder.name, parts, folder)
+    _write_board(run.measured, folder)
+    return folder / HTML
+
+
+def _conditions(rows: Sequence[CellRow] | Sequence[ExternalRow]) -> Table:
+    """Machine, date, versions, and the command that repeats the run."""
+    cells = [row for row in rows if not isinstance(row, ExternalRow)]
+    dates = sorted(each.date[:10] for each in rows)
+    facts = {
+        "machine": "; ".join(sorted({_machine(each.machine) for each in rows})),
+        "date": dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}",
+        "versions": "; ".join(
+            sorted({f"torch {each.versions.torch}, Python {each.versions.python}" for each in rows})
+        ),
+        "commit": ", ".join(sorted({each.commit or "unknown" for each in rows})),
+        "seed": ", ".join(sorted({str(row.seed) for row in cells})),
+        "matrix products": _ceilings(cells),
+        "to repeat": "; ".join(_commands(cells)),
+    }
+    return Table(("", ""), [fact for fact in facts.items() if fact[1]])
+
+
+def _commands(rows: Sequence[CellRow]) -> list[str]:
+    """The commands that repeat the run; several if parts of its config were measured by several commands.
+
+    Folders are placeholders, because reports may be moved.
+    """
+    command = f"stack-parser speed THIS_FOLDER/{CONFIG} --run ANOTHER_FOLDER"
+    parts = dict.fromkeys(row.only for row in rows) or [""]
+    return [f"{command} --only {shlex.quote(part)}" if part else command for part in parts]
+
+
+def _machine(machine: Machine) -> str:
+    return ", ".join([f"{machine.cores} cores of {machine.cpu} ({machine.vectors})", *machine.gpus])
+
+
+def _ceilings(rows: Sequence[CellRow]) -> str:
+    """Of each precision."""
+    speeds: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        if isinstance(row, SpeedRow):
+            speeds[row.precision].append(row.ceiling / 1e9)
+    texts = []
+    for precision, own in speeds.items():
+        low, high = f"{min(own):,.0f}", f"{max(own):,.0f}"
+        text = f"{low} GFLOP/s" if low == high else f"{low} to {high} GFLOP/s"
+        texts.append(text if precision == "float32" else f"{text} in {precision}")
+    return "; ".join(texts)
+
+
+def _write_board(rows: Sequence[SpeedRow], folder: Path) -> None:
+    """Replaces older figures. The batch size is in the place of the step."""
+    shutil.rmtree(folder / BOARD, ignore_errors=True)
+    with SummaryWriter(str(folder / BOARD)) as board:
+        for compared in comparisons(rows):
+            for method, own in by_method(compared).items():
+                tag = f"{comparison.picture_name(compared)}/{method}"
+                for row in own:
+                    values = {name: getattr(row, name) for name in NUMBERS}
+                    phases = row.phase_seconds.items()
+                    values |= {f"seconds_per_sentence/{phase}": seconds for phase, seconds in phases}
+                    for name, value in values.items():
+                        if value is not None:
+                            board.add_scalar(f"{tag}/{name}", value, row.batch_size)
+                for size, gain in speed_ups(own).items():
+                    board.add_scalar(f"{tag}/speed_up", gain.value, size)

@@ -1,0 +1,162 @@
+"""Compares rows: speed-ups, ratios, parallel shares."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import TypeAlias
+
+from parser.benchmarks.plugin import CELLS, CELLS_BACKWARD, NO_BATCHING
+from parser.speed.measuring.cells import COMPARED, KEYS, Filter, passes, read_filter
+from parser.speed.measuring.rows import CellRow, SpeedRow
+from parser.speed.measuring.statistics import Estimate, parallel_share, parallel_share_at, ratio_of
+
+PAPER_SIZE = 64
+PARTS: Mapping[str, Sequence[str]] = {
+    "cells, forward": [CELLS],
+    "forward": ["graph", "scheduling", "forward", CELLS],
+    "cells, backward": [CELLS_BACKWARD],
+    "backward": ["backward", CELLS_BACKWARD],
+}
+"""Parts of a step and their phases, for plugins that measure modules (`cells`) separately (Suarez & Zhu 2017,
+Figures 2 and 3)."""
+STEP = "whole step"
+Gains = dict[str, dict[str, dict[int, float]]]
+"""Part -> method -> batch size -> speed-up over `none` at that size."""
+
+
+Comparison: TypeAlias = Sequence[CellRow]
+"""The rows of one experiment in one mode, device and precision, which differ in method and batch size."""
+
+
+def comparisons(rows: Sequence[CellRow]) -> list[Comparison]:
+    found: dict[tuple, list[CellRow]] = defaultdict(list)
+    for row in rows:
+        found[attrgetter(*COMPARED)(row)].append(row)
+    return list(found.values())
+
+
+def by_method(comparison: Comparison) -> dict[str, list[SpeedRow]]:
+    """The rows with measurements of each method, in the order of their batch sizes."""
+    found: dict[str, list[SpeedRow]] = defaultdict(list)
+    for row in comparison:
+        if isinstance(row, SpeedRow):
+            found[row.method].append(row)
+    return {method: sorted(rows, key=lambda row: row.batch_size) for method, rows in found.items()}
+
+
+def in_order(comparison: Comparison) -> list[SpeedRow]:
+    """The rows with measurements, method by method."""
+    return [row for rows in by_method(comparison).values() for row in rows]
+
+
+def sizes_of(comparison: Comparison) -> list[int]:
+    """The batch sizes with measurements."""
+    return sorted({row.batch_size for row in comparison if isinstance(row, SpeedRow)})
+
+
+def are_interleaved(rows: Sequence[SpeedRow]) -> bool:
+    return len({row.interleaved_group for row in rows}) == 1
+
+
+def ratio(first: SpeedRow, second: SpeedRow) -> Estimate:
+    """Sentences per second of the first row divided by those of the second."""
+    return ratio_of(first.turn_speeds, second.turn_speeds, are_interleaved([first, second]))
+
+
+def bracketed(text: str, rows: Sequence[SpeedRow]) -> str:
+    """A text about some rows, in brackets if they were not measured interleaved."""
+    return text if are_interleaved(rows) else f"({text})"
+
+
+def speed_ups(rows: Sequence[SpeedRow]) -> dict[int, Estimate]:
+    """Over batches of 1, for each batch size; empty if these are missing. rows: of one method."""
+    if not rows or rows[0].batch_size != 1:
+        return {}
+    return {row.batch_size: ratio(row, rows[0]) for row in rows}
+
+
+def parallel_shares(rows: Sequence[SpeedRow]) -> tuple[Estimate, float | None] | None:
+    """By Amdahl's law, fitted over all batch sizes, and by the paper's formula at 64. rows: of one method."""
+    gains = speed_ups(rows)
+    if len(gains) < 2:
+        return None
+    fitted = parallel_share(list(gains), [row.turn_speeds for row in rows])
+    at_paper_size = parallel_share_at(PAPER_SIZE, gains[PAPER_SIZE].value) if PAPER_SIZE in gains else None
+    return fitted, at_paper_size
+
+
+def gains_of_parts(comparison: Comparison) -> Gains:
+    """The speed-up of each part of a step over `none`; empty if modules are not measured separately.
+
+    The parts' shares of a step are from one turn, the time of a step is from all turns. Parts that `none`
+    does not have are left out.
+    """
+    methods = by_method(comparison)
+    unbatched = {row.batch_size: row for row in methods.pop(NO_BATCHING, [])}
+    found: Gains = {}
+    for part in (*PARTS, STEP):
+        gains = {
+            method: {
+                size: seconds_of(unbatched[size], part) / seconds_of(row, part)
+                for row in rows
+                if (size := row.batch_size) in unbatched and seconds_of(row, part) > 0
+            }
+            for method, rows in methods.items()
+        }
+        if any(gain for of_method in gains.values() for gain in of_method.values()):
+            found[part] = {method: of_method for method, of_method in gains.items() if of_method}
+    return found if next(iter(PARTS)) in found else {}
+
+
+def seconds_of(row: SpeedRow, part: str) -> float:
+    """Seconds for each sentence. part: a key of PARTS, or STEP."""
+    share = 1.0 if part == STEP else sum(row.share(phase) for phase in PARTS[part])
+    return share / row.sentences_per_second
+
+
+def read_ratio(text: str) -> tuple[Filter, Filter]:
+    """The two cells of "method=replay,batch_size=64/method=none". Raises ValueError."""
+    left, slash, right = text.partition("/")
+    if not slash:
+        example = "method=replay,batch_size=64/method=step,batch_size=64"
+        raise ValueError(f"--ratio {text}: write two cells, as {example}")
+    return read_filter(left), read_filter(right)
+
+
+def ratio_lines(rows: Sequence[CellRow], text: str) -> list[str]:
+    """A line for each pair of cells that differ only in the keys of the text.
+
+    text: for `read_ratio`. Raises ValueError if there is no such pair.
+    """
+    conditions = read_ratio(text)
+    shared = [key for key in KEYS if key not in conditions[0].keys() | conditions[1].keys()]
+    firsts, seconds = (
+        [row for row in rows if isinstance(row, SpeedRow) and passes(row, each)] for each in conditions
+    )
+    lines = [
+        _ratio_line(first, second)
+        for first in firsts
+        for second in seconds
+        if all(getattr(first, key) == getattr(second, key) for key in shared)
+    ]
+    if not lines:
+        raise ValueError(f"--ratio {text}: no two measured cells differ only in these keys")
+    return lines
+
+
+def _ratio_line(first: SpeedRow, second: SpeedRow) -> str:
+    how = (
+        "interleaved" if are_interleaved([first, second]) else "not interleaved: the machine may have changed"
+    )
+    both = [
+        (first.experiment, second.experiment),
+        (first.mode, second.mode),
+        (first.place, second.place),
+    ]
+    shared = ", ".join(left for left, right in both if left == right)
+    names = [f"{row.method} at {row.batch_size}" for row in (first, second)]
+    if first.precision != second.precision:
+        names = [f"{name} in {row.precision}" for name, row in zip(names, (first, second), strict=True)]
+    return f"{shared}: {names[0]} / {names[1]} = {ratio(first, second)} ({how})"

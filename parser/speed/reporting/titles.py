@@ -1,0 +1,58 @@
+"""What titles, axes and legends of plots say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from textwrap import wrap
+from typing import Any
+
+from parser.benchmarks.discovery import find_or_none
+from parser.benchmarks.plugin import examples_counted, method_titles
+from parser.speed.measuring.cells import Cell
+
+MODES = {"train": "training", "infer": "inference"}
+GENERATED = "generated data"
+MAX_TITLE = 90
+"""Characters of a line."""
+
+
+def method_title(plugin: str, method: str) -> str:
+    """A batching method in words."""
+    found = find_or_none(plugin)
+    return method_titles(found).get(method, method) if found else method
+
+
+def speed_label(plugin: str) -> str:
+    """The unit of speed, such as "sentences/s"."""
+    found = find_or_none(plugin)
+    return f"{examples_counted(found) if found else 'sentences'}/s"
+
+
+def plot_title(subject: str, cells: Sequence[Cell]) -> str:
+    """The task and the subject; below the data, and mode, device and threads, which the cells share."""
+    cell = cells[0]
+    threads = "1 thread" if cell.threads == 1 else f"{cell.threads} threads"
+    device = f"{cell.device.upper()}, {threads}" if cell.device == "cpu" else f"GPU ({cell.device})"
+    if cell.precision != "float32":
+        device += f", {cell.precision}"
+    data = " and ".join(dict.fromkeys(data_title(each.settings) for each in cells))
+    first = f"{cell.plugin.replace('_', ' ')}: {subject}"
+    return "\n".join([first, *wrap(f"{data}; {MODES[cell.mode]}; {device}", MAX_TITLE)])
+
+
+def data_title(settings: Mapping[str, Any]) -> str:
+    """The first data file that a plugin's settings name, with its folder; or that the data are generated."""
+    for _, value in sorted(settings.items()):
+        files = [PurePosixPath(text) for text in _texts(value) if "/" in text]
+        if files:
+            return ", ".join("/".join(file.parts[-2:]) for file in files)
+    return GENERATED
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """A setting that is a string or a list of strings."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Sequence):
+        yield from (text for text in value if isinstance(text, str))

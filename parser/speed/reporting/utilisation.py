@@ -1,0 +1,111 @@
+"""The utilisation of the machine (MFU) over batch size, and over the size of a network's layers.
+
+As in Hwang & Sung 2015, Figure 4.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from matplotlib.axes import Axes
+
+from parser.benchmarks.discovery import find_or_none
+from parser.benchmarks.plugin import NO_BATCHING, layer_sizes
+from parser.speed.measuring.cells import COMPARED, Cell
+from parser.speed.measuring.rows import SpeedRow
+from parser.speed.measuring.run import RunRows
+from parser.speed.measuring.statistics import exactly
+from parser.speed.reporting.document import Section, Table, cells_at
+from parser.speed.reporting.drawing import draw_panels, places_of, scale_by_size, svg
+from parser.speed.reporting.speed_ups import by_method, comparisons
+from parser.speed.reporting.titles import method_title, plot_title
+
+Lines = Mapping[str, Mapping[int, SpeedRow]]
+"""Label of a line -> batch size, or size of the layers -> row."""
+
+
+def sections(run: RunRows) -> Iterator[Section]:
+    """Over batch size for each plugin that has several experiments with several batch sizes.
+
+    And over the size of the layers for networks that differ in it alone, named after the first experiment.
+    """
+    for title, lines in _by_batch_size(run.measured).items():
+        if len(lines) > 1:
+            yield _section(f"{title}, utilisation", "utilisation of the machine", "batch size", lines)
+    for title, lines in _by_layer_size(run.measured):
+        subject = "utilisation of the machine by the size of the layers"
+        yield _section(f"{title}, utilisation by layer size", subject, "units of a layer", lines)
+
+
+def _by_batch_size(rows: Sequence[SpeedRow]) -> Mapping[str, Lines]:
+    """Each experiment by the method with the most batch sizes; of several the one with the highest MFU."""
+    found: dict[str, dict[str, Mapping[int, SpeedRow]]] = defaultdict(dict)
+    for comparison in comparisons(rows):
+        methods = by_method(comparison)
+        method = max(methods, key=lambda name: (len(methods[name]), sum(row.mfu for row in methods[name])))
+        if len(methods[method]) > 1:
+            cell = comparison[0]
+            label = f"{cell.experiment}: {method_title(cell.plugin, method)}"
+            line = {row.batch_size: row for row in methods[method]}
+            found[f"{cell.plugin}, {cell.mode}, {cell.place}"][label] = line
+    return found
+
+
+def _by_layer_size(rows: Sequence[SpeedRow]) -> Iterator[tuple[str, Lines]]:
+    families: dict[str, list[SpeedRow]] = defaultdict(list)
+    for row in rows:
+        if names := _layer_sizes(row):
+            families[_without_sizes(row, names)].append(row)
+    for own in families.values():
+        lines: dict[tuple[int, str], dict[int, SpeedRow]] = defaultdict(dict)
+        for row in own:
+            # Of several experiments with layers of one size, the first counts.
+            size = row.settings[_layer_sizes(row)[0]]
+            lines[row.batch_size, row.method].setdefault(size, row)
+        first = own[0]
+        kept = {
+            f"{method_title(first.plugin, method)}, at {batch_size}": lines[batch_size, method]
+            for batch_size, method in sorted(lines, key=_order)
+            if len(lines[batch_size, method]) > 1
+        }
+        if kept:
+            yield f"{first.experiment}, {first.mode}, {first.place}", kept
+
+
+def _layer_sizes(cell: Cell) -> Sequence[str]:
+    plugin = find_or_none(cell.plugin)
+    return layer_sizes(plugin) if plugin else ()
+
+
+def _without_sizes(cell: Cell, names: Sequence[str]) -> str:
+    """Equal for cells that are shown together. A size of 0 means that there is no such layer."""
+    others = {name: bool(value) if name in names else value for name, value in cell.settings.items()}
+    shared = [getattr(cell, key) for key in COMPARED if key != "experiment"]
+    return json.dumps([*shared, others], sort_keys=True)
+
+
+def _order(line: tuple[int, str]) -> tuple[int, bool, str]:
+    batch_size, method = line
+    return batch_size, method != NO_BATCHING, method
+
+
+def _section(title: str, subject: str, axis: str, lines: Lines) -> Section:
+    curves = {
+        label: {place: exactly(line[place].mfu) for place in sorted(line)} for label, line in lines.items()
+    }
+
+    def finish(axes: Axes) -> None:
+        scale_by_size(axes, curves)
+        axes.set_xlabel(axis)
+        axes.set_ylabel("MFU: share of the speed of large products")
+
+    rows = [row for line in lines.values() for row in line.values()]
+    plot = svg(draw_panels(plot_title(subject, rows), curves, finish))
+    places = places_of(lines.values())
+    table = Table(
+        (f"MFU, at {axis}", *map(str, places)),
+        [[label, *cells_at(line, places, lambda row: f"{row.mfu:.3f}")] for label, line in lines.items()],
+    )
+    return Section(title, {title: plot}, [table])

@@ -1,0 +1,133 @@
+"""Training with exploration (Ballesteros et al. 2016): trajectories that follow the parser's own predictions.
+
+The parser steps through a batch without gradients, as in parsing, and a dynamic oracle is queried in each
+state. The trajectory is then replayed with gradients, so exploration costs a forward pass by steps, but no
+backward pass by steps.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from parser.batching.ragged import Ragged
+from parser.config.settings import ExplorationSettings
+from parser.networks.loss import ILLEGAL_SCORE, best_right_and_wrong
+from parser.networks.stack_parser import StackParser
+from parser.stepping.encoding import Positions, WordVectors
+from parser.stepping.stepper import inference_stepper
+from parser.transitions.inventory import Inventory
+from parser.transitions.oracle import DynamicOracle
+from parser.transitions.state import State
+from parser.transitions.trajectory import Trajectory, record
+from parser.treebank.tokens import Tokens
+
+MARGIN = 1.0
+"""The difference of scores up to which aggressive exploration follows wrong transitions."""
+FIXED_POINT = 1 << 30
+"""Probabilities are cut to multiples of 1 / FIXED_POINT; smaller ones are never sampled."""
+
+
+@torch.no_grad()
+def explore(
+    network: StackParser, inventory: Inventory, tokens: Tokens, gold: Ragged, settings: ExplorationSettings
+) -> Trajectory:
+    """Trajectories that follow the network without dropout, with the optimal labels at each step.
+
+    inventory: on the device of the network. tokens, gold: on the host; gold has values [words, 2], heads
+    and labels.
+    """
+    trains = network.training
+    network.eval()
+    try:
+        return _follow(network, inventory, tokens, gold, settings)
+    finally:
+        network.train(trains)
+
+
+def _follow(
+    network: StackParser, inventory: Inventory, tokens: Tokens, gold: Ragged, settings: ExplorationSettings
+) -> Trajectory:
+    device = network.tokens.root.device
+    heads, labels = (Ragged(column, gold.lengths) for column in gold.values.unbind(1))
+    oracle = DynamicOracle(inventory, heads, labels, device)
+    state = State.initial(gold.lengths, device=device)
+    explorer = _Explorer(network, inventory, tokens, state, settings)
+
+    def choose(state: State, legal: Tensor) -> tuple[Tensor, Tensor]:
+        optimal_labels = oracle.optimal_labels(state, legal)
+        return explorer.choose(legal, optimal_labels), optimal_labels
+
+    return record(inventory, state, choose)
+
+
+class _Explorer:
+    """Chooses transitions for a batch of parsers."""
+
+    def __init__(
+        self,
+        network: StackParser,
+        inventory: Inventory,
+        tokens: Tokens,
+        state: State,
+        settings: ExplorationSettings,
+    ):
+        """state: the state of the parsers. The caller applies the chosen transitions to it."""
+        self._inventory, self._state, self._settings = inventory, state, settings
+        self._words = tokens.words
+        self._sentence = torch.arange(len(state.length), device=state.length.device)
+        words = WordVectors.of(network, tokens)
+        self._parsers = inference_stepper(network, inventory, tokens, words, len(self._sentence))
+        self._parsers.reserve(int(tokens.lengths.max()) + 1)
+        self._parsers.restart(torch.ones_like(self._sentence, dtype=torch.bool), self._positions())
+        self._taken: Tensor | None = None
+
+    def choose(self, legal: Tensor, optimal_labels: Tensor) -> Tensor:
+        """[batch] The next transitions.
+
+        legal: [batch, kinds] bool. optimal_labels: [batch, kinds], see `DynamicOracle.optimal_labels`.
+        """
+        positions = self._positions()
+        if self._taken is not None:
+            self._parsers.advance(self._taken, positions)
+        allowed = self._inventory.with_labels(legal)
+        scores = self._parsers.scores(positions)  # [batch, transitions]
+        scores = scores.masked_fill(~allowed, ILLEGAL_SCORE)
+        if self._settings.follow == "samples":
+            chosen = _sample((self._settings.sharpness * scores).softmax(1), allowed)
+        else:
+            optimal = self._inventory.with_optimal_labels(optimal_labels)
+            chosen = _with_errors(scores, optimal, self._settings.aggressive_probability)
+        finished = self._inventory.system.finished(self._state)
+        self._taken = chosen.masked_fill(finished, self._inventory.no_op)
+        return self._taken
+
+    def _positions(self) -> Positions:
+        return Positions.of(self._state, self._sentence, self._words)
+
+
+def _with_errors(scores: Tensor, optimal: Tensor, probability: float) -> Tensor:
+    """[batch] The transition with the best score, but sometimes a wrong one with nearly that score.
+
+    scores: [batch, transitions], ILLEGAL_SCORE for illegal transitions. optimal: [batch, transitions].
+    probability: that the best wrong transition is taken if a right one has a higher score, by at most MARGIN.
+    """
+    right, wrong = best_right_and_wrong(scores, optimal)
+    is_near = right.values - wrong.values <= MARGIN
+    errs = is_near & (torch.rand(is_near.shape, device=is_near.device) < probability)
+    return torch.where(errs | (wrong.values > right.values), wrong.indices, right.indices)
+
+
+def _sample(probabilities: Tensor, legal: Tensor) -> Tensor:
+    """[batch] A sample from each row. probabilities, legal: [batch, transitions].
+
+    Inverse transform sampling, with a random number for each row. `torch.multinomial` draws one for each
+    element and takes seven times as long.
+    """
+    # Sums of whole numbers are the same each time, on a GPU too.
+    cumulative = (probabilities * FIXED_POINT).long().cumsum(1)
+    random = torch.rand(len(cumulative), 1, device=cumulative.device, dtype=torch.double)
+    threshold = (random * cumulative[:, -1:]).long()
+    sampled = (cumulative <= threshold).sum(1, keepdim=True).clamp(max=cumulative.shape[1] - 1)
+    # Rounding errors or NaN scores can select an illegal transition; then the first legal one is taken.
+    return torch.where(legal.gather(1, sampled), sampled, legal.int().argmax(1, keepdim=True)).squeeze(1)

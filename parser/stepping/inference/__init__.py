@@ -1,1 +1,0 @@
-"""Stepping without gradients, for parsing: each step computes only what a later step can read."""

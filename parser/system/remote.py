@@ -1,0 +1,178 @@
+"""Objects in separate processes: they share no memory, no caches, no failures and no interpreter lock."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import signal
+import threading
+import traceback as tracebacks
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing import forkserver, resource_tracker, util
+from multiprocessing.connection import Connection
+from types import TracebackType
+from typing import Any
+
+from tqdm import tqdm
+
+from parser.system.interruption import later
+from parser.system.machine import is_of_memory, tune_process
+
+PRELOADED = ("torch", "torch._dynamo", "parser.parsing.parse", "parser.benchmarks.plugin")
+"""Modules that processes need which measure or train; torch._dynamo is for optimizers."""
+NO_METHOD = ""
+
+
+class RemoteError(Exception):
+    """A failure in the other process, and the traceback if there is one."""
+
+    def __init__(self, status: str, traceback: str = ""):
+        super().__init__(status)
+        self.status, self.traceback = status, traceback
+
+
+def start_server(modules: Sequence[str] = PRELOADED) -> None:
+    """Start the server from which processes are forked, which imports the modules. One that runs stays.
+
+    Importing takes seconds, which may pass beside other work, and is done once for all processes. These have
+    the environment variables with which the server started.
+    """
+    # Forks of a server that has only imported modules. Forks of this one would share CUDA and threads.
+    forkserver.set_forkserver_preload(list(modules))
+    with _interrupts_blocked():
+        forkserver.ensure_running()
+
+
+class Remote:
+    """An object in another process. Its methods are called one at a time."""
+
+    def __init__(
+        self, make: Callable[..., object], *arguments: Any, timeout: float | None = None, advice: str = ""
+    ):
+        """make: called with the arguments in the new process, by `begin_making` or the first call.
+
+        timeout: seconds to wait for each answer; None to wait until it comes. advice: what may help if the
+        process is killed, for the message.
+        """
+        start_server()
+        context = multiprocessing.get_context("forkserver")
+        self._connection, theirs = context.Pipe()
+        self._timeout, self._advice = timeout, advice
+        process_arguments = theirs, util.get_temp_dir(), make, arguments
+        self._process = context.Process(target=_serve, args=process_arguments, daemon=True)
+        with _interrupts_blocked():  # the parent handles Ctrl-C and ends this process
+            self._process.start()
+        theirs.close()
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Raises RemoteError if the method fails, does not answer, or its process dies."""
+        self.begin(method, *arguments)
+        return self.answer()
+
+    def begin(self, method: str, *arguments: Any) -> None:
+        """Call a method without waiting for its answer. Raises RemoteError if the process is dead."""
+        with self._alive():
+            self._connection.send((method, arguments))
+
+    def begin_making(self) -> None:
+        """Make the object now; `answer` waits for it. Raises RemoteError if the process is dead."""
+        self.begin(NO_METHOD)
+
+    def answer(self) -> Any:
+        """The answer of the method that has begun. Raises RemoteError as `call` does."""
+        with self._alive():
+            if not self._connection.poll(self._timeout):
+                self.close()
+                raise RemoteError("timeout", f"no answer within {self._timeout:g} s")
+            failure, answer = self._connection.recv()
+        if failure:
+            raise RemoteError(*failure)
+        return answer
+
+    @property
+    def connection(self) -> Connection:
+        """Can be read when there is an answer, or the process is dead."""
+        return self._connection
+
+    @contextmanager
+    def _alive(self) -> Iterator[None]:
+        try:
+            yield
+        except (EOFError, ConnectionError):
+            self._process.join()
+            raise RemoteError(self._death()) from None
+
+    def _death(self) -> str:
+        exit_code = self._process.exitcode
+        if exit_code == -signal.SIGKILL:
+            return f"error: killed, perhaps because memory ran out{self._advice and f': {self._advice}'}"
+        return f"error: its process ended with exit code {exit_code}"
+
+    def close(self) -> None:
+        """Kill the process."""
+        self._process.kill()
+        self._process.join()
+        self._connection.close()
+
+    def __enter__(self) -> Remote:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Processes started in this context never receive a Ctrl-C; this process receives signals afterwards."""
+    with later():
+        resource_tracker.ensure_running()  # starting it after the next line would unblock the signal
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+def _serve(
+    connection: Connection, folder: str, make: Callable[..., object], arguments: tuple[Any, ...]
+) -> None:
+    """folder: where multiprocessing has its files, which it leaves if the parent is killed."""
+    # The server from which it was forked may have been started where the signal was not blocked.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # of a terminal that closes, for the parent
+    threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
+    tune_process()
+    # Its own lock is a semaphore of the system, which is left when this process is killed.
+    tqdm.set_lock(threading.RLock())
+    instance = None
+    with suppress(EOFError, BrokenPipeError):  # the parent has died
+        while True:
+            method, method_arguments = connection.recv()
+            try:
+                instance = instance or make(*arguments)
+                answer = None if method == NO_METHOD else getattr(instance, method)(*method_arguments)
+                connection.send((None, answer))
+            except BrokenPipeError:
+                raise
+            except Exception as error:  # whatever a plugin raises
+                connection.send(((_status(error), tracebacks.format_exc()), None))
+
+
+def _end_with_parent(folder: str) -> None:
+    """Not only when the next answer finds no reader, which may take as long as a measurement."""
+    parent = multiprocessing.parent_process()
+    assert parent
+    parent.join()
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)
+
+
+def _status(error: Exception) -> str:
+    if is_of_memory(error):
+        return "out of memory"
+    first_line = str(error).partition("\n")[0]
+    return f"error: {type(error).__name__}: {first_line}"

@@ -1,0 +1,74 @@
+"""The provenance of measurements: date, commit, versions, machine, and the limits of its GPUs."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from parser.system.machine import cpu_info, gpu_limits
+from parser.system.version import __version__
+
+
+def stamp() -> dict[str, Any]:
+    """The provenance of a measurement made now, in JSON types."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    own = machine()
+    limits = {"gpu_limits": _gpu_limits()} if own["gpus"] else {}
+    return {"date": now, "commit": _commit(), "versions": _versions(), "machine": own, **limits}
+
+
+def append_stamped(path: Path, row: Mapping[str, Any]) -> None:
+    """Append a measurement and its provenance to a JSON Lines file."""
+    with path.open("a", encoding="utf-8") as file:
+        print(json.dumps({**row, **stamp()}, ensure_ascii=False), file=file)
+
+
+@cache
+def machine() -> dict[str, Any]:
+    """The CPU and the GPUs."""
+    gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    capability = torch.backends.cpu.get_cpu_capability()
+    return {"cpu": _cpu_name(), "vectors": capability, "cores": os.cpu_count(), "gpus": gpus}
+
+
+@cache
+def _gpu_limits() -> list[dict[str, str]]:
+    return gpu_limits()
+
+
+def _cpu_name() -> str:
+    described = cpu_info()
+    if described is None:
+        return platform.processor() or platform.machine()
+    return described.get("model name") or platform.machine()
+
+
+@cache
+def _versions() -> dict[str, str | None]:
+    return {
+        "parser": __version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "cuda": torch.version.cuda,
+        "cudnn": str(torch.backends.cudnn.version()) if torch.version.cuda else None,
+    }
+
+
+@cache
+def _commit() -> str | None:
+    """The commit of the running source, with "-dirty" if it has changes; None outside a git checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40", "--dirty"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()

@@ -1,0 +1,70 @@
+"""The rules by which spaCy divides text."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from threading import Lock
+from typing import Any, Literal
+
+from pydantic import Field
+
+from parser.text.sentences import Token, TokenizedSentence
+from parser.text.tokenizer import TokenizerKind
+
+MISSING = "dividing text by the rules of spaCy needs the package spacy: pip install -e '.[spacy]'"
+
+
+class Spacy(TokenizerKind):
+    """The rules of spaCy for a language; sentences end at punctuation (`sentencizer`). Nothing is trained.
+    Needs `pip install -e '.[spacy]'`. Words of the treebank that other rules divide are not found."""
+
+    kind: Literal["spacy"]
+    language: str = Field(pattern="^[a-z]{2,3}$")
+    """As spaCy names it, such as `en`; `xx` has rules for no language in particular."""
+
+    def refuse_missing(self) -> None:
+        """Also if spaCy does not know the language, or needs another package for it."""
+        SpacyTokenizer(self.language)
+
+    def opened(self, content: bytes) -> SpacyTokenizer:
+        return SpacyTokenizer(self.language)
+
+
+class SpacyTokenizer:
+    reads_divided_text = False
+
+    def __init__(self, language: str):
+        """Raises ValueError, which says what to install, if spaCy or what it needs is not there."""
+        try:
+            import spacy
+        except ImportError:
+            raise ValueError(MISSING) from None
+        try:
+            self._nlp = spacy.blank(language)
+        except ImportError as error:
+            raise ValueError(f"spaCy does not divide text of the language {language}: {error}") from None
+        self._nlp.add_pipe("sentencizer")
+        self._nlp.max_length = sys.maxsize  # the limit is for components that need much memory
+        self._lock = Lock()
+
+    def sentences(self, paragraph: str, offset: int, is_sentence: bool) -> Iterator[TokenizedSentence]:
+        """See `Tokenizer`."""
+        # Outside such a zone, spaCy keeps each new word forever. Only one thread can be in it.
+        with self._lock, self._nlp.memory_zone():
+            spans = [self._nlp.make_doc(paragraph)] if is_sentence else self._nlp(paragraph).sents
+            found = [tuple(_tokens(span, paragraph, offset)) for span in spans]
+        begins = not is_sentence
+        for tokens in filter(None, found):
+            text = paragraph[tokens[0].start - offset : tokens[-1].end - offset]
+            yield TokenizedSentence(tokens, " ".join(text.split()), begins)
+            begins = False
+
+
+def _tokens(span: Any, paragraph: str, offset: int) -> Iterator[Token]:
+    """Those of a document or a sentence of spaCy that are not white space."""
+    for token in span:
+        if form := " ".join(token.text.split()):
+            end = token.idx + len(token.text)
+            space_after = end == len(paragraph) or paragraph[end].isspace()
+            yield Token(form, offset + token.idx, offset + end, (form,), space_after)

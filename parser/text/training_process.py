@@ -1,0 +1,64 @@
+"""Training a tokenizer on a treebank, in a process of its own.
+
+A library may train in one call, which no signal interrupts; the process can be killed. Its arguments: the
+settings of a tokenizer as JSON, files of training and dev text, and the output.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from parser.system import lifeline
+from parser.text.tokenizer import TokenizerKind
+from parser.text.tokenizer_kinds import AnyTokenizer
+from parser.text.treebank_text import NO_SPACE, begins_paragraph, surface_tokens
+from parser.treebank.sentence import Sentence
+
+
+def start_training(
+    settings: TokenizerKind, train: Path, dev: Path, output: Path, log: Path, line: int
+) -> subprocess.Popen[bytes]:
+    """A process that trains a tokenizer, and writes what `TokenizerKind.train` gives to `output`.
+
+    train, dev: files as `as_training_text` writes them. log: gets what the library says. line: the lifeline
+    with which it ends.
+    """
+    # With -P Python does not look for modules in the working directory first.
+    module = [sys.executable, "-P", "-m", "parser.text.training_process"]
+    command = [*module, settings.model_dump_json(), str(train), str(dev), str(output)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with log.open("wb") as file:
+        return lifeline.start_process(command, line, env=environment, stdout=file, stderr=file)
+
+
+def as_training_text(sentences: Iterable[Sentence]) -> str:
+    """The tokens, words and spaces of sentences in CoNLL-U, and nothing else."""
+    return "".join(line for sentence in sentences for line in _lines(sentence))
+
+
+def _lines(sentence: Sentence) -> Iterator[str]:
+    if begins_paragraph(sentence):
+        yield "# newpar\n"
+    blank = "\t".join("_" * 7)
+    number = 0
+    for token in surface_tokens(sentence):
+        miscellaneous = "_" if token.space_after else NO_SPACE
+        if token.words > 1:
+            yield f"{number + 1}-{number + token.words}\t{token.form}\t{blank}\t{miscellaneous}\n"
+            miscellaneous = "_"
+        for _ in range(token.words):
+            yield f"{number + 1}\t{sentence.forms[number]}\t{blank}\t{miscellaneous}\n"
+            number += 1
+    yield "\n"
+
+
+if __name__ == "__main__":
+    told, *places = sys.argv[1:]
+    tokenizer, (train, dev, output) = TypeAdapter(AnyTokenizer).validate_json(told), map(Path, places)
+    output.write_bytes(tokenizer.train(train.read_text(encoding="utf-8"), dev.read_text(encoding="utf-8")))

@@ -1,0 +1,155 @@
+"""The trees of a run: those of its treebanks and silver ones, and which of them an epoch draws."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from parser.config.settings import data_path
+from parser.config.treebank import TreebankSettings
+from parser.system.console import say
+from parser.treebank.conllu import read_treebank
+from parser.treebank.conllu_output import arc_probabilities
+from parser.treebank.projectivity import is_projective, projectivized
+from parser.treebank.sentence import Sentence
+
+ENDS = re.compile(r"([-_.](ud-)?train)?(\.(conllu|conll|conllx))?(\.gz)?$")
+"""What a file's name has behind the name of the treebank: `en_ewt-ud-train.conllu`."""
+
+
+class TrainingTrees(NamedTuple):
+    gold: dict[str, list[Sentence]]
+    """Those of each treebank by its name, projective or lifted."""
+    silver: list[Sentence]
+    crossing: int
+    """How many non-projective trees were lifted or left out."""
+
+    @property
+    def all(self) -> list[Sentence]:
+        return [*chain.from_iterable(self.gold.values()), *self.silver]
+
+
+def read_training_trees(settings: TreebankSettings) -> TrainingTrees:
+    """Raises TreebankError, FileNotFoundError, and ValueError for files of which nothing can be learnt."""
+    names = treebank_names(settings.train_files)
+    read = [
+        [replace(sentence, treebank=name) for sentence in read_treebank(data_path(path), settings.roots)]
+        for name, path in zip(names, settings.train_files, strict=True)
+    ]
+    if len(read[0]) < (settings.train_sentences or 0):
+        say(f"{settings.train_files[0]}: has {len(read[0]):,} sentences, fewer than treebank.train_sentences")
+    read[0] = read[0][: settings.train_sentences]
+    silver = [
+        replace(sentence, treebank=names[0])
+        for path in settings.silver_files
+        for sentence in _read_silver(settings, path)
+    ]
+    lifts = settings.non_projective == "lift"
+    gold = {name: projective(sentences, lifts) for name, sentences in zip(names, read, strict=True)}
+    for path, trees in zip(settings.train_files, gold.values(), strict=True):
+        if not trees:
+            raise ValueError(f"{path}: no projective tree to learn from")
+    crossing = sum(not is_projective(sentence.heads) for sentence in chain(*read, silver))
+    return TrainingTrees(gold, projective(silver, lifts), crossing)
+
+
+def treebank_names(paths: Sequence[str]) -> list[str]:
+    """Of treebanks by their files: `en_ewt` for `en_ewt-ud-train.conllu`.
+
+    With the folders if names are equal else: `a/train` and `b/train`. Raises ValueError if these are equal.
+    """
+    short = [ENDS.sub("", name) or name for name in (Path(path).name for path in paths)]
+    names = [
+        f"{Path(path).parent.name}/{name}" if short.count(name) > 1 else name
+        for path, name in zip(paths, short, strict=True)
+    ]
+    for name, path in zip(names, paths, strict=True):
+        if names.count(name) > 1:
+            raise ValueError(f"treebank.train: {path}: another one is called {name}, too; rename the file")
+    return names
+
+
+def projective(sentences: Sequence[Sentence], lifts: bool) -> list[Sentence]:
+    """All sentences, lifted where needed, if `lifts`; else the projective ones."""
+    if lifts:
+        return [projectivized(sentence) for sentence in sentences]
+    return [sentence for sentence in sentences if is_projective(sentence.heads)]
+
+
+def _read_silver(settings: TreebankSettings, path: str) -> list[Sentence]:
+    """Those that are probable enough."""
+    assert settings.silver
+    sentences = read_treebank(data_path(path), settings.roots)
+    if not (least := settings.silver.min_probability):
+        return sentences
+    kept = [sentence for sentence in sentences if _probability(path, sentence) >= least]
+    say(f"{path}: {len(kept):,} of {len(sentences):,} trees have a mean probability of {least:g} or more")
+    if not kept:
+        raise ValueError(f"{path}: treebank.silver.min_probability leaves no tree; take a lower one")
+    return kept
+
+
+def _probability(path: str, sentence: Sentence) -> float:
+    """The mean of those of its arcs. Raises ValueError if the file has none."""
+    if not (found := arc_probabilities(sentence)):
+        raise ValueError(
+            f"{path}, sentence {sentence.identifier}: its arcs have no probabilities, which "
+            "treebank.silver.min_probability needs; parse with --scores"
+        )
+    return sum(found) / len(found)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Training trees are numbered: those of the first treebank, those of the others, and the silver ones."""
+
+    sizes: Mapping[str, int]
+    """Trees of each treebank by its name."""
+    silver: int
+    """Silver trees."""
+    settings: TreebankSettings
+
+    def __str__(self) -> str:
+        """The sizes, as the beginning of a list for people; empty if there is one treebank and no silver."""
+        told = [f"{name} {size:,}" for name, size in self.sizes.items()]
+        silver = [f"silver {self.silver:,}"] if self.silver else []
+        return "".join(f"{part}, " for part in [*told, *silver]) if len(told) > 1 or silver else ""
+
+    def draw(self, epoch: int, generator: torch.Generator) -> Tensor:
+        """[drawn] The numbers of the trees of an epoch, in no particular order."""
+        gold = list(self.sizes.values())
+        firsts = accumulate(gold, initial=0)
+        sizes = [*gold, self.silver]
+        counts = [*drawn_counts(gold, self.settings.sampling_exponent), self._drawn_silver(epoch)]
+        parts = [
+            first + _draw(size, count, generator)
+            for first, size, count in zip(firsts, sizes, counts, strict=True)
+        ]
+        return torch.cat(parts)
+
+    def _drawn_silver(self, epoch: int) -> int:
+        settings = self.settings.silver
+        if not settings or (settings.epochs and epoch > settings.epochs):
+            return 0
+        return max(1, round(settings.share * self.silver))
+
+
+def drawn_counts(sizes: Sequence[int], exponent: float) -> list[int]:
+    """How many trees of each treebank are drawn, of as many in all as there are: see `sampling_exponent`."""
+    weights = torch.tensor(sizes, dtype=torch.double) ** exponent
+    ends = (weights.cumsum(0) / weights.sum() * sum(sizes)).round().long()
+    return torch.diff(ends, prepend=ends.new_zeros(1)).tolist()
+
+
+def _draw(size: int, count: int, generator: torch.Generator) -> Tensor:
+    """[count] Each of `size` numbers as often as any other, up to one."""
+    every = torch.arange(size).repeat(count // size if size else 0)
+    rest = count - len(every)
+    return torch.cat([every, torch.randperm(size, generator=generator)[:rest]]) if rest else every

@@ -1,0 +1,274 @@
+"""What changes of a parser or of its training give: parts, batch sizes, search, other trees and models."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from statistics import mean
+
+from figures.cells import SPLITS, las_difference, mean_las, mean_minutes, minutes, scores, spread_las, table
+from figures.kept import MEASUREMENTS, Row, printed, runs_of_table
+from figures.parsers import OUTPUT, only_runs
+
+TAGS = "XPOS and FEATS"
+SIZES = 8, 16, 32, 64, 128, 256
+SMALL = "Uyghur UDT", "Ancient Greek PTNK"
+ENGLISH = ", from English"
+
+
+def parts() -> str:
+    """LAS when a part is added to the plain parser; differences are of equal seeds."""
+    found = runs_of_table("parts")
+
+    def line(name: str, runs: Sequence[Row]) -> list[str]:
+        cells = [f"{name} (three seeds)" if len(runs) > 1 else name]
+        for split in SPLITS:
+            cells += [
+                mean_las(runs, split),
+                las_difference(runs, found["plain"], split) if name != "plain" else "",
+            ]
+        return [*cells, mean_minutes(runs)]
+
+    header = ("", "dev LAS", "over plain", "test LAS", "over plain", "minutes")
+    return table(header, (line(name, runs) for name, runs in found.items()))
+
+
+def batch_sizes() -> str:
+    """Means of three seeds, with the lowest and the highest."""
+    found = runs_of_table("batch-size")
+    both = ("warm-up", "none")
+    header = ("batch", "dev LAS, warm-up of 5 epochs", "test LAS", "dev LAS, none", "test LAS", "best epochs")
+    return table(
+        header,
+        (
+            (
+                size,
+                *(spread_las(found[f"{size}, {how}"], split) for how in both for split in SPLITS),
+                " and ".join(
+                    f"{mean(run['best_epoch'] for run in found[f'{size}, {how}']):.0f}" for how in both
+                ),
+            )
+            for size in SIZES
+        ),
+    )
+
+
+def large_batches() -> str:
+    return runs_of_one_seed("large-batches", "dev las", "test las")
+
+
+def search() -> str:
+    return runs_of_one_seed("search", "dev las")
+
+
+def distillation() -> str:
+    return runs_of_one_seed("distillation", "dev las", "test uas", "test las")
+
+
+def runs_of_one_seed(name: str, *which: str) -> str:
+    """Scores and minutes of all rows of a table."""
+    header = ("", *(each.replace("las", "LAS").replace("uas", "UAS") for each in which), "minutes")
+    return table(
+        header, ((name, *scores(run, *which), minutes(run)) for name, run in only_runs(name).items())
+    )
+
+
+def random_search() -> str:
+    """Dev LAS of equal settings on a small and on a large treebank, the best on the small one first."""
+    small, large = (only_runs(f"search-{size}") for size in ("small", "large"))
+    header = (
+        *("", "learning rate", "L2", "`average`", "`word_dropout`", "`dropout`", "`embedding_dropout`"),
+        *("of characters", "Uyghur", "English"),
+    )
+    by_las = sorted(small.values(), key=lambda run: -run["dev"]["las"])
+    return table(header, (_searched(run, large.get(run["name"])) for run in by_las))
+
+
+def _searched(run: Row, on_large: Row | None) -> list[object]:
+    training, network = run["config"]["training"], run["config"]["parser"]["network"]
+    return [
+        run["name"].partition(":")[0].replace("as it is", "before"),
+        f"{training['learning_rate']['peak']:.4f}",
+        f"{training['optimizer']['weight_decay']:g}",
+        training["average"],
+        training["word_dropout"],
+        network["dropout"],
+        network["embedding_dropout"],
+        network["characters"]["dropout"],
+        *scores(run, "dev las"),
+        *(scores(on_large, "dev las") if on_large else [""]),
+    ]
+
+
+def exploration() -> str:
+    found = runs_of_table("exploration")
+    header = ("`follow`", "dev LAS", "test LAS", "difference on test")
+    return table(header, (_over_none(name, found) for name in found))
+
+
+def transformer() -> str:
+    found = runs_of_table("transformer")
+    header = ("`train`", "dev LAS", "test LAS", "difference on test", "minutes")
+    return table(header, ((*_over_none(name, found), mean_minutes(runs)) for name, runs in found.items()))
+
+
+def _over_none(name: str, found: Mapping[str, Sequence[Row]]) -> list[str]:
+    """Means of the seeds, and the difference on test to the row that is called so."""
+    gain = las_difference(found[name], found["none"], "test") if name != "none" else ""
+    return [f"`{name}`", *(mean_las(found[name], split) for split in SPLITS), gain]
+
+
+def exploration_arc_eager() -> str:
+    """What errors give over no exploration with the arc-eager system, on dev and on test."""
+    found = runs_of_table("exploration")
+    errors, none = found["errors, arc-eager"], found["none, arc-eager"]
+    header = ("arc-eager", *(f"difference on {split}" for split in SPLITS))
+    return table(
+        header, [("`errors` over `none`", *(las_difference(errors, none, split) for split in SPLITS))]
+    )
+
+
+def exploration_errors() -> str:
+    """Percentages of wrong transitions, means of three seeds."""
+    found: dict[tuple[str, str], list[list[float]]] = {}
+    for line in printed(OUTPUT, "count_errors"):
+        match = re.search(r"runs/(\w+)-seed-.*, (\w+):", line)
+        assert match, line
+        shares = [float(share) for share in re.findall(r"([\d.]+)%", line)]
+        found.setdefault((match[1], match[2]), []).append(shares)
+    means = {key: [mean(column) for column in zip(*seeds, strict=True)] for key, seeds in found.items()}
+    ways = ("parsing", "gold")
+    header = [f"{way}, {where}" for way in ways for where in ("up to the first error", "behind it")]
+    return table(
+        ("`follow`", *header),
+        (
+            (f"`{name}`", *(f"{share:.2f} %" for way in ways for share in means[name, way]))
+            for name in ("none", "errors", "samples")
+        ),
+    )
+
+
+def fine_tuning() -> str:
+    """Test LAS from random weights and from English, in the order of the rows."""
+    tuned, whole = only_runs("fine-tuning"), only_runs("treebanks")
+
+    def from_random(name: str) -> Row:
+        return tuned[name] if name in tuned else whole[f"{name.removesuffix(', all sentences')}, before"]
+
+    names = [name.removesuffix(ENGLISH) for name in tuned if name.endswith(ENGLISH)]
+    return table(
+        ("training trees", "from random weights", "from English"),
+        (
+            (name, *scores(from_random(name), "test las"), *scores(tuned[name + ENGLISH], "test las"))
+            for name in names
+        ),
+    )
+
+
+def several_treebanks() -> str:
+    """LAS of small treebanks, alone, after English, and together with others."""
+    found = only_runs("treebanks") | only_runs("fine-tuning") | only_runs("treebanks-together")
+    ends = ", before", ENGLISH, ", with English", ", with English and French"
+    return table(
+        ("", "alone", "after English", "with English", "with English and French"),
+        (
+            (f"{name}, {split} LAS", *(scores(found[name + end], f"{split} las")[0] for end in ends))
+            for name in SMALL
+            for split in SPLITS
+        ),
+    )
+
+
+def ensembles() -> str:
+    """LAS of several models of English EWT, alone and together."""
+    runs = runs_of_table("ensemble")
+    before = "before the search, "
+    taught = "30 epochs, with a third of the silver trees and "
+    seeds, former = runs["ud-any"], runs[f"{before}40 epochs"]
+    silver = runs[f"{before}30 epochs, with a third of the silver trees"]
+    four = runs[f"{before}{taught}four teachers"]
+    return table(
+        ("", "dev LAS", "test LAS"),
+        (
+            ("three seeds of `ud-any`", *(spread_las(seeds, split) for split in SPLITS)),
+            ("the three together", *_together("three seeds")),
+            (
+                "two taught by the three, and by their silver trees",
+                *(_both(runs[f"{taught}three teachers"], split) for split in SPLITS),
+            ),
+            ("these two and the first seed together", *_together("two taught, first seed")),
+            ("before the search, three seeds", *(spread_las(former, split) for split in SPLITS)),
+            ("the three together", *_together("three seeds, before")),
+            ("one parser with their silver trees", *(mean_las(silver, split) for split in SPLITS)),
+            ("it with seeds 2 and 3", *_together("silver trees, seeds 2 and 3, before")),
+            ("the three and it together", *_together("four teachers, before")),
+            (
+                "one parser with silver trees and these four teachers",
+                *(mean_las(four, split) for split in SPLITS),
+            ),
+            ("it with seeds 2 and 3", *_together("taught, seeds 2 and 3, before")),
+        ),
+    )
+
+
+def _both(runs: Sequence[Row], split: str) -> str:
+    return " and ".join(f"{run[split]['las']:.2f}" for run in runs)
+
+
+def _together(name: str) -> list[str]:
+    """LAS on dev and test that `evaluate` printed of models together."""
+    found = (re.fullmatch(r"LAS +([\d.]+) .*", line) for line in printed(OUTPUT, name))
+    return [match[1] for match in found if match]
+
+
+def precision_of_training() -> str:
+    found = runs_of_table("precision")
+    lines = ((name, *(spread_las(runs, split) for split in SPLITS)) for name, runs in found.items())
+    return table(("three seeds each", "dev LAS", "test LAS"), lines)
+
+
+def pretraining() -> str:
+    """The mean loss of a masked piece after some epochs of pretraining."""
+    told = json.loads((MEASUREMENTS / "accuracy/pretraining.json").read_text(encoding="utf-8"))
+    losses = told["losses"]
+    epochs = (1, 9, len(losses))
+    return table(
+        ("", *(f"epoch {epoch}" for epoch in epochs), "held-out text", "sentences", "minutes of one core"),
+        [
+            (
+                f"{told['layers']} layers of {told['hidden']} numbers, mean loss of a masked piece",
+                *(f"{losses[epoch - 1]:.2f}" for epoch in epochs),
+                f"{told['held_out_loss']:.2f}",
+                f"{told['sentences']:,}",
+                f"{told['minutes']:.0f}",
+            )
+        ],
+    )
+
+
+def shipped_treebank() -> str:
+    """The sizes of data/quickstart, and how well parsers that only guess do."""
+    lines = [line.split("  ") for line in printed("speed/printed.jsonl", "make_treebank.py")]
+    guesses = [[part.strip() for part in line if part] for line in lines[-3:]]
+    return table(("guess on dev", "UAS", "LAS"), guesses)
+
+
+FIGURES: dict[str, Callable[[], str]] = {
+    "batch-sizes": batch_sizes,
+    "distillation": distillation,
+    "ensembles": ensembles,
+    "exploration": exploration,
+    "exploration-arc-eager": exploration_arc_eager,
+    "exploration-errors": exploration_errors,
+    "fine-tuning": fine_tuning,
+    "large-batches": large_batches,
+    "parts": parts,
+    "precision-of-training": precision_of_training,
+    "pretraining": pretraining,
+    "random-search": random_search,
+    "search": search,
+    "several-treebanks": several_treebanks,
+    "shipped-treebank": shipped_treebank,
+    "transformer": transformer,
+}

@@ -1,0 +1,216 @@
+"""Batching by level: programs of modules and mixtures of experts, beside Suarez & Zhu (2017)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from figures.cells import ratios, table
+from figures.kept import SpeedRun, printed, rows, speed_run
+from parser.speed.measuring.statistics import Estimate
+from parser.speed.reporting.speed_ups import STEP, comparisons, gains_of_parts
+
+FORWARD, WHOLE_FORWARD = "cells, forward", "forward"
+BACKWARD, WHOLE_BACKWARD = "cells, backward", "backward"
+SIZES = 1, 8, 64, 320, 640, 850
+
+
+def gain(run: SpeedRun, experiment: str, mode: str, part: str, method: str, size: int) -> str:
+    """Speed-up of a part of a step over `none` at this batch size; empty if it was not measured."""
+    own = [row for row in run.rows if (row.experiment, row.mode) == (experiment, mode)]
+    [comparison] = comparisons(own)
+    return short(gains_of_parts(comparison).get(part, {}).get(method, {}).get(size))
+
+
+def short(value: float | None) -> str:
+    """Three digits."""
+    if value is None:
+        return ""
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
+def short_estimate(estimate: Estimate) -> str:
+    digits = 2 if estimate.value < 10 else 1
+    value, low, high = (f"{number:.{digits}f}" for number in estimate)
+    return f"{value} [{low}, {high}]"
+
+
+def programs() -> str:
+    """Speed-ups of training on CLEVR's questions, and the calls."""
+    run = speed_run("levels")
+
+    def gains(part: str) -> list[str]:
+        return [gain(run, "programs", "train", part, "levels", size) for size in SIZES]
+
+    def over_columns(size: int) -> str:
+        if not run.has("programs", f"columns@{size}"):
+            return ""
+        speeds = [run.cell("programs", f"{way}@{size}").sentences_per_second for way in ("levels", "columns")]
+        return short(speeds[0] / speeds[1])
+
+    def calls(size: int) -> str:
+        counts = run.cell("programs", f"levels@{size}").counts
+        by = {"levels": counts["calls of modules"], "agenda": counts["calls by agenda"]}
+        if run.has("programs", f"columns@{size}"):
+            by["columns"] = run.cell("programs", f"columns@{size}").counts["calls of modules"]
+        return ", ".join(f"{by[way]:.0f}" if way in by else "-" for way in ("levels", "columns", "agenda"))
+
+    return table(
+        ("`levels` over `none`, batches of", *SIZES),
+        (
+            ("cells, forward", *gains(FORWARD)),
+            ("cells, backward", *gains(BACKWARD)),
+            ("whole step [the paper's GPU: 5.5 forward, 2 backward]", *gains(STEP)),
+            ("`levels` over `columns`, whole step [1.10 to 1.25]", *map(over_columns, SIZES)),
+            ("calls by `levels`, `columns`, `agenda`", *map(calls, SIZES)),
+        ),
+    )
+
+
+def programs_elsewhere() -> str:
+    """The same at other sizes and on another machine."""
+    cells = (
+        ("on a quiet machine", "levels/quiet", "programs", (64, 320, 640)),
+        ("32 channels", "levels", "programs-32", (64,)),
+        ("the paper's sizes, generated questions", "levels", "programs-paper", (64,)),
+    )
+    lines = []
+    for what, folder, experiment, sizes in cells:
+        run = speed_run(folder)
+        for size in sizes:
+            parts = (FORWARD, BACKWARD, STEP)
+            lines.append(
+                (what, size, *(gain(run, experiment, "train", part, "levels", size) for part in parts))
+            )
+    return table(("`levels` over `none`", "batch", "cells, forward", "cells, backward", "whole step"), lines)
+
+
+def sliced_programs() -> str:
+    """Rows by gathering and scattering, and by slicing as in the authors' code."""
+    run = speed_run("levels")
+    return table(
+        ("over `none`", "batch", "forward", "backward"),
+        (
+            (
+                f"`{method}`",
+                size,
+                *(
+                    gain(run, "programs", "train", part, method, size)
+                    for part in (WHOLE_FORWARD, WHOLE_BACKWARD)
+                ),
+            )
+            for size in (640, 850)
+            for method in ("levels", "sliced")
+        ),
+    )
+
+
+def programs_at_paper_sizes() -> str:
+    """Whole steps over `none` on CLEVR's questions. The largest batches are of another machine."""
+    here, large = speed_run("levels/paper-sizes"), speed_run("levels/batches-of-1024")
+    cells = [(here, size) for size in (1, 8, 64, 256)] + [(large, 1024)]
+    experiment = "programs-paper"
+
+    def over_none(run: SpeedRun, size: int) -> str:
+        base = next(cell for cell in (f"none@{size}", "none@64") if run.has(experiment, cell))
+        return short_estimate(run.ratio(experiment, f"levels@{size}", base))
+
+    gibibytes = [run.cell(experiment, f"levels@{size}").memory.host / 2**30 for run, size in cells]
+    return table(
+        ("`levels` over `none`", *(f"{size:,}" for _, size in cells)),
+        [
+            ("whole step", *(over_none(run, size) for run, size in cells)),
+            ("MFU", *(f"{run.cell(experiment, f'levels@{size}').mfu:.2f}" for run, size in cells)),
+            ("GiB of memory", *(f"{size:.1f}" for size in gibibytes)),
+        ],
+    )
+
+
+def single_modules() -> str:
+    """The largest possible gain of pooling, from the times of single modules."""
+    lines = printed("speed/printed.jsonl", "measure_modules.py")
+    pattern = r"levels +at +(\d+): .* ([\d.]+) times .* forward, ([\d.]+) backward, .*"
+    found = [match.groups() for line in lines if (match := re.fullmatch(pattern, line))]
+    return table(("batch", "forward", "backward"), found)
+
+
+def experts() -> str:
+    """Speed-ups of 100 experts over `none` in inference, one expert chosen."""
+    run, sizes = speed_run("levels"), (1, 10, 100, 1000, 10_000)
+
+    def line(title: str, part: str, method: str) -> list[str]:
+        return [title, *(gain(run, "experts-100", "infer", part, method, size) for size in sizes)]
+
+    return table(
+        ("100 experts, batches of", *(f"{size:,}" for size in sizes)),
+        (
+            line("cells, `static`", FORWARD, "static"),
+            line("with gate, sorting and gathering", WHOLE_FORWARD, "static"),
+            line("cells, `grouped`", FORWARD, "grouped"),
+            line("with gate, sorting and gathering", WHOLE_FORWARD, "grouped"),
+        ),
+    )
+
+
+def largest_batches_of_experts() -> str:
+    """The same in batches of 10,000: on a quiet machine, and of as many experts."""
+    cells = (
+        ("100 experts, on a quiet machine", "levels/quiet", "experts-100"),
+        ("10,000 experts, which take 5 GB", "levels", "experts-10000"),
+    )
+    lines = []
+    for title, folder, experiment in cells:
+        gains = [
+            gain(speed_run(folder), experiment, "infer", part, method, 10_000)
+            for method in ("static", "grouped")
+            for part in (FORWARD, WHOLE_FORWARD)
+        ]
+        lines.append((title, *gains))
+    return table(("batches of 10,000", "`static`, cells", "in all", "`grouped`, cells", "in all"), lines)
+
+
+def training_of_experts() -> str:
+    lines = (
+        ("100 experts, training", "experts-100", f"{method}@10000", "none@10000")
+        for method in ("static", "grouped")
+    )
+    return ratios(speed_run("levels"), lines)
+
+
+def chosen_experts() -> str:
+    """With more experts for each example there are more rows for each call."""
+    run = speed_run("levels/paper-sizes")
+    names = {"one chosen": "experts-100", "two": "experts-100-top-2", "four": "experts-100-top-4"}
+    cells = (*((size, "infer") for size in (100, 1000, 10_000)), (10_000, "train"))
+
+    def over_none(experiment: str, size: int, mode: str) -> str:
+        return short_estimate(run.ratio(experiment, f"static@{size}", f"none@{size}", mode))
+
+    header = [f"{size:,}{', training' if mode == 'train' else ''}" for size, mode in cells]
+    lines = ((title, *(over_none(name, *cell) for cell in cells)) for title, name in names.items())
+    return table(("100 experts, `static` over `none`", *header), lines)
+
+
+def learned_programs() -> str:
+    """Accuracy by kind of question."""
+    kept = sorted(rows("speed/levels/learned-programs.jsonl"), key=lambda row: (row["epoch"], row["method"]))
+    header = [f"`{row['method']}`, {row['epoch']} epochs" for row in kept]
+    lines: list[Sequence[str]] = [
+        (kind.replace("_", " "), f"{guessed:.1f}", *(f"{row['accuracy'][kind]:.1f}" for row in kept))
+        for kind, guessed in kept[0]["majority"].items()
+    ]
+    return table(("accuracy, %", "most frequent answer of each kind", *header), lines)
+
+
+FIGURES: dict[str, Callable[[], str]] = {
+    "chosen-experts": chosen_experts,
+    "experts": experts,
+    "experts-largest-batches": largest_batches_of_experts,
+    "experts-training": training_of_experts,
+    "learned-programs": learned_programs,
+    "programs": programs,
+    "programs-at-paper-sizes": programs_at_paper_sizes,
+    "programs-elsewhere": programs_elsewhere,
+    "programs-sliced": sliced_programs,
+    "single-modules": single_modules,
+}

@@ -1,0 +1,175 @@
+"""Asynchronous messages: speeds, what they learn, and gradients that are late (Gaunt et al. 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import mean
+
+from figures.cells import table
+from figures.kept import MEASUREMENTS, SpeedRun, rows, speed_run
+from parser.speed.measuring.learning import Curve, learned
+from parser.speed.measuring.run import read_run_config
+from parser.speed.reporting.learning import epochs_to_target
+
+RUN = MEASUREMENTS / "speed/messages"
+ACTIVE = 1, 4, 16
+SPEEDS = {
+    "digits, batches of 100": ("mnist", 100, "none@100"),
+    "update after 4 gradients": ("mnist-update-after-4", 100, ""),
+    "update after 16": ("mnist-update-after-16", 100, ""),
+    "each layer in two tiles": ("mnist-tiles", 100, "none@100"),
+    "molecules, 20": ("molecules", 20, "none@20"),
+    "deductions, 20": ("deductions", 20, "none@20"),
+    "deductions, 100": ("deductions", 100, "none@100"),
+    "lists, 100; one cell": ("lists", 100, "none@100"),
+    "lists, two replicas": ("lists-2-replicas", 100, ""),
+    "lists, four replicas": ("lists-4-replicas", 100, ""),
+    "trees, one by one": ("trees", 64, "none@1"),
+    "the same with GloVe vectors": ("trees-glove", 64, "none@1"),
+}
+"""The experiment of a line, its batch size, and the cell of plain training in the same turns."""
+BY_PROCESSES = {
+    "digits": ("mnist", 100, "none@100"),
+    "molecules": ("molecules", 20, "none@20"),
+    "deductions, 20": ("deductions", 20, "none@20"),
+    "deductions, 100": ("deductions", 100, "none@100"),
+    "lists": ("lists", 100, "none@100"),
+    "trees": ("trees", 64, ""),
+}
+LEARNING = {
+    "digits (8,000 images): 93 %, 12 epochs": ("mnist", "none"),
+    "updates after 4 gradients": ("mnist-update-after-4", ""),
+    "updates after 16": ("mnist-update-after-16", ""),
+    "backward through present weights": ("mnist-present-weights", ""),
+    "lists (50,000): 85 %, 12 epochs": ("lists", "none"),
+    "all nodes' updates after 4 times as many gradients": ("lists-update-after-4", ""),
+    "lists, backward through present weights": ("lists-present-weights", ""),
+    "deductions (1,000 graphs): 100 %, 3 epochs": ("deductions", "none"),
+    "molecules (13,291): half of the variance, 8 epochs": ("molecules", "none"),
+    "trees (8,544), GloVe: 79 % of nodes, 4 epochs; plain by levels": ("trees-glove", "levels"),
+}
+"""The experiment of a line, and the method of plain training."""
+
+
+def speeds() -> str:
+    """Examples per second in training by batches in flight, and the median of the ratios of turns."""
+    run = speed_run("messages")
+    return table(
+        (
+            "examples/s",
+            "plain",
+            *(f"{active} in flight" for active in ACTIVE),
+            "16 over 1 [paper: 1.3 to 3.5]",
+            "16 over plain",
+        ),
+        (
+            (
+                title,
+                _speed(run, name, plain) if plain else "",
+                *(_speed(run, name, f"active-{active}@{size}") for active in ACTIVE),
+                str(run.ratio(name, f"active-16@{size}", f"active-1@{size}")),
+                str(run.ratio(name, f"active-16@{size}", plain)) if plain else "",
+            )
+            for title, (name, size, plain) in SPEEDS.items()
+        ),
+    )
+
+
+def _speed(run: SpeedRun, experiment: str, cell: str) -> str:
+    return f"{run.cell(experiment, cell).sentences_per_second:,.0f}" if run.has(experiment, cell) else ""
+
+
+def processes() -> str:
+    """Threads beside processes."""
+    header = ("threads / processes", "1 in flight", "16", "16 over 1", "16 over plain")
+    return table(header, ((title, *_both(*line)) for title, line in BY_PROCESSES.items()))
+
+
+def _both(name: str, size: int, plain: str) -> list[str]:
+    run, (one, sixteen) = speed_run("messages"), (f"active-{active}@{size}" for active in (1, 16))
+    each = name, f"{name}-processes"
+    return [
+        *(" / ".join(_speed(run, own, cell) for own in each) for cell in (one, sixteen)),
+        " / ".join(str(run.ratio(own, sixteen, one)) for own in each),
+        " / ".join(str(run.ratio(own, sixteen, plain)) for own in each) if plain else "",
+    ]
+
+
+def sparse() -> str:
+    """Sparse messages over the dense connectivity matrix, and over messages of single edges."""
+    run = speed_run("messages")
+    lines = (
+        ("sparse over dense, batches of 20", "deductions", "active-1@20", "dense-active-1@20"),
+        ("", "deductions", "active-16@20", "dense-active-16@20"),
+        ("batches of 100 [paper: about 9]", "deductions", "active-1@100", "dense-active-1@100"),
+        ("", "deductions", "active-16@100", "dense-active-16@100"),
+        ("trained as a whole, 20", "deductions", "none@20", "dense@20"),
+        ("trained as a whole, 100", "deductions", "none@100", "dense@100"),
+        (
+            "a message for all edges of a kind over one for each",
+            "deductions-edges",
+            "active-1@20",
+            "edges-active-1@20",
+        ),
+        ("", "deductions-edges", "active-16@20", "edges-active-16@20"),
+        ("molecules", "molecules-edges", "active-1@20", "edges-active-1@20"),
+        ("", "molecules-edges", "active-16@20", "edges-active-16@20"),
+        ("64 trees by levels over one by one", "trees", "levels@64", "none@1"),
+    )
+    return table(
+        ("", "speed of", "over that of", "ratio"),
+        (
+            (what, f"`{one}`", f"`{other}`", f"{run.ratio(name, one, other).value:.1f}")
+            for what, name, one, other in lines
+        ),
+    )
+
+
+def learning() -> str:
+    """Epochs until the target, the best score, and by how many updates gradients were late."""
+    found: dict[tuple[str, str], list[Curve]] = {}
+    for curve in learned(read_run_config(RUN), RUN):
+        if isinstance(curve, Curve):
+            found.setdefault((curve.experiment, curve.method), []).append(curve)
+    return table(
+        ("epochs; best score, %", "plain", *(f"{active} in flight" for active in ACTIVE)),
+        (
+            (
+                title,
+                _learned(found.get((name, plain), [])),
+                *(_learned(found.get((name, f"active-{active}"), [])) for active in ACTIVE),
+            )
+            for title, (name, plain) in LEARNING.items()
+        ),
+    )
+
+
+def _learned(runs: Sequence[Curve]) -> str:
+    if not runs:
+        return ""
+    best = 100 * mean(max(curve.scores) for curve in runs)
+    epochs = epochs_to_target(runs, 1 if len(runs) > 1 else 0).replace(".0,", ",").replace(".0]", "]")
+    late = [curve.notes["updates late"] for curve in runs if "updates late" in curve.notes]
+    return "; ".join([epochs, f"{best:.1f}", *([f"late {mean(late):.1f}"] if late else [])])
+
+
+def late_gradients() -> str:
+    """Accuracy on held-out digits after the last epoch, of each seed."""
+    found: dict[tuple[int, float], list[float]] = {}
+    for row in rows("speed/messages/late-gradients.jsonl"):
+        key = row["late"], row["settings"]["learning_rate"]
+        found.setdefault(key, []).append(100 * row["scores"][-1])
+    lines = (
+        (f"{late} updates", f"{rate:g}", ", ".join(f"{score:.2f}" for score in sorted(scores)))
+        for (late, rate), scores in sorted(found.items(), key=lambda item: (item[0][0], -item[0][1]))
+    )
+    return table(("late by", "learning rate", "accuracy, %"), lines)
+
+
+FIGURES: dict[str, Callable[[], str]] = {
+    "late-gradients": late_gradients,
+    "messages": speeds,
+    "messages-learning": learning,
+    "messages-processes": processes,
+    "messages-sparse": sparse,
+}

@@ -1,0 +1,199 @@
+"""Speeds of the StackLSTM parser and of whole parsers, and what commands printed about speed and memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from figures.cells import plain_speed, ratios, table
+from figures.kept import printed, rows, speed_run
+from parser.speed.measuring.rows import SpeedRow
+from parser.speed.measuring.statistics import median_of, ratio_of
+from parser.speed.reporting.speed_ups import ratio
+
+PAPER = "ding-koehn-2019"
+OUTPUT = "speed/printed.jsonl"
+NETWORKS = {
+    "ding-koehn-2019": "StackLSTM parser, Ding & Koehn 2019",
+    "dyer-2015": "StackLSTM parser, Dyer et al. 2015",
+    "parsing": "Ding & Koehn 2019, parsing",
+    "tagger": "BiLSTM tagger of 256 units",
+    "trees": "Tree-LSTM of 256 units",
+    "peephole-lstm": "peephole LSTM of 512 units",
+}
+"""The experiments of the comparison of precisions."""
+
+
+def stack_lstm() -> str:
+    methods = {
+        "sentence by sentence": ("none", (1,)),
+        "by step, as the paper's authors": ("step-naive", (1, 8, 64, 256)),
+        "by step, our implementation": ("step", (1, 8, 64, 256)),
+        "by replay": ("replay", (1, 8, 64, 256)),
+    }
+
+    def speed(method: str, size: int) -> str:
+        return plain_speed(speed_run("stack-lstm").cell(PAPER, f"{method}@{size}").sentences_per_second)
+
+    return table(
+        ("training, sentences/s", "batch 1", 8, 64, 256),
+        (
+            (label, *(speed(method, size) if size in sizes else "" for size in (1, 8, 64, 256)))
+            for label, (method, sizes) in methods.items()
+        ),
+    )
+
+
+def stack_lstm_ratios() -> str:
+    lines = (
+        ("replay over sentence by sentence", "replay@64", "none@1"),
+        ("replay over the authors' steps", "replay@64", "step-naive@64"),
+        ("the same, the largest batches", "replay@256", "step-naive@256"),
+        ("replay of single sentences", "replay@1", "none@1"),
+        ("what batches give to replay", "replay@64", "replay@1"),
+        ("what batches give to the authors' steps", "step-naive@64", "step-naive@1"),
+    )
+    return ratios(speed_run("stack-lstm/in-turns"), ((what, PAPER, one, other) for what, one, other in lines))
+
+
+def stack_lstm_utilisation() -> str:
+    run = speed_run("stack-lstm/in-turns")
+    cells = [run.cell(PAPER, f"{method}@64") for method in ("replay", "step", "step-naive")]
+    header = ("batches of 64", *(f"`{row.method}`" for row in cells))
+    return table(
+        header,
+        [
+            ("MFU", *(f"{row.mfu:.2f}" for row in cells)),
+            ("rows that are padding", *(f"{row.padding_share:.0%}".replace("%", " %") for row in cells)),
+        ],
+    )
+
+
+def precision() -> str:
+    """Every cell in float32 and in bfloat16, and the gain."""
+    cells: dict[tuple[str, str, int], dict[str, SpeedRow]] = {}
+    for row in speed_run("precision").rows:
+        key = row.experiment, row.method, row.batch_size
+        cells.setdefault(key, {})[row.precision] = row
+    order = list(NETWORKS)
+    by_network = sorted(cells.items(), key=lambda item: (order.index(item[0][0]), *item[0][1:]))
+    return table(
+        ("network", "method", "batch", "float32", "bfloat16", "gain"),
+        (
+            (
+                NETWORKS[experiment],
+                method,
+                size,
+                *(f"{both[each].sentences_per_second:,.0f}" for each in ("float32", "bfloat16")),
+                ratio(both["bfloat16"], both["float32"]),
+            )
+            for (experiment, method, size), both in by_network
+        ),
+    )
+
+
+def peers() -> str:
+    """Speeds of whole parsers, measured in turns, and those of all over `ud-english-ewt`."""
+    found = {run["name"]: run["speeds"] for run in rows("speed/peers/external.jsonl")}
+    plain = found["ud-english-ewt"]
+    by_speed = sorted(found.items(), key=lambda item: -median_of(item[1]).value)
+
+    def over_plain(name: str, speeds: Sequence[float]) -> str:
+        return "" if name == "ud-english-ewt" else str(ratio_of(speeds, plain, interleaved=True))
+
+    return table(
+        ("parser", "sentences/s", "over `ud-english-ewt`"),
+        (
+            (f"`{name}`" if name.startswith("ud-") else name, _whole(speeds), over_plain(name, speeds))
+            for name, speeds in by_speed
+        ),
+    )
+
+
+def _whole(speeds: Sequence[float]) -> str:
+    value, low, high = (f"{number:,.0f}" for number in median_of(speeds))
+    return f"{value} [{low}, {high}]"
+
+
+def single_figures() -> str:
+    check, memory = (" ".join(printed(OUTPUT, words)) for words in ("check", "measure_memory"))
+    tokenizing, tagging = (" ".join(printed(OUTPUT, f"measure_{what}")) for what in ("tokenizing", "tagging"))
+    frozen = " ".join(printed(OUTPUT, "measure_frozen_vectors"))
+    all_of_it = " ".join(printed(OUTPUT, "measure_parse_all"))
+    each = sorted(re.findall(r"trajectories in ([\d.]+) s", check))
+    five, fifty, again, most = (f"{float(size):.0f}" for size in re.findall(r"([\d.]+) MiB", memory))
+    with_tags = _found(r"with tags over without: (.*)", tagging)
+    words = _found(r"words +([\d,]+),", check)
+    return table(
+        ("", "", "command"),
+        (
+            (
+                f"reading the training set of EWT, {words} words",
+                _found(r"read in +([\d.]+ s)", check),
+                "`stack-parser check`",
+            ),
+            (
+                "its oracle trajectories, each transition system",
+                f"{each[0]} to {each[-1]} s",
+                "`stack-parser check`",
+            ),
+            (
+                "parsing the test set of EWT, reading and writing included",
+                _found(r"[\d,]+ sentences/s", " ".join(printed(OUTPUT, "stack-parser parse"))),
+                "`stack-parser parse`",
+            ),
+            (
+                "peak memory of parsing it 5, 50 and 150 times over as one stream",
+                f"{five}, {again} to {fifty} (two runs) and {most} MiB",
+                "`python scripts/studies/scale/measure_memory.py`",
+            ),
+            (
+                "peak memory of `Parser.parse_all`, 1,000,000 sentences by a small parser",
+                re.findall(r"(\d+) at most", all_of_it)[-1] + " MiB",
+                "`python scripts/studies/scale/measure_parse_all.py`",
+            ),
+            (
+                "speed of parsing with tags and lemmas over that without, with as many layers",
+                with_tags,
+                "`python scripts/studies/text/measure_tagging.py`",
+            ),
+            (
+                "time of tokenizing the text of EWT's test set over that of parsing it",
+                _found(r"time of parsing: (.*)", tokenizing),
+                "`python scripts/studies/text/measure_tokenizing.py`",
+            ),
+            (
+                "speed of training with vectors of a frozen transformer over that with pretrained ones",
+                _found(r"ones: (.*)", frozen),
+                "`python scripts/studies/accuracy/measure_frozen_vectors.py`",
+            ),
+        ),
+    )
+
+
+def _found(pattern: str, text: str) -> str:
+    match = re.search(pattern, text)
+    if match is None:
+        raise ValueError(f"no {pattern} in what was printed")
+    return match[match.lastindex or 0]
+
+
+def levels_and_steps() -> str:
+    """How many steps and levels the sentences of a treebank take."""
+    text = "\n".join(printed(OUTPUT, "measure_levels"))
+    found = [
+        (what, *re.findall(rf"^{what} +median (\d+), greatest (\d+)", text, re.MULTILINE)[0])
+        for what in ("steps", "levels")
+    ]
+    return table(("training set of English EWT", "median of the sentences", "greatest"), found)
+
+
+FIGURES: dict[str, Callable[[], str]] = {
+    "levels-and-steps": levels_and_steps,
+    "peers": peers,
+    "precision": precision,
+    "single-figures": single_figures,
+    "stack-lstm": stack_lstm,
+    "stack-lstm-ratios": stack_lstm_ratios,
+    "stack-lstm-utilisation": stack_lstm_utilisation,
+}

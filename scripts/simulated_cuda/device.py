@@ -1,0 +1,231 @@
+"""A simulated CUDA device: tensors stay in the host's memory, with real numbers; the program sees cuda:0.
+
+One mode of PyTorch answers what Python asks, another sees every operator below autograd, the backward pass
+and the optimizer included. Modes are of a thread, so threads that are started in the context enter them, too;
+what runs in other processes is not simulated.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
+from types import SimpleNamespace, TracebackType
+from typing import Any
+from unittest import mock
+
+import torch
+import torch.nn.utils.clip_grad
+import torch.utils._foreach_utils
+from torch import Tensor
+
+from parser.batching import lstm
+from simulated_cuda.counts import Counts
+from simulated_cuda.graphs import Graph, capturing
+from simulated_cuda.operators import Operators
+from simulated_cuda.python_calls import PythonCalls
+from simulated_cuda.storages import Storages
+from simulated_cuda.work import OperatorCall
+
+MEMORY = 80 << 30
+"""Bytes."""
+
+
+class SimulatedCuda:
+    """In its context the machine has one CUDA device. `counts` says what was asked of it."""
+
+    name = torch.device("cuda", 0)
+
+    def __init__(self, records: bool = False) -> None:
+        """records: whether each call of an operator that launches kernels is kept, in `recorded`."""
+        self.recorded: list[OperatorCall] | None = [] if records else None
+        self.replayed: list[OperatorCall] = []
+        """As `recorded`, of graphs."""
+        self.storages, self.pinned, self.counts = Storages(), Storages(), Counts()
+        self.generator = torch.Generator().manual_seed(0)
+        self.captured: Graph | None = None
+        """The graph that is being captured."""
+        self.refuses_pinning = False
+        """Whether no thread may allocate pinned memory, because of a capture."""
+        self._now = _Moment()
+        self._python_calls = PythonCalls(self)
+        self._entered = ExitStack()
+
+    def counted(self) -> Counts:
+        """What was counted since the last call."""
+        counts, self.counts = self.counts, Counts()
+        return counts
+
+    def _in_threads(self) -> Callable[[threading.Thread], None]:
+        """`threading.Thread.run` with this device."""
+        run = threading.Thread.run
+
+        def run_with_device(thread: threading.Thread) -> None:
+            with Operators(self), self._python_calls:
+                run(thread)
+
+        return run_with_device
+
+    def __enter__(self) -> SimulatedCuda:
+        lstm._agrees.cache_clear()  # the answers are of a device
+        for module, replaced in self._replaced().items():
+            self._entered.enter_context(mock.patch.multiple(module, **replaced))
+        self._entered.enter_context(Operators(self))
+        self._entered.enter_context(self._python_calls)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._entered.close()
+        lstm._agrees.cache_clear()
+
+    def _replaced(self) -> dict[Any, dict[str, Any]]:
+        """What PyTorch asks a driver that is not there, by module."""
+        by_device = {"_group_tensors_by_device_and_dtype": self._grouping()}
+        return {
+            torch.cuda: {
+                "is_available": lambda: True,
+                "is_initialized": lambda: True,
+                "device_count": lambda: 1,
+                "current_device": lambda: 0,
+                "set_device": lambda device: None,
+                "get_device_name": lambda device=None: "simulated",
+                "get_device_capability": lambda device=None: (9, 0),
+                "get_device_properties": lambda device=None: SimpleNamespace(total_memory=MEMORY),
+                "mem_get_info": lambda device=None: (MEMORY, MEMORY),
+                "max_memory_allocated": lambda device=None: 0,
+                "max_memory_reserved": lambda device=None: 0,
+                "reset_peak_memory_stats": lambda device=None: None,
+                "empty_cache": lambda: None,
+                "synchronize": lambda device=None: self.count_synchronization("torch.cuda.synchronize"),
+                "Event": partial(Event, self),
+                "CUDAGraph": partial(Graph, self),
+                "graph": partial(capturing, self),
+                "device": nullcontext,
+                "Stream": lambda device=None: None,
+                "current_stream": lambda device=None: None,
+                "set_stream": lambda stream: None,
+                "manual_seed_all": self.generator.manual_seed,
+                "get_rng_state": lambda device=None: self.generator.get_state(),
+                "set_rng_state": lambda state, device=None: self.generator.set_state(state),
+            },
+            threading.Thread: {"run": self._in_threads()},
+            torch.backends.cudnn: {"is_acceptable": lambda tensor: False},  # no flat weights are made for it
+            torch.autograd: {"_engine_run_backward": self._running_backward()},
+            torch.nn.utils.clip_grad: by_device,
+            torch.utils._foreach_utils: by_device,
+        }
+
+    def _running_backward(self) -> Callable[..., Any]:
+        run = torch.autograd._engine_run_backward
+
+        def run_backward(roots: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
+            is_there = any(root in self.storages for root in roots)
+            # It is called by an overridden function, in which the mode is off.
+            with self._with("in_backward", is_there), self.called_by_python(False), self._python_calls:
+                return run(roots, *args, **kwargs)
+
+        return run_backward
+
+    def _grouping(self) -> Callable[..., Any]:
+        group = torch.utils._foreach_utils._group_tensors_by_device_and_dtype
+
+        def by_device(tensors: Sequence[Sequence[Tensor]], with_indices: bool = False) -> dict:
+            found = group(tensors, with_indices)
+            return {
+                (self.name if groups[0][0] in self.storages else device, dtype): (groups, indices)
+                for (device, dtype), (groups, indices) in found.items()
+            }
+
+        return by_device
+
+    @property
+    def is_creating(self) -> bool:
+        """Whether an operator without tensors makes one on the device: told to, or in autograd's formulas."""
+        now = self._now
+        return now.creating or (now.in_backward and not now.called_by_python)
+
+    @property
+    def is_silent(self) -> bool:
+        return self._now.silent
+
+    def creating(self) -> AbstractContextManager[None]:
+        """What operators make lies on the device."""
+        return self._with("creating", True)
+
+    def called_by_python(self, directly: bool) -> AbstractContextManager[None]:
+        return self._with("called_by_python", directly)
+
+    def silent(self) -> AbstractContextManager[None]:
+        """Nothing is counted or refused."""
+        return self._with("silent", True)
+
+    @contextmanager
+    def _with(self, attribute: str, value: bool) -> Iterator[None]:
+        """Has another value until the block ends."""
+        before = getattr(self._now, attribute)
+        setattr(self._now, attribute, value)
+        try:
+            yield
+        finally:
+            setattr(self._now, attribute, before)
+
+    def count_synchronization(self, cause: str) -> None:
+        if self.is_silent:
+            return
+        self._refuse_in_capture(cause)
+        self.counts.synchronize(cause)
+
+    def _refuse_in_capture(self, cause: str) -> None:
+        if self.captured:
+            raise RuntimeError(f"operation not permitted when stream is capturing: {cause}")
+
+    def count_upload(self, source: Tensor, non_blocking: bool) -> None:
+        if self.is_silent:
+            return
+        self._refuse_in_capture("upload")
+        self.counts.uploads += 1
+        if not (non_blocking and source in self.pinned):
+            self.count_synchronization("copy to the device that waits")
+
+    def record(self, call: Callable[[], OperatorCall]) -> None:
+        """Keep what is launched, or what a graph that is being captured will repeat."""
+        if self.recorded is not None:
+            (self.captured.recorded if self.captured else self.recorded).append(call())
+
+    def pin(self, tensor: Tensor) -> Tensor:
+        """Returns the tensor."""
+        if self.refuses_pinning:
+            raise RuntimeError("operation not permitted when stream is capturing: cudaHostAlloc")
+        return self.pinned.add(tensor)
+
+    def require(self, tensors: Iterable[Tensor]) -> None:
+        """Raises RuntimeError, as the library does, unless all tensors are on the device."""
+        if not (self.is_silent or all(tensor in self.storages for tensor in tensors)):
+            raise RuntimeError("Input and parameter tensors are not at the same device")
+
+
+class _Moment(threading.local):
+    """What is being done, in each thread."""
+
+    creating = in_backward = called_by_python = silent = False
+
+
+class Event:
+    """torch.cuda.Event, on the clock of the host."""
+
+    def __init__(self, device: SimulatedCuda, **how: bool):
+        self._device, self._time = device, 0.0
+
+    def record(self, stream: Any = None) -> None:
+        self._time = time.perf_counter()
+
+    def synchronize(self) -> None:
+        self._device.count_synchronization("Event.synchronize")
+
+    def elapsed_time(self, later: Event) -> float:
+        """Milliseconds."""
+        return 1000 * (later._time - self._time)

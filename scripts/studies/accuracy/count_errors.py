@@ -1,0 +1,115 @@
+"""How often a parser errs before its first error in a sentence, and behind it.
+
+    python scripts/studies/accuracy/count_errors.py runs/*/model --treebank dev.conllu
+
+An error is a transition after which fewer arcs can become right than before, as a dynamic oracle says.
+Exploration is for the states behind an error, which gold trajectories never reach. So a parser is counted
+twice: as it parses, going on from its errors, and on gold trajectories, where each error is put right before
+the next transition. The difference behind the first error is what errors cause; the rest is that some
+sentences are harder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from parser.batching.ragged import Ragged
+from parser.config.settings import ExplorationSettings
+from parser.networks.loss import legal_scores
+from parser.parsing.model import Model
+from parser.replay.examples import Examples
+from parser.stepping.exploration import explore
+from parser.system.machine import tune_process
+from parser.transitions.inventory import Inventory
+from parser.transitions.oracle import DynamicOracle
+from parser.transitions.state import State
+from parser.transitions.trajectory import Trajectory, record
+from parser.treebank.batches import batches_by_length
+from parser.treebank.conllu import read_treebank
+from parser.treebank.projectivity import projectivized
+
+OWN_TRANSITIONS = ExplorationSettings(follow="errors", aggressive_probability=0.0)
+CPU = torch.device("cpu")
+
+
+def count(model: Model, examples: Examples) -> dict[str, Tensor]:
+    """[4] By what is followed: the transitions up to the first error, how many of them are wrong, and both
+    behind it. Raises ValueError without a dynamic oracle.
+    """
+    found = {"parsing": torch.zeros(4, dtype=torch.long), "gold": torch.zeros(4, dtype=torch.long)}
+    for rows in batches_by_length(examples.tokens.lengths):
+        tokens, gold = examples.tokens.select(rows), examples.gold.select(rows)
+        followed = {
+            "parsing": explore(model.network, model.inventory, tokens, gold, OWN_TRANSITIONS),
+            "gold": gold_trajectory(model.inventory, gold, examples.steps.select(rows)),
+        }
+        for name, trajectory in followed.items():
+            along = Examples.of_trajectory(model.inventory, tokens, gold, trajectory)
+            found[name] += sum(map(counts, _errors_along(model, along)))
+    return found
+
+
+def gold_trajectory(inventory: Inventory, gold: Ragged, steps: Ragged) -> Trajectory:
+    """With all transitions that are optimal at each step. gold, steps: as in `Examples`."""
+    heads, labels = (Ragged(column, gold.lengths) for column in gold.values.unbind(1))
+    oracle = DynamicOracle(inventory, heads, labels, CPU)
+    transitions = pad_sequence([own[:, 0] for own in steps.unflatten()], padding_value=inventory.no_op)
+    step = iter(transitions)  # [steps, batch]
+
+    def choose(state: State, legal: Tensor) -> tuple[Tensor, Tensor]:
+        return next(step), oracle.optimal_labels(state, legal)
+
+    return record(inventory, State.initial(gold.lengths), choose)
+
+
+@torch.no_grad()
+def _errors_along(model: Model, examples: Examples) -> list[Tensor]:
+    """[steps] bool for each sentence: whether the parser's best transition is wrong."""
+    batch = examples.batch(torch.arange(len(examples)))
+    best = legal_scores(model.network.replay(batch), batch, model.inventory).argmax(1)  # [S]
+    is_optimal = model.inventory.with_optimal_labels(batch.optimal_labels)  # [S, transitions]
+    is_wrong = ~is_optimal.gather(1, best[:, None]).squeeze(1)
+    return Ragged(is_wrong, examples.steps.lengths).unflatten()
+
+
+def counts(is_wrong: Tensor) -> Tensor:
+    """[4] As `count`. is_wrong: [steps] bool, of a sentence."""
+    is_behind = is_wrong.cumsum(0) > is_wrong.long()
+    parts = ~is_behind, ~is_behind & is_wrong, is_behind, is_behind & is_wrong
+    return torch.stack([part.sum() for part in parts])
+
+
+def in_words(before: int, wrong_before: int, behind: int, wrong_behind: int) -> str:
+    return (
+        f"{wrong_before / max(1, before):.2%} of {before:,} transitions are wrong up to the first error, "
+        f"{wrong_behind / max(1, behind):.2%} of {behind:,} behind it"
+    )
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("models", nargs="+", type=Path)
+    arguments.add_argument("--treebank", required=True, type=Path)
+    given = arguments.parse_args()
+    tune_process()
+    sentences = [projectivized(sentence) for sentence in read_treebank(str(given.treebank))]
+    for path in given.models:
+        try:
+            model = Model.load(path, CPU)
+            found = count(model, Examples.of(model.inventory, model.vocabulary, sentences))
+        except ValueError as error:
+            sys.exit(f"{path}: {error}")
+        for name, of_model in found.items():
+            print(f"{path}, {name}: {in_words(*of_model.tolist())}")
+
+
+if __name__ == "__main__":
+    main()

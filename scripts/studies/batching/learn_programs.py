@@ -1,0 +1,203 @@
+"""Train a program executor on CLEVR's questions, and print its validation accuracy by kind of question.
+
+The baseline is the most frequent answer of each kind. Every batching method learns the same. Training uses
+lessons, which combine questions about an image with questions about their intermediate results; validation
+uses the questions of the file.
+
+python scripts/studies/batching/learn_programs.py data/clevr --methods levels none --epochs 60 --rows \\
+    rows.jsonl
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from parser.benchmarks.operation_training import in_batches
+from parser.benchmarks.plugin import Mode, Setup
+from parser.benchmarks.programs.answers import make_lesson
+from parser.benchmarks.programs.examples import ProgramExample, ProgramExecutorSettings, prepare_lesson
+from parser.benchmarks.programs.program_executor import BY_LEVELS
+from parser.benchmarks.programs.program_executor_plugin import ProgramExecutorPlugin
+from parser.benchmarks.programs.questions import Question
+from parser.benchmarks.programs.scenes import Scene, read_scenes
+from parser.commands.arguments import positive
+from parser.config.settings import data_path
+from parser.speed.measuring.stopwatch import synchronise
+from parser.system.machine import choose_device, tune_process
+from parser.system.stamp import append_stamped
+
+METHODS = ProgramExecutorPlugin.methods["train"]
+IMAGES = 8
+"""The number of images in a batch of lessons."""
+QUESTIONS = 3
+"""The number of questions in a lesson."""
+VALIDATED = 64
+"""The batch size in validation."""
+SIZES = {"feature_channels": 32, "channels": 32, "projected": 64, "hidden": 128}
+RATE, DECAY_PART = 1e-3, 3
+"""The learning rate, and the share of epochs (one third) at the end over which it decays linearly to zero."""
+
+
+class Accuracy(NamedTuple):
+    right: int
+    questions: int
+
+    def __str__(self) -> str:
+        return f"{self.right / self.questions:7.2%}"
+
+
+class Lessons:
+    """Lessons that combine different questions in every epoch, the same ones for every method."""
+
+    def __init__(self, questions: Sequence[Question], scenes: Mapping[int, Scene]):
+        self._of_image: dict[int, list[Question]] = defaultdict(list)
+        for question in questions:
+            self._of_image[question.image].append(question)
+        self._scenes = scenes
+
+    def epoch(self, number: int) -> list[list[ProgramExample]]:
+        """Batches of lessons, one about each image."""
+        draw = random.Random(number)
+        images = list(self._of_image)
+        draw.shuffle(images)
+        return in_batches([self._lesson(image, draw) for image in images], IMAGES)
+
+    def _lesson(self, image: int, draw: random.Random) -> ProgramExample:
+        questions = self._of_image[image]
+        chosen = draw.sample(questions, min(QUESTIONS, len(questions)))
+        return prepare_lesson(make_lesson(chosen, self._scenes[image], draw))
+
+
+def rate(epoch: int, epochs: int) -> float:
+    """The learning rate of an epoch, counted from 1."""
+    return RATE * min(1.0, DECAY_PART * (epochs + 1 - epoch) / (epochs + DECAY_PART))
+
+
+def learn(plugin: ProgramExecutorPlugin, lessons: Lessons, numbers: range, epochs: int, method: str) -> float:
+    """Train in these epochs, out of `epochs`. Returns the seconds that it took."""
+    took = 0.0
+    for epoch in numbers:
+        batches = lessons.epoch(epoch)
+        plugin.training.change_rate(rate(epoch, epochs))
+        began = time.perf_counter()
+        for batch in batches:
+            plugin.run(batch)
+        synchronise(plugin.setup.device)
+        seconds = time.perf_counter() - began  # without making the lessons
+        speed = sum(len(example.answers) for batch in batches for example in batch) / seconds
+        took += seconds
+        print(f"{method:>8}  epoch {epoch:3}  {seconds:6.1f} s  {speed:,.0f} answers/s", flush=True)
+    return took
+
+
+def accuracy(validation: ProgramExecutorPlugin) -> dict[str, Accuracy]:
+    """Of each kind of question."""
+    counts: dict[str, list[bool]] = defaultdict(list)
+    both = zip(validation.questions, validation.examples, strict=True)
+    for batch in in_batches(list(both), VALIDATED):
+        predicted = validation.scores([example for _, example in batch]).argmax(1).tolist()
+        for (question, example), answer in zip(batch, predicted, strict=True):
+            counts[question.kind].append((answer,) == example.answers)
+    return {kind: Accuracy(sum(right), len(right)) for kind, right in counts.items()}
+
+
+def majority(train: Sequence[Question], validation: Sequence[Question]) -> dict[str, Accuracy]:
+    """The accuracy of the most frequent training answer of each kind of question."""
+    answers: dict[str, Counter[str]] = defaultdict(Counter)
+    for question in train:
+        answers[question.kind][question.answer] += 1
+    best = {kind: max(counted, key=counted.__getitem__) for kind, counted in answers.items()}
+    right = Counter(q.kind for q in validation if q.answer == best.get(q.kind))
+    return {kind: Accuracy(right[kind], count) for kind, count in Counter(q.kind for q in validation).items()}
+
+
+def table(found: Mapping[str, Accuracy], guessed: Mapping[str, Accuracy]) -> None:
+    for kind in sorted(found):
+        print(f"  {kind:16} {found[kind]}  majority {guessed[kind]}  of {found[kind].questions} questions")
+    print(f"  {'all':16} {total(found)}  majority {total(guessed)}", flush=True)
+
+
+def total(of_kinds: Mapping[str, Accuracy]) -> Accuracy:
+    return Accuracy(*map(sum, zip(*of_kinds.values(), strict=True)))
+
+
+def prepared(folder: Path, part: str, method: str, sizes: Mapping[str, Any]) -> ProgramExecutorPlugin:
+    """part: train or val."""
+    questions, scenes = (_file(folder, part, what) for what in ("questions", "scenes"))
+    settings = ProgramExecutorSettings(questions=questions, scenes=scenes, **sizes)
+    plugin = ProgramExecutorPlugin()
+    mode: Mode = "train" if part == "train" else "infer"
+    plugin.prepare(Setup(settings, method, mode, 1, choose_device("auto"), 1, lambda _: nullcontext()))
+    return plugin
+
+
+def _file(folder: Path, part: str, what: str) -> str:
+    """Raises ValueError if there is none."""
+    for path in sorted(folder.glob(f"CLEVR_{part}_{what}*.json")):
+        return str(path)
+    raise ValueError(f"{folder}: no CLEVR_{part}_{what}*.json")
+
+
+def keep(path: Path, of_run: Mapping[str, Any], **found: Mapping[str, Accuracy]) -> None:
+    """Append a validation to a file of rows. found: of each kind of question, the percentages are kept."""
+    scores = {
+        name: {kind: 100 * own.right / own.questions for kind, own in {**kinds, "all": total(kinds)}.items()}
+        for name, kinds in found.items()
+    }
+    append_stamped(path, {**of_run, **scores, "sizes": SIZES})
+
+
+def compare(
+    folder: Path, methods: Sequence[str], epochs: int, validate_every: int, rows: Path | None = None
+) -> None:
+    """rows: a file to which a line is added for each validation. Raises ValueError for files that are missing
+    or broken."""
+    validation = prepared(folder, "val", BY_LEVELS, SIZES)
+    scenes = read_scenes(Path(data_path(_file(folder, "train", "scenes"))))
+    for method in methods:
+        plugin = prepared(folder, "train", method, SIZES)
+        lessons = Lessons(plugin.questions, scenes)
+        guessed = majority(plugin.questions, validation.questions)
+        seconds = 0.0
+        for first in range(1, epochs + 1, validate_every):
+            numbers = range(first, min(first + validate_every, epochs + 1))
+            seconds += learn(plugin, lessons, numbers, epochs, method)
+            validation.executor.load_state_dict(plugin.executor.state_dict())
+            found = accuracy(validation)
+            table(found, guessed)
+            if rows:
+                of_run = {"method": method, "epoch": numbers[-1], "epochs": epochs, "seconds": seconds}
+                keep(rows, of_run, accuracy=found, majority=guessed)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("folder", type=Path, help="folder with CLEVR_{train,val}_{questions,scenes}*.json")
+    arguments.add_argument("--methods", nargs="+", choices=METHODS, default=["levels", "none"])
+    arguments.add_argument(
+        "--epochs", type=positive, default=60, help="epochs, each with one lesson per image"
+    )
+    arguments.add_argument("--validate-every", type=positive, default=10, help="epochs between validations")
+    arguments.add_argument("--rows", type=Path, help="JSON Lines file to which each validation is appended")
+    given = arguments.parse_args()
+    torch.set_num_threads(1)
+    tune_process()
+    try:
+        compare(given.folder, given.methods, given.epochs, given.validate_every, given.rows)
+    except ValueError as error:
+        arguments.error(str(error))
+
+
+if __name__ == "__main__":
+    main()

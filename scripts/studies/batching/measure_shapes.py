@@ -1,0 +1,73 @@
+"""Measure what it takes to train by CUDA graphs: how many shapes, for how many batches, and their padding.
+
+PARSER_DATA=../data python scripts/studies/batching/measure_shapes.py configs/ud-english-ewt.yaml \\
+    --batch-sizes 64 256
+
+The shapes are those of a training run (`training.cuda_graphs`). The epochs that are measured come after those
+that tell the shapes. With --keep each line is appended to a JSON Lines file.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from parser.config.file import read_config
+from parser.config.settings import TrainingSettings
+from parser.replay.padded import EPOCHS, fitting, shapes_of, shapes_of_epochs
+from parser.system.stamp import append_stamped
+from parser.training import data
+from parser.training.epoch import epoch_batches
+from parser.training.prepared import cache_folder
+
+MEASURED = 4
+"""Epochs."""
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    options.add_argument("config", type=Path)
+    options.add_argument("--batch-sizes", type=int, nargs="+", default=[64, 256])
+    options.add_argument("--keep", type=Path, help="JSON Lines file")
+    chosen = options.parse_args()
+    config = read_config(chosen.config)
+    _, loaded = data.load(config, torch.device("cpu"), cache_folder())
+    for size in chosen.batch_sizes:
+        row = measured(loaded, config.training.model_copy(update={"batch_size": size}))
+        print(
+            f"batches of {size}: {row['shapes']} shapes for {row['share']:.1%} of the batches; "
+            f"LSTMs run over {row['padding']:.1%} more rows than without"
+        )
+        if chosen.keep:
+            append_stamped(chosen.keep, {"config": str(chosen.config), "batch_size": size, **row})
+
+
+def measured(loaded: data.TrainingData, settings: TrainingSettings) -> dict[str, Any]:
+    """share: of the batches that have a graph; padding: what their shapes add to the rows of the LSTMs."""
+    common = shapes_of_epochs(loaded.train, _epochs(loaded, settings, 1, EPOCHS), settings.max_batch_words)
+    later = chain.from_iterable(_epochs(loaded, settings, EPOCHS + 1, MEASURED))
+    found = [(own, fitting(common, own)) for own in shapes_of(loaded.train, later)]
+    pairs = [(own.lstm_rows, shape.lstm_rows) for own, shape in found if shape]
+    return {
+        "shapes": len(common),
+        "share": len(pairs) / len(found),
+        "padding": sum(padded for _, padded in pairs) / max(1, sum(rows for rows, _ in pairs)) - 1,
+        "batches": len(found),
+        "epochs": MEASURED,
+    }
+
+
+def _epochs(
+    loaded: data.TrainingData, settings: TrainingSettings, first: int, count: int
+) -> Iterator[list[Tensor]]:
+    return (epoch_batches(loaded, settings, epoch) for epoch in range(first, first + count))
+
+
+if __name__ == "__main__":
+    main()

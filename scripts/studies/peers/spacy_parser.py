@@ -1,0 +1,64 @@
+"""spaCy's parser beside ours: trained by its "efficiency" config on a UD treebank, and timed on gold words.
+
+python scripts/studies/peers/spacy_parser.py train TRAIN.conllu DEV.conllu FOLDER [--steps N]
+python scripts/studies/peers/spacy_parser.py parse FOLDER/model-best TEST.conllu
+
+`parse` prints LAS and the sentences per second of the pipeline, from words to arcs. Reading and writing,
+which our `parse` includes in its time, are left out.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import command_line
+import spacy
+from gold import Tree, las, trees
+from spacy.tokens import Doc
+
+
+def train(train: Path, dev: Path, folder: Path, steps: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in (train, dev):
+        _run("convert", str(path), str(folder), "--converter", "conllu", "--n-sents", "10")
+    config = str(folder / "config.cfg")
+    _run("init", "config", config, "--pipeline", "parser", "--optimize", "efficiency", "--force")
+    given = {
+        "paths.train": folder / train.with_suffix(".spacy").name,
+        "paths.dev": folder / dev.with_suffix(".spacy").name,
+        "training.max_steps": steps,
+    }
+    _run("train", config, "--output", str(folder), *(f"--{name}={value}" for name, value in given.items()))
+
+
+def _run(*command: str) -> None:
+    subprocess.run([sys.executable, "-m", "spacy", *command], check=True)
+
+
+def parse(model: Path, test: Path) -> None:
+    nlp = spacy.load(model)
+    gold = trees(test.read_text(encoding="utf-8"))
+    docs = [Doc(nlp.vocab, tree.forms, sent_starts=_starts(len(tree.forms))) for tree in gold]
+    began = time.perf_counter()
+    parsed = list(nlp.pipe(docs, batch_size=256))
+    seconds = time.perf_counter() - began
+    print(f"LAS {las(gold, list(map(_tree, parsed))):.2f}, {len(gold) / seconds:,.1f} sentences/s")
+
+
+def _starts(words: int) -> list[bool]:
+    """Of one sentence: only the first word begins one."""
+    return [number == 0 for number in range(words)]
+
+
+def _tree(doc: Doc) -> Tree:
+    heads = [0 if token.head.i == token.i else token.head.i + 1 for token in doc]
+    labels = ["root" if token.dep_ == "ROOT" else token.dep_.split(":")[0] for token in doc]
+    return Tree([token.text for token in doc], heads, labels)
+
+
+if __name__ == "__main__":
+    steps_help = "at most so many; 0 for spaCy's early stopping"
+    command_line.run(__doc__, train, parse, "--steps", 0, steps_help)

@@ -1,0 +1,66 @@
+"""UDPipe 1's parser beside ours: trained on a UD treebank, and timed on gold words and tags.
+
+python scripts/studies/peers/udpipe_parser.py train TRAIN.conllu DEV.conllu MODEL [--iterations N]
+python scripts/studies/peers/udpipe_parser.py parse MODEL TEST.conllu
+
+`parse` prints LAS and sentences per second, from CoNLL-U to CoNLL-U, both in memory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import command_line
+from gold import las, trees
+from ufal import udpipe
+
+
+def train(train: Path, dev: Path, place: Path, iterations: int) -> None:
+    error = udpipe.ProcessingError()
+    model = udpipe.Trainer.train(
+        "morphodita_parsito",
+        _sentences(train),
+        _sentences(dev),
+        udpipe.Trainer.NONE,
+        udpipe.Trainer.NONE,
+        f"iterations={iterations}",
+        error,
+    )
+    if error.occurred():
+        raise SystemExit(error.message)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(model)
+
+
+def _sentences(path: Path) -> udpipe.Sentences:
+    return udpipe.Sentences(list(_read(path)))
+
+
+def _read(path: Path) -> Iterator[udpipe.Sentence]:
+    reader, error = udpipe.InputFormat.newConlluInputFormat(), udpipe.ProcessingError()
+    reader.setText(path.read_text(encoding="utf-8"))
+    while reader.nextSentence(sentence := udpipe.Sentence(), error):
+        yield sentence
+    if error.occurred():
+        raise SystemExit(f"{path}: {error.message}")
+
+
+def parse(model: Path, test: Path) -> None:
+    loaded = udpipe.Model.load(str(model))
+    if not loaded:
+        raise SystemExit(f"{model}: no UDPipe model")
+    pipeline = udpipe.Pipeline(loaded, "conllu", udpipe.Pipeline.NONE, udpipe.Pipeline.DEFAULT, "conllu")
+    text = test.read_text(encoding="utf-8")
+    gold, error = trees(text), udpipe.ProcessingError()
+    began = time.perf_counter()
+    parsed = pipeline.process(text, error)
+    seconds = time.perf_counter() - began
+    if error.occurred():
+        raise SystemExit(error.message)
+    print(f"LAS {las(gold, trees(parsed)):.2f}, {len(gold) / seconds:,.1f} sentences/s")
+
+
+if __name__ == "__main__":
+    command_line.run(__doc__, train, parse, "--iterations", 10, "UDPipe's default is 10")

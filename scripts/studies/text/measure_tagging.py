@@ -1,0 +1,80 @@
+"""How fast a model parses that predicts tags and lemmas, beside a parser of the same size that does not.
+
+The other parser has the model's layers and weights, but reads no tags: its trees are worse, but similar.
+Both parse the same sentences in turns, reading and writing included. The ratio is the median over the turns,
+with its 95 % interval.
+
+python scripts/studies/text/measure_tagging.py MODEL FILE.conllu [--sentences 20000] [--turns 5]
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from measure_processes import sentences_per_second, write_sentences
+
+from parser.config.settings import ParserSettings
+from parser.parsing.model import VECTORS, Model
+from parser.speed.measuring.statistics import median_of, ratio_of
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("model", type=Path)
+    parser.add_argument("treebank", help="its sentences are repeated")
+    parser.add_argument("--sentences", type=int, default=20_000)
+    parser.add_argument("--turns", type=int, default=5)
+    given = parser.parse_args()
+    tagging: list[float] = []
+    alone: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        text, other = Path(folder) / "input.conllu", Path(folder) / "model"
+        write_sentences(given.treebank, given.sentences, text)
+        without_tags(Model.load(given.model, torch.device("cpu"))).save(other, {})
+        for turn in range(1, given.turns + 1):
+            tagging.append(sentences_per_second(given.model, text, "--retag"))
+            alone.append(sentences_per_second(other, text))
+            print(f"turn {turn}: {tagging[-1]:,.0f} sentences/s with tags, {alone[-1]:,.0f} without")
+    print(f"with tags {median_of(tagging)}, without {median_of(alone)} sentences/s")
+    print(f"with tags over without: {ratio_of(tagging, alone, True)}")
+
+
+def without_tags(model: Model) -> Model:
+    """A parser that predicts no tags; its sentence encoder has all layers of the model's."""
+    settings = model.settings.model_dump()
+    network, below = settings["network"], 0
+    if network["sentence_encoder"]:
+        below = network["sentence_encoder"]["layers"]
+        network["sentence_encoder"]["layers"] += network["tags"]["layers_above"]
+    network["tags"] = {}
+    vocabulary = replace(model.vocabulary, predicted={})
+    weights = {_name_without_tags(name, below): own for name, own in model.network.state_dict().items()}
+    vectors = weights[VECTORS][1:] if VECTORS in weights else None
+    found = Model.build(ParserSettings.model_validate(settings), vocabulary, model.device, vectors)
+    # The first layer above the tags also reads these, in its last columns.
+    found.network.load_state_dict(
+        {
+            name: weights[name][:, : own.shape[1]] if own.dim() == 2 else weights[name]
+            for name, own in found.network.state_dict().items()
+        }
+    )
+    found.network.eval()
+    return found
+
+
+def _name_without_tags(name: str, below: int) -> str:
+    """The name of a weight if the layers above the tags belong to the sentence encoder. below: its layers."""
+    if not (found := re.fullmatch(r"layers_above_tags\.lstm\.(\w+_l)(\d+)(\w*)", name)):
+        return name
+    return f"tokens.sentence_encoder.{found[1]}{below + int(found[2])}{found[3]}"
+
+
+if __name__ == "__main__":
+    main()

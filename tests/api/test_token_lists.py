@@ -1,0 +1,164 @@
+"""Sentences of the package conllu are given back with their trees, and with nothing else changed."""
+
+from copy import deepcopy
+
+import conllu
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import parser
+from parser.cli import main
+
+MODEL = "tests/model"
+TREEBANK = "data/quickstart/test.conllu"
+ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, DEPS, MISC = range(10)
+
+FORMS = st.one_of(
+    st.sampled_from(["The", "cat", "sleeps", ".", "10 000", "_", "#", "1-2", "l'", "日本", "e\u0301"]),
+    st.text(st.characters(categories=["L", "N", "P", "S", "M"]), min_size=1, max_size=8),
+)
+NAMES = st.sampled_from(["Case", "Number", "Gloss", "SpaceAfter", "Typo", "Ref"])
+VALUES = st.sampled_from(["Nom", "Plur", "No", "Yes", "the", "3,4"])
+FEATURES = st.one_of(
+    st.just("_"),
+    st.dictionaries(NAMES, VALUES, min_size=1).map(
+        lambda own: "|".join(f"{name}={own[name]}" for name in sorted(own))
+    ),
+)
+TAGS = st.sampled_from(["_", "NOUN", "VERB", "X"])
+COMMENTS = st.lists(
+    st.sampled_from(["newpar", "newdoc id = d1", "sent_id = s1", "text = It is 1 = 1.", "translit = a"]),
+    unique=True,
+).map(lambda comments: "".join(f"# {comment}\n" for comment in comments))
+
+
+@st.composite
+def sentences(draw):
+    """The text of a sentence with multiword tokens, empty nodes, comments, and columns of all kinds."""
+    count = draw(st.integers(1, 7))
+    lines, covered = [], 0
+    for number in range(count + 1):
+        if number:
+            last = draw(st.integers(number, count))
+            if number > covered and last > number and draw(st.booleans()):
+                covered = last
+                lines.append([f"{number}-{last}", draw(FORMS), *"_" * 7, draw(FEATURES)])
+            head = str((number + draw(st.integers(1, count))) % (count + 1))
+            own = [str(number), draw(FORMS), draw(FORMS), draw(TAGS), draw(TAGS), draw(FEATURES)]
+            deps = f"{head}:dep|{number}.1:conj:and" if draw(st.booleans()) else "_"
+            lines.append([*own, *draw(st.sampled_from([["_", "_"], [head, "dep"]])), deps, draw(FEATURES)])
+        for empty in range(1, draw(st.sampled_from([1, 1, 1, 2, 3]))):
+            lines.append([f"{number}.{empty}", draw(FORMS), *"_" * 6, "1:dep", draw(FEATURES)])
+    return draw(COMMENTS) + "".join("\t".join(line) + "\n" for line in lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def english():
+    return parser.load(MODEL, device="cpu")
+
+
+def rows(tokens):
+    """The lines of a TokenList, divided into columns."""
+    return [line.split("\t") for line in tokens.serialize().splitlines()]
+
+
+def expected(text, parse):
+    """The lines of a sentence, with what a parser says of its words."""
+    lines = [line.split("\t") for line in text.splitlines()]
+    words = [line for line in lines if line[ID].isdecimal()]
+    forms, *tags = ([word[column] for word in words] for column in (FORM, UPOS, XPOS, FEATS, LEMMA))
+    tree = parse(forms, **dict(zip(("upos", "xpos", "feats", "lemmas"), tags, strict=True)))
+    values = zip(words, tree.lemmas, tree.upos, tree.xpos, tree.feats, tree.heads, tree.labels, strict=True)
+    for word, lemma, upos, xpos, feats, head, label in values:
+        word[LEMMA : DEPREL + 1] = lemma, upos, xpos, feats, str(head), label
+    return lines
+
+
+@pytest.mark.filterwarnings("ignore:FORM is blank")  # as it may be
+@given(text=sentences())
+def test_only_trees_and_missing_tags_are_filled_in(english, text):
+    [tokens] = conllu.parse(text)
+    before = deepcopy(tokens)
+    assert tokens.serialize() == text
+    found = english.parse(tokens)
+    assert rows(found) == expected(text, english.parse)
+    assert found.metadata == tokens.metadata
+    assert tokens == before
+    assert [token["id"] for token in found] == [token["id"] for token in before]
+    [again] = conllu.parse(found.serialize())
+    assert again == found
+    assert english.parse(again) == found  # of which all columns are filled in
+
+
+@pytest.mark.filterwarnings("ignore:FORM is blank")
+@given(texts=st.lists(sentences(), min_size=1, max_size=4))
+def test_several_are_parsed_as_each_is(english, texts):
+    tokens = conllu.parse("".join(texts))
+    alone = [rows(english.parse(one)) for one in tokens]
+    assert [rows(one) for one in english.parse(tokens)] == alone
+    assert [rows(one) for one in english.parse(list(tokens))] == alone
+    assert [rows(one) for one in english.parse_all(iter(tokens))] == alone
+
+
+def test_a_file_becomes_what_the_command_writes(english, tmp_path):
+    written = tmp_path / "parsed.conllu"
+    assert main(["parse", MODEL, TREEBANK, "--scores", "-o", str(written)]) == 0
+    with open(TREEBANK, encoding="utf-8") as file:
+        found = english.parse_all(conllu.parse_incr(file), probabilities=True)
+        assert "".join(tokens.serialize() for tokens in found) == written.read_text(encoding="utf-8")
+
+
+def test_tags_are_read_by_models_that_read_them(reader_of_tags):
+    [tokens] = conllu.parse(
+        "1\tDogs\t_\tNOUN\t_\t_\t_\t_\t_\t_\n2\tbark\t_\tVERB\t_\tMood=Ind\t_\t_\t_\t_\n\n"
+    )
+    reader = parser.load(reader_of_tags, device="cpu")
+    tree = reader.parse(["Dogs", "bark"], upos=["NOUN", "VERB"], feats=["_", "Mood=Ind"])
+    found = reader.parse(tokens)
+    assert tuple(token["head"] for token in found) == tree.heads
+    assert found[1]["feats"] == {"Mood": "Ind"}
+
+
+def test_tokens_that_a_program_has_made_get_all_columns(english):
+    tokens = conllu.TokenList([{"id": 1, "form": "Dogs"}, {"id": 2, "form": "bark"}], {"sent_id": "a"})
+    found = english.parse(tokens, probabilities=True)
+    assert found.serialize().startswith("# sent_id = a\n1\tDogs\tdog\tNOUN\t")
+    assert {len(row) for row in rows(found)[1:-1]} == {10}
+    assert [list(token["misc"]) for token in found] == [["ArcProbability"]] * 2
+
+
+def test_columns_of_their_own_stay_as_they_are(english):
+    text = "# global.columns = ID FORM HEAD DEPREL PARSEME:MWE\n1\tDogs\t_\t_\t*\n2\tbark\t_\t_\t1:VPC\n\n"
+    given = conllu.parse(text)
+    found = english.parse(given)
+    assert found.metadata == given.metadata
+    tree = english.parse(["Dogs", "bark"])
+    assert rows(found[0])[1:3] == [
+        ["1", "Dogs", str(tree.heads[0]), tree.labels[0], "*"],
+        ["2", "bark", str(tree.heads[1]), tree.labels[1], "1:VPC"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        ([], "it has no words"),
+        ([{"id": 1, "form": "a"}, {"id": 3, "form": "b"}], "token b: ID is 3; expected 2"),
+        ([{"form": "a"}], "token a: ID is None; expected 1"),
+        ([{"id": 1}], "words, number 1: None is no string"),
+        ([{"id": 1, "form": "a", "upos": 7}], "upos, number 1: 7 is no string"),
+        ([{"id": (1, ".", 1), "form": "a"}], "it has no words"),
+    ],
+)
+def test_what_is_no_sentence_is_refused(english, tokens, message):
+    with pytest.raises(ValueError, match=f"^sentence 1: {message}$"):
+        english.parse(conllu.TokenList(tokens))
+
+
+def test_tags_beside_those_of_the_tokens_are_refused(english):
+    tokens = conllu.TokenList([{"id": 1, "form": "a"}])
+    for given_tokens in (tokens, [tokens]):
+        with pytest.raises(ValueError, match="upos: a TokenList has its own"):
+            english.parse(given_tokens, upos=["X"])
+    assert english.parse(conllu.SentenceList()) == []

@@ -1,0 +1,91 @@
+import importlib
+
+import pytest
+import torch
+
+from parser.benchmarks.conformance import faults_of
+from parser.benchmarks.discovery import find
+from parser.benchmarks.plugin import Work
+from parser.cli import main
+
+
+@pytest.fixture
+def example(toys):
+    """The documentation's plugin."""
+    return find("packed_gru")
+
+
+def test_the_documentations_plugin_does_all_that_it_must(example, capsys):
+    assert main(["plugins", "--check", "packed_gru"]) == 0
+    assert capsys.readouterr().out == "packed_gru: no fault found\n"
+
+
+def test_it_is_as_short_as_promised(example):
+    source = importlib.import_module(example.__module__).__file__
+    with open(source) as file:
+        assert len(file.readlines()) < 60
+
+
+def faults(example, **changes):
+    return faults_of(type("Changed", (example,), changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"name": 3}, "`name` must be a string of the class"),
+        ({"Settings": dict}, "`Settings` must be a pydantic model"),
+        ({"work": None}, "it has no method `work`"),
+        ({"methods": {"dream": ("none",)}}, "`methods` must give the batching methods of `train`"),
+        ({"methods": {"train": ("packed",)}}, "`methods` of 'train' lack 'none'"),
+        ({"skip": lambda self, setup: "no data"}, "train: skipped with the defaults of `Settings` (no data)"),
+        ({"prepare": lambda self, setup: 1 / 0}, "train: ZeroDivisionError: division by zero"),
+        ({"check": lambda self: []}, "train: `check` must return finite numbers"),
+        ({"check": lambda self: [float("nan")]}, "train: `check` must return finite numbers"),
+        (
+            {"check": lambda self: [float(self.setup.method == "none")]},
+            "train, packed at 1: `check` must return what",
+        ),
+        (
+            {"check": lambda self: [float(self.setup.batch_size)]},
+            "train, none at 3: `check` must return",
+        ),
+        ({"check": lambda self: [0.5]}, "train, none at 1: `run` must change the results of `check`"),
+        ({"work": lambda self, batch: Work(len(batch), 0, 1.0)}, "train, none at 1: `work` must count"),
+        ({"work": lambda self, batch: Work(len(batch), 1, 1.0, padding=1.5)}, "`work` must give the padding"),
+        (
+            {"batches": lambda self: [self.sequences[: self.setup.batch_size]]},
+            "train, none at 3: `batches` must hold the same sentences",
+        ),
+        (
+            {"batches": lambda self: [self.sequences]},
+            "train, none at 1: `batches` must have at most `batch_size` examples each, here 1",
+        ),
+        (
+            {"work": lambda self, batch: Work(len(batch), 1, 2.0 + len(self.setup.method))},
+            "train, packed at 1: `batches` must hold the same operations",
+        ),
+    ],
+)
+def test_each_fault_is_found_and_named(example, changes, fault):
+    assert any(found.startswith(fault) or fault in found for found in faults(example, **changes))
+
+
+def test_unknown_phases_and_no_phases_are_found(example):
+    def run(self, batch):
+        with self.setup.phase("thinking"):
+            example.run(self, batch)
+
+    assert any("names the phases thinking" in fault for fault in faults(example, run=run))
+    assert any("must name its phases" in fault for fault in faults(example, run=lambda self, batch: None))
+
+
+def test_dropout_in_check_is_found(example):
+    assert any("the second time" in fault for fault in faults(example, check=lambda self: torch.rand(3)))
+
+
+def test_the_command_names_the_faults(toys, capsys):
+    assert main(["plugins", "--check", "liar"]) == 2
+    errors = capsys.readouterr().err
+    assert "liar: train, wrong at 1: `check` must return what it returns without batching" in errors
+    assert "Traceback" not in errors

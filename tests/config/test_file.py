@@ -1,0 +1,239 @@
+import math
+from pathlib import Path
+
+import pytest
+
+from parser.cli import main
+from parser.config.file import ConfigError, read_config, read_settings
+from parser.config.settings import ParserSettings, TrainingSettings, data_path
+from parser.speed.measuring.settings import SpeedConfig
+from parser.tables.settings import TableConfig
+
+GOOD = "treebank:\n  train: a\n  dev: b\n"
+
+
+def read(tmp_path, text, overrides=()):
+    path = tmp_path / "some.yaml"
+    path.write_text(text, encoding="utf-8")
+    return read_config(path, overrides)
+
+
+def test_defaults_are_the_papers():
+    network, training = ParserSettings().network, TrainingSettings()
+    assert (network.word_size, network.tag_sizes, network.token_size) == (32, {"upos": 12}, 60)
+    assert (network.hidden_size, network.layers, network.transition_size) == (200, 2, 48)
+    assert (training.epochs, training.max_grad_norm, training.optimizer.weight_decay) == (30, 5.0, 1e-6)
+    assert (training.learning_rate.start, training.learning_rate.warmup_epochs) == (5e-4, 5)
+
+
+@pytest.mark.parametrize("number", ["1e-3", "1.0e-3", "0.001", "1E-3", "+1e-3"])
+def test_numbers_in_scientific_notation_are_numbers(tmp_path, number):
+    config = read(tmp_path, GOOD + f"training:\n  optimizer: {{weight_decay: {number}}}\n")
+    assert config.training.optimizer.weight_decay == 0.001
+
+
+BAD = {
+    "unknown key": (
+        GOOD + "training:\n  batchsize: 3\n",
+        r"some.yaml:5: training.batchsize: unknown key; did you mean batch_size\?",
+    ),
+    "unknown section": (
+        GOOD + "trainning:\n  seed: 3\n",
+        r":4: trainning: unknown key; did you mean training\?",
+    ),
+    "unknown key far from any": (GOOD + "parser:\n  xyzzy: 3\n", "known are system, network"),
+    "wrong type": (GOOD + "training:\n  epochs: many\n", ":5: training.epochs: .*valid integer.*'many'"),
+    "a number as text": (GOOD + "training:\n  epochs: '3'\n", ":5: training.epochs: .*valid integer"),
+    "no as text": ("treebank:\n  train: no\n  dev: b\n", r":2: treebank.train: .*put the word into quotes"),
+    "out of range": (GOOD + "training:\n  epochs: 0\n", ":5: training.epochs: .*greater than 0"),
+    "not among the choices": (GOOD + "parser:\n  system: arc-swift\n", ":5: parser.system: .*'arc-hybrid'"),
+    "tag of size 0": (
+        GOOD + "parser:\n  network:\n    tag_sizes: {upos: 0}\n",
+        ":6: parser.network.tag_sizes.upos: .*greater than 0",
+    ),
+    "not a choice and no number": (
+        GOOD + "training:\n  learning_rate: {peak: high}\n",
+        ":5: training.learning_rate.peak: .*valid number",
+    ),
+    "control character": (GOOD + "device: '\x01'\n", "not YAML in UTF-8"),
+    "missing": ("treebank:\n  train: a\n", ":1: treebank.dev: field required"),
+    "second time": (GOOD + "treebank:\n  train: c\n", ":4: treebank is a duplicate key"),
+    "not YAML": ("treebank: [a\n", r"some.yaml:2: not YAML"),
+    "no mapping": ("- a\n", ":1: a config has keys and values"),
+    "empty": ("", ":1: a config has"),
+    "a section of itself": (
+        GOOD + "parser: &a {system: *a}\n",
+        "some.yaml: sections are nested too deeply",
+    ),
+    "brackets": (GOOD + "parser: " + 3000 * "[", "some.yaml: sections are nested too deeply"),
+    "a long number": (
+        GOOD + "training: {seed: " + "1" * 5000 + "}",
+        ":4: not YAML: '1{50}",
+    ),
+    "an impossible date": (
+        GOOD + "device: 2001-99-99\n",
+        ":4: not YAML: '2001-99-99' is not a valid timestamp",
+    ),
+    "no date at all": (GOOD + "device: !!timestamp abc\n", ":4: not YAML: 'abc' is not a valid timestamp"),
+    "a date of several": (
+        GOOD + "device: !!timestamp {=: 2001-01-01}\n",
+        ":4: not YAML: .* is not a valid timestamp",
+    ),
+    "no truth": (GOOD + "device: !!bool maybe\n", ":4: not YAML: 'maybe' is not a valid bool"),
+    "no number": (GOOD + 'device: !!int ""\n', ":4: not YAML: '' is not a valid int"),
+    "no character": (
+        GOOD + 'device: "\\U99999999"\n',
+        ":4: not YAML: an escape sequence that is not a character",
+    ),
+    "no character either": (
+        GOOD + 'device: "\\U00110000"\n',
+        ":4: not YAML: an escape sequence that is not a character",
+    ),
+    "a long key": (GOOD + "x" * 1000 + ": 1\n", f":4: {'x' * 200}…: unknown key"),
+    "many keys": (
+        GOOD + "".join(f"k{number}: 1\n" for number in range(100)),
+        r"(?s):13: k9: unknown key.*some.yaml: and 90 more faults$",
+    ),
+    "NUL in a path": (GOOD + 'device: "a\\0b"\n', ":4: device: .*NUL"),
+    "a long value": (GOOD + "device: [" + "x, " * 5000 + "]", r"not \['x', 'x', .*…$"),
+    "an endless learning rate": (GOOD + "training: {learning_rate: {peak: .inf}}\n", "finite number"),
+    "a learning rate below 0": (
+        GOOD + "training: {learning_rate: {peak: -1.0}}\n",
+        r":4: training.learning_rate.peak: input should be greater than 0, not -1.0$",
+    ),
+    "a learning rate that is none": (GOOD + "training: {learning_rate: {start: .nan}}\n", "finite number"),
+    "a large layer": (GOOD + "parser: {network: {hidden_size: 100000000}}\n", "less than or equal to 65536"),
+    "a large seed": (GOOD + f"training: {{seed: {10**30}}}\n", "less than 9223372036854775808"),
+    "many widths": (
+        GOOD + f"parser: {{network: {{characters: {{widths: [{'3, ' * 100}]}}}}}}\n",
+        "at most 20 items",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BAD.values(), ids=BAD.keys())
+def test_says_what_is_wrong_and_where(tmp_path, text, message):
+    with pytest.raises(ConfigError, match=message):
+        read(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "override", ["parser=" + 3000 * "[", "parser=&a {x: *a}", "training.seed=2001-99-99"]
+)
+def test_overrides_that_are_no_values(tmp_path, override):
+    with pytest.raises(ConfigError, match=r"is not YAML"):
+        read(tmp_path, GOOD, [override])
+
+
+@pytest.mark.parametrize("override", ["training.epochs=" + 1000 * "x", 1000 * "x" + "=1", 1000 * "x"])
+def test_overrides_are_cut_in_messages(tmp_path, override):
+    with pytest.raises(ConfigError) as error:
+        read(tmp_path, GOOD, [override])
+    assert len(str(error.value)) < 400
+
+
+def test_gradients_may_have_any_norm(tmp_path):
+    assert read(tmp_path, GOOD, ["training.max_grad_norm=.inf"]).training.max_grad_norm == math.inf
+
+
+def test_overrides(tmp_path):
+    config = read(
+        tmp_path, GOOD, ["training.batch_size=7", "training.learning_rate.peak=1e-3", "treebank.test=c"]
+    )
+    assert config.training.batch_size == 7
+    assert config.training.learning_rate.peak == 1e-3
+    assert config.treebank.test == "c"
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "training.batch_siz=7",
+            r"--set training.batch_siz=7: training.batch_siz: unknown key; did you mean",
+        ),
+        ("training.batch_size", "write it as section.key=value"),
+        ("treebank.train.x=1", "train is a value, not a section"),
+        ("training.batch_size=many", "--set training.batch_size=many: .*valid integer"),
+    ],
+)
+def test_a_wrong_override_is_named(tmp_path, override, message):
+    with pytest.raises(ConfigError, match=message):
+        read(tmp_path, GOOD, [override])
+
+
+def test_data_folder(monkeypatch):
+    monkeypatch.setenv("PARSER_DATA", "/somewhere")
+    assert data_path("${PARSER_DATA}/ud/x") == "/somewhere/ud/x"
+    monkeypatch.delenv("PARSER_DATA")
+    assert data_path("${PARSER_DATA}/ud/x") == "data/ud/x"
+
+
+def test_every_config_that_ships_is_read():
+    paths = sorted(Path("configs").glob("*.yaml"))
+    assert len(paths) >= 3
+    for path in paths:
+        read_config(path)
+
+
+@pytest.mark.parametrize("path", sorted(Path("configs").glob("*/*.yaml")), ids=str)
+def test_every_config_of_tables_and_speed_is_read(path):
+    read_settings(path, TableConfig if path.parent.name == "tables" else SpeedConfig)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["training.exploration={}", "parser.system=arc-standard"], "arc-standard has no dynamic oracle"),
+        (["training.exploration={from_epoch: 99}"], "is after the last epoch"),
+        (["training.batch_unit=words", "training.learning_rate.peak=paper"], "write a number"),
+        (
+            ["training.objective=margin", "training.distillation={models: [teacher]}"],
+            "training.objective: teachers give probabilities",
+        ),
+        (["parser.network.tags={predict: [upos]}"], "upos is read: there is nothing to learn"),
+        (["parser.network.tags={predict: [xpos, xpos]}"], "names the same column twice"),
+        (["parser.network.tags={layers_above: 1}"], "tags.predict is empty"),
+        (["parser.network.tags={predict: [xpos], layers_above: 1}"], "no parser.network.sentence_encoder"),
+        (["parser.network.tag_sizes={}", "parser.network.embedding_dropout=0.2"], "one embedding only"),
+        (["parser.network.train_pretrained=true"], "there are no parser.network.pretrained vectors"),
+        (["training.feature_dropout=0.1"], "tag_sizes has no feats"),
+        (["training.tag_dropout=0.1", "parser.network.tag_sizes={lemma: 5}"], "neither upos nor xpos"),
+    ],
+)
+def test_settings_that_contradict_each_other(config_file, changes, message):
+    with pytest.raises(ConfigError, match=f"--set .*{message}"):
+        read_config(config_file, changes)
+
+
+def test_a_section_that_is_null_can_be_filled(config_file):
+    changes = ["training.exploration=null", "training.exploration.probability=0.25"]
+    assert read_config(config_file, changes).training.exploration.probability == 0.25
+
+
+def test_a_section_is_asked_for_where_one_is_due(config_file):
+    with pytest.raises(ConfigError, match=r"write \{\} for its defaults"):
+        read_config(config_file, ["training.exploration=true"])
+
+
+@pytest.mark.parametrize(
+    ("command", "config", "its_own"),
+    [
+        ("train", "configs/speed/quick.yaml", "speed"),
+        ("train", "configs/tables/parts.yaml", "table"),
+        ("table", "configs/quickstart.yaml", "train"),
+        ("speed", "configs/quickstart.yaml", "train"),
+        ("speed", "configs/tables/parts.yaml", "table"),
+    ],
+)
+def test_a_config_of_another_command_is_told(command, config, its_own, tmp_path, capsys):
+    assert main([command, config, "--run", str(tmp_path / "run")]) == 2
+    assert f"{config}: this is a config of `stack-parser {its_own}`" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_speedrun_is_the_fast_parser_with_fewer_epochs():
+    fast, speedrun = (read_config(Path(f"configs/{name}.yaml")) for name in ("ud-fast", "speedrun"))
+    assert speedrun.training.epochs < fast.training.epochs
+    same_epochs = fast.training.model_copy(update={"epochs": speedrun.training.epochs})
+    assert speedrun == fast.model_copy(update={"training": same_epochs})

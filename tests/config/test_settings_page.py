@@ -1,0 +1,76 @@
+"""docs/settings.md, which scripts/write_settings.py writes."""
+
+import subprocess
+import sys
+from typing import get_args, get_origin
+
+import pytest
+from scripts_of import SCRIPTS, script
+
+from parser.config.settings import Config
+from parser.speed.measuring.settings import SpeedConfig
+from parser.system.settings import Settings
+from parser.tables.settings import TableConfig
+
+SCRIPT = SCRIPTS / "write_settings.py"
+
+
+@pytest.fixture(name="script")
+def script_fixture():
+    return script("write_settings")
+
+
+def keys(settings, prefix=""):
+    """The dotted keys of a class; NAME in the place of a name that the user chooses."""
+    for name, field in settings.model_fields.items():
+        key = f"{prefix}{name}"
+        yield key
+        for kind in classes(field.annotation):
+            yield from keys(kind, f"{key}.NAME." if get_origin(field.annotation) is dict else f"{key}.")
+
+
+def classes(annotation):
+    """Those of the settings of a section."""
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
+        return [annotation]
+    return [kind for part in get_args(annotation) for kind in classes(part)]
+
+
+@pytest.mark.extended
+def test_the_page_is_up_to_date():
+    done = subprocess.run([sys.executable, SCRIPT, "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_check_names_a_page_that_is_out_of_date(script, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(script, "PAGE", tmp_path / "settings.md")
+    monkeypatch.setattr(sys, "argv", ["write_settings.py", "--check"])
+    assert script.main() == 1
+    assert "docs/settings.md is out of date" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["write_settings.py"])
+    assert script.main() == 0
+    assert (tmp_path / "settings.md").read_text(encoding="utf-8") == script.page()
+
+
+@pytest.mark.parametrize("settings", [Config, SpeedConfig, TableConfig])
+def test_every_setting_has_a_line(script, settings):
+    page = script.page()
+    assert [key for key in keys(settings) if f"| `{key}` |" not in page] == []
+    for field in settings.model_fields.values():
+        assert " ".join((field.description or "").split()) in page
+
+
+@pytest.mark.parametrize(
+    ("field", "expected"),
+    [
+        ({"type": "integer", "exclusiveMinimum": 0, "maximum": 100}, "integer, 1 to 100"),
+        ({"type": "integer", "exclusiveMinimum": 0, "maximum": 10**9}, "integer, at least 1"),
+        ({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}, "number, above 0 and below 1"),
+        ({"anyOf": [{"type": "number"}, {"const": "paper"}]}, "number, or `paper`"),
+        ({"type": "array", "prefixItems": [{"type": "number"}] * 2}, "list of 2 numbers"),
+        ({"type": "array", "items": {"enum": ["a", "b", "c"]}}, "list of `a`, `b` or `c`"),
+        ({"type": "object", "additionalProperties": True}, "mapping from names to any values"),
+    ],
+)
+def test_types_are_in_words(script, field, expected):
+    assert script._type(field) == expected

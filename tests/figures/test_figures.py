@@ -1,0 +1,150 @@
+"""Figures of small rows: cells of tables, cells of speed runs, the headline, and the pages that have them."""
+
+import json
+import sys
+from dataclasses import asdict
+
+import pytest
+from figures import cells, headline, kept
+from scripts_of import script
+from speed_rows import failed_row, speed_row
+
+
+def timed(method, size, *speeds, group="1"):
+    """A row of a speed run with a turn of one step for each speed, in sentences per second."""
+    return speed_row(
+        experiment="toy",
+        method=method,
+        batch_size=size,
+        interleaved_group=group,
+        sentences_per_second=sorted(speeds)[len(speeds) // 2],
+        turns=[1] * len(speeds),
+        seconds=[size / speed for speed in speeds],
+        sentences=[size] * len(speeds),
+    )
+
+
+@pytest.fixture
+def measured(tmp_path, monkeypatch):
+    """A folder of measurements with one speed run and one table of training runs."""
+    for cached in (kept.rows, kept.speed_run):
+        cached.cache_clear()
+    monkeypatch.setattr(kept, "MEASUREMENTS", tmp_path)
+    rows = [
+        timed("none", 1, 10, 10, 20),
+        timed("replay", 8, 40, 50, 60),
+        timed("step", 8, 20, 25, 40, group="2"),
+        failed_row("timeout", experiment="toy", method="late"),
+    ]
+    runs = [
+        {"name": name, "seed": seed, "seconds": 60 * seed, "test": {"las": las}}
+        for name, seed, las in (("plain", 1, 80.0), ("plain", 2, 82.0), ("more", 1, 81.0), ("more", 2, 83.0))
+    ]
+    for path, content in (("speed/toys/rows.jsonl", list(map(asdict, rows))), ("accuracy/toys.jsonl", runs)):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text("".join(json.dumps(row) + "\n" for row in content))
+    yield tmp_path
+    for cached in (kept.rows, kept.speed_run):
+        cached.cache_clear()
+
+
+def test_cells_of_a_speed_run(measured):
+    run = kept.speed_run("toys")
+    assert run.cell("toy", "replay@8").sentences_per_second == 50
+    assert run.has("toy", "none@1")
+    assert not run.has("toy", "none@8")
+    assert run.ratio("toy", "replay@8", "none@1").value == pytest.approx(4)  # the median of 4, 5 and 3
+    for cell in ("none@8", "late@8"):
+        with pytest.raises(ValueError, match=f"toy: {cell} was not measured in train, float32"):
+            run.cell("toy", cell)
+
+
+def test_a_table_of_ratios(measured):
+    lines = cells.ratios(kept.speed_run("toys"), [("how much", "toy", "replay@8", "none@1")]).splitlines()
+    assert lines[0] == "| | speed of | over that of | ratio |"
+    assert lines[2] == "| how much | `replay@8` | `none@1` | 4.00 [3.00, 5.00] |"
+
+
+def test_scores_of_a_table(measured):
+    runs = kept.runs_of_table("toys")
+    assert cells.mean_las(runs["plain"], "test") == "81.00"
+    assert cells.spread_las(runs["more"], "test") == "82.00 (81.00, 83.00)"
+    assert cells.las_difference(runs["more"], runs["plain"], "test") == "+1.00 [+1.00, +1.00]"
+    assert cells.las_difference(runs["more"][:1], runs["plain"], "test") == "+1.00"
+    assert cells.mean_minutes(runs["plain"]) == "1.5"
+
+
+def test_cells_of_a_table():
+    assert cells.table(("", "a"), [("x", 1), ("", "")]) == "| | a |\n|---|---|\n| x | 1 |\n| | |"
+    with pytest.raises(ValueError, match="1 cells in a table of 2 columns"):
+        cells.table(("", "a"), [("x",)])
+
+
+def test_rows_that_are_not_there_are_named(measured):
+    with pytest.raises(FileNotFoundError, match=r"other.jsonl"):
+        kept.rows("accuracy/other.jsonl")
+
+
+def test_what_a_command_printed(measured):
+    rows = [
+        {"command": ["train", "a.yaml"], "printed": ["1"]},
+        {"command": ["train", "a.yaml", "--more"], "printed": ["2"]},
+        {"name": "both", "command": ["evaluate"], "printed": ["3"]},
+    ]
+    (measured / "printed.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert kept.printed("printed.jsonl", "train a.yaml") == ["1"]
+    assert kept.printed("printed.jsonl", "a.yaml") == ["1", "2"]
+    assert kept.printed("printed.jsonl", "both") == ["3"]
+    with pytest.raises(ValueError, match="no command with 'parse'"):
+        kept.printed("printed.jsonl", "parse")
+
+
+LINE = """
+Toys:
+  run: toys
+  experiment: toy
+  best: [replay, late]
+  simple: [step]
+  paper: {name: A & B 2020, over_none: [2, 3], how: Table 1}
+"""
+
+
+def test_the_headline_has_the_fastest_method_and_what_was_measured_apart_in_brackets(measured):
+    (measured / "headline.yaml").write_text(LINE)
+    lines = headline.headlines(measured / "headline.yaml")
+    text = headline.headline_table(lines)
+    assert "| Toys | `replay`, 8 | 4.0 | 2 to 3 | (2.00) (`step`) |" in text
+    assert "The papers: A & B 2020 (Table 1). This program: CPU, one core." in text
+    assert headline.draw(lines).axes[0].get_yticklabels()[0].get_text() == "Toys: 4.0"
+
+
+@pytest.mark.parametrize("missing", ["best: [replay, late]", "run: toys"])
+def test_a_headline_without_rows_is_refused(measured, missing):
+    change = {"best: [replay, late]": "best: [late]", "run: toys": "run: toys\n  none: unbatched"}[missing]
+    (measured / "headline.yaml").write_text(LINE.replace(missing, change))
+    with pytest.raises(ValueError, match=r"Toys: toys has no row of (late|unbatched) in toy"):
+        headline.headlines(measured / "headline.yaml")
+
+
+def test_pages_are_written_and_checked(tmp_path, monkeypatch, capsys):
+    program = script("write_figures")
+    page = tmp_path / "docs/measurements/speed/README.md"
+    page.parent.mkdir(parents=True)
+    page.write_text("Text\n<!-- rows: some -->\n<!-- end -->\n")
+    (tmp_path / "README.md").write_text("Text\n")
+    monkeypatch.setattr(program, "ROOT", tmp_path)
+    monkeypatch.setattr(program, "figures_by_name", lambda: {"some": lambda: "| 1 |", "other": pytest.fail})
+    monkeypatch.setattr(program, "pictures", lambda: {"some.svg": "<svg/>"})
+    monkeypatch.setattr(sys, "argv", ["write_figures.py", "--check"])
+    assert program.main() == 1
+    assert "docs/measurements/speed/README.md is out of date: run `make figures`" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["write_figures.py"])
+    assert program.main() == 0
+    assert page.read_text() == "Text\n<!-- rows: some -->\n\n| 1 |\n\n<!-- end -->\n"
+    assert (tmp_path / "README.md").read_text() == "Text\n"
+    assert (tmp_path / "docs/some.svg").read_text() == "<svg/>"
+    monkeypatch.setattr(sys, "argv", ["write_figures.py", "--check"])
+    assert program.main() == 0
+    page.write_text("<!-- rows: unknown -->\n<!-- end -->\n")
+    assert program.main() == 1
+    assert "docs/measurements/speed/README.md: there is no figure unknown" in capsys.readouterr().err

@@ -1,0 +1,75 @@
+"""Every kept measurement can be drawn, and every row of it is found by its config."""
+
+import json
+from pathlib import Path
+
+import pytest
+from figures.kept import MEASUREMENTS, rows
+from figures.reports import TABLES, reports
+from scripts_of import script
+
+from parser.config.file import read_config
+from parser.config.settings import Config
+from parser.tables.commands import read_table
+from parser.tables.runs import rows_of
+
+pytestmark = pytest.mark.extended
+
+WITHOUT_TABLE = {"english-ewt", "printed"}
+"""Rows of single runs and of commands."""
+
+
+def test_some_reports_are_drawn(tmp_path, monkeypatch, capsys):
+    program = script("write_reports")
+    names = ["speed/levels/quiet", "speed/peers", "accuracy/parts", "speed/predicted-gpu"]
+    monkeypatch.setattr(program, "REPORTS", tmp_path)
+    monkeypatch.setattr("sys.argv", ["write_reports.py", *names])
+    assert program.main() == 0
+    for name in names:
+        report = (tmp_path / name / "report.md").read_text(encoding="utf-8")
+        drawn = list((tmp_path / name / "plots").glob("*.svg"))
+        assert drawn
+        assert all(f"(plots/{path.name})" in report for path in drawn)
+    monkeypatch.setattr("sys.argv", ["write_reports.py", "speed/other"])
+    assert program.main() == 2
+    assert "there is no speed/other" in capsys.readouterr().err
+
+
+def test_every_folder_and_every_table_has_a_report():
+    names = set(reports())
+    assert {
+        path.parent.relative_to(MEASUREMENTS).as_posix() for path in MEASUREMENTS.rglob("config.yaml")
+    } < names
+    tables = {path.stem for path in MEASUREMENTS.glob("accuracy/*.jsonl")} - WITHOUT_TABLE
+    assert {f"accuracy/{name}" for name in tables} < names
+
+
+@pytest.mark.parametrize("path", sorted(MEASUREMENTS.glob("accuracy/*.jsonl")), ids=lambda path: path.stem)
+def test_every_run_of_a_table_is_found(path):
+    if path.stem in WITHOUT_TABLE:
+        return
+    _, jobs = read_table(TABLES / f"{path.stem}.yaml")
+    found = rows_of(jobs, path)
+    assert {(row["name"], row["seed"]) for row in found.values()} == {(job.name, job.seed) for job in found}
+    assert len(found) == len(path.read_text(encoding="utf-8").splitlines())
+
+
+def test_single_runs_are_of_the_configs_they_are_named_after():
+    for run in rows("accuracy/english-ewt.jsonl"):
+        config = read_config(Path(f"configs/{run['name']}.yaml"))
+        assert Config.model_validate_json(json.dumps(run["config"])) == config
+
+
+def test_the_distilled_parser_has_the_network_of_the_small_one():
+    small, distilled = (
+        read_config(Path(f"configs/{name}.yaml")) for name in ("ud-fast", "ud-fast-distilled")
+    )
+    assert distilled.parser == small.parser
+
+
+def test_every_row_says_when_and_where_it_was_measured():
+    for path in MEASUREMENTS.rglob("*.jsonl*"):
+        for row in rows(str(path.relative_to(MEASUREMENTS)).removesuffix(".gz")):
+            assert row["date"]
+            assert row["commit"]
+            assert row["machine"]["cpu"]

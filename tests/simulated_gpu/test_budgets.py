@@ -1,0 +1,120 @@
+"""What training and parsing ask of a GPU: how often the host waits, how much it launches and uploads."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from plain_transitions import make_inventory
+from simulated_cuda.budgets import LAUNCHES, UPLOADS, WAITS_OF_A_TRAINING_STEP
+from simulated_cuda.device import SimulatedCuda
+from small_parsers import SOME_TREES, examples, network, stepped
+
+from parser.cli import main
+from parser.networks.loss import BatchLoss, transition_loss
+from parser.optimization.training_step import TrainingStep
+from parser.parsing.continuous_batching import STEPS_BETWEEN_REFILLS
+from parser.parsing.continuous_batching import STEPS_BETWEEN_SYNCHRONISATIONS as PARSING_STEPS
+from parser.training.epoch import STEPS_BETWEEN_SYNCHRONISATIONS as TRAINING_STEPS
+from parser.treebank.conllu import stream_sentences
+
+pytestmark = pytest.mark.extended
+
+CUDA = torch.device("cuda")
+TREEBANK = Path("data/quickstart/train.conllu")
+SENTENCES, BATCH_SIZE = 240, 4
+MOVED = {"parser/parsing/model.py", "parser/transitions/inventory.py"}
+"""A model is moved to the device once."""
+PARSED = {"parser/parsing/continuous_batching.py", "parser/parsing/parse.py"}
+
+
+def counts_of_a_training_step(method, composition=False, rich=False):
+    """Of the second one: the first makes the optimizer's state. And the number of levels or steps."""
+    inventory = make_inventory("arc-hybrid", composition=composition)
+    prepared = examples(inventory, SOME_TREES, rich=rich)
+    on_host = prepared.batch(torch.arange(len(prepared)))
+    with SimulatedCuda() as cuda:
+        inventory = inventory.to(CUDA)
+        parser = network(inventory, layers=2, dtype=torch.float32, device="cuda", rich=rich)
+        weights = [weight for weight in parser.parameters() if weight.requires_grad]
+        step = TrainingStep(parser, inventory, torch.optim.Adam(weights, fused=True), max_grad_norm=5.0)
+
+        def by_stepping(batch, inventory):
+            loss = transition_loss(stepped(parser, inventory, batch), batch, inventory)
+            return BatchLoss(loss, torch.zeros((), device=CUDA))
+
+        for _ in range(2):
+            cuda.counted()
+            step.gradients([on_host.to(CUDA)], None if method == "replay" else by_stepping)
+            step.update()
+    levels, steps = len(on_host.forest.levels), int(prepared.steps.lengths.max())
+    return cuda.counts, levels if method == "replay" else steps
+
+
+@pytest.mark.parametrize("rich", [False, True])
+@pytest.mark.parametrize("composition", [False, True])
+@pytest.mark.parametrize("method", ["replay", "step"])
+def test_a_training_step_waits_for_nothing(method, composition, rich):
+    counts, _ = counts_of_a_training_step(method, composition, rich)
+    assert counts.synchronizations.total() == WAITS_OF_A_TRAINING_STEP
+
+
+@pytest.mark.parametrize("rich", [False, True])
+@pytest.mark.parametrize("composition", [False, True])
+def test_a_batch_needs_one_upload(composition, rich):
+    counts, _ = counts_of_a_training_step("replay", composition, rich)
+    of_sentence_encoder = 1 if rich else 0
+    assert counts.uploads == UPLOADS + of_sentence_encoder
+
+
+@pytest.mark.parametrize("method", ["replay", "step"])
+def test_launches_of_a_training_step(method):
+    counts, repetitions = counts_of_a_training_step(method)
+    assert counts.launches <= LAUNCHES[method].of(repetitions)
+
+
+@pytest.fixture(scope="module")
+def treebank(tmp_path_factory):
+    sentences = TREEBANK.read_text(encoding="utf-8").split("\n\n")
+    path = tmp_path_factory.mktemp("treebank") / "train.conllu"
+    path.write_text("\n\n".join(sentences[:SENTENCES]) + "\n\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(treebank):
+    """The run's folder, and what an epoch of training and dev costs."""
+    run, config = treebank.parent / "run", treebank.parent / "config.yaml"
+    config.write_text(
+        f"treebank: {{train: {treebank}, dev: {treebank}}}\n"
+        "parser: {network: {word_size: 8, token_size: 12, hidden_size: 16, layers: 2}}\n"
+        f"training: {{epochs: 1, batch_size: {BATCH_SIZE}}}\n"
+        "device: cuda\n"
+    )
+    with SimulatedCuda() as cuda:
+        assert main(["train", str(config), "--run", str(run)]) == 0
+    return run, cuda.counts
+
+
+def test_an_epoch_reads_its_losses_every_twenty_batches(trained):
+    waits = trained[1].synchronizations_by_file()
+    batches = math.ceil(SENTENCES / BATCH_SIZE) + 1  # the first one of an epoch may be smaller
+    looks, at_the_end = math.ceil(batches / TRAINING_STEPS), 2
+    # A look reads the losses of its batches and the running loss.
+    assert waits.pop("parser/training/epoch.py") <= 2 * looks + at_the_end
+    assert waits.pop("parser/training/loop.py") == 1
+    assert set(waits) <= MOVED | PARSED | {"parser/training/checkpoint.py"}
+
+
+def test_parsing_looks_at_the_device_every_sixteen_steps(trained, treebank):
+    size = 8
+    command = ["parse", str(trained[0] / "model"), str(treebank), "-o", "/dev/null", "--device", "cuda"]
+    with SimulatedCuda() as cuda:
+        assert main([*command, "--batch-size", str(size)]) == 0
+    waits = cuda.counts.synchronizations_by_file()
+    lengths = [len(sentence) for sentence in stream_sentences(str(treebank))]
+    # Each row of the batch is idle for some steps after each sentence, and when no sentences are left.
+    steps = sum(2 * length + STEPS_BETWEEN_REFILLS for length in lengths) / size + 2 * max(lengths)
+    assert 10 < waits["parser/parsing/continuous_batching.py"] <= 2 + steps / PARSING_STEPS
+    assert waits["parser/parsing/parse.py"] == 2  # heads and labels of all
+    assert set(waits) <= MOVED | PARSED

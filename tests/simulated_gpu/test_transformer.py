@@ -1,0 +1,41 @@
+"""Training with a pretrained transformer on the simulated device."""
+
+import json
+
+import pytest
+from simulated_cuda.device import SimulatedCuda
+from small_transformers import make_transformer
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from parser.cli import main
+
+pytestmark = pytest.mark.extended
+
+ONCE = {
+    "parser/parsing/model.py",
+    "parser/transitions/inventory.py",
+    "parser/training/checkpoint.py",
+    "parser/training/transformer.py",
+    "parser/parsing/transformer_files.py",
+}
+"""What moves a model or reads all of it, or computes the vectors of a frozen transformer."""
+AS_WITHOUT = {
+    "parser/training/epoch.py",
+    "parser/training/loop.py",
+    "parser/parsing/continuous_batching.py",
+    "parser/parsing/parse.py",
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode"), [("bert", "frozen"), ("bert", "lora"), ("bert", "all"), ("xlm-roberta", "all")]
+)
+def test_a_training_step_does_not_wait(kind, mode, config_file, tmp_path):
+    pretrained = make_transformer(tmp_path / "pretrained", kind)
+    own = json.dumps({"model": str(pretrained), "layers": 2, "train": mode})
+    changes = "device=cuda", "training.epochs=2", f"parser.network.transformer={own}"
+    overrides = [part for change in changes for part in ("--set", change)]
+    # The attention that PyTorch chooses for the tensors behind the simulated ones is one of CPUs.
+    with sdpa_kernel(SDPBackend.MATH), SimulatedCuda() as cuda:
+        assert main(["train", str(config_file), "--run", str(tmp_path / "run"), *overrides]) == 0
+    assert set(cuda.counts.synchronizations_by_file()) <= ONCE | AS_WITHOUT

@@ -1,0 +1,131 @@
+"""Other programs in the same turns."""
+
+import json
+import sys
+import time
+
+import pytest
+from programs import is_mentioned
+
+from parser.cli import main
+from parser.speed.measuring.external import ExternalError, printed_speed
+from parser.speed.measuring.rows import ExternalProgram
+from parser.speed.measuring.settings import External
+
+PATTERN = r"([\d.,]+) sentences/s"
+
+
+def program(code, pattern=PATTERN):
+    return ExternalProgram("it", f'{sys.executable} -c "{code}"', pattern)
+
+
+@pytest.mark.parametrize(
+    ("code", "speed"),
+    [
+        ("print('10 words, 1,234.5 sentences/s')", 1234.5),
+        ("import sys; print('7 sentences/s', file=sys.stderr)", 7.0),
+        ("import os; print(os.environ['HOME'] and '3 sentences/s')", 3.0),
+    ],
+)
+def test_the_speed_that_is_printed(code, speed):
+    assert printed_speed(program(code), timeout=60) == speed
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("print('done')", r"its output has no .* done"),
+        ("print('oh no'); raise SystemExit(3)", "ended with status 3: oh no"),
+        ("print('0 sentences/s')", "printed a speed of 0"),
+        ("print('.. sentences/s')", "'..' is no number of sentences per second"),
+        ("import time; time.sleep(60)", "no end after 0.5 s"),
+        ("print('at 7 words/s')", "its output has no"),
+    ],
+)
+def test_what_goes_wrong(code, message):
+    timeout = 0.5 if "sleep" in code else 60
+    with pytest.raises(ExternalError, match=message):
+        printed_speed(program(code), timeout)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"), [("no group", "needs a group"), ("(", "no regular expression")]
+)
+def test_patterns_that_find_nothing(pattern, message):
+    with pytest.raises(ValueError, match=message):
+        External(command="true", pattern=pattern)
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Two programs that note their runs, the second twice as fast as the first, and one that fails."""
+    runs = tmp_path / "runs.txt"
+    text = "external_turns: 3\nexternal:\n"
+    for name, code in (
+        ("slow", "print('100 sentences/s')"),
+        ("broken", "raise SystemExit('no model')"),
+        ("fast", "print('200 sentences/s')"),
+    ):
+        command = f'echo {name} >> {runs}; {sys.executable} -c "{code}"'
+        text += f"  {name}: {{command: {json.dumps(command)}, pattern: '([0-9]+) sentences/s'}}\n"
+    path = tmp_path / "programs.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_programs_take_turns(config, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["speed", str(config), "--run", str(run)]) == 0
+    # The first of four turns is not counted; a program that fails is not started again.
+    assert (tmp_path / "runs.txt").read_text().split() == ["slow", "broken", "fast", *["slow", "fast"] * 3]
+    rows = {row["name"]: row for row in map(json.loads, (run / "external.jsonl").read_text().splitlines())}
+    assert rows["slow"]["speeds"] == [100.0] * 3
+    assert rows["fast"]["speeds"] == [200.0] * 3
+    assert rows["broken"]["status"] == "error: it ended with status 1: no model"
+    assert rows["fast"]["machine"]["cores"]
+    report = (run / "report.md").read_text()
+    assert "| fast | 200 | 200 to 200 | 2.00 [2.00, 2.00] | 3 |" in report
+    assert "broken: error: it ended with status 1: no model." in report
+    assert (run / "plots" / "programs.svg").is_file()
+    # As one has failed, the same command measures them again, in the same turns.
+    config.write_text(config.read_text().replace("raise SystemExit('no model')", "print('50 sentences/s')"))
+    (run / "external.jsonl").write_text((run / "external.jsonl").read_text() + '{"half a line')
+    assert main(["speed", str(config), "--run", str(run)]) == 0
+    assert "| broken | 50 |" in (run / "report.md").read_text()
+    before = (tmp_path / "runs.txt").read_text()
+    assert before.split()[-9:] == ["slow", "broken", "fast"] * 3
+    # What is there is not measured again, and can be drawn again.
+    assert main(["speed", str(config), "--run", str(run)]) == 0
+    assert main(["plots", str(run)]) == 0
+    assert (tmp_path / "runs.txt").read_text() == before
+
+
+def test_what_is_left_and_what_is_missing(config, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["speed", str(config), "--run", str(run), "--minutes", "1"]) == 2
+    printed = capsys.readouterr()
+    assert "`external` is left" in printed.out + printed.err
+    assert "nothing has been measured yet" in printed.err
+    assert main(["train", str(config)]) == 2
+    assert "this is a config of `stack-parser speed`: it has 'external'" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_nothing_of_a_program_is_left_running(tmp_path):
+    late = tmp_path / "late"
+    command = f"(sleep 30; touch {late}) & sleep 60"
+    with pytest.raises(ExternalError, match="no end"):
+        printed_speed(ExternalProgram("it", command, PATTERN), timeout=0.3)
+    while is_mentioned(late):
+        time.sleep(0.05)
+    assert not late.exists()
+
+
+def test_a_config_that_measures_nothing(tmp_path, capsys):
+    path = tmp_path / "nothing.yaml"
+    path.write_text("seconds: 1\n")
+    assert main(["speed", str(path), "--run", str(tmp_path / "run")]) == 2
+    assert (
+        "experiments: there is nothing to measure: name some here, or in `external`"
+        in capsys.readouterr().err
+    )

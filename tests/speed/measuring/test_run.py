@@ -1,0 +1,305 @@
+"""Whole runs, as a user starts them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+import torch
+from programs import is_running, running, wait_until
+
+from parser.batching.product import why_unsupported
+from parser.cli import main
+from parser.speed.commands import read_config
+from parser.speed.measuring.run import measure
+from parser.system.machine import processor
+
+CONFIG = """
+experiments:
+  toy:
+    plugin: toy
+    methods: [none, good, wrong, absent]
+    modes: [train, infer]
+    batch_sizes: {{none: [1], good: [1, 4, 64], wrong: [4], absent: [4]}}
+    settings: {{count_runs_in: {counts}}}
+devices: [cpu]
+seconds: 0.1
+relative_error: 10
+turn: 0.02
+warmup: 0.01
+"""
+
+
+@pytest.fixture
+def config(toys, tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(CONFIG.format(counts=tmp_path / "counts"))
+    return path
+
+
+def rows(run):
+    whole_lines = (run / "rows.jsonl").read_text().rpartition("\n")[0]
+    return [json.loads(line) for line in whole_lines.splitlines()]
+
+
+def prepared(tmp_path):
+    """What was prepared since the last call."""
+    counts = tmp_path / "counts"
+    lines = counts.read_text().splitlines() if counts.exists() else []
+    counts.unlink(missing_ok=True)
+    return sorted(lines)
+
+
+def test_a_run_from_config_to_report(config, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert (
+        main(["speed", str(config), "--run", str(run), "--ratio", "method=good/method=good,batch_size=1"])
+        == 0
+    )
+    printed, errors = capsys.readouterr()
+    lines = [line for line in errors.splitlines() if line.startswith("cell ")]
+    assert lines[0] == "cell 1 of 10: toy: none at 1, train, cpu"
+    assert len(lines) == 10
+    assert printed.startswith("the machine is ")
+    assert "toy, train, cpu: good at 64 / good at 1 = " in printed
+    assert "(interleaved)" in printed
+    assert f"report: {run}/report.html" in printed
+    found = {(row["mode"], row["method"], row["batch_size"]): row["status"] for row in rows(run)}
+    assert [key for key, status in found.items() if status != "ok"] == [
+        ("train", "wrong", 4),
+        ("train", "absent", 4),
+    ]
+    assert len(found) == 10
+    assert prepared(tmp_path)
+
+    report = (run / "report.md").read_text()
+    for expected in (
+        "| good | 64 |",
+        "wrong at 4: wrong: result 0",
+        "stack-parser speed ",
+        "parallel share",
+        "| wrong | 4 | wrong |",
+    ):
+        assert expected in report
+    page = (run / "report.html").read_text()
+    assert page.count("<svg") == 6
+    assert not any(outside in page for outside in ('src="', "<link", "@import", "<script"))
+    for plot in (run / "plots").iterdir():
+        text = plot.read_text()
+        ElementTree.fromstring(text)
+        assert "wrong" not in text
+    assert any("tfevents" in name.name for name in (run / "tensorboard").iterdir())
+
+    assert main(["speed", str(config), "--run", str(run)]) == 0
+    # What was measured is not measured again; what failed is tried again.
+    assert prepared(tmp_path) == ["none 1 train", "wrong 4 train"]
+    before = page
+    assert main(["plots", str(run)]) == 0
+    assert (run / "report.html").read_text().count("<svg") == before.count("<svg")
+
+
+@pytest.mark.extended
+def test_only_some_cells_and_later_the_others(config, tmp_path, capsys):
+    run = tmp_path / "run"
+    only = ["--only", "method=good,batch_size=1|4,mode=train"]
+    assert main(["speed", str(config), "--run", str(run), *only]) == 0
+    assert {(row["method"], row["batch_size"]) for row in rows(run)} == {("good", 1), ("good", 4)}
+    assert prepared(tmp_path) == [
+        "good 1 train",
+        "good 4 train",
+        "none 1 train",
+    ]  # none is what they must equal
+    assert main(["speed", str(config), "--run", str(run), "--only", "method=good"]) == 0
+    assert "good 1 train" not in prepared(tmp_path)
+    assert len(rows(run)) == 6
+
+
+def test_a_run_in_parts(config, tmp_path, capsys):
+    folder = tmp_path / "run"
+    with_all = read_config(config)
+    assert measure(with_all, folder, "method=good,mode=train", minutes=0) == []
+    assert "stopped after 0 minutes; 3 cells are left" in capsys.readouterr().out
+    assert not prepared(tmp_path)
+
+
+@pytest.mark.extended
+def test_rows_of_one_folder_are_measured_alike(config, tmp_path, capsys):
+    run = tmp_path / "run"
+    command = ["speed", str(config), "--run", str(run), "--only", "method=good,mode=train"]
+    assert main(command) == 0
+    before = (run / "config.yaml").read_text()
+    again = f"stack-parser speed THIS_FOLDER/config.yaml --run ANOTHER_FOLDER --only {command[-1]}"
+    assert again in (run / "report.md").read_text()
+    assert main([*command, "--set", "seconds=0.2"]) == 2
+    assert "was measured with seconds: 0.1, not 0.2" in capsys.readouterr().err
+    assert (run / "config.yaml").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("only", "message"),
+    [
+        ("colour=red", "the keys are experiment, plugin, mode"),
+        ("method=excellent", "no cell has method=excellent; there are none, good, wrong, absent"),
+        ("method=wrong,batch_size=64", "no cell of the config passes all of --only"),
+    ],
+)
+def test_conditions_that_no_cell_meets(config, tmp_path, capsys, only, message):
+    assert main(["speed", str(config), "--run", str(tmp_path / "run"), "--only", only]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.extended
+def test_cells_that_failed_are_tried_again(config, tmp_path):
+    run = tmp_path / "run"
+    arguments = [
+        "speed",
+        str(config),
+        "--run",
+        str(run),
+        "--only",
+        "method=broken|deadly|hungry|absent,mode=train",
+    ]
+    arguments += ["--set", "experiments.toy.methods=[broken, deadly, hungry, absent]"]
+    arguments += ["--set", "experiments.toy.batch_sizes=[4]"]
+    assert main(arguments) == 0
+    statuses = {row["method"]: row["status"] for row in rows(run)}
+    assert statuses["broken"] == "error: ZeroDivisionError: the toy is broken"
+    assert statuses["deadly"].startswith("error: killed")
+    assert statuses["hungry"] == "out of memory"
+    assert statuses["absent"] == "skipped: nobody has it"
+    assert "the toy is broken" in rows(run)[0]["traceback"]
+    prepared(tmp_path)
+    assert main(arguments) == 0
+    assert {line.split()[0] for line in prepared(tmp_path)} == {"broken", "deadly", "hungry"}
+
+
+@pytest.mark.extended
+def test_a_run_that_was_killed_goes_on(config, tmp_path):
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "parser", "speed", str(config), "--run", str(run)]
+    command += ["--only", "method=good|none", "--set", "together=1"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    with running(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        wait_until(lambda: (run / "rows.jsonl").exists() and bool(rows(run)), process)
+        process.kill()
+        process.wait()
+        while is_running(process.pid):  # its cells end when they find that it is gone
+            time.sleep(0.05)
+    measured = {(row["mode"], row["method"], row["batch_size"]) for row in rows(run)}
+    assert measured
+    prepared(tmp_path)
+    assert main(["speed", str(config), "--run", str(run), "--only", "method=good|none"]) == 0
+    again = {(mode, method, int(size)) for method, size, mode in map(str.split, prepared(tmp_path))}
+    assert not (again - {("train", "none", 1), ("infer", "none", 1)}) & measured
+    assert len(rows(run)) == 8
+
+
+@pytest.mark.extended
+def test_an_interrupted_run_ends_its_processes(config, tmp_path):
+    run = tmp_path / "run"
+    command = [
+        sys.executable,
+        "-m",
+        "parser",
+        "speed",
+        str(config),
+        "--run",
+        str(run),
+        "--set",
+        "seconds=100",
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    with running(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        wait_until((tmp_path / "counts").exists, process)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate()
+        assert process.returncode == 130
+        assert b"Traceback" not in errors
+        while is_running(process.pid):
+            time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            "experiments.toy.plugin=unheard",
+            "no plugin is called 'unheard'; installed are bilstm_char_tagger, bilstm_tagger, ",
+        ),
+        ("experiments.toy.plugin=unimportable", "cannot be imported: ModuleNotFoundError"),
+        ("experiments.toy.plugin=leaving", "cannot be imported: SystemExit: not today"),
+        ("experiments.toy.methods=[leap]", "toy has no method 'leap' here; known are none, good"),
+        ("experiments.toy.settings={colour: red}", "experiments.toy.settings.colour: unknown key; known are"),
+        ("experiments.toy.batch_sizes.good=[0]", "experiments.toy.batch_sizes.good: input should be greater"),
+        ("experiments.toy.sizes=[3]", "experiments.toy.sizes: unknown key; did you mean batch_sizes?"),
+        ("devices=[toaster]", "device 'toaster'"),
+        ("experiments={}", "experiments: there is nothing to measure: name some here, or in `external`"),
+    ],
+)
+def test_wrong_configs(config, tmp_path, capsys, change, message):
+    assert main(["speed", str(config), "--run", str(tmp_path / "run"), "--set", change]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.extended
+def test_what_asks_for_a_plugin_that_is_not_there_is_skipped(config, tmp_path, capsys):
+    config.write_text(config.read_text().replace("devices:", "  absent: {plugin: unheard}\ndevices:"))
+    only = ["--only", "method=none,mode=train"]
+    assert main(["speed", str(config), "--run", str(tmp_path / "run"), *only]) == 0
+    assert "experiments.absent is skipped: no plugin is called 'unheard'" in capsys.readouterr().out
+    assert {row["experiment"] for row in rows(tmp_path / "run")} == {"toy"}
+
+
+def test_a_folder_of_somebody_else_is_left_alone(config, tmp_path, capsys):
+    """The config that is measured among them: it would be replaced by one with all defaults."""
+    (tmp_path / "theirs").mkdir()
+    own = config.rename(tmp_path / "theirs" / "config.yaml")
+    before = own.read_text()
+    assert main(["speed", str(own), "--run", str(tmp_path / "theirs")]) == 2
+    assert "theirs: holds something that is not a run; choose another folder" in capsys.readouterr().err
+    assert [path.read_text() for path in (tmp_path / "theirs").iterdir()] == [before]
+
+
+def test_plots_of_no_run(tmp_path, capsys):
+    assert main(["plots", str(tmp_path)]) == 2
+    assert "config.yaml: No such file" in capsys.readouterr().err
+
+
+def test_plugins_are_listed(toys, capsys):
+    assert main(["plugins"]) == 0
+    printed = capsys.readouterr().out
+    assert (
+        "stack_parser              Ding & Koehn 2019, Figure 1. train: none, step-naive, step, replay"
+        in printed
+    )
+    assert "packed_gru                an example" in printed
+    assert "'unimportable' (toys_that_are_not_there:Toy) cannot be imported" in printed
+    assert "'leaving' (leaves_when_imported:Toy) cannot be imported: SystemExit: not today" in printed
+
+
+@pytest.mark.extended
+def test_cells_of_two_precisions(toys, tmp_path, capsys):
+    """Measured where the CPU has bfloat16, and otherwise skipped with the reason."""
+    reason = why_unsupported("bfloat16", torch.device("cpu"), processor())
+    path, run = tmp_path / "small.yaml", tmp_path / "run"
+    path.write_text(CONFIG.format(counts=tmp_path / "counts") + "precisions: [float32, bfloat16]\n")
+    ratio = "precision=bfloat16/precision=float32"
+    only = "method=good,batch_size=4"
+    status = main(["speed", str(path), "--run", str(run), "--only", only, "--ratio", ratio])
+    printed = capsys.readouterr().out
+    found = {(row["mode"], row["precision"]): row for row in rows(run)}
+    assert found.keys() == {(mode, name) for mode in ("train", "infer") for name in ("float32", "bfloat16")}
+    own = found["train", "bfloat16"]
+    if reason is None:
+        assert status == 0
+        assert own["status"] == "ok"
+        assert own["interleaved_group"] == found["train", "float32"]["interleaved_group"]
+        assert own["ceiling"] != found["train", "float32"]["ceiling"]
+        assert "good at 4 in bfloat16 / good at 4 in float32" in printed
+    else:
+        assert own["status"] == f"skipped: bfloat16: {reason}"

@@ -1,0 +1,78 @@
+import pytest
+from matplotlib.figure import Figure
+
+from parser.speed.measuring.statistics import Estimate, exactly
+from parser.speed.reporting.drawing import MAX_LINES, draw_panels, legend_below, scale_by_size, svg
+
+
+def curves(count):
+    estimates = {size: Estimate(value, value - 1, value + 1) for size, value in ((1, 10.0), (8, 20.0))}
+    return {f"method {number}": estimates for number in range(count)}
+
+
+def finish(axes):
+    axes.axhline(5, label="target")
+    scale_by_size(axes, curves(1))
+
+
+def panels(count):
+    figure = draw_panels("title", curves(count), finish)
+    figure.draw_without_rendering()
+    return figure
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, 1), (7, 1), (8, 2), (16, 3)])
+def test_no_panel_has_more_than_eight_lines(count, expected):
+    axes = panels(count).axes
+    assert len(axes) == expected
+    labels = [label for each in axes for label in each.get_legend_handles_labels()[1]]
+    assert all(len(each.get_legend_handles_labels()[1]) <= MAX_LINES == 8 for each in axes)
+    assert len([label for label in labels if label.startswith("method")]) == count
+
+
+@pytest.mark.parametrize("count", [3, 16])
+def test_legends_lie_outside_of_the_data(count):
+    figure = panels(count)
+    for part in figure.subfigs:
+        [legend] = part.legends
+        assert not legend.get_window_extent().overlaps(part.axes[0].get_window_extent())
+        assert part.axes[0].get_legend() is None
+
+
+def test_panels_have_the_same_limits():
+    first, second = panels(8).axes
+    assert first.get_xlim() == second.get_xlim()
+    assert first.get_ylim() == second.get_ylim()
+
+
+def test_lines_of_a_panel_look_different():
+    looks = {
+        (line.get_color(), line.get_marker(), line.get_linestyle())
+        for container in panels(7).axes[0].containers
+        for line in [container[0]]
+    }
+    assert len(looks) == 7
+
+
+def test_equal_plots_are_equal_text():
+    assert svg(draw_panels("title", curves(2), finish)) == svg(draw_panels("title", curves(2), finish))
+
+
+def test_a_legend_of_several_panels_takes_the_labels_of_one():
+    figure = Figure(layout="constrained")
+    for count in (1, 2):
+        axes = figure.add_subplot(1, 2, count)
+        for number in range(count):
+            axes.plot([1, 2], label=f"line {number}")
+    legend_below(figure, axes)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["line 0", "line 1"]
+
+
+@pytest.mark.parametrize(("highest", "scale"), [(50.0, "linear"), (70.0, "log")])
+def test_only_values_that_differ_much_are_on_a_logarithmic_axis(highest, scale):
+    axes = Figure().add_subplot()
+    axes.plot([1, 8], [10.0, highest])
+    scale_by_size(axes, {"method": {1: exactly(10.0), 8: exactly(highest)}})
+    assert axes.get_yscale() == scale
+    if scale == "linear":
+        assert axes.get_ylim()[0] == 0

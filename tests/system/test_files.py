@@ -1,0 +1,78 @@
+import gzip
+import os
+import stat
+import threading
+
+import pytest
+
+from parser.system.files import atomic_file, write_atomically
+
+
+def test_a_file_appears_when_it_is_complete(tmp_path):
+    path = tmp_path / "out.txt"
+    with atomic_file(str(path)) as file:
+        file.write(b"content\r\n")
+        assert not path.exists()
+    assert path.read_bytes() == b"content\r\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~current_mask()
+    assert os.listdir(tmp_path) == ["out.txt"]
+
+
+def current_mask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_a_failure_keeps_the_old_content(tmp_path):
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+
+    def write_and_fail():
+        with atomic_file(str(path)) as file:
+            file.write(b"new")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_and_fail()
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["out.txt"]
+
+
+def test_compresses_by_name(tmp_path):
+    with atomic_file(str(tmp_path / "out.gz")) as file:
+        file.write(b"content")
+    assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == b"content"
+
+
+def test_follows_links(tmp_path):
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(target)
+    with atomic_file(str(link)) as file:
+        file.write(b"new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+
+
+def test_a_link_under_the_temporary_name_is_not_followed(tmp_path):
+    other = tmp_path / "other"
+    other.write_text("theirs")
+    (tmp_path / ".out.unfinished").symlink_to(other)
+    write_atomically(tmp_path / "out", b"mine")
+    assert (tmp_path / "out").read_bytes() == b"mine"
+    assert other.read_text() == "theirs"
+    assert sorted(os.listdir(tmp_path)) == ["other", "out"]
+
+
+def test_writes_into_pipes(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    with atomic_file(str(pipe)) as file:
+        file.write(b"content")
+    reader.join()
+    assert read == ["content"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)

@@ -1,0 +1,142 @@
+"""Signals: Ctrl-C, SIGTERM and a closed terminal."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import nullcontext, suppress
+
+import pytest
+import torch
+from programs import running, wait_until
+from stopped_runs import command
+
+from parser.system.interruption import SIGNALS, Interrupted, interruptible, later, stop_request
+
+CPU = torch.device("cpu")
+
+
+def test_ctrl_c_says_how_to_go_on(config_file, tmp_path):
+    arguments = [sys.executable, "-m", "parser", *command(config_file, tmp_path / "run")]
+    arguments += ["--set", "training.epochs=5000"]
+    with running(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_until((tmp_path / "run" / "checkpoint.safetensors").exists, process)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate()
+    assert process.returncode == 130
+    assert "everything is saved, continue with --resume" in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.extended
+def test_a_run_whose_terminal_closes_is_saved(config_file, tmp_path):
+    run = tmp_path / "run"
+    arguments = [sys.executable, "-m", "parser", *command(config_file, run, "--set", "training.epochs=5000")]
+    ours, theirs = pty.openpty()
+    with running(arguments, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        printed = b""
+        while b"epoch   2" not in printed:
+            printed += os.read(ours, 1 << 16)
+        os.close(ours)
+        process.send_signal(signal.SIGHUP)
+        # Not -SIGHUP: it ended by itself, after it had saved.
+        assert process.wait() == 128 + signal.SIGHUP
+
+
+@pytest.mark.parametrize(
+    ("before", "last", "at_once"),
+    [
+        (["SIGINT"], "SIGINT", True),
+        (["SIGTERM"], "SIGINT", True),
+        (["SIGHUP", "SIGTERM"], "SIGTERM", True),
+        # One terminal closes, and both the shell and the system say so.
+        (["SIGHUP"], "SIGHUP", False),
+        (["SIGHUP"], "SIGTERM", False),
+        (["SIGTERM"], "SIGHUP", False),
+    ],
+)
+def test_who_asks_twice_is_in_a_hurry_but_for_terminals(before, last, at_once):
+    with stop_request() as request:
+        for name in before:
+            signal.raise_signal(signal.Signals[name])
+        with pytest.raises(KeyboardInterrupt) if at_once else nullcontext():
+            signal.raise_signal(signal.Signals[last])
+        assert request.signal is not None
+
+
+def test_nohup_is_heeded():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_request() as request:
+            signal.raise_signal(signal.SIGHUP)
+            assert request.signal is None
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_other_threads_leave_signals_alone():
+    before, found = signal.getsignal(signal.SIGTERM), []
+
+    def look():
+        with stop_request():
+            found.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert found == [before]
+
+
+def test_an_interruption_is_not_taken_for_a_failure():
+    """As by libraries, which then go on without what they wanted."""
+    with interruptible(), pytest.raises(Interrupted) as interrupted, suppress(Exception):
+        signal.raise_signal(signal.SIGTERM)
+    assert interrupted.value.signal == signal.SIGTERM
+
+
+def test_a_signal_can_wait():
+    done = []
+
+    def go_on():
+        with later():
+            signal.raise_signal(signal.SIGTERM)
+            done.append(True)
+
+    with interruptible(), pytest.raises(Interrupted):
+        go_on()
+    assert done
+
+
+PROGRAM = """
+import atexit, os, signal, sys, types
+
+def at_end():
+    os.kill(os.getpid(), signal.SIGTERM)
+    print("at the end")
+
+def main():
+    try:
+        os.kill(os.getpid(), int(sys.argv[1])) if int(sys.argv[1]) else None
+    except BaseException:
+        print("lost")
+    return 3
+
+atexit.register(at_end)
+sys.modules["parser.cli"] = types.SimpleNamespace(main=main)
+from parser.__main__ import program
+sys.exit(program())
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"), [(number, 128 + number, "interrupted\n") for number in SIGNALS] + [(0, 3, "")]
+)
+def test_a_program_can_be_ended_while_it_imports_but_not_while_it_ends(number, code, said):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(int(number))], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (code, said)
+    assert done.stdout == ("" if number else "at the end\n")

@@ -1,0 +1,150 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from multiprocessing.context import ForkServerProcess
+
+import psutil
+import pytest
+import torch
+from programs import running, temporary
+
+from parser.system.remote import Remote, RemoteError
+
+
+class Thing:
+    """What a process of its own may be asked to do."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def add(self, other):
+        self.number += other
+        return self.number, os.getpid()
+
+    def fail(self):
+        raise ZeroDivisionError("because\nof two lines")
+
+    def want_memory(self, bytes_of_it):
+        return torch.empty(bytes_of_it, dtype=torch.uint8)
+
+    def end(self, number):
+        os.kill(os.getpid(), number)
+        time.sleep(60)
+
+    def leave(self):
+        os._exit(3)
+
+    def sleep(self):
+        time.sleep(600)
+
+
+class NeverMade:
+    def __init__(self):
+        raise OSError("not today")
+
+
+@pytest.fixture
+def thing():
+    with Remote(Thing, 1, timeout=600) as remote:
+        yield remote
+
+
+def test_an_object_lives_on_in_another_process(thing):
+    first, process = thing.call("add", 2)
+    second, same_process = thing.call("add", 3)
+    assert (first, second) == (3, 6)
+    assert process == same_process != os.getpid()
+
+
+def status_of(action):
+    with pytest.raises(RemoteError) as failed:
+        action()
+    return failed.value
+
+
+def test_an_error_is_a_status_and_the_object_goes_on(thing):
+    failure = status_of(lambda: thing.call("fail"))
+    assert failure.status == "error: ZeroDivisionError: because"
+    assert "in fail" in failure.traceback
+    assert thing.call("add", 1)[0] == 2
+
+
+def test_want_of_memory(thing):
+    assert status_of(lambda: thing.call("want_memory", 1 << 50)).status == "out of memory"
+
+
+def test_a_process_that_is_killed(thing):
+    assert status_of(lambda: thing.call("end", signal.SIGKILL)).status.startswith("error: killed, perhaps")
+
+
+def test_a_process_that_dies(thing):
+    assert status_of(lambda: thing.call("leave")).status == "error: its process ended with exit code 3"
+
+
+def test_no_answer_in_time():
+    with Remote(Thing, 1, timeout=600) as remote:
+        remote.call("add", 1)  # it is up
+        remote._timeout = 0.2
+        assert status_of(lambda: remote.call("sleep")).status == "timeout"
+        assert not remote._process.is_alive()
+
+
+def test_an_object_that_can_not_be_made():
+    with Remote(NeverMade, timeout=600) as remote:
+        assert status_of(lambda: remote.call("add", 1)).status == "error: OSError: not today"
+
+
+PARENT = """
+import time
+from parser.system.remote import Remote, start_server
+
+if __name__ == "__main__":
+    start_server([])
+    remote = Remote(time.sleep, 1000)
+    remote.begin_making()
+    print(remote._process.pid, flush=True)
+    time.sleep(1000)
+"""
+
+
+@pytest.mark.extended
+def test_a_process_that_is_busy_ends_with_a_parent_that_is_killed(tmp_path, short_path):
+    folder = short_path / "temporary"
+    (tmp_path / "parent.py").write_text(PARENT)
+    program, where = (
+        [sys.executable, str(tmp_path / "parent.py")],
+        {**temporary(folder), "PYTHONPATH": os.getcwd()},
+    )
+    with running(program, env=where, stdout=subprocess.PIPE) as parent:
+        busy = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+        busy.wait(60)
+    assert list(folder.iterdir()) == []
+
+
+def test_an_interrupt_is_not_for_the_other_process(thing):
+    process = thing.call("add", 0)[1]
+    os.kill(process, signal.SIGINT)
+    assert thing.call("add", 1)[0] == 2
+
+
+def test_a_ctrl_c_while_a_process_starts_is_for_the_parent_and_is_not_lost(monkeypatch):
+    started = []
+
+    def interrupt_and_start(process, start=ForkServerProcess.start):
+        os.kill(os.getpid(), signal.SIGINT)
+        start(process)
+        started.append(process)
+
+    monkeypatch.setattr(ForkServerProcess, "start", interrupt_and_start)
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        Remote(Thing, 1, timeout=600)
+    assert interrupted.traceback  # keeps the connection, whose end would end the process
+    [process] = started
+    os.kill(process.pid, signal.SIGINT)
+    process.join(1)
+    assert process.is_alive()
+    process.kill()
+    process.join()

@@ -1,0 +1,177 @@
+"""The tokenizer that a run trains beside its parser."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from programs import is_mentioned, running, wait_until
+
+from parser.cli import main
+from parser.config.file import read_config
+from parser.text.stored_tokenizer import tokenizer_from_json
+from parser.training import tokenizer
+from parser.training.run import train
+from parser.training.tokenizer import tokenizer_training
+
+pytest.importorskip("ufal.udpipe")
+
+CPU = torch.device("cpu")
+KEPT = Path("tests/text/tokenizer.json")
+
+
+@pytest.fixture
+def text_config(config_file):
+    with config_file.open("a", encoding="utf-8") as file:
+        file.write("tokenizer: {kind: udpipe, epochs: 1}\n")
+    return config_file
+
+
+@pytest.mark.extended
+def test_a_finished_run_gets_a_tokenizer(config_file, tmp_path, capsys):
+    run = tmp_path / "run"
+    command = ["train", str(config_file), "--run", str(run)]
+    assert main(command) == 0
+    assert json.loads((run / "result.json").read_text())["text"] is None
+    changed = ["--resume", "--set", "tokenizer.kind=udpipe", "--set", "tokenizer.epochs=1"]
+    assert main([*command, *changed]) == 0
+    assert "tokenizer trained in" in capsys.readouterr().out
+    assert json.loads((run / "result.json").read_text())["text"]["words"] > 90
+    (tmp_path / "text").write_text("cats sleep .", encoding="utf-8")
+    assert main(["parse", str(run / "model"), "--text", str(tmp_path / "text")]) == 0
+    assert main([*command, *changed]) == 0
+    assert "tokenizer trained in" not in capsys.readouterr().out  # it has one
+    assert main([*command, "--resume", "--set", "tokenizer=null"]) == 0
+    assert not (run / "model" / "tokenizer.json").exists()
+
+
+@pytest.fixture
+def go(tmp_path, monkeypatch):
+    """A file at whose appearance the training of a tokenizer ends, which is a copy here."""
+    trained, file = tmp_path / "trained", tmp_path / "go"
+    trained.write_bytes(tokenizer_from_json(KEPT.read_bytes()).content)
+
+    def started(settings, train, dev, output, log, line):
+        log.touch()
+        waits = 'while [ ! -e "$1" ]; do sleep 0.05; done; cp "$2" "$3"'
+        return subprocess.Popen(["sh", "-c", waits, "sh", file, trained, output], start_new_session=True)
+
+    monkeypatch.setattr(tokenizer, "start_training", started)
+    return file
+
+
+def test_a_tokenizer_stays_until_another_one_is_trained(text_config, tmp_path, go, capsys):
+    """Also if the training of the other one is killed, and begun again."""
+    run = tmp_path / "run"
+    kept = run / "model" / "tokenizer.json"
+    config, other = (read_config(text_config, [f"tokenizer.epochs={epochs}"]) for epochs in (1, 2))
+    go.touch()
+    train(config, run, CPU)
+    before = kept.read_bytes()
+    go.unlink()
+    for _ in range(2):
+        with tokenizer_training(other, run) as training:  # which is killed
+            training.keep_if_ready()
+            assert kept.read_bytes() == before
+        assert "has other settings; it is replaced when another one is trained" in capsys.readouterr().out
+        assert kept.read_bytes() == before
+        assert not list(run.glob(".tokenizer-training-*"))
+    go.touch()
+    train(other, run, CPU, resume=True)
+    assert tokenizer_from_json(kept.read_bytes()).settings == other.tokenizer
+    capsys.readouterr()
+    train(other, run, CPU, resume=True)
+    assert "tokenizer" not in capsys.readouterr().out
+
+
+def test_a_tokenizer_from_elsewhere_or_a_broken_one_is_replaced(text_config, tmp_path, go, capsys):
+    config, run = read_config(text_config), tmp_path / "run"
+    kept = run / "model" / "tokenizer.json"
+    go.touch()
+    train(config, run, CPU)
+    trained = kept.read_bytes()
+    for content, said in ((trained + b" ", "was not trained here"), (b"{}", "is broken")):
+        kept.write_bytes(content)
+        train(config, run, CPU, resume=True)
+        assert f"{kept}: {said}; it is replaced when" in capsys.readouterr().out
+        assert kept.read_bytes() == trained
+
+
+@pytest.mark.parametrize("begins_anew", [False, True])
+def test_what_a_killed_training_has_left_is_removed(text_config, tmp_path, begins_anew):
+    config, run = read_config(text_config, ["tokenizer=null"]), tmp_path / "run"
+    train(config, run, CPU)
+    left, kept = run / ".tokenizer-training-left", run / "tokenizer-of-mine"
+    left.mkdir()
+    (left / "train").touch()
+    kept.mkdir()
+    train(config, run, CPU, resume=not begins_anew)
+    ended = tmp_path / "run.1" if begins_anew else run
+    assert [path.name for path in ended.glob("*tokenizer*")] == [kept.name]
+
+
+@pytest.mark.parametrize("settings", ["{kind: spacy, language: en}", "{kind: lines}", "{kind: blanks}"])
+def test_a_tokenizer_that_needs_no_training(config_file, tmp_path, settings, capsys):
+    """The words of the treebank are found in its text; a tokenizer of another kind takes the place of it."""
+    pytest.importorskip("spacy")
+    run, epochs = tmp_path / "run", "training.epochs=1"
+    config = ["train", str(config_file), "--run", str(run), "--set", epochs, "--set"]
+    assert main([*config, f"tokenizer={settings}"]) == 0
+    assert json.loads((run / "result.json").read_text())["text"]["words"] == 100
+    assert "text  Tokens 100.00" in capsys.readouterr().out
+    kept = run / "model" / "tokenizer.json"
+    other = "blanks" if "lines" in settings else "lines"
+    assert main([*config, f"tokenizer={{kind: {other}}}", "--resume"]) == 0
+    assert f"{kept}: has other settings; it is replaced\n" in capsys.readouterr().out
+    assert tokenizer_from_json(kept.read_bytes()).settings.kind == other
+
+
+def test_a_treebank_that_is_a_pipe_is_refused_first(text_config, tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    command = ["train", str(text_config), "--run", str(tmp_path / "run")]
+    assert main([*command, "--set", f"treebank.train={tmp_path / 'pipe'}"]) == 2
+    assert "can be read only once" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.extended
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_the_training_of_a_tokenizer_ends_with_a_killed_run(text_config, tmp_path):
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "parser", "train", str(text_config), "--run", str(run)]
+    with running([*command, "--set", "tokenizer.epochs=1000"]) as process:
+        wait_until(
+            lambda: (run / "tokenizer.log").exists() and (run / "tokenizer.log").stat().st_size, process
+        )
+        [folder] = run.glob(".tokenizer-training-*")
+        process.kill()
+        process.wait()
+        while is_mentioned(folder):
+            time.sleep(0.05)
+
+
+@pytest.mark.extended
+def test_a_signal_ends_the_training_of_a_tokenizer(text_config, tmp_path):
+    """At once, and nothing is left running."""
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "parser", "train", str(text_config), "--run", str(run)]
+    with running([*command, "--set", "tokenizer.epochs=1000"], stderr=subprocess.PIPE) as process:
+        wait_until((run / "tokenizer.log").exists, process)
+        [folder] = run.glob(".tokenizer-training-*")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 128 + signal.SIGTERM
+        assert b"continue with --resume" in process.stderr.read()
+    assert not folder.exists()
+    while is_mentioned(folder):
+        time.sleep(0.05)
+
+
+def test_a_treebank_that_is_too_small_is_named(text_config, tmp_path, capsys):
+    (tmp_path / "tiny.conllu").write_text("1\ta\t_\tX\t_\t_\t0\troot\t_\t_\n2\tb\t_\tX\t_\t_\t1\tx\t_\t_\n\n")
+    assert main(["train", str(text_config), "--run", str(tmp_path / "run")]) == 2
+    assert "tiny.conllu: the tokenizer could not be trained: Not eno" in capsys.readouterr().err
