@@ -6,8 +6,8 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_sequence
 
-from parser.plugins import NO_BATCHING, Work
-from parser.settings import Settings
+from parser.benchmarks.plugin import NO_BATCHING, Setup, Work
+from parser.system.settings import Settings
 
 
 class PackedGRUSettings(Settings):  # settings in configs; the defaults must work anywhere
@@ -21,10 +21,10 @@ class PackedGRU:
     methods: ClassVar = {"train": (NO_BATCHING, "packed")}  # add "infer" where there is inference to measure
     Settings = PackedGRUSettings
 
-    def skip(self, setup):  # a reason, where data or a library is missing
+    def skip(self, setup: Setup[PackedGRUSettings]):  # a reason, where data or a library is missing
         return None
 
-    def prepare(self, setup):  # not timed
+    def prepare(self, setup: Setup[PackedGRUSettings]):  # not timed
         self.setup, size = setup, setup.settings.size
         torch.manual_seed(setup.seed)  # the same weights and data for every method
         lengths = torch.randint(3, 30, (setup.settings.examples,)).tolist()
