@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -24,10 +24,10 @@ from parser.parsing import BATCH_SIZE
 from parser.parsing.ensemble import ModelChoice, contents, load_models, model_paths
 from parser.parsing.input_columns import BLANK, InputColumnCheck, column_counts
 from parser.parsing.model import Model
-from parser.parsing.model_files import SUFFIX, pack
+from parser.parsing.model_files import write_package
 from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import ParsedTree
-from parser.system.files import write_atomically
+from parser.system.files import nameless_file, write_atomically
 from parser.system.machine import choose_device
 from parser.treebank.labels import MARK
 from parser.treebank.sentence import NO_HEAD, Sentence
@@ -169,16 +169,12 @@ class SpacyComponent(Pipe):
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """A package of the model. Raises ValueError without a model."""
-        with tempfile.TemporaryDirectory() as folder:
-            package = Path(folder) / f"model{SUFFIX}"
-            pack(self._ready().files, package)
-            return package.read_bytes()
+        write_package(self._ready().files, package := BytesIO())
+        return package.getvalue()
 
     def from_bytes(self, content: bytes, *, exclude: Iterable[str] = ()) -> SpacyComponent:
         """As `from_disk`."""
-        with tempfile.TemporaryDirectory() as folder:
-            package = Path(folder) / f"model{SUFFIX}"
-            package.write_bytes(content)
+        with nameless_file(content) as package:
             self._load(package)
         return self
 

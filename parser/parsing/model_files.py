@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count, takewhile
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, BinaryIO, Protocol
 
 from safetensors import safe_open
 from safetensors.torch import load, load_file
@@ -166,7 +166,12 @@ def member_folder(number: int) -> str:
 
 def pack(files: Mapping[str, bytes], output: Path) -> None:
     """Write a package, which appears under its name when it is complete."""
-    with atomic_file(str(output)) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as package:
+    with atomic_file(str(output)) as file:
+        write_package(files, file)
+
+
+def write_package(files: Mapping[str, bytes], file: BinaryIO) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as package:
         for name, content in files.items():
             package.writestr(zipfile.ZipInfo(name, DATE), content)
 

@@ -127,6 +127,16 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 @contextmanager
+def nameless_file(content: bytes) -> Iterator[Path]:
+    """A path for libraries that read files only. Nothing is left of the file, also after a kill."""
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        file.seek(0)
+        yield Path(f"/dev/fd/{file.fileno()}")
+
+
+@contextmanager
 def complete_gzip(path: str | Path) -> Iterator[None]:
     """Raises ValueError with the name of the file if what is read inside is damaged or ends early."""
     try:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, Literal
 
+from parser.system.files import nameless_file
 from parser.system.settings import Count
 from parser.text.sentences import Token, TokenizedSentence
 from parser.text.tokenizer import TokenizerKind
@@ -79,10 +79,8 @@ class UDPipeTokenizer:
         check what it reads. Raises ValueError if it is no tokenizer, or if the package is not there.
         """
         self._udpipe = library()
-        with tempfile.NamedTemporaryFile(suffix=".udpipe") as file:  # the library reads files only
-            file.write(content)
-            file.flush()
-            self._model = self._udpipe.Model.load(file.name)
+        with nameless_file(content) as file:
+            self._model = self._udpipe.Model.load(str(file))
         if not self._model or not self._model.newTokenizer(""):
             raise ValueError("not a tokenizer of UDPipe")
         self._output = self._udpipe.OutputFormat.newConlluOutputFormat()

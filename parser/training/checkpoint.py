@@ -6,7 +6,6 @@ and on a GPU with `training.deterministic`."""
 from __future__ import annotations
 
 import json
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from parser.evaluation.scores import Scores
 from parser.optimization.graphed_gradients import Graphs
 from parser.optimization.training_step import TrainingStep
 from parser.system.console import shortened
-from parser.system.files import write_atomically
+from parser.system.files import nameless_file, write_atomically
 from parser.training.schedule import Schedule
 
 NETWORK, AVERAGE, OPTIMIZER, RANDOM, DEVICE_RANDOM, TOTALS = (
@@ -201,7 +200,5 @@ def copy_checkpoint(processes: ProcessGroup, path: Path, training: TrainingState
         return
     content = processes.from_first(path.read_bytes() if processes.is_first else None)
     if not processes.is_first:
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(content)
-            file.flush()
-            load_checkpoint(Path(file.name), training, processes.rank)
+        with nameless_file(content) as received:
+            load_checkpoint(received, training, processes.rank)
