@@ -73,7 +73,7 @@ def main() -> None:
     shipped = [] if given.config else [*SHIPPED, "treebank.test=null", "training.batch_size=32"]
     config = read_config(given.config or Path(PAPER), [*shipped, *given.overrides])
     model, loaded = data.load(config, torch.device("cpu"))
-    steps = train_epoch(model, loaded, config.training, new_training(model, loaded, config))
+    steps = train_epoch(loaded, config.training, new_training(model, loaded, config))
     report("training step", passed(lambda: next(steps)))
     model.network.eval()
     report("parse", passed(lambda: parse(model, loaded.dev_sentences[:1])))

@@ -26,7 +26,7 @@ from tqdm import tqdm
 from transformers import BertConfig, BertForMaskedLM, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
 
-from parser.batching.product import why_unsupported
+from parser.batching.functional import why_unsupported
 from parser.system.console import PROGRESS_BAR, say
 from parser.system.machine import processor, tune_process
 from parser.system.stamp import stamp

@@ -16,8 +16,8 @@ from simulated_cuda.chosen import ALL_SIMULATED, CHOSEN, DEVICE, DEVICES, SIMULA
 from simulated_cuda.device import SimulatedCuda
 from untrained_models import save_reader_of_tags, save_reader_of_treebanks
 
-from parser.batching import product
-from parser.batching.product import Processor
+from parser.batching import functional
+from parser.batching.functional import Processor
 
 HERE = Path(__file__).parent
 
@@ -84,9 +84,9 @@ def reader_of_treebanks(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
     """The CPU has it; where oneDNN does not compute LSTMs in it, PyTorch does so itself, and slowly."""
-    able = Processor("AuthenticAMD", 25, frozenset(product.CPU_EXTENSIONS))
-    monkeypatch.setattr("parser.batching.product.processor", lambda: able)
-    if product.why_unsupported("bfloat16", torch.device("cpu"), able):
+    able = Processor("AuthenticAMD", 25, frozenset(functional.CPU_EXTENSIONS))
+    monkeypatch.setattr("parser.batching.functional.processor", lambda: able)
+    if functional.why_unsupported("bfloat16", torch.device("cpu"), able):
         monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
 
 

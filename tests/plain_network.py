@@ -12,7 +12,7 @@ from parser.networks.character_encoder import CharacterEncoder
 from parser.networks.stack_parser import StackParser
 from parser.networks.token_encoder import TokenEncoder
 from parser.transitions.inventory import Inventory
-from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import Tokens
 
 
 def plain_words(encoder: TokenEncoder, tokens: Tokens) -> list[torch.Tensor]:

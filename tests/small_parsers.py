@@ -9,7 +9,7 @@ from parser.batching.ragged import Ragged
 from parser.config.settings import CharacterSettings, NetworkSettings, SentenceEncoderSettings, TagSettings
 from parser.networks.stack_parser import StackParser
 from parser.replay.examples import Examples
-from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import Tokens
 
 SOME_TREES = [tree for length in (1, 2, 3, 5) for tree in projective_trees(length)[:: length * length]]
 COLUMNS = {"form": 9, "upos": 4}

@@ -20,14 +20,14 @@ from parser.baselines.stepped_lstm import (
     join,
     sentence_groups,
 )
+from parser.batching.device import to_device
 from parser.batching.ragged import gather_rows
-from parser.batching.transfer import to_device
 from parser.networks.stack_parser import StackParser
 from parser.replay.batch import front_rows
 from parser.stepping.encoding import Positions
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import Place
-from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import Tokens
 
 
 class ComposingStepper:

@@ -8,18 +8,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from parser.batching.dropout import dropout
+from parser.batching.device import to_device
 from parser.batching.forest import input_parameters, recurrent_weight
+from parser.batching.functional import dropout, linear
 from parser.batching.lstm import lstm_cell
-from parser.batching.product import linear
 from parser.batching.ragged import gather_rows
 from parser.batching.stack import PUSH, Stack
-from parser.batching.transfer import to_device
 from parser.networks.stack_parser import StackParser
-from parser.replay.batch import buffer_rows, front_positions
+from parser.replay.batch import buffer_rows
 from parser.transitions.inventory import Inventory
+from parser.transitions.system import front_positions
 from parser.treebank.batches import split_by_words
-from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import Tokens
 
 Inputs = tuple[Tensor, ...]
 """Tensors [batch, size] or, for many steps, [steps, batch, size], gathered at `Positions`."""

@@ -17,13 +17,13 @@ from parser.baselines.stepped_lstm import (
     join,
     sentence_groups,
 )
+from parser.batching.device import to_device
 from parser.batching.ragged import gather_rows
-from parser.batching.transfer import to_device
 from parser.networks.stack_parser import FEATURE_WORDS, StackParser
 from parser.replay.batch import Batch, front_rows
 from parser.stepping.encoding import Positions
 from parser.transitions.inventory import Inventory
-from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import Tokens
 
 
 class PlainStepper:

@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from parser.batching.dropout import dropout
+from parser.batching.device import all_to_device
+from parser.batching.functional import add_product, dropout, linear, times_transposed, transposed_times
 from parser.batching.lstm import (
     activate_,
     activation_backward_,
@@ -29,8 +30,6 @@ from parser.batching.lstm import (
     has_fused_cell,
     tanh,
 )
-from parser.batching.product import add_product, linear, times_transposed, transposed_times
-from parser.batching.transfer import all_to_device
 
 
 class Level(NamedTuple):

@@ -1,12 +1,12 @@
-"""LSTM cells, plain and fused, and PyTorch's own LSTM in the precision of the process.
+"""LSTM cells, plain and fused, without gradients, and PyTorch's own LSTM in the precision of the process.
 
 A cell is that of Hochreiter & Schmidhuber 1997 with forget gates. With the gates in torch's order:
 i, f, o = sigmoid, g = tanh;  c = f * previous c + i * g;  h = o * tanh(c).
 `d_x` is the gradient of the loss with respect to x.
 
-  - On AMD processors torch's tanh is about ten times slower than its sigmoid, so it is computed there as 2
-    sigmoid(2x) - 1. On other processors both are equally fast (`scripts/studies/batching/measure_products.py`
-    prints both).
+- On AMD processors torch's tanh is about ten times slower than its sigmoid, so it is computed there as 2
+  sigmoid(2x) - 1. On other processors both are equally fast (`scripts/studies/batching/measure_products.py`
+  prints both).
 - The fused cell is PyTorch's: on CUDA one kernel for what the plain cell needs ten for. Its operators are
   private. So at first use their results are compared with those of the plain cell, and they are not used
   where they are missing or differ.
@@ -27,7 +27,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence
 
-from parser.batching.product import present_precision
+from parser.batching.functional import add_product, present_precision, times_transposed
 from parser.system.console import warn
 from parser.system.machine import AMD, processor
 
@@ -258,3 +258,67 @@ def _precision_of(inputs: Tensor) -> AbstractContextManager[object]:
     if on_cpu and present_precision() == "bfloat16":
         return torch.autocast("cpu", torch.bfloat16)
     return nullcontext()
+
+
+class LSTMStates(NamedTuple):
+    """Of all layers, side by side. Both are [rows, layers * hidden]."""
+
+    hidden: Tensor
+    cell: Tensor
+
+    def between(self, start: int, stop: int) -> LSTMStates:
+        """A view of some rows."""
+        return LSTMStates(self.hidden[start:stop], self.cell[start:stop])
+
+
+class InferenceLSTM:
+    def __init__(self, lstm: nn.LSTM):
+        self._size = lstm.hidden_size
+        self._inputs, self._recurrent = [], []
+        for layer in range(lstm.num_layers):
+            names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            of_input, recurrent, *biases = (getattr(lstm, f"{name}_l{layer}") for name in names)
+            self._inputs.append((of_input, sum(biases)))
+            self._recurrent.append(recurrent)
+
+    def project(self, inputs: Tensor) -> Tensor:
+        """[rows, 4 * hidden] The part of the lowest layer's gates that depends on inputs [rows, input]."""
+        return times_transposed(inputs, *self._inputs[0])
+
+    def output(self, states: LSTMStates) -> Tensor:
+        """[rows, hidden] The hidden states of the top layer."""
+        return states.hidden[:, -self._size :]
+
+    def zeros(self, rows: int) -> LSTMStates:
+        """The states before the first input."""
+        weight = self._recurrent[0]
+        return LSTMStates(*weight.new_zeros(2, rows, len(self._recurrent) * self._size))
+
+    def advance(self, gates: Tensor, previous: LSTMStates, states: LSTMStates) -> None:
+        """Write the next states. gates: [rows, 4 * hidden], see `project`; they are overwritten.
+
+        states: may be `previous`.
+        """
+        layers = zip(
+            self._inputs,
+            self._recurrent,
+            *(part.split(self._size, dim=1) for part in (*previous, *states)),
+            strict=True,
+        )
+        below = None
+        for of_input, recurrent, previous_hidden, previous_cell, hidden, cell in layers:
+            if below is not None:
+                gates = times_transposed(below, *of_input)
+            add_product(gates, previous_hidden, recurrent)
+            _write_states(gates, previous_cell, hidden, cell)
+            below = hidden
+
+
+def _write_states(gates: Tensor, previous_cell: Tensor, hidden: Tensor, cell: Tensor) -> None:
+    """All [rows, hidden], but the gates [rows, 4 * hidden], in torch's order, before their activations."""
+    activate_(gates, hidden.shape[1])
+    input_gate, forget_gate, cell_gate, output_gate = gates.chunk(4, dim=1)
+    torch.mul(forget_gate, previous_cell, out=cell)
+    cell.addcmul_(input_gate, cell_gate)
+    write_tanh(cell, out=hidden)
+    hidden.mul_(output_gate)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from parser.batching.product import Precision
+from parser.batching.functional import Precision
 
 ROUNDING: dict[Precision, float] = {"float32": 2e-4, "tf32": 1e-2, "bfloat16": 5e-2}
 """Relative difference of results that is taken for rounding."""

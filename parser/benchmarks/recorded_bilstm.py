@@ -8,10 +8,10 @@ from itertools import accumulate, chain
 import torch
 from torch import Tensor, nn
 
+from parser.batching.device import to_device
 from parser.batching.operations.lstm import Grain, LSTMTemplates, lstm_templates
 from parser.batching.operations.operation_graph import Graph
 from parser.batching.operations.template import Value
-from parser.batching.transfer import to_device
 from parser.networks.bilstm import DIRECTIONS, weights_of
 
 

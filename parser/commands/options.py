@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import torch
 
-from parser.batching.product import set_precision
+from parser.batching.functional import set_precision
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
 from parser.system.console import warn

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from parser.batching import Precision
-from parser.batching.microbatches import one_memory_error
+from parser.batching.device import one_memory_error
 from parser.corpus.files import CorpusFile
 from parser.corpus.parts import NumberedPart, PartOutputs, numbered_parts
 from parser.parsing.ensemble import ModelChoice

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from parser.batching.dropout import dropout
+from parser.batching.device import to_device
 from parser.batching.forest import Forest, forest_lstm
+from parser.batching.functional import dropout, linear
 from parser.batching.lstm import outputs_of
-from parser.batching.product import linear
-from parser.batching.transfer import to_device
 from parser.treebank.batches import split_by_words
 
 DIRECTIONS = ("", "_reverse")

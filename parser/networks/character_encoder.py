@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from parser.batching.dropout import dropout
+from parser.batching.functional import dropout
 from parser.batching.ragged import Ragged
 from parser.config.settings import CharacterSettings
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from parser.batching.product import linear, times_transposed, transposed_times
+from parser.batching.functional import linear, times_transposed, transposed_times
 from parser.batching.ragged import gather_rows
 from parser.replay.batch import Compositions
 

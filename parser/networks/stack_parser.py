@@ -13,10 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.batching.dropout import dropout
 from parser.batching.forest import lstm_over_forest
+from parser.batching.functional import dropout, linear
 from parser.batching.lstm import outputs_of
-from parser.batching.product import linear
 from parser.batching.ragged import flatten, gather_rows
 from parser.config.settings import NetworkSettings, Objective
 from parser.networks.composition import Composition
@@ -25,7 +24,7 @@ from parser.networks.tags import LayersAboveTags, TagClassifiers, tag_loss
 from parser.networks.token_encoder import TokenEncoder
 from parser.replay.batch import Batch
 from parser.transitions.inventory import Inventory
-from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import Tokens
 
 if TYPE_CHECKING:
     from parser.networks.transformer_encoder import TransformerEncoder

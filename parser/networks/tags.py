@@ -8,8 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.batching.dropout import dropout
-from parser.batching.product import linear
+from parser.batching.functional import dropout, linear
 from parser.config.settings import NetworkSettings
 from parser.networks.bilstm import DIRECTIONS, bilstm, run_bilstm
 from parser.treebank.vocabulary import UNKNOWN

@@ -8,14 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.batching.dropout import dropout
-from parser.batching.product import linear
+from parser.batching.functional import dropout, linear
 from parser.batching.ragged import Ragged, gather_rows
 from parser.config.settings import NetworkSettings
 from parser.networks.bilstm import bilstm, run_bilstm
 from parser.networks.character_encoder import CharacterEncoder
-from parser.treebank.tokens import Tokens
-from parser.treebank.vocabulary import CHARACTERS, FEATURES, PRETRAINED, TREEBANK, UNKNOWN
+from parser.treebank.vocabulary import CHARACTERS, FEATURES, PRETRAINED, TREEBANK, UNKNOWN, Tokens
 
 if TYPE_CHECKING:
     from parser.networks.transformer_encoder import TransformerEncoder

@@ -11,9 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.batching.dropout import dropout
-from parser.batching.product import present_precision
-from parser.batching.transfer import to_device
+from parser.batching.device import to_device
+from parser.batching.functional import dropout, present_precision
 from parser.config.transformer import TransformerSettings
 from parser.networks.transformer_weights import (
     frozen_weights,
@@ -25,7 +24,7 @@ from parser.networks.transformer_weights import (
 from parser.transformer.pieces import PieceTokenizer
 from parser.transformer.pretrained import PretrainedTransformer
 from parser.transformer.windows import Together, Windows, padding_together
-from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import Tokens
 
 FULL_ATTENTION = {"bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "electra"}
 """Kinds of transformers in whose layers each piece attends to all others."""

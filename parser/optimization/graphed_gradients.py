@@ -15,13 +15,12 @@ import torch
 from torch import Tensor
 
 from parser.batching.cuda_graph import CudaGraphs, GraphedWork
-from parser.batching.transfer import Packed
+from parser.batching.device import Packed
 from parser.config.settings import NetworkSettings
 from parser.optimization.training_step import TrainingStep, unmeasured
 from parser.replay.batch import Batch
 from parser.replay.padded import Shape, padded
-from parser.treebank.tokens import Tokens
-from parser.treebank.vocabulary import PARTS
+from parser.treebank.vocabulary import PARTS, Tokens
 
 
 class PaddedBatch(NamedTuple):

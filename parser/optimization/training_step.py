@@ -41,6 +41,10 @@ class TrainingStep:
     phase: Phase = unmeasured
     objective: Objective = "likelihood"
 
+    @property
+    def device(self) -> torch.device:
+        return self.inventory.kind.device
+
     def gradients(
         self,
         microbatches: Iterable[Batch],
@@ -74,7 +78,7 @@ class TrainingStep:
         for weight in self.network.parameters():
             if weight.requires_grad and weight.grad is None:
                 weight.grad = torch.zeros_like(weight)
-        nothing = [] if losses else [torch.zeros((), device=self.inventory.kind.device)]
+        nothing = [] if losses else [torch.zeros((), device=self.device)]
         return reduce(torch.add, losses + nothing), transitions
 
     def accumulate(

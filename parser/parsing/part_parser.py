@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from parser.batching import Precision
-from parser.batching.product import set_precision
+from parser.batching.functional import set_precision
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.input_columns import Counts, column_counts
 from parser.parsing.model import Model

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from parser.batching.device import all_to_device
 from parser.batching.forest import Forest, StackForest
 from parser.batching.ragged import Ragged
-from parser.batching.transfer import all_to_device
 from parser.transitions.inventory import Inventory
-from parser.transitions.system import Place
+from parser.transitions.system import Place, front_positions
 from parser.transitions.trajectory import Trajectory
-from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import Tokens
 
 
 @dataclass(frozen=True)
@@ -292,15 +292,6 @@ class VectorRows:
         number = self._number(vector, sentence)[is_composed]
         node[is_composed] = words_and_ends + (replaces.cumsum(0) - 1)[number]
         return node
-
-
-def front_positions(lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """[words + sentences] The sentence of each possible buffer front, and its position there, from 0.
-
-    A front is a word or, last in each sentence, the end of the buffer. lengths: [sentences], on the host.
-    """
-    fronts = Ragged(torch.empty(int(lengths.sum()) + len(lengths)), lengths + 1)
-    return fronts.row_of_element(), fronts.position_in_row()
 
 
 def front_rows(tokens: Tokens) -> Tensor:

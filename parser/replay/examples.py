@@ -20,8 +20,7 @@ from parser.transitions.system import Place
 from parser.transitions.trajectory import Trajectory
 from parser.treebank.batches import split_by_words
 from parser.treebank.sentence import Sentence
-from parser.treebank.tokens import Tokens
-from parser.treebank.vocabulary import Vocabulary
+from parser.treebank.vocabulary import Tokens, Vocabulary
 
 MAX_GROUP_SENTENCES = 512
 """Sentences for which the oracle runs at the same time."""

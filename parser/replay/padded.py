@@ -22,7 +22,7 @@ from parser.batching.ragged import Ragged
 from parser.replay.batch import Batch
 from parser.replay.examples import Examples
 from parser.transitions.inventory import UNKNOWN_LABEL
-from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import Tokens
 
 LENGTH_RATIO = 1.25
 """Of the longest sentence of a shape to that of the one before. A larger ratio gives fewer shapes, and more

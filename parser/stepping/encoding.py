@@ -14,18 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from parser.batching.product import add_product, times_transposed
+from parser.batching.device import to_device
+from parser.batching.lstm import InferenceLSTM, LSTMStates
 from parser.batching.ragged import Ragged
-from parser.batching.transfer import to_device
-from parser.networks.stack_parser import FEATURE_WORDS, StackParser
+from parser.networks.stack_parser import StackParser
 from parser.networks.tags import best_tags
-from parser.replay.batch import front_positions
-from parser.stepping.stack_lstm import ROOT, InferenceLSTM, LSTMStates, StackRows
-from parser.transitions.state import State
-from parser.treebank.tokens import Tokens
+from parser.transitions.system import State, front_positions
+from parser.treebank.vocabulary import Tokens
 
-AS_TOP, AS_BELOW, AS_FRONT = range(FEATURE_WORDS)
-"""The places of words whose vectors are features: S0, S1 and B0."""
 GROUP_ON_CPU = 256
 """Sentences that run together. In larger groups the gates of a frame do not fit into the cache."""
 
@@ -38,7 +34,7 @@ class Positions(NamedTuple):
     below: Tensor
     """Row of S1 in the vector table; that of ROOT if there is no S1."""
     front: Tensor
-    """Index of the buffer's front among the fronts of all sentences, see `vector_rows.front_positions`."""
+    """Index of the buffer's front among the fronts of all sentences, see `front_positions`."""
 
     @classmethod
     def of(cls, state: State, sentences: Tensor, words: Tensor | int) -> Positions:
@@ -90,7 +86,7 @@ class Buffers:
     word: Tensor
     """[words + 1] The row of the table of word vectors that each row has read."""
     row_of_front: Tensor
-    """[words + sentences] The row of each front, see `vector_rows.front_positions`."""
+    """[words + sentences] The row of each front, see `front_positions`."""
 
     @classmethod
     def of(cls, network: StackParser, words: WordVectors, lengths: Tensor) -> Buffers:
@@ -155,35 +151,3 @@ def _run(lstm: InferenceLSTM, inputs: Tensor, word: Tensor, groups: list[list[in
             lstm.advance(gates, previous.between(0, size), here)
             previous, start = here, start + size
     return states
-
-
-def from_words(network: StackParser, vectors: Tensor, place: int) -> Tensor:
-    """[rows, hidden] What words at a place add; [rows, 0] without word features. vectors: [rows, token]"""
-    if network.from_words is None:
-        return vectors.new_empty(len(vectors), 0)
-    return times_transposed(vectors, network.from_words.weight.chunk(FEATURE_WORDS)[place])
-
-
-def from_stack(network: StackParser, hidden: Tensor, of_word: Tensor) -> Tensor:
-    """[rows, hidden] What rows add as S0. hidden: [rows, hidden]; of_word: as from `from_words`."""
-    return _with(times_transposed(hidden, network.from_stack.weight, network.from_stack.bias), of_word)
-
-
-def from_buffer(network: StackParser, hidden: Tensor, of_word: Tensor) -> Tensor:
-    """[rows, hidden] What fronts add. hidden: [rows, hidden]; of_word: as from `from_words`."""
-    return _with(times_transposed(hidden, network.from_buffer.weight), of_word)
-
-
-def _with(of_state: Tensor, of_word: Tensor) -> Tensor:
-    return of_state.add_(of_word) if of_word.shape[1] else of_state
-
-
-def state_scores(network: StackParser, stack: StackRows, of_fronts: Tensor, history: Tensor) -> Tensor:
-    """[batch, transitions] of_fronts, history: [batch, hidden], the latter the output of its LSTM."""
-    joined = stack.rows.as_top.index_select(0, stack.index(stack.top))  # [batch, hidden]
-    joined += of_fronts
-    if stack.rows.as_below.shape[1]:
-        below = (stack.top - 1).clamp(min=ROOT)  # ROOT if it is alone
-        joined += stack.rows.as_below.index_select(0, stack.index(below))
-    add_product(joined, history, network.from_history.weight)
-    return times_transposed(joined.relu_(), network.scores.weight, network.scores.bias)

@@ -18,9 +18,9 @@ from parser.stepping.encoding import Positions, WordVectors
 from parser.stepping.stepper import inference_stepper
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import DynamicOracle
-from parser.transitions.state import State
+from parser.transitions.system import State
 from parser.transitions.trajectory import Trajectory, record
-from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import Tokens
 
 MARGIN = 1.0
 """The difference of scores up to which aggressive exploration follows wrong transitions."""

@@ -1,30 +1,170 @@
-"""Parsers that take one transition at a time, without gradients: for parsing and for exploration."""
+"""Parsers that take one transition at a time, without gradients: for parsing and for exploration.
+
+Without composition, words and buffers do not depend on transitions. With it, an arc composes the vectors of
+its head and its dependent. The result becomes the vector of the new S0, or of B0, whose state in the buffer
+is computed again, see `baselines.composing`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
-from parser.batching.transfer import to_device
-from parser.networks.stack_parser import StackParser
-from parser.stepping.composing import ComposingInference
-from parser.stepping.encoding import (
-    AS_BELOW,
-    AS_FRONT,
-    AS_TOP,
-    Buffers,
-    Positions,
-    WordVectors,
-    from_buffer,
-    from_stack,
-    from_words,
-    state_scores,
-)
-from parser.stepping.stack_lstm import History, InferenceLSTM, StackRow, StackRows, rows_where
-from parser.transitions.inventory import Inventory
-from parser.treebank.tokens import Tokens
+from parser.batching.device import to_device
+from parser.batching.functional import add_product, times_transposed
+from parser.batching.lstm import InferenceLSTM, LSTMStates, write_tanh
+from parser.networks.stack_parser import FEATURE_WORDS, StackParser
+from parser.replay.batch import front_rows
+from parser.stepping.encoding import Buffers, Positions, WordVectors
+from parser.transitions.inventory import Effects, Inventory
+from parser.transitions.system import Place
+from parser.treebank.vocabulary import Tokens
+
+AS_TOP, AS_BELOW, AS_FRONT = range(FEATURE_WORDS)
+"""The places of words whose vectors are features: S0, S1 and B0."""
+
+
+def rows_where(needed: Tensor) -> Tensor:
+    """[n] The rows for which something is computed: those where `needed` [batch] is True, or all."""
+    if _can_wait_for_count(needed.device):
+        return needed.nonzero().squeeze(1)
+    return torch.arange(len(needed), device=needed.device)
+
+
+def replace_rows(table: Tensor, which: Tensor, needed: Tensor, values: Tensor) -> None:
+    """Replace the rows of a table [at least batch, size] where `needed` [batch] is True.
+
+    which: [n] as from `rows_where`; values: [n, size].
+    """
+    if _can_wait_for_count(needed.device):
+        table.index_copy_(0, which, values)
+    else:
+        own = table[: len(needed)]
+        own.copy_(torch.where(needed[:, None], values, own))
+
+
+def _can_wait_for_count(device: torch.device) -> bool:
+    """Whether the host may ask how many rows are needed, which would stop a GPU at each step."""
+    return device.type == "cpu"
+
+
+NO_ROW, ROOT = 0, 1
+"""Heights: below ROOT, where stacks have no row; and that of ROOT, which no transition replaces."""
+
+
+class StackRow(NamedTuple):
+    """Tensors [rows, size]; of size 0 where the network does not need them."""
+
+    hidden: Tensor
+    cell: Tensor
+    as_top: Tensor
+    """What the row adds to the scores' input as S0."""
+    as_below: Tensor
+    """What it adds as S1, with word features."""
+    vector: Tensor
+    """The word vector, which compositions read."""
+
+
+class StackRows:
+    """A batch of stacks with ROOT alone."""
+
+    def __init__(self, batch: int, root: StackRow, capacity: int = 16):
+        """root: one row."""
+        self._column = torch.arange(batch, device=root.hidden.device)
+        self.top = torch.full_like(self._column, ROOT)
+        """[batch] The heights of the top rows."""
+        self.rows = StackRow(*(part.repeat(capacity * batch, 1) for part in root))
+        """[heights * batch, size] Rows of equal height are adjacent, so that stacks can grow."""
+
+    def reserve(self, depth: int) -> bool:
+        """Make room for stacks of `depth` rows, and one above them for what is not read.
+
+        Returns whether the rows are in another place now.
+        """
+        batch = len(self._column)
+        needed, present = (depth + 2) * batch, len(self.rows.hidden)
+        if needed > present:
+            more = max(needed, 2 * present) - present
+            grown = (torch.cat([part, part.new_zeros(more, part.shape[1])]) for part in self.rows)
+            self.rows = StackRow(*grown)
+        return needed > present
+
+    def restart(self, which: Tensor) -> None:
+        """Leave only ROOT on the stacks where `which` [batch] is True."""
+        self.top.masked_fill_(which, ROOT)
+
+    def index(self, height: Tensor) -> Tensor:
+        """[batch] The indices of the rows at heights [batch]."""
+        return height * len(self._column) + self._column
+
+    def states(self, index: Tensor) -> LSTMStates:
+        """A copy of the states of rows [n]."""
+        return LSTMStates(self.rows.hidden.index_select(0, index), self.rows.cell.index_select(0, index))
+
+    def write(self, index: Tensor, states: LSTMStates, as_top: Tensor, as_below: Tensor) -> None:
+        """Replace rows [n], but their word vectors."""
+        for part, values in zip(self.rows, (*states, as_top, as_below), strict=False):
+            part.index_copy_(0, index, values)
+
+
+class History:
+    def __init__(self, network: StackParser, inventory: Inventory, batch: int):
+        self._lstm = InferenceLSTM(network.history)
+        # [transitions + 1, 4 * hidden]
+        self._inputs = self._lstm.project(network.transition_embeddings.weight)
+        self._first = self._lstm.zeros(1)
+        self._lstm.advance(self._inputs[inventory.no_op][None].clone(), self._first, self._first)
+        self._states = LSTMStates(*(part.repeat(batch, 1) for part in self._first))
+
+    @property
+    def output(self) -> Tensor:
+        """[batch, hidden]"""
+        return self._lstm.output(self._states)
+
+    def restart(self, which: Tensor) -> None:
+        """Return to the state before the first transition where `which` [batch] is True."""
+        for first, own in zip(self._first, self._states, strict=True):
+            torch.where(which[:, None], first, own, out=own)
+
+    def advance(self, transitions: Tensor) -> None:
+        """transitions: [batch]"""
+        gates = self._inputs.index_select(0, transitions)  # [batch, 4 * hidden]
+        self._lstm.advance(gates, self._states, self._states)
+
+
+def from_words(network: StackParser, vectors: Tensor, place: int) -> Tensor:
+    """[rows, hidden] What words at a place add; [rows, 0] without word features. vectors: [rows, token]"""
+    if network.from_words is None:
+        return vectors.new_empty(len(vectors), 0)
+    return times_transposed(vectors, network.from_words.weight.chunk(FEATURE_WORDS)[place])
+
+
+def from_stack(network: StackParser, hidden: Tensor, of_word: Tensor) -> Tensor:
+    """[rows, hidden] What rows add as S0. hidden: [rows, hidden]; of_word: as from `from_words`."""
+    return _with(times_transposed(hidden, network.from_stack.weight, network.from_stack.bias), of_word)
+
+
+def from_buffer(network: StackParser, hidden: Tensor, of_word: Tensor) -> Tensor:
+    """[rows, hidden] What fronts add. hidden: [rows, hidden]; of_word: as from `from_words`."""
+    return _with(times_transposed(hidden, network.from_buffer.weight), of_word)
+
+
+def _with(of_state: Tensor, of_word: Tensor) -> Tensor:
+    return of_state.add_(of_word) if of_word.shape[1] else of_state
+
+
+def state_scores(network: StackParser, stack: StackRows, of_fronts: Tensor, history: Tensor) -> Tensor:
+    """[batch, transitions] of_fronts, history: [batch, hidden], the latter the output of its LSTM."""
+    joined = stack.rows.as_top.index_select(0, stack.index(stack.top))  # [batch, hidden]
+    joined += of_fronts
+    if stack.rows.as_below.shape[1]:
+        below = (stack.top - 1).clamp(min=ROOT)  # ROOT if it is alone
+        joined += stack.rows.as_below.index_select(0, stack.index(below))
+    add_product(joined, history, network.from_history.weight)
+    return times_transposed(joined.relu_(), network.scores.weight, network.scores.bias)
 
 
 class PlainInference:
@@ -82,6 +222,119 @@ class PlainInference:
         stack.write(stack.index(before + 1).index_select(0, written), states, as_top, as_below)
         stack.top += move
         self._history.advance(transitions)
+
+
+class ComposingInference:
+    """The vector of B0 lies below the stack, at the height NO_ROW, so that places are heights."""
+
+    def __init__(
+        self, network: StackParser, inventory: Inventory, tokens: Tokens, words: WordVectors, batch: int
+    ):
+        """tokens: on the host; words: their vectors; batch: number of parsers."""
+        assert network.composition is not None
+        self._network, self._inventory = network, inventory
+        self._stack_lstm, self._buffer_lstm = InferenceLSTM(network.stack), InferenceLSTM(network.buffer)
+        self._table = words.table
+        self._word_of_front = to_device(words.row[front_rows(tokens)], words.table.device)  # [W + sentences]
+        self._buffers = Buffers.of(network, words, tokens.lengths)
+        as_front = from_words(network, words.table, AS_FRONT)
+        of_word = as_front.index_select(0, self._buffers.word)  # [W + 1, hidden]
+        self._all_fronts = from_buffer(network, self._buffers.output, of_word)  # [W + 1, hidden]
+        self._fronts = self._all_fronts.new_zeros(batch, self._all_fronts.shape[1])
+        self._stack = StackRows(batch, self._root())
+        self._history = History(network, inventory, batch)
+
+    def _root(self) -> StackRow:
+        vector = self._network.tokens.root[None]
+        states = self._stack_lstm.zeros(1)
+        self._stack_lstm.advance(self._stack_lstm.project(vector), states, states)
+        return StackRow(*states, *self._features(states, vector), vector)
+
+    def _features(self, states: LSTMStates, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """[n, hidden] What rows of the stack add as S0 and as S1."""
+        of_word = from_words(self._network, vectors, AS_TOP)
+        as_top = from_stack(self._network, self._stack_lstm.output(states), of_word)
+        return as_top, from_words(self._network, vectors, AS_BELOW)
+
+    def reserve(self, depth: int) -> bool:
+        return self._stack.reserve(depth)
+
+    def restart(self, which: Tensor, positions: Positions) -> None:
+        self._stack.restart(which)
+        self._history.restart(which)
+        self._take_fronts(which, positions)
+
+    def scores(self, positions: Positions) -> Tensor:
+        return state_scores(self._network, self._stack, self._fronts, self._history.output)
+
+    def advance(self, transitions: Tensor, positions: Positions) -> None:
+        stack, effects = self._stack, self._inventory.effects(transitions)
+        read, move = effects.stack_read, effects.stack_move
+        before = stack.top - read
+        self._compose(transitions, effects, before + 1)
+        self._replace_fronts(effects.composes == Place.B0, positions)
+        self._write(effects, before, rows_where(move == 1 - read))
+        self._take_fronts(effects.buffer_move == 1, positions)
+        stack.top += move
+        self._history.advance(transitions)
+
+    def _compose(self, transitions: Tensor, effects: Effects, target: Tensor) -> None:
+        """Put composed vectors where the transitions say.
+
+        target: [batch] the heights of the rows that the transitions write.
+        """
+        place, composition = effects.composes, self._network.composition
+        assert composition is not None
+        composing = rows_where(place != Place.NOWHERE)
+        head, dependent = (self._vectors(part, composing) for part in (effects.head, effects.dependent))
+        composed = times_transposed(torch.cat([head, dependent], dim=1), composition.join.weight)
+        composed += composition.transitions.weight.index_select(0, transitions.index_select(0, composing))
+        write_tanh(composed, out=composed)
+        index = self._stack.index(target.masked_fill(place == Place.B0, NO_ROW))
+        self._stack.rows.vector.index_copy_(0, index.index_select(0, composing), composed)
+
+    def _vectors(self, place: Tensor, which: Tensor) -> Tensor:
+        """[n, token] The vectors at places [batch] of the parsers `which` [n]; any vectors for NOWHERE."""
+        index = self._stack.index(self._height(place)).index_select(0, which)
+        return self._stack.rows.vector.index_select(0, index)
+
+    def _height(self, place: Tensor) -> Tensor:
+        """[batch] The heights of the vectors at places [batch]."""
+        on_stack = self._stack.top - (place == Place.S1).long()
+        return on_stack.masked_fill(place == Place.B0, NO_ROW)
+
+    def _replace_fronts(self, replaced: Tensor, positions: Positions) -> None:
+        """Compute what composed fronts add. replaced: [batch] bool: whose fronts were composed."""
+        which = rows_where(replaced)
+        vectors = self._stack.rows.vector.index_select(0, which)  # those of B0
+        # An empty buffer has no next front, and its end is never replaced.
+        last = len(self._buffers.row_of_front) - 1
+        previous = self._buffers.states_at((positions.front.index_select(0, which) + 1).clamp(max=last))
+        self._buffer_lstm.advance(self._buffer_lstm.project(vectors), previous, previous)
+        of_word = from_words(self._network, vectors, AS_FRONT)
+        added = from_buffer(self._network, self._buffer_lstm.output(previous), of_word)
+        replace_rows(self._fronts, which, replaced, added)
+
+    def _write(self, effects: Effects, before: Tensor, written: Tensor) -> None:
+        """Write rows above the heights `before` [batch] of the stacks `written` [n]."""
+        stack, target = self._stack, before + 1
+        is_composed = effects.composes == Place.S0
+        source = torch.where(is_composed, target, self._height(effects.top))
+        vectors = stack.rows.vector.index_select(0, stack.index(source).index_select(0, written))
+        index = stack.index(target).index_select(0, written)
+        stack.rows.vector.index_copy_(0, index, vectors)
+        states = stack.states(stack.index(before).index_select(0, written))
+        self._stack_lstm.advance(self._stack_lstm.project(vectors), states, states)
+        stack.write(index, states, *self._features(states, vectors))
+
+    def _take_fronts(self, taken: Tensor, positions: Positions) -> None:
+        """Go on to the fronts at the positions where `taken` [batch] is True."""
+        which = rows_where(taken)
+        fronts = positions.front.index_select(0, which)
+        vectors = self._table.index_select(0, self._word_of_front.index_select(0, fronts))
+        replace_rows(self._stack.rows.vector, which, taken, vectors)
+        rows = self._buffers.row_of_front.index_select(0, fronts)
+        replace_rows(self._fronts, which, taken, self._all_fronts.index_select(0, rows))
 
 
 class Member(NamedTuple):

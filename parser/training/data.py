@@ -36,20 +36,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingData:
-    prepared: Prepared
+    train: Examples
+    dev: Examples
     dev_sentences: list[Sentence]
     word_dropout: WordDropout
     mixture: Mixture
+    crossing: int
+    """Non-projective trees in the training treebanks."""
     digest: str
     """A hash of all that the parser learns from, equal on all machines."""
-
-    @property
-    def train(self) -> Examples:
-        return self.prepared.train
-
-    @property
-    def dev(self) -> Examples:
-        return self.prepared.dev
 
 
 def load(config: Config, device: torch.device, cache: Path | None = None) -> tuple[Model, TrainingData]:
@@ -92,7 +87,9 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
         device,
     )
     mixture = Mixture(prepared.sizes, prepared.silver, config.treebank)
-    return model, TrainingData(prepared, dev_sentences, word_dropout, mixture, digest)
+    return model, TrainingData(
+        prepared.train, prepared.dev, dev_sentences, word_dropout, mixture, prepared.crossing, digest
+    )
 
 
 def _with_frozen_vectors(

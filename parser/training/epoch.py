@@ -21,9 +21,8 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from parser.batching.microbatches import in_microbatches, one_memory_error
+from parser.batching.device import Packed, in_microbatches, one_memory_error, to_device
 from parser.batching.ragged import group_size
-from parser.batching.transfer import Packed, to_device
 from parser.config.settings import ExplorationSettings, NetworkSettings, TrainingSettings
 from parser.distributed.process_group import ALONE, ProcessGroup
 from parser.optimization.graphed_gradients import (
@@ -34,7 +33,6 @@ from parser.optimization.graphed_gradients import (
 )
 from parser.optimization.shared_gradients import add_up
 from parser.optimization.training_step import TrainingStep
-from parser.parsing.model import Model
 from parser.replay.batch import Batch
 from parser.replay.examples import Examples
 from parser.replay.padded import EPOCHS, Shape, fitting, shapes_of_epochs
@@ -97,7 +95,6 @@ class EpochPosition:
 
 
 def train_epoch(
-    model: Model,
     training_data: TrainingData,
     settings: TrainingSettings,
     training: TrainingState,
@@ -113,17 +110,17 @@ def train_epoch(
     batches = epoch_batches(training_data, settings, progress.epoch)
     total = sum(map(len, batches))
     exploration = _exploration(settings, progress.epoch)
-    model.network.train()
+    training.step.network.train()
     seen = sum(map(len, batches[: progress.batches]))
     if not progress.batches:
         training.totals.zero_()
     position = EpochPosition(progress, batches)
-    gradients = BatchGradients(model, training_data, training, processes)
+    gradients = BatchGradients(training_data, training, processes)
     left = batches[progress.batches :]
     own = list(map(gradients.own_rows, left))
     shapes = training.graphs.shapes if training.graphs else ()
     # Trajectories that are explored follow the weights of their step.
-    gold = gold_batches(training_data.train, own, model.device, shapes, ahead=exploration is None)
+    gold = gold_batches(training_data.train, own, training.step.device, shapes, ahead=exploration is None)
     with _bar(progress.epoch, total, seen, processes.is_first) as bar, closing(gold):
         for rows in left:
             began = time.monotonic()
@@ -256,7 +253,6 @@ def prepared_ahead(prepare: Callable[[Tensor], Item], batches: Iterable[Tensor])
 class BatchGradients:
     """The gradients of batches, computed by one process or shared out among several."""
 
-    model: Model
     training_data: TrainingData
     training: TrainingState
     processes: ProcessGroup
@@ -302,7 +298,7 @@ class BatchGradients:
                 warn(f"out of memory: a batch of {len(rows)} sentences is computed without padding")
                 whole = None
             return self.training.step.sums(
-                training_batch(self.model, self.training_data, part, exploration, whole)
+                training_batch(self.training.step, self.training_data, part, exploration, whole)
                 for part in microbatches
             )
 
@@ -316,24 +312,24 @@ class BatchGradients:
 
 
 def training_batch(
-    model: Model,
+    step: TrainingStep,
     training_data: TrainingData,
     rows: Tensor,
     exploration: ExplorationSettings | None = None,
     prepared: Packed[Batch] | None = None,
 ) -> Batch:
-    """On the model's device.
+    """On the device of the network.
 
     rows: [batch] numbers of training sentences; exploration: None for gold trajectories; prepared:
     these trajectories, if they were prepared ahead.
     """
-    device, group = model.device, group_size(model.device)
+    device, group = step.device, group_size(step.device)
     if not exploration:
         batch = (prepared or training_data.train.batch(rows, group)).to(device)
         return replace(batch, tokens=training_data.word_dropout(batch.tokens))
     rows = rows[training_data.train.tokens.lengths[rows].argsort(descending=True, stable=True)]
     tokens, gold = training_data.train.tokens.select(rows), training_data.train.gold.select(rows)
-    trajectory = explore(model.network, model.inventory, tokens, gold, exploration)
+    trajectory = explore(step.network, step.inventory, tokens, gold, exploration)
     examples = Examples.of_trajectory(
         training_data.train.inventory, tokens, gold, trajectory.to(torch.device("cpu"))
     )

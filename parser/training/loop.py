@@ -12,9 +12,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from parser.batching.deterministic import deterministic_sums
-from parser.batching.microbatches import in_microbatches
-from parser.batching.product import computing_in
+from parser.batching.device import deterministic_sums, in_microbatches
+from parser.batching.functional import computing_in
 from parser.batching.ragged import group_size
 from parser.config.measures import MEASURES, Measure
 from parser.config.settings import TrainingSettings
@@ -97,7 +96,7 @@ class TrainingLoop:
 
         try:
             for position in train_epoch(
-                self.model, self.training_data, self.settings, self.training, self.processes, wants_save
+                self.training_data, self.settings, self.training, self.processes, wants_save
             ):
                 if not has_bar and time.monotonic() - said > SECONDS_BETWEEN_LINES:
                     say(f"epoch {self.training.progress.epoch}: {position.share:.0%}")

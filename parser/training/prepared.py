@@ -28,8 +28,7 @@ from parser.training.initial_model import initial_path
 from parser.training.teachers import teacher_paths
 from parser.training.trees import treebank_names
 from parser.transitions.inventory import Inventory
-from parser.treebank.tokens import Tokens
-from parser.treebank.vocabulary import Vocabulary
+from parser.treebank.vocabulary import Tokens, Vocabulary
 
 if TYPE_CHECKING:
     from parser.transformer.pretrained import PretrainedTransformer

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from parser.batching.deterministic import fix_workspaces
-from parser.batching.product import refuse_unsupported, set_precision
+from parser.batching.device import fix_workspaces
+from parser.batching.functional import refuse_unsupported, set_precision
 from parser.config.measures import Measure, shown
 from parser.config.settings import Config, data_path
 from parser.config.treebank import TreebankSettings
@@ -208,7 +208,7 @@ def _go_on_to_more_epochs(config: Config, before: Config | None, training: Train
 
 
 def _say_data(training_data: data.TrainingData, config: Config, seconds: float) -> None:
-    crossing = training_data.prepared.crossing
+    crossing = training_data.crossing
     outcome = "lifted" if config.treebank.non_projective == "lift" else "left out"
     say(
         f"{len(training_data.train):,} training trees "

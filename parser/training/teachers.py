@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from parser.batching.microbatches import TooLongError, in_microbatches
+from parser.batching.device import TooLongError, in_microbatches
 from parser.batching.ragged import Ragged
 from parser.config.settings import DistillationSettings, data_path
 from parser.networks.loss import legal_scores

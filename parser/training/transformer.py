@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from parser.batching.microbatches import in_microbatches
+from parser.batching.device import in_microbatches
 from parser.config.settings import data_path
 from parser.config.transformer import TransformerSettings
 from parser.parsing.model import Model
@@ -31,8 +31,7 @@ from parser.system.interruption import interruptible
 from parser.training.prepared import remove_old
 from parser.treebank.batches import batches_by_length
 from parser.treebank.sentence import Sentence
-from parser.treebank.tokens import Tokens
-from parser.treebank.vocabulary import WordSource
+from parser.treebank.vocabulary import Tokens, WordSource
 
 if TYPE_CHECKING:
     from parser.networks.transformer_encoder import TransformerEncoder

@@ -5,11 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from parser.batching.device import to_device
 from parser.batching.ragged import Ragged
-from parser.batching.transfer import to_device
 from parser.config.settings import TrainingSettings
-from parser.treebank.tokens import Tokens
-from parser.treebank.vocabulary import FEATURES, PARTS, PRETRAINED, TREEBANK, UNKNOWN, Vocabulary
+from parser.treebank.vocabulary import FEATURES, PARTS, PRETRAINED, TREEBANK, UNKNOWN, Tokens, Vocabulary
 
 WORDS = ("form", "lemma")
 

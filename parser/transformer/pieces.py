@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from parser.batching.ragged import Ragged
 from parser.treebank.sentence import Sentence
-from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import Tokens
 
 
 class PieceTokenizer:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.ragged import Ragged
-from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import Tokens
 
 PIECES_TOGETHER = 8192
 """Of the windows that are read together, padding included."""

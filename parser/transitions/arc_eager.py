@@ -7,9 +7,9 @@ and those of least cost are optimal.
 - Left-Arc. Validity: the buffer is not empty, and S0 is a word without a head. Cost: the arc to S0 if its
   head is behind B0, and the arcs from S0 into the buffer. Action: B0 becomes the head of S0, which leaves the
   stack.
-  - Right-Arc. Validity: S0 is a word, and the buffer has two words, or one while all words on the stack have
-    heads. Cost: the arc to B0 if its head is below S0 or behind B0, and the arcs from B0 to words on the
-    stack. Action: S0 becomes the head of B0, which moves to the stack.
+- Right-Arc. Validity: S0 is a word, and the buffer has two words, or one while all words on the stack have
+  heads. Cost: the arc to B0 if its head is below S0 or behind B0, and the arcs from B0 to words on the stack.
+  Action: S0 becomes the head of B0, which moves to the stack.
 - Root-Arc. Validity: as of Right-Arc, but S0 is ROOT. Cost: as of Right-Arc. Action: ROOT becomes the head of
   B0, which moves to the stack.
 - Reduce. Validity: the buffer is not empty, and S0 has a head, which is a word. Cost: the arcs from S0 into
@@ -23,8 +23,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from parser.batching.stack import POP, PUSH
-from parser.transitions.state import State, View
-from parser.transitions.system import Place, Transition, TransitionSystem, always
+from parser.transitions.system import Place, State, Transition, TransitionSystem, View, always
 
 
 def _may_attach_front(view: View) -> Tensor:

@@ -16,10 +16,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from parser.batching.stack import POP
-from parser.transitions import arc_standard
-from parser.transitions.state import View
-from parser.transitions.system import Place, Transition, TransitionSystem
+from parser.batching.stack import POP, PUSH
+from parser.transitions.system import Place, State, Transition, TransitionSystem, View, always
 
 
 def _left_cost(view: View) -> Tensor:
@@ -50,8 +48,43 @@ LEFT_ARC = Transition(
     oracle=lambda view: view.gold_head_of_s0 == view.b0,
     cost=_left_cost,
 )
-RIGHT_ARC = arc_standard.RIGHT_ARC._replace(cost=_right_cost)
-ROOT_ARC = arc_standard.ROOT_ARC._replace(cost=_right_cost)
-SHIFT = arc_standard.SHIFT._replace(cost=_shift_cost)
+RIGHT_ARC = Transition(
+    "Right-Arc",
+    POP,
+    top=Place.S1,
+    head=Place.S1,
+    dependent=Place.S0,
+    composes=Place.S0,
+    legal=lambda view: view.s1_is_word,
+    oracle=lambda view: (view.gold_head_of_s0 == view.s1) & view.s0_is_complete & (view.s1 > 0),
+    cost=_right_cost,
+)
+# This is the last transition, so it needs no composition: nothing reads the vector afterwards.
+ROOT_ARC = Transition(
+    "Root-Arc",
+    POP,
+    top=Place.S1,
+    head=Place.S1,
+    dependent=Place.S0,
+    from_root=True,
+    legal=lambda view: ~view.has_buffer & (view.state.depth == 2),
+    oracle=lambda view: (view.gold_head_of_s0 == 0) & view.s0_is_complete & (view.s1 == 0),
+    cost=_right_cost,
+)
+SHIFT = Transition(
+    "Shift",
+    PUSH,
+    top=Place.B0,
+    pops_buffer=True,
+    legal=lambda view: view.has_buffer,
+    oracle=always,
+    cost=_shift_cost,
+)
 
-ARC_HYBRID = TransitionSystem("arc-hybrid", (LEFT_ARC, RIGHT_ARC, ROOT_ARC, SHIFT), arc_standard.finished)
+
+def finished(state: State) -> Tensor:
+    """[batch] bool: the buffer is empty, and only ROOT is on the stack."""
+    return (state.front > state.length) & (state.depth == 1)
+
+
+ARC_HYBRID = TransitionSystem("arc-hybrid", (LEFT_ARC, RIGHT_ARC, ROOT_ARC, SHIFT), finished)

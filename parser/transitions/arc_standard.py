@@ -1,6 +1,6 @@
 """Arc-standard (Nivre 2004): arcs connect the two top words of the stack. Without costs.
 
-Right-Arc, Root-Arc and Shift are also those of arc-hybrid: a word is reduced as soon as it gets its head.
+Right-Arc, Root-Arc and Shift are those of arc-hybrid: a word is reduced as soon as it gets its head.
 
 - Left-Arc. Validity: S0 and S1 are words. Action: S0 becomes the head of S1, which leaves the stack.
 - Right-Arc. Validity: S0 and S1 are words. Action: S1 becomes the head of S0, which leaves the stack.
@@ -11,11 +11,9 @@ Right-Arc, Root-Arc and Shift are also those of arc-hybrid: a word is reduced as
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from parser.batching.stack import POP, PUSH, REDUCE_AND_REPLACE
-from parser.transitions.state import State
-from parser.transitions.system import Place, Transition, TransitionSystem, always
+from parser.batching.stack import REDUCE_AND_REPLACE
+from parser.transitions import arc_hybrid
+from parser.transitions.system import Place, Transition, TransitionSystem
 
 LEFT_ARC = Transition(
     "Left-Arc",
@@ -27,35 +25,9 @@ LEFT_ARC = Transition(
     legal=lambda view: view.s1_is_word,
     oracle=lambda view: (view.gold_head_of_s1 == view.s0) & (view.s1 > 0),
 )
-RIGHT_ARC = Transition(
-    "Right-Arc",
-    POP,
-    top=Place.S1,
-    head=Place.S1,
-    dependent=Place.S0,
-    composes=Place.S0,
-    legal=lambda view: view.s1_is_word,
-    oracle=lambda view: (view.gold_head_of_s0 == view.s1) & view.s0_is_complete & (view.s1 > 0),
-)
-# This is the last transition, so it needs no composition: nothing reads the vector afterwards.
-ROOT_ARC = Transition(
-    "Root-Arc",
-    POP,
-    top=Place.S1,
-    head=Place.S1,
-    dependent=Place.S0,
-    from_root=True,
-    legal=lambda view: ~view.has_buffer & (view.state.depth == 2),
-    oracle=lambda view: (view.gold_head_of_s0 == 0) & view.s0_is_complete & (view.s1 == 0),
-)
-SHIFT = Transition(
-    "Shift", PUSH, top=Place.B0, pops_buffer=True, legal=lambda view: view.has_buffer, oracle=always
+RIGHT_ARC, ROOT_ARC, SHIFT = (
+    transition._replace(cost=None)
+    for transition in (arc_hybrid.RIGHT_ARC, arc_hybrid.ROOT_ARC, arc_hybrid.SHIFT)
 )
 
-
-def finished(state: State) -> Tensor:
-    """[batch] bool: the buffer is empty, and only ROOT is on the stack."""
-    return (state.front > state.length) & (state.depth == 1)
-
-
-ARC_STANDARD = TransitionSystem("arc-standard", (LEFT_ARC, RIGHT_ARC, ROOT_ARC, SHIFT), finished)
+ARC_STANDARD = TransitionSystem("arc-standard", (LEFT_ARC, RIGHT_ARC, ROOT_ARC, SHIFT), arc_hybrid.finished)

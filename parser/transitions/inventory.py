@@ -8,8 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from parser.transitions.state import State
-from parser.transitions.system import NO_OP, Place, Transition, TransitionSystem
+from parser.transitions.system import NO_OP, Place, State, Transition, TransitionSystem
 from parser.treebank.vocabulary import Vocabulary
 
 UNKNOWN_LABEL = 0

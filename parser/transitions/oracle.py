@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from parser.batching.device import to_device
 from parser.batching.ragged import Ragged
-from parser.batching.transfer import to_device
 from parser.transitions.inventory import NOT_OPTIMAL, UNKNOWN_LABEL, Inventory
-from parser.transitions.state import Gold, State
+from parser.transitions.system import Gold, State
 from parser.transitions.trajectory import Trajectory, record
 from parser.treebank.sentence import NO_HEAD
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from parser.transitions.inventory import Inventory
-from parser.transitions.state import State
+from parser.transitions.system import State
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from simulated_cuda.work import OperatorCall
 from torch import Tensor
 from torch.autograd import Function
 
+from parser.batching.functional import times_transposed
 from parser.batching.lstm import tanh
-from parser.batching.product import times_transposed
 from prediction.model import Step
 
 SECONDS_EACH = 0.2

@@ -99,7 +99,7 @@ def _counted(config: Config, cuda: SimulatedCuda) -> CountedTransformer:
     chosen = [by_length[int(share * len(by_length))] for share in PERCENTILES]
 
     def run(rows: Tensor) -> None:
-        step.gradients([training_batch(model, loaded, rows)])
+        step.gradients([training_batch(step, loaded, rows)])
         step.update()
 
     run(chosen[0])  # makes the optimizer's state

@@ -1,4 +1,4 @@
-"""Blocks of padded sequences against plain loops."""
+"""Rows of different lengths."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.batching.ragged import Padding, flatten, group_size
+from parser.batching.ragged import Padding, Ragged, flatten, group_size
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.one_of(st.none(), st.integers(1, 13)))
@@ -44,3 +44,25 @@ def test_sorted_sequences_in_groups_have_less_padding():
     assert (
         Padding.of(lengths, 64).rows < 0.6 * Padding.of(lengths, None).rows == pytest.approx(0.6 * 512 * 512)
     )
+
+
+ROWS = st.lists(st.lists(st.integers(0, 99), max_size=6), min_size=1, max_size=8)
+
+
+def ragged(rows):
+    return Ragged.of([torch.tensor(row, dtype=torch.long) for row in rows])
+
+
+@given(ROWS, st.data())
+def test_select_is_list_indexing(rows, data):
+    chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=10))
+    selected = ragged(rows).select(torch.tensor(chosen))
+    assert [row.tolist() for row in selected.unflatten()] == [rows[number] for number in chosen]
+
+
+@given(ROWS)
+def test_positions_and_rows_of_elements(rows):
+    values = ragged(rows)
+    assert values.position_in_row().tolist() == [place for row in rows for place in range(len(row))]
+    assert values.row_of_element().tolist() == [number for number, row in enumerate(rows) for _ in row]
+    assert len(values) == len(rows)

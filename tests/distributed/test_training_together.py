@@ -36,7 +36,7 @@ def gradients(processes, path, changes, batches):
     torch.manual_seed(config.training.seed)
     model, loaded = data.load(config, CPU)
     model.network.double()
-    batch_gradients = BatchGradients(model, loaded, new_training(model, loaded, config), processes)
+    batch_gradients = BatchGradients(loaded, new_training(model, loaded, config), processes)
     found = []
     for rows in batches:
         numbers = batch_gradients.compute(torch.tensor(rows), None, None, bool)

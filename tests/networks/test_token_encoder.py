@@ -5,8 +5,7 @@ from parser.batching.ragged import Ragged
 from parser.config.settings import CharacterSettings, NetworkSettings
 from parser.networks.character_encoder import CharacterEncoder, segment_max
 from parser.networks.token_encoder import TokenEncoder
-from parser.treebank.tokens import Tokens
-from parser.treebank.vocabulary import PRETRAINED
+from parser.treebank.vocabulary import PRETRAINED, Tokens
 
 
 def tokens(rows):

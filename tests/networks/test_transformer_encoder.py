@@ -9,7 +9,7 @@ from parser.config.transformer import TransformerSettings
 from parser.networks.transformer_encoder import TransformerEncoder
 from parser.networks.transformer_weights import layers_above, weights_without_adapters
 from parser.transformer.pretrained import read_pretrained
-from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import Tokens
 
 SENTENCES = [
     ["the", "cats", "slept", "!"],

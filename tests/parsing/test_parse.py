@@ -10,11 +10,10 @@ from plain_transitions import is_tree, sentence
 
 from parser.baselines.parsing import parse_batch, parse_one
 from parser.config.settings import NetworkSettings, ParserSettings
-from parser.parsing import continuous_batching
-from parser.parsing.continuous_batching import parse_tokens
+from parser.parsing import parse as parsing
 from parser.parsing.model import Model
-from parser.parsing.parse import parse, parse_stream
-from parser.stepping import stack_lstm
+from parser.parsing.parse import parse, parse_stream, parse_tokens
+from parser.stepping import stepper
 from parser.transitions import SYSTEMS
 from parser.treebank.projectivity import is_projective
 from parser.treebank.vocabulary import Vocabulary
@@ -98,7 +97,7 @@ def test_what_a_gpu_computes_in_vain_changes_nothing(monkeypatch, system, compos
     parser = model(system, dtype=torch.double, composition=composition, word_features=True)
     sentences = [words(length) for length in LENGTHS]
     expected = parse(parser, sentences, batch_size=3)
-    monkeypatch.setattr(stack_lstm, "_can_wait_for_count", lambda device: False)
+    monkeypatch.setattr(stepper, "_can_wait_for_count", lambda device: False)
     assert parse(parser, sentences, batch_size=3) == expected
 
 
@@ -161,7 +160,7 @@ def test_a_sentence_of_ten_thousand_words():
     ("room", "message"), [(10, None), (4, "sentence made up: .* too little memory for a sentence of 9 words")]
 )
 def test_too_little_memory(monkeypatch, capsys, room, message):
-    make = continuous_batching.inference_stepper
+    make = parsing.inference_stepper
 
     def make_or_fail(network, inventory, tokens, *rest):
         if tokens.words > room:
@@ -170,7 +169,7 @@ def test_too_little_memory(monkeypatch, capsys, room, message):
 
     parser, sentences = model(dtype=torch.double), [words(length) for length in (5, 9, 2, 4)]
     whole = parse(parser, sentences)
-    monkeypatch.setattr(continuous_batching, "inference_stepper", make_or_fail)
+    monkeypatch.setattr(parsing, "inference_stepper", make_or_fail)
     if message:
         with pytest.raises(ValueError, match=message):
             parse(parser, sentences)

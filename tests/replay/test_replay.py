@@ -26,7 +26,7 @@ from parser.networks.loss import transition_loss
 from parser.networks.tags import best_tags
 from parser.replay.examples import Examples
 from parser.transitions import SYSTEMS
-from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import Tokens
 
 
 def scoring_functions(parser, inventory):

@@ -22,7 +22,6 @@ ONCE = {
 AS_WITHOUT = {
     "parser/training/epoch.py",
     "parser/training/loop.py",
-    "parser/parsing/continuous_batching.py",
     "parser/parsing/parse.py",
 }
 

@@ -10,7 +10,7 @@ from small_parsers import examples, network
 from parser.batching.ragged import Ragged
 from parser.stepping import encoding
 from parser.stepping.encoding import Buffers, WordVectors, distinct_words
-from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import Tokens
 
 INVENTORY = make_inventory("arc-hybrid")
 

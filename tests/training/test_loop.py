@@ -90,7 +90,7 @@ def test_non_projective_trees(config_file, tmp_path, how, trained_on):
     with (tmp_path / "tiny.conllu").open("a") as file:
         file.write(crossing + "\n")
     model, loaded = data.load(read_config(config_file, [f"treebank.non_projective={how}"]), CPU)
-    assert loaded.prepared.crossing == 1
+    assert loaded.crossing == 1
     assert len(loaded.train) == trained_on
     assert ("b↑c" in model.vocabulary.labels.strings) == (how == "lift")
     assert len(loaded.dev_sentences) == 17  # scored all the same

@@ -160,8 +160,8 @@ def test_treebanks_of_the_same_name_are_told_by_their_folders():
 
 def test_data_of_one_treebank_are_known_by_the_hash_that_they_had(config_file):
     """Otherwise runs of earlier versions could not be resumed."""
-    _, loaded = data.load(read_config(config_file), CPU)
-    assert "treebank" not in json.loads(loaded.prepared.vocabulary.as_json())
+    model, _ = data.load(read_config(config_file), CPU)
+    assert "treebank" not in json.loads(model.vocabulary.as_json())
 
 
 def test_only_the_first_treebank_is_cut(config_file, files, capsys):

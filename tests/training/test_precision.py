@@ -6,8 +6,8 @@ import pytest
 import torch
 from extended import first_of
 
-from parser.batching import product
-from parser.batching.product import Processor
+from parser.batching import functional
+from parser.batching.functional import Processor
 from parser.cli import main
 
 NONE = Processor("AuthenticAMD", 23, frozenset({"avx2"}))
@@ -17,22 +17,22 @@ NONE = Processor("AuthenticAMD", 23, frozenset({"avx2"}))
 def products(monkeypatch):
     """The precision at each step of training and of parsing."""
     from parser.networks.stack_parser import StackParser
-    from parser.parsing import continuous_batching
+    from parser.parsing import parse
 
     found = {"training": set(), "parsing": set()}
-    forward, stepper = StackParser.forward, continuous_batching.inference_stepper
+    forward, stepper = StackParser.forward, parse.inference_stepper
 
     def in_training(*arguments, **named):
         if torch.is_grad_enabled():
-            found["training"].add(product.present_precision())
+            found["training"].add(functional.present_precision())
         return forward(*arguments, **named)
 
     def in_parsing(*arguments):
-        found["parsing"].add(product.present_precision())
+        found["parsing"].add(functional.present_precision())
         return stepper(*arguments)
 
     monkeypatch.setattr(StackParser, "forward", in_training)
-    monkeypatch.setattr(continuous_batching, "inference_stepper", in_parsing)
+    monkeypatch.setattr(parse, "inference_stepper", in_parsing)
     return found
 
 
@@ -57,7 +57,7 @@ def test_a_parser_is_trained_in_bfloat16_and_parses_in_float32(
     scores = json.loads((run / "model" / "scores.json").read_text())
     assert scores["precision"] == "bfloat16"
     assert scores["dev"]["las"] == 100
-    assert product.present_precision() == "float32"
+    assert functional.present_precision() == "float32"
 
 
 @pytest.mark.extended
@@ -74,7 +74,7 @@ def test_commands_parse_in_bfloat16_if_asked(command, config_file, tmp_path, pro
 
 @pytest.mark.extended
 def test_a_cpu_without_bfloat16_says_so(config_file, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("parser.batching.product.processor", lambda: NONE)
+    monkeypatch.setattr("parser.batching.functional.processor", lambda: NONE)
     on_cpu = "--set", "device=cpu"
     assert train(config_file, tmp_path / "run", *on_cpu, "--set", "training.precision=bfloat16") == 2
     message = "precision bfloat16: this CPU has neither of amx_bf16 and avx512_bf16; write float32"

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from parser.batching.microbatches import one_memory_error
+from parser.batching.device import one_memory_error
 from parser.cli import main
 from parser.config.file import read_config
 from parser.training import data, size
@@ -35,9 +35,9 @@ def test_the_setting_that_makes_it_large_is_named(config_file, tmp_path, capsys,
 def test_looking_draws_no_numbers(config_file):
     """So that a seed gives the same weights as without."""
     config = read_config(config_file)
-    _, loaded = data.load(config, CPU)
+    model, _ = data.load(config, CPU)
     before = torch.get_rng_state()
-    size.refuse_too_large(config.parser, loaded.prepared.vocabulary, 0, None, CPU)
+    size.refuse_too_large(config.parser, model.vocabulary, 0, None, CPU)
     assert torch.equal(torch.get_rng_state(), before)
 
 

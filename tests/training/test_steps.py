@@ -59,7 +59,7 @@ def test_steps_are_those_of_adam(config_file):
     assert min(norms) < CLIP < max(norms)  # some are clipped, some are not
 
     training = new_training(model, loaded, config)
-    for _ in train_epoch(model, loaded, config.training, training):
+    for _ in train_epoch(loaded, config.training, training):
         pass
     for trained_network, expected in (
         (training.step.network, weights),
@@ -126,9 +126,9 @@ def test_training_ends_after_so_many_epochs_in_vain(
 def test_exploring_begins_in_its_epoch_with_its_share(config_file, tmp_path, monkeypatch, probability):
     explores = []
 
-    def batch(model, loaded, rows, exploration, prepared, batch=epoch.training_batch):
+    def batch(step, loaded, rows, exploration, prepared, batch=epoch.training_batch):
         explores.append(exploration is not None)
-        return batch(model, loaded, rows, exploration, prepared)
+        return batch(step, loaded, rows, exploration, prepared)
 
     monkeypatch.setattr(epoch, "training_batch", batch)
     exploration = f"training.exploration={{from_epoch: 3, probability: {probability}}}"
@@ -145,7 +145,7 @@ def test_an_epochs_seconds_are_those_of_its_batches(config_file, monkeypatch):
     training = new_training(model, loaded, config)
     ticks = itertools.count()
     monkeypatch.setattr(epoch, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
-    batches = sum(1 for _ in train_epoch(model, loaded, config.training, training))
+    batches = sum(1 for _ in train_epoch(loaded, config.training, training))
     assert training.progress.seconds == batches
     metrics = epoch_metrics(training, config.training, loaded)
     assert metrics["sentences_per_second"] == len(loaded.train) / batches

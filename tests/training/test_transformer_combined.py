@@ -6,7 +6,7 @@ from safetensors.torch import load_file
 from small_transformers import make_transformer
 from together import together
 
-from parser.batching.product import computing_in
+from parser.batching.functional import computing_in
 from parser.config.file import read_config
 from parser.distributed.process_group import ALONE
 from parser.evaluation.evaluate import evaluate

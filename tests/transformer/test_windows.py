@@ -9,7 +9,7 @@ pytest.importorskip("tokenizers")
 
 from parser.batching.ragged import Ragged
 from parser.transformer.windows import Windows
-from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import Tokens
 
 
 def tokens_of(sentences):

@@ -10,7 +10,7 @@ from plain_transitions import Configuration, make_inventory, projective_trees
 from parser.batching.ragged import Ragged
 from parser.transitions.inventory import NOT_OPTIMAL, UNKNOWN_LABEL
 from parser.transitions.oracle import DynamicOracle, gold_trees
-from parser.transitions.state import State
+from parser.transitions.system import State
 from parser.treebank.sentence import NO_HEAD
 
 SYSTEMS = ("arc-hybrid", "arc-eager")

@@ -26,6 +26,7 @@ import torch
 import torch.distributed as dist
 
 from parser.batching import Precision
+from parser.batching.functional import present_precision, set_precision
 from parser.batching.messages.asynchronous_updates import Parameterised, staleness, update_all
 from parser.batching.messages.controller import Instance, Report
 from parser.batching.messages.message_graph import CONTROLLER, MessageGraph
@@ -36,7 +37,6 @@ from parser.batching.messages.tcp_connections import (
     delivery_to_bytes,
 )
 from parser.batching.messages.workers import Delivery, LostError, Mailbox, Span, Stop, Worker
-from parser.batching.product import present_precision, set_precision
 from parser.system.lifeline import end, lifeline, start_process
 from parser.system.machine import tune_process
 

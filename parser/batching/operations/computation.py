@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from parser.batching.device import to_device
 from parser.batching.levels import Integers, batches
 from parser.batching.operations.layout import Applications, BatchPart, Layout, Read, Step
 from parser.batching.operations.operation import ALL, Operation, OperationBatch
 from parser.batching.operations.template import Value
-from parser.batching.transfer import to_device
 
 
 class ValueGradients:

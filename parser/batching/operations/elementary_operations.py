@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from parser.batching.functional import times_transposed, write_product
 from parser.batching.lstm import write_tanh
 from parser.batching.operations.operation import (
     Operation,
@@ -18,7 +19,6 @@ from parser.batching.operations.operation import (
     concatenate_kept,
     leaf,
 )
-from parser.batching.product import times_transposed, write_product
 
 RowGradients = Sequence[Tensor]
 

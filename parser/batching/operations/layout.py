@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from parser.batching.device import to_device
 from parser.batching.levels import Integers
 from parser.batching.operations.operation import Operation
 from parser.batching.operations.template import Template, TemplateNode
-from parser.batching.transfer import to_device
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from parser.batching.functional import times_transposed
 from parser.batching.lstm import activate_, activation_backward_, cell_state_gradient, tanh
 from parser.batching.operations.elementary_operations import Linear
 from parser.batching.operations.operation import (
@@ -22,7 +23,6 @@ from parser.batching.operations.operation import (
     leaf,
 )
 from parser.batching.operations.template import CellOperation, Template, Value, Writer
-from parser.batching.product import times_transposed
 
 Grain = Literal["cell", "operation"]
 """Whether a cell is recorded as a single operation, or as its elementary operations, as in the paper."""

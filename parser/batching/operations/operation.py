@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from parser.batching.product import transposed_times
+from parser.batching.functional import transposed_times
 
 ALL = slice(None)
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from parser.batching.product import add_transposed_product, write_transposed_product
+from parser.batching.functional import add_transposed_product, write_transposed_product
 from parser.batching.recurrence.components import Component, is_better_in_loop
 from parser.batching.recurrence.forward import activation_groups
 from parser.batching.recurrence.frames import Frames

@@ -13,8 +13,8 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
+from parser.batching.functional import add_product, write_product
 from parser.batching.lstm import write_tanh
-from parser.batching.product import add_product, write_product
 from parser.batching.recurrence.components import Component
 from parser.batching.recurrence.frames import Frames
 from parser.batching.recurrence.layer_graph import Connection, LayerGraph

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from parser.batching.product import add_product, write_product
+from parser.batching.functional import add_product, write_product
 
 
 class Tape:

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from parser.batching.device import to_device
+from parser.batching.functional import linear, write_product
 from parser.batching.groups import Groups, Runs, grouped_product
-from parser.batching.product import linear, write_product
-from parser.batching.transfer import to_device
 
 EXPERT_METHODS = ("none", "static", "grouped")
 """Each call by itself; each expert once, on all its rows; all experts by one grouped matrix product."""

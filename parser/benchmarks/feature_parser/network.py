@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from parser.batching.device import to_device
+from parser.batching.functional import linear
 from parser.batching.operations.elementary_operations import Lookup
 from parser.batching.operations.lstm import Grain, trace_template
 from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
 from parser.batching.operations.operation_graph import Graph
 from parser.batching.operations.template import Index, Template, Value, Writer
-from parser.batching.product import linear
-from parser.batching.transfer import to_device
 from parser.benchmarks.embedding_tables import sparse_table
 from parser.benchmarks.feature_parser.dynamic_oracle import (
     CONTEXT_WORDS,

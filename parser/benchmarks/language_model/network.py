@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from parser.batching.functional import linear
 from parser.batching.lstm import run_lstm
-from parser.batching.product import linear
 from parser.batching.recurrence.backward import WeightGradients
 from parser.batching.recurrence.layer_graph import Connection, Layer, LayerGraph
 from parser.batching.recurrence.unrolled import Unrolled

@@ -18,13 +18,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from parser.batching.device import to_device
 from parser.batching.operations.computation import Computation, StaticComputation
 from parser.batching.operations.layout import Step
 from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.batching.operations.patterns import Patterns
 from parser.batching.operations.template import Value
-from parser.batching.transfer import to_device
 from parser.benchmarks.operation_training import (
     OPERATION_TITLES,
     Forward,

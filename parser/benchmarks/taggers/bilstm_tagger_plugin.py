@@ -21,12 +21,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from parser.batching import PRECISIONS
+from parser.batching.device import to_device
+from parser.batching.functional import linear
 from parser.batching.operations.elementary_operations import Lookup
 from parser.batching.operations.lstm import Grain, trace_template
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.batching.operations.template import Index, Template, Value, Writer
-from parser.batching.product import linear
-from parser.batching.transfer import to_device
 from parser.benchmarks.embedding_tables import sparse_table
 from parser.benchmarks.operation_training import (
     OPERATION_TITLES,

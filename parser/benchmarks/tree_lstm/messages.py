@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from parser.batching.device import to_device
 from parser.batching.messages.asynchronous_updates import Updates
 from parser.batching.messages.control_flow import Broadcast, ChangeState, Condition, Discard, Join
 from parser.batching.messages.controller import Controller, Entry, Instance
@@ -19,7 +20,6 @@ from parser.batching.messages.grouping import ConcatenatePayloads, Group, Ungrou
 from parser.batching.messages.message import MessageState
 from parser.batching.messages.message_graph import CONTROLLER, MessageGraph
 from parser.batching.messages.node import Loss, Losses, losses_of
-from parser.batching.transfer import to_device
 from parser.benchmarks.tree_lstm.network import BinaryTree, TreeLSTM
 
 ROOT_PLACE = 1

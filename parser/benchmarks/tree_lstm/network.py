@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from parser.batching.functional import add_product, write_product
 from parser.batching.levels import Integers
 from parser.batching.lstm import activate_, activation_backward_, cell_state_gradient, tanh
 from parser.batching.operations.layout import Applications
@@ -38,7 +39,6 @@ from parser.batching.operations.operation import (
 )
 from parser.batching.operations.operation_graph import Graph
 from parser.batching.operations.template import Index, Template, Value, Writer
-from parser.batching.product import add_product, write_product
 from parser.benchmarks.embedding_tables import sparse_table
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from parser.batching.product import set_precision, why_unsupported
+from parser.batching.functional import set_precision, why_unsupported
 from parser.benchmarks.agreement import numbers
 from parser.benchmarks.discovery import find
 from parser.benchmarks.plugin import MESSAGES, OTHER, AnyPlugin, Learner, Setup, Work, precisions_of

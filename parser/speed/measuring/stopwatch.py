@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from parser.batching.product import Precision, by_onednn, has_onednn, set_precision
+from parser.batching.functional import Precision, by_onednn, has_onednn, set_precision
 
 SHAPES = {"cpu": ((1024, 1024, 1024), (4096, 256, 1024)), "cuda": ((8192, 8192, 8192), (65536, 256, 1024))}
 """Rows, inner size and columns of each product."""

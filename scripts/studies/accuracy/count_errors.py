@@ -28,7 +28,7 @@ from parser.stepping.exploration import explore
 from parser.system.machine import tune_process
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import DynamicOracle
-from parser.transitions.state import State
+from parser.transitions.system import State
 from parser.transitions.trajectory import Trajectory, record
 from parser.treebank.batches import batches_by_length
 from parser.treebank.conllu import read_treebank

@@ -116,7 +116,7 @@ def _batches(config: Config, source: dict[str, object], folder: Path) -> Iterato
     while True:
         epoch += 1
         for rows in epoch_batches(loaded, own.training, epoch):
-            step.gradients([training_batch(model, loaded, rows)])
+            step.gradients([training_batch(step, loaded, rows)])
             step.update()
             yield len(rows)
 

@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from parser.batching.functional import by_onednn, mkl_leaves_units_idle
 from parser.batching.lstm import tanh_is_slow
-from parser.batching.product import by_onednn, mkl_leaves_units_idle
 from parser.system.machine import processor
 
 SHAPES = ((8, 200, 800), (64, 200, 800), (256, 200, 800), (2000, 200, 800), (2000, 60, 200))

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from parser.batching.product import add_transposed_product, by_onednn, write_product
+from parser.batching.functional import add_transposed_product, by_onednn, write_product
 from parser.batching.recurrence.backward import ACTIVATION_GRADIENTS
 from parser.batching.recurrence.components import components, first_frames
 from parser.batching.recurrence.examples import EXAMPLES, with_scores

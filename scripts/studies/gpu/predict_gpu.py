@@ -40,7 +40,7 @@ from prediction.this_cpu import ThisCpu  # noqa: E402
 from simulated_cuda.device import SimulatedCuda  # noqa: E402
 
 from parser.batching import Precision  # noqa: E402
-from parser.batching.product import set_precision  # noqa: E402
+from parser.batching.functional import set_precision  # noqa: E402
 from parser.benchmarks.stack_parser.stack_parser_plugin import REPLAY_GRAPH, StackParserSettings  # noqa: E402
 from parser.system.machine import tune_process  # noqa: E402
 from parser.system.stamp import append_stamped  # noqa: E402

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import torch
 
-from parser.batching.product import times_transposed
+from parser.batching.functional import times_transposed
 from parser.corpus.run import report_path
 from parser.speed.measuring.statistics import median_of, ratio_of
 from parser.treebank.conllu import stream_sentences

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from parser.batching import product
+from parser.batching import functional
 from parser.batching.groups import why_not_grouped
 from parser.benchmarks.experts.network import EXPERT_METHODS, Around, Experts, ExpertSizes
 
@@ -76,7 +76,7 @@ def test_both_kinds_of_kernels_give_the_same(device, monkeypatch):
     experts = layer(device, dtype=torch.float, experts=2)
     inputs, weights = examples(device, torch.float, batch=100)
     expected = with_gradients(experts, inputs, weights, plainly(experts, inputs))
-    monkeypatch.setattr(product, "mkl_leaves_units_idle", lambda processor: True)
+    monkeypatch.setattr(functional, "mkl_leaves_units_idle", lambda processor: True)
     found = with_gradients(experts, inputs, weights, experts(inputs, experts.route(inputs, "static")))
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)

@@ -10,7 +10,7 @@ import torch
 from pydantic import ValidationError
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from parser.batching import product
+from parser.batching import functional
 from parser.batching.recurrence.examples import EXAMPLES
 from parser.benchmarks.conformance import faults_of
 from parser.benchmarks.language_model.network import RECURRENCE_METHODS, cross_entropy_and_errors
@@ -108,7 +108,9 @@ class ProductCounter(TorchDispatchMode):
 @pytest.mark.parametrize("method", RECURRENCE_METHODS)
 def test_operations_are_those_of_the_products(network, method, monkeypatch):
     """All but those of the errors that come from beyond the last frame."""
-    monkeypatch.setattr(product, "mkl_leaves_units_idle", lambda processor: False)  # oneDNN's is not counted
+    monkeypatch.setattr(
+        functional, "mkl_leaves_units_idle", lambda processor: False
+    )  # oneDNN's is not counted
     plugin = prepared(method, network=network, embedding_size=6)
     first, second = plugin.batches()[:2]
     plugin.run(first)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from programs import is_running, running, wait_until
 
-from parser.batching.product import why_unsupported
+from parser.batching.functional import why_unsupported
 from parser.cli import main
 from parser.speed.commands import read_config
 from parser.speed.measuring.run import measure

@@ -8,13 +8,13 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from parser.batching import product
-from parser.batching.lstm import outputs_of, run_cell
-from parser.batching.product import (
+from parser.batching import functional
+from parser.batching.functional import (
     Processor,
     add_product,
     add_transposed_product,
     computing_in,
+    dropout,
     linear,
     mkl_leaves_units_idle,
     present_precision,
@@ -25,13 +25,15 @@ from parser.batching.product import (
     write_product,
     write_transposed_product,
 )
+from parser.batching.lstm import outputs_of, run_cell
+from parser.networks.token_encoder import dropout_of_embeddings
 from parser.system.machine import processor
 
 
 @pytest.fixture(autouse=True, params=["torch", "onednn"])
 def _kernels(request, monkeypatch):
     """Both kinds, whatever this machine's CPU is."""
-    monkeypatch.setattr(product, "mkl_leaves_units_idle", lambda processor: request.param == "onednn")
+    monkeypatch.setattr(functional, "mkl_leaves_units_idle", lambda processor: request.param == "onednn")
 
 
 @pytest.mark.parametrize("rows", [0, 1, 3, 8, 17, 64, 100, 1023])
@@ -138,7 +140,7 @@ def test_the_precision_is_of_a_block(bfloat16):
 def test_what_a_cpu_supports(name, processor, reason, bfloat16, monkeypatch):
     found = why_unsupported(name, CPU, processor)
     assert found == reason or (reason and reason in found)
-    monkeypatch.setattr("parser.batching.product.processor", lambda: processor)
+    monkeypatch.setattr("parser.batching.functional.processor", lambda: processor)
     if reason is None:
         set_precision(name, CPU)
         return
@@ -151,7 +153,7 @@ def test_what_a_cpu_supports(name, processor, reason, bfloat16, monkeypatch):
 def test_bfloat16_is_refused_where_lstms_can_not_be_computed_in_it(onednn, monkeypatch):
     """With oneDNN that depends on the instructions it may use; PyTorch itself always can."""
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", onednn)
-    monkeypatch.setattr("parser.batching.product.processor", lambda: WITH_BFLOAT16)
+    monkeypatch.setattr("parser.batching.functional.processor", lambda: WITH_BFLOAT16)
     torch.set_float32_matmul_precision("medium")  # which asks nobody
     try:
         outputs_of(nn.LSTM(6, 8), torch.randn(7, 5, 6))
@@ -280,3 +282,47 @@ def test_a_cell_in_bfloat16(device, in_bfloat16):
     for ours, exact in zip(found, expected, strict=True):
         assert ours.dtype == torch.float32
         assert 1e-5 < relative_error(ours, exact.double()) < 4 * RELATIVE_ERROR
+
+
+@pytest.mark.parametrize("probability", [0.1, 0.33, 0.5, 0.9])
+@pytest.mark.parametrize("shape", [(997,), (100, 101), (7, 11, 13)])
+def test_dropped_share_and_mean(probability, shape, device):
+    inputs = torch.ones(200, *shape, device=device)
+    outputs = dropout(inputs, probability, training=True)
+    dropped = (outputs == 0).float()
+    share = dropped.mean().item()
+    deviation = (probability * (1 - probability) / inputs.numel()) ** 0.5
+    assert abs(share - probability) < 6 * deviation + 1 / 65536
+    assert torch.allclose(outputs[outputs != 0], torch.tensor(1 / (1 - probability), device=device))
+    neighbours = (dropped.flatten()[1:] * dropped.flatten()[:-1]).mean().item()
+    assert neighbours == pytest.approx(probability**2, abs=0.01)
+
+
+def test_gradients_have_the_mask_of_the_values(device):
+    inputs = torch.randn(50, 50, device=device, requires_grad=True)
+    outputs = dropout(inputs, 0.5, training=True)
+    outputs.sum().backward()
+    assert torch.equal(inputs.grad != 0, outputs != 0)
+
+
+def test_identity_in_evaluation_and_reproducible_by_seed():
+    inputs = torch.randn(5, 5)
+    assert torch.equal(dropout(inputs, 0.5, training=False), inputs)
+    torch.manual_seed(3)
+    first = dropout(inputs, 0.5, training=True)
+    torch.manual_seed(3)
+    assert torch.equal(dropout(inputs, 0.5, training=True), first)
+
+
+def test_whole_embeddings_are_dropped_and_the_others_scaled_up(device):
+    parts = [torch.ones(20_000, size, device=device) for size in (2, 5, 3)]
+    found = dropout_of_embeddings(parts, 0.25, training=True)
+    firsts = torch.stack([part[:, 0] for part in found])  # [columns, words]
+    for part, first in zip(found, firsts, strict=True):
+        assert torch.equal(part, first[:, None].expand_as(part))
+    assert (firsts == 0).float().mean().item() == pytest.approx(0.25, abs=0.01)
+    sums = firsts.sum(0)
+    assert set(sums.round(decimals=4).tolist()) == {0.0, 3.0}  # 0 where all are dropped
+    assert (sums == 0).float().mean().item() == pytest.approx(0.25**3, abs=0.005)
+    assert dropout_of_embeddings(parts, 0.25, training=False) is parts
+    assert dropout_of_embeddings(parts[:1], 0.25, training=True) == parts[:1]
