@@ -51,7 +51,7 @@ def train(
     Raises ValueError for a config or a treebank with faults, OSError, and StoppedError after a signal.
     """
     if isinstance(config, Config | Mapping):
-        settings = config if isinstance(config, Config) else _validated(config)
+        settings = config if isinstance(config, Config) else _validate(config)
         if run is None:
             raise ValueError("a config that is no file needs the folder of its run: run=")
     else:
@@ -63,7 +63,7 @@ def train(
     return Result(folder / BEST_MODEL, **{name: found[name] for name in shown})
 
 
-def _validated(content: Mapping[str, Any]) -> Config:
+def _validate(content: Mapping[str, Any]) -> Config:
     try:
         return Config.model_validate(content)
     except ValidationError as error:

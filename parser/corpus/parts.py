@@ -68,13 +68,16 @@ class PartOutputs:
         count.
         """
         try:
-            told: dict[str, Any] = json.loads(self._about(number).read_text(encoding="utf-8"))
-            if self._trees(number).stat().st_size != told["bytes"] or digest not in (None, told["digest"]):
+            record: dict[str, Any] = json.loads(self._about(number).read_text(encoding="utf-8"))
+            if self._trees(number).stat().st_size != record["bytes"] or digest not in (
+                None,
+                record["digest"],
+            ):
                 return None
         except (FileNotFoundError, KeyError, ValueError):
             return None
-        faults = Faults([Fault(**fault) for fault in told["first"]], told["total"], told["ended"])
-        return PartResult(told["sentences"], told["words"], told["dropped"], faults)
+        faults = Faults([Fault(**fault) for fault in record["first"]], record["total"], record["ended"])
+        return PartResult(record["sentences"], record["words"], record["dropped"], faults)
 
     def keep(self, number: int, digest: str, parsed: ParsedPart) -> None:
         """Write the trees of a part."""
@@ -86,7 +89,7 @@ class PartOutputs:
             file.flush()
             os.fsync(file.fileno())
         faults = parsed.faults
-        told = {
+        record = {
             "digest": digest,
             "bytes": len(content),
             "sentences": parsed.sentences,
@@ -97,7 +100,7 @@ class PartOutputs:
             "ended": faults.ended,
         }
         with atomic_file(str(self._about(number))) as file:  # which says that the trees are complete
-            file.write(json.dumps(told).encode())
+            file.write(json.dumps(record).encode())
 
     def attempt(self, number: int) -> int:
         """Note that a worker begins with a part; returns how many have begun."""

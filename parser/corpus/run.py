@@ -58,7 +58,7 @@ def parse_corpus(
     """
     source, target = source.resolve(), target.resolve()  # a cluster has other working folders
     corpus = find_files(source, target, settings.form)
-    with _claimed(target, corpus.own) as own:
+    with _claim(target, corpus.own) as own:
         _refuse_other_start(source, target, own, settings)
         own.rename(corpus.own)  # if the corpus has its name by now
         began = time.monotonic()
@@ -77,7 +77,7 @@ def parse_corpus(
 
 
 @contextmanager
-def _claimed(target: Path, own: Path) -> Iterator[Path]:
+def _claim(target: Path, own: Path) -> Iterator[Path]:
     """Lock the folder for trees; yields the folder in it for all other files, `own` unless there is another.
 
     Raises ValueError if another process holds the lock, or if there are files of somebody else.

@@ -45,9 +45,9 @@ def launch(arguments: Sequence[str], count: int) -> int:
     They end with this process, however it ends. Returns the exit code of the first failure, or 0.
     """
     with stop_request(says_so=False) as request, _word() as word, ExitStack() as stack:
-        workers = _started(arguments, count, word, stack)
+        workers = _start_workers(arguments, count, word, stack)
         try:
-            code = _ended(workers, request)
+            code = _wait_for_end(workers, request)
         except KeyboardInterrupt:  # by a second signal
             code = SIGNALLED + (request.signal or signal.SIGINT)
         finally:
@@ -70,7 +70,7 @@ def _word() -> Iterator[int]:
         os.close(ours)
 
 
-def _started(
+def _start_workers(
     arguments: Sequence[str], count: int, word: int, stack: ExitStack
 ) -> list[subprocess.Popen[bytes]]:
     """stack: ends them."""
@@ -94,7 +94,7 @@ def _started(
     return workers
 
 
-def _ended(workers: Sequence[subprocess.Popen[bytes]], request: StopRequest) -> int:
+def _wait_for_end(workers: Sequence[subprocess.Popen[bytes]], request: StopRequest) -> int:
     """The exit code when all processes have ended, by themselves or after a signal.
 
     Raises KeyboardInterrupt at a second signal.

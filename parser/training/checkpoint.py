@@ -94,12 +94,12 @@ def save_checkpoint(path: Path, training: TrainingState, others: Sequence[Random
     tensors |= {TOTALS: training.totals, **random_state(training.totals.device)}
     for rank, state in enumerate(others, 1):
         tensors |= {f"{_of_rank(rank)}{name}": tensor for name, tensor in state.items()}
-    told = {
+    metadata = {
         "format": FORMAT,
         "progress": json.dumps({**vars(training.progress), "best": vars(training.progress.best)}),
         "schedule": json.dumps(training.schedule.state()),
     }
-    write_atomically(path, save({name: tensor.contiguous() for name, tensor in tensors.items()}, told))
+    write_atomically(path, save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata))
 
 
 def load_checkpoint(path: Path, training: TrainingState, rank: int = 0) -> None:
@@ -109,9 +109,9 @@ def load_checkpoint(path: Path, training: TrainingState, rank: int = 0) -> None:
     """
     try:
         with safe_open(path, "pt") as file:
-            told: dict[str, Any] = {name: json.loads(text) for name, text in file.metadata().items()}
+            metadata: dict[str, Any] = {name: json.loads(text) for name, text in file.metadata().items()}
             tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        progress = _progress(told["progress"])
+        progress = _progress(metadata["progress"])
         if progress.data != training.progress.data:
             raise ValueError(
                 "the treebanks, the word vectors, the transformer or the teachers have changed since the run "
@@ -119,7 +119,7 @@ def load_checkpoint(path: Path, training: TrainingState, rank: int = 0) -> None:
             )
         _restore(training, tensors)
         _restore_random(tensors, rank, progress, training.totals.device)
-        training.schedule.load_state(told["schedule"])
+        training.schedule.load_state(metadata["schedule"])
     except (SafetensorError, RuntimeError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: broken, or not of this run: {error}") from None
     except ValueError as error:
@@ -176,11 +176,11 @@ def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-def _progress(told: dict[str, Any]) -> Progress:
+def _progress(progress: dict[str, Any]) -> Progress:
     counts: dict[str, Any] = {
-        name: Counter(value) if isinstance(value, dict) else value for name, value in told["best"].items()
+        name: Counter(value) if isinstance(value, dict) else value for name, value in progress["best"].items()
     }
-    return Progress(**{**told, "best": Scores(**counts)})
+    return Progress(**{**progress, "best": Scores(**counts)})
 
 
 def refuse_other_data(processes: ProcessGroup, digest: str) -> None:

@@ -83,12 +83,12 @@ def save_prepared(prepared: Prepared, path: Path) -> None:
         for part, ragged in _parts(examples).items():
             tensors[f"{name}.{part}.values"] = ragged.values.contiguous()
             tensors[f"{name}.{part}.lengths"] = ragged.lengths.contiguous()
-    told = {
+    header = {
         "vocabulary": prepared.vocabulary.as_json(),
         "sizes": prepared.sizes,
         "crossing": prepared.crossing,
     }
-    content = json.dumps(told).encode()
+    content = json.dumps(header).encode()
     content = len(content).to_bytes(8, "little") + content + save(tensors)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -121,11 +121,11 @@ def load_prepared(path: Path, settings: ParserSettings) -> Prepared | None:
         say(f"{path} is damaged: reading the treebanks again")
         return None
     end = 8 + int.from_bytes(content[:8], "little")
-    told, tensors = json.loads(content[8:end]), load(content[end:])
-    vocabulary = Vocabulary.from_json(told["vocabulary"])
+    header, tensors = json.loads(content[8:end]), load(content[end:])
+    vocabulary = Vocabulary.from_json(header["vocabulary"])
     inventory = Inventory.of(system_of(settings), vocabulary)
     train, dev = (_examples(inventory, name, tensors) for name in ("train", "dev"))
-    return Prepared(vocabulary, tensors.get(VECTORS), train, dev, told["sizes"], told["crossing"])
+    return Prepared(vocabulary, tensors.get(VECTORS), train, dev, header["sizes"], header["crossing"])
 
 
 def _parts(examples: Examples) -> dict[str, Ragged]:

@@ -8,7 +8,7 @@ from statistics import mean
 
 from figures.kept import Row, SpeedRun
 from parser.speed.measuring.statistics import Estimate
-from parser.tables.differences import difference
+from parser.tables.report import difference
 
 SPLITS = "dev", "test"
 

@@ -1,4 +1,4 @@
-from parser.tables.differences import difference
+from parser.tables.report import difference
 
 
 def test_seeds_are_paired():

@@ -64,7 +64,7 @@ class Connections:
     def _connect(self, offers: Sequence[Offer], rank: int) -> None:
         for other, (address, secret) in enumerate(offers):
             try:
-                self._sockets[other] = _connected(address, secret, rank)
+                self._sockets[other] = _open_connection(address, secret, rank)
             except OSError as error:
                 advice = "set MASTER_ADDR to an address of the first machine that all others reach"
                 raise OSError(f"worker {other} is not reached at {address}: {error}; {advice}") from None
@@ -74,7 +74,7 @@ class Connections:
         while len(self._sockets) < others:
             server.settimeout(max(0.1, end - time.monotonic()))
             try:
-                found, other = _accepted(server, secret)
+                found, other = _accept_connection(server, secret)
             except TimeoutError:
                 message = (
                     f"only {len(self._sockets)} of {others} processes connected in {CONNECT_TIMEOUT:g} s"
@@ -112,14 +112,14 @@ def _listening(first: str, backlog: int) -> socket.socket:
     return socket.create_server((own, 0), family=family, backlog=backlog)
 
 
-def _connected(address: tuple[str, int], secret: bytes, rank: int) -> socket.socket:
+def _open_connection(address: tuple[str, int], secret: bytes, rank: int) -> socket.socket:
     """Connected with another process, of which the address and the secret are known."""
     found = socket.create_connection(address, CONNECT_TIMEOUT)
     found.sendall(secret + NUMBER.pack(rank))
     return _ready(found)
 
 
-def _accepted(server: socket.socket, secret: bytes) -> tuple[socket.socket, int]:
+def _accept_connection(server: socket.socket, secret: bytes) -> tuple[socket.socket, int]:
     """A connection, and the rank of the other process. Strangers do not know the secret.
 
     Raises TimeoutError after the timeout of `server`.
