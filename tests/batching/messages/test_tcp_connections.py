@@ -15,8 +15,8 @@ from parser.batching.messages.tcp_connections import (
     NUMBER,
     SECRET_BYTES,
     Connections,
-    _accepted,
-    _connected,
+    _accept_connection,
+    _open_connection,
     _listening,
     _read,
     delivery_from_bytes,
@@ -33,8 +33,8 @@ def test_strangers_are_turned_away():
         with socket.create_connection(address) as stranger, socket.create_connection(address) as closed:
             closed.close()
             stranger.sendall(bytes(SECRET_BYTES) + NUMBER.pack(5))
-            with _connected(address, SECRET, rank=3) as known:
-                found, rank = _accepted(server, SECRET)
+            with _open_connection(address, SECRET, rank=3) as known:
+                found, rank = _accept_connection(server, SECRET)
                 with found:
                     found.sendall(b"welcome!")
                     assert (rank, _read(known, 8).tobytes()) == (3, b"welcome!")
@@ -76,8 +76,8 @@ def test_both_versions_of_addresses(first):
         server = _listening(first, 1)
     except OSError as error:
         pytest.skip(f"{first}: {error}")
-    with server, _connected(server.getsockname()[:2], SECRET, 1):
-        found, rank = _accepted(server, SECRET)
+    with server, _open_connection(server.getsockname()[:2], SECRET, 1):
+        found, rank = _accept_connection(server, SECRET)
         found.close()
         assert rank == 1
 
