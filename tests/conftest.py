@@ -14,7 +14,7 @@ import pytest
 import torch
 from simulated_cuda.chosen import ALL_SIMULATED, CHOSEN, DEVICE, DEVICES, SIMULATED
 from simulated_cuda.device import SimulatedCuda
-from untrained_models import save_reader_of_tags, save_reader_of_treebanks
+from small_parsers import save_reader_of_tags, save_reader_of_treebanks
 
 from parser.batching import functional
 from parser.batching.functional import Processor

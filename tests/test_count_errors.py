@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from plain_transitions import make_inventory
-from scripts_of import script
+from plain_parser import make_inventory
+from programs import script
 from small_parsers import SOME_TREES, examples
 
 from parser.parsing.model import Model

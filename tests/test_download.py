@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from scripts_of import script
+from programs import script
 
 
 def git(folder, *command):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from foreign import make_foreign
+from programs import make_foreign
 
 from parser.cli import main
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from scripts_of import script
+from programs import script
 
 from parser.batching.messages.workers import Span
 from parser.batching.recurrence.examples import EXAMPLES, with_scores

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from extended import first_of
-from foreign import make_foreign
+from programs import make_foreign
 
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import score

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from checked_nodes import check_all
+from message_graphs import check_all
 
 from parser.batching.messages.asynchronous_updates import Updates, average, parameterised_nodes
 from parser.batching.messages.message_graph import MessageGraph

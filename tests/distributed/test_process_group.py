@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from together import together
+from programs import together
 
 from parser.distributed.process_group import ALONE, ProcessGroup
 from parser.system.remote import RemoteError

@@ -6,9 +6,9 @@ import signal
 
 import pytest
 import torch
+from programs import together
 from safetensors.torch import load_file
 from stopped_runs import LONG, RICH, left_behind
-from together import together
 
 from parser.config.file import read_config
 from parser.distributed.process_group import ALONE

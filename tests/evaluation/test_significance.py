@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from plain_transitions import sentence
+from plain_parser import sentence
 
 from parser.evaluation.report import comparison_report
 from parser.evaluation.significance import compare

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 from figures import cells, headline, kept
-from scripts_of import script
+from programs import script
 from speed_rows import failed_row, speed_row
 
 

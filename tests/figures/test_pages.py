@@ -9,7 +9,7 @@ import pytest
 from figures.marks import names_in, without_figures
 from figures.names import figures_by_name
 from figures.pictures import pictures
-from scripts_of import SCRIPTS, script
+from programs import SCRIPTS, script
 
 pytestmark = pytest.mark.extended
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from figures.kept import MEASUREMENTS, rows
 from figures.reports import TABLES, reports
-from scripts_of import script
+from programs import script
 
 from parser.config.file import read_config
 from parser.config.settings import Config

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from programs import together
 from safetensors.torch import load_file
 from small_transformers import make_transformer
-from together import together
 
 from parser.batching.functional import computing_in
 from parser.config.file import read_config
