@@ -1,12 +1,179 @@
-"""What pages tell of the code is so."""
+"""What README.md and docs/ show can be run, what they name exists, and what they tell of the code is so."""
 
+import importlib.util
 import re
+import shlex
+import shutil
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from simulated_cuda.budgets import LAUNCHES
 
+from parser import cli
+from parser.text.stored_tokenizer import remember
+
 pytestmark = pytest.mark.extended
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+FILE = re.compile(r"(?:configs|scripts|runs|docs)/[\w./-]+\.(?:yaml|py)\b")
+COMMAND = re.compile(r"(?:stack-parser (?:train|speed|table)\s+|CONFIG=)([\w./-]+\.yaml)")
+OURS = re.compile(r"`((?:parser|tests|scripts|configs|docs|data/quickstart)/[\w./-]*)`")
+SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHELL = re.compile(r"^ {4}((?:stack-parser|make|python) (?:\\\n|.)*)", re.MULTILINE)
+LINK = re.compile(r"\]\(([^)#]*)(?:#([\w-]*))?\)")
+KEY = re.compile(r"(?:`|--set )((?:treebank|parser|training)(?:\.[a-z]\w*)+)")
+
+
+def name_of(path):
+    return str(path.relative_to(ROOT))
+
+
+def every(pattern):
+    """[page, match] of all matches of a pattern in the pages."""
+    return [
+        pytest.param(page, found, id=f"{name_of(page)}:{page_text[: found.start()].count(chr(10)) + 1}")
+        for page, page_text in ((page, page.read_text(encoding="utf-8")) for page in PAGES)
+        for found in pattern.finditer(page_text)
+    ]
+
+
+@pytest.mark.parametrize(("page", "found"), every(SNIPPET))
+def test_a_snippet_runs(page, found, monkeypatch, tmp_path):
+    """With a small model in place of that of the quick start, and without a trace in the project."""
+    monkeypatch.chdir(ROOT)
+    shutil.copytree("tests/model", tmp_path / "model")
+    shutil.copy("tests/text/tokenizer.json", tmp_path / "model")
+    remember(Path("tests/text/tokenizer.json").read_bytes())
+    code = found[1].replace("runs/quickstart/model", str(tmp_path / "model"))
+    code = code.replace("runs/mine", str(tmp_path / "mine"))
+    exec(compile(code, name_of(page), "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize(("schedule", "batches"), [("agenda", 7), ("none", 18)])
+def test_the_snippet_on_the_fly_says_how_many_batches_it_runs(schedule, batches):
+    code = SNIPPET.search((ROOT / "docs/batching.md").read_text(encoding="utf-8"))[1]
+    assert "7 batches instead of 18 operations" in code
+    names = {}
+    exec(code, names)
+    graph = names["Graph"](schedule, names["torch"].device("cpu"))
+    for sentence, label in (([1, 2, 3], 0), ([4, 5], 2), ([6], 2)):
+        names["loss"](graph, sentence, label)
+    assert len(graph.schedule()) == batches
+
+
+def test_there_are_snippets():
+    assert len(every(SNIPPET)) >= 6
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_what_a_page_names_exists(page):
+    text = page.read_text(encoding="utf-8")
+    names = {name for pattern in (FILE, COMMAND, OURS) for name in pattern.findall(text)}
+    assert [name for name in names if "*" not in name and not (ROOT / name).exists()] == []
+
+
+def anchors(page):
+    """As GitHub makes them of headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(("page", "found"), every(LINK))
+def test_a_link_leads_somewhere(page, found):
+    target, anchor = found[1], found[2]
+    if target.startswith("https://"):
+        return
+    path = page.parent / target if target else page
+    assert path.exists()
+    assert anchor is None or anchor in anchors(path)
+
+
+@pytest.mark.parametrize(("page", "found"), every(SHELL))
+def test_a_command_is_understood(page, found):
+    program, *words = shlex.split(found[1].replace("\\\n", " "))
+    for word in words:
+        path = word.partition("=")[2] or word
+        assert not path.startswith(("configs/", "data/quickstart/", "scripts/")) or (ROOT / path).is_file()
+    if program == "stack-parser":
+        understood(words)
+    elif program == "make":
+        made(*words)
+
+
+def command_line():
+    """The parser of `stack-parser`'s arguments."""
+    parse_args = patch("argparse.ArgumentParser.parse_args", autospec=True, side_effect=KeyError)
+    with parse_args as called, pytest.raises(KeyError):
+        cli.main([])
+    return called.call_args.args[0]
+
+
+def understood(words):
+    try:
+        command_line().parse_args(["placeholder" if word == "FILE..." else word for word in words])
+    except SystemExit:
+        pytest.fail(f"stack-parser does not understand {shlex.join(words)}")
+
+
+def made(target, *variables):
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    recipe = re.search(rf"^{re.escape(target)}: \$\(READY\)\n(?:\t.*\n)*", makefile, re.MULTILINE)
+    assert recipe, f"make has no target {target}"
+    for variable in variables:
+        assert f"$({variable.partition('=')[0]})" in recipe[0]
+    passed = dict(variable.split("=", 1) for variable in variables).get("ARGUMENTS")
+    if passed and target == "train":
+        understood(["train", "CONFIG", *shlex.split(passed)])
+
+
+def known_settings():
+    """The dotted keys on docs/settings.md, which a test holds against the classes, and their groups."""
+    page = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+    keys = re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)
+    return {*keys, *(key.rpartition(".")[0] for key in keys)}
+
+
+@pytest.mark.parametrize(("page", "found"), every(KEY))
+def test_a_setting_exists(page, found):
+    assert found[1] in known_settings()
+
+
+def test_the_settings_of_the_tables_of_accuracy_exist():
+    known = known_settings()
+    text = (ROOT / "docs/accuracy.md").read_text(encoding="utf-8")
+    tables = re.findall(r"^\| `([\w.]+)\.` \|.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    assert [group for group, _ in tables] == ["parser.network", "training"]
+    for group, table in tables:
+        cells = re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE)
+        names = [name for cell in cells for name in re.findall(r"`([\w.]+)(?:: \w+)?`", cell)]
+        assert [name for name in names if f"{group}.{name}" not in known] == []
+
+
+def test_every_option_that_a_page_names_exists():
+    known = set()
+    for action in command_line()._subparsers._group_actions[0].choices.values():
+        known |= {option for each in action._actions for option in each.option_strings}
+    for page in PAGES:
+        options = set(re.findall(r"`(--[a-z-]+)[ `=]", page.read_text(encoding="utf-8")))
+        assert options <= known, name_of(page)
+
+
+def test_every_package_has_a_line_in_the_architecture():
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    for package in (ROOT / "parser").iterdir():
+        assert not (package / "__init__.py").is_file() or f"| `parser/{package.name}/`" in page
+
+
+def test_every_module_in_the_picture_exists():
+    spec = importlib.util.spec_from_file_location(
+        "draw_architecture", ROOT / "scripts/pictures/draw_architecture.py"
+    )
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    assert [box.module for box in script.BOXES if not (ROOT / "parser" / box.module).exists()] == []
+
 
 SPEED = " ".join(Path("docs/speed.md").read_text(encoding="utf-8").split())
 
