@@ -1,7 +1,6 @@
 """CoNLL-U: what is read, what is refused and with which message, and what is written back byte by byte."""
 
 import gzip
-import os
 import random
 import re
 from pathlib import Path
@@ -314,8 +313,6 @@ def test_further_roots_keep_labels_other_than_root(tmp_path):
     assert sentence.labels == ("x", "root", "parataxis", "dep")
 
 
-FILES = int(os.environ.get("PARSER_FUZZ", "300"))
-"""Damaged treebanks that are tested; `make soak` tests 100,000."""
 JUNK = [
     b"\t",
     b"\n",
@@ -413,14 +410,15 @@ def check(path: Path) -> bool:
     return True
 
 
-def test_damaged_treebanks(tmp_path):
+@pytest.mark.parametrize("files", [300, pytest.param(100_000, marks=pytest.mark.soak)])
+def test_damaged_treebanks(tmp_path, files):
     contents = [path.read_bytes() for path in sorted(Path("data/quickstart").glob("*.conllu"))]
     path, accepted = tmp_path / "damaged.conllu", 0
-    for number in range(FILES):
+    for number in range(files):
         draw = random.Random(number)
         path.write_bytes(damaged(draw.choice(contents), draw))
         try:
             accepted += check(path)
         except Exception as error:
             raise AssertionError(f"file number {number}: {path.read_bytes()!r}") from error
-    assert FILES / 20 < accepted < FILES
+    assert files / 20 < accepted < files
