@@ -57,6 +57,13 @@ def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
         yield simulated.name
 
 
+@pytest.fixture
+def cuda() -> Iterator[SimulatedCuda]:
+    """The simulated GPU."""
+    with SimulatedCuda() as simulated:
+        yield simulated
+
+
 @pytest.fixture(autouse=True)
 def _alone(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a test, or a command in it, changes of the process or caches does not pass to the next."""

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from simulated_cuda import fused_cell as simulated
-from simulated_cuda.device import SimulatedCuda
 from torch import nn
 
 from parser.baselines.stepped_lstm import SteppedLSTM, output
@@ -78,12 +77,6 @@ def test_gradients_of_a_forest_with_branches(device):
 
 
 OPERATOR = "_thnn_fused_lstm_cell"
-
-
-@pytest.fixture
-def cuda():
-    with SimulatedCuda() as device:
-        yield device
 
 
 def missing(*tensors):
