@@ -14,7 +14,7 @@ import pytest
 import torch
 from simulated_cuda.chosen import ALL_SIMULATED, CHOSEN, DEVICE, DEVICES, SIMULATED
 from simulated_cuda.device import SimulatedCuda
-from untrained_models import save_reader_of_tags, save_reader_of_treebanks
+from small_parsers import save_reader_of_tags, save_reader_of_treebanks
 
 from parser.batching import functional
 from parser.batching.functional import Processor
@@ -55,6 +55,13 @@ def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
         return
     with SimulatedCuda() as simulated:
         yield simulated.name
+
+
+@pytest.fixture
+def cuda() -> Iterator[SimulatedCuda]:
+    """The simulated GPU."""
+    with SimulatedCuda() as simulated:
+        yield simulated
 
 
 @pytest.fixture(autouse=True)

@@ -1,15 +1,25 @@
-"""Small networks and random sentences with gold trees, for tests of scores and losses."""
+"""Small networks and models with large random weights, and random sentences with gold trees."""
+
+from dataclasses import replace
 
 import torch
-from plain_network import PlainParser
-from plain_transitions import projective_trees
+from plain_parser import PlainParser, projective_trees
 
 from parser.baselines.stepper import score_by_stepping
 from parser.batching.ragged import Ragged
-from parser.config.settings import CharacterSettings, NetworkSettings, SentenceEncoderSettings, TagSettings
+from parser.config.settings import (
+    CharacterSettings,
+    NetworkSettings,
+    ParserSettings,
+    SentenceEncoderSettings,
+    TagSettings,
+)
 from parser.networks.stack_parser import StackParser
+from parser.parsing.input_columns import column_shares
+from parser.parsing.model import Model
 from parser.replay.examples import Examples
-from parser.treebank.vocabulary import Tokens
+from parser.treebank.conllu import read_treebank
+from parser.treebank.vocabulary import Tokens, Vocabulary
 
 SOME_TREES = [tree for length in (1, 2, 3, 5) for tree in projective_trees(length)[:: length * length]]
 COLUMNS = {"form": 9, "upos": 4}
@@ -107,3 +117,39 @@ def scores_of(score, parser, inventory, batch):
 def stepped(parser, inventory, batch):
     """[S, transitions] What `StackParser.replay` computes, step by step."""
     return scores_of(score_by_stepping, parser, inventory, batch)
+
+
+SMALL = {
+    "word_size": 8,
+    "characters": CharacterSettings(size=6, filters=6, widths=(2, 3)),
+    "token_size": 24,
+    "sentence_encoder": SentenceEncoderSettings(hidden_size=8, layers=1),
+    "word_features": True,
+    "hidden_size": 24,
+    "layers": 1,
+    "transition_size": 8,
+}
+
+
+def save_reader_of_tags(folder):
+    """Reads UPOS and FEATS, and composes."""
+    return _saved(folder, ["shipped"], tag_sizes={"upos": 6, "feats": 6}, composition=True)
+
+
+def save_reader_of_treebanks(folder):
+    """Has an embedding of the treebank, of which there are `one` and `two`; reads UPOS."""
+    return _saved(folder, ["one", "two"], tag_sizes={"upos": 6}, treebank_size=4)
+
+
+def _saved(folder, treebanks, **network):
+    sentences = read_treebank("data/quickstart/dev.conllu")
+    named = [replace(sentence, treebank=name) for name in treebanks for sentence in sentences]
+    settings = ParserSettings(network=NetworkSettings(**SMALL, **network))
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        model = Model.build(settings, Vocabulary.build(named, settings.network.columns), torch.device("cpu"))
+        for weight in model.network.parameters():
+            torch.nn.init.normal_(weight, std=0.5)
+    shares = column_shares(model.vocabulary, settings.network.read_columns, sentences)
+    replace(model, dev_shares=shares).save(folder, {})
+    return str(folder)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 import torch
-from scripts_of import script
+from programs import script
 
 pytest.importorskip("transformers")
 

@@ -1,12 +1,16 @@
-"""Scripts whose rows the documents stand on."""
+"""Scripts: those whose rows the documents stand on, and the one that downloads treebanks."""
 
 import json
+import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-from scripts_of import script
+from plain_parser import make_inventory
+from programs import script
+from small_parsers import SOME_TREES, examples
 
 from parser.batching.messages.workers import Span
 from parser.batching.recurrence.examples import EXAMPLES, with_scores
@@ -311,3 +315,144 @@ def test_reading_is_timed_beside_conllu():
     own, others = script("measure_reading").measured("data/quickstart/test.conllu", turns=2)
     assert len(own) == len(others) == 2
     assert min(*own, *others) > 0
+
+
+CPU = torch.device("cpu")
+
+
+def plain_counts(is_wrong):
+    found, behind = [0, 0, 0, 0], False
+    for wrong in is_wrong:
+        found[2 * behind] += 1
+        found[2 * behind + 1] += wrong
+        behind = behind or wrong
+    return found
+
+
+def test_transitions_up_to_the_first_error_and_behind_it():
+    count = script("count_errors")
+    for number in range(2**6):
+        is_wrong = [bool(number >> place & 1) for place in range(6)]
+        assert count.counts(torch.tensor(is_wrong)).tolist() == plain_counts(is_wrong)
+
+
+@pytest.mark.parametrize("system", ["arc-hybrid", "arc-eager"])
+def test_gold_trajectories_have_all_that_is_optimal(system):
+    """The static oracle names one transition for each step, and others may be as good."""
+    inventory = make_inventory(system)
+    prepared = examples(inventory, SOME_TREES)
+    found = script("count_errors").gold_trajectory(inventory, prepared.gold, prepared.steps)
+    taken = found.transitions != inventory.no_op
+    assert torch.equal(found.transitions[taken], prepared.steps.values[:, 0])
+    ours, static = (
+        inventory.with_optimal_labels(labels)
+        for labels in (found.optimal_labels[taken], prepared.optimal_labels.values)
+    )
+    assert (ours | ~static).all()
+    assert ours.sum() > static.sum()
+
+
+def test_a_parser_is_counted_in_both_ways(monkeypatch, capsys):
+    """On trees that it parsed itself, it makes no errors but for what was lifted in them."""
+    path = "tests/model"
+    asked = ["count_errors.py", path, "--treebank", f"{path}/parsed.conllu"]
+    monkeypatch.setattr(sys, "argv", asked)
+    script("count_errors").main()
+    words = sum(len(sentence) for sentence in read_treebank(f"{path}/parsed.conllu"))
+    for way, line in zip(("parsing", "gold"), capsys.readouterr().out.splitlines(), strict=True):
+        wrong, transitions, behind = re.fullmatch(
+            rf"{path}, {way}: ([.\d]+)% of (\d+) transitions .*, [.\d]+% of (\d+) behind it", line
+        ).groups()
+        assert float(wrong) < 0.5
+        assert int(transitions) + int(behind) == 2 * words  # each is shifted, and gets a head
+
+
+def test_a_system_without_a_dynamic_oracle(monkeypatch, tmp_path):
+    path = "tests/model"
+    model = Model.load(Path(path), CPU)
+    settings = model.settings.model_copy(update={"system": "arc-standard"})
+    Model.build(settings, model.vocabulary, CPU).save(tmp_path, {})
+    asked = ["count_errors.py", str(tmp_path), "--treebank", f"{path}/parsed.conllu"]
+    monkeypatch.setattr(sys, "argv", asked)
+    with pytest.raises(SystemExit, match="arc-standard has no dynamic oracle"):
+        script("count_errors").main()
+
+
+def git(folder, *command):
+    own = ["-c", "user.name=Some", "-c", "user.email=some@example.org", "-c", "init.defaultBranch=master"]
+    done = subprocess.run(["git", "-C", folder, *own, *command], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repositories(tmp_path):
+    """A folder with two repositories: one of a treebank, whose releases 2.15 and 2.16 are the same commit."""
+    contents = {
+        "UD_Some": [
+            ("some-ud-dev.conllu", "# first\n", ["r2.15", "r2.16"]),
+            ("some-ud-dev.conllu", "# second\n", ["r2.17"]),
+        ],
+        "UD_None": [("README.md", "to come", ["r2.16"])],
+    }
+    for name, commits in contents.items():
+        folder = tmp_path / "remote" / name
+        folder.mkdir(parents=True)
+        git(folder, "init", "--quiet")
+        for file, content, tags in commits:
+            (folder / file).write_text(content)
+            git(folder, "add", ".")
+            git(folder, "commit", "--quiet", "-m", "changed")
+            for tag in tags:
+                git(folder, "tag", tag)
+    return tmp_path / "remote"
+
+
+@pytest.fixture
+def download(repositories, tmp_path, monkeypatch):
+    """Calls the script, into a folder `data`."""
+    module = script("download_treebank")
+
+    def run(treebank, *arguments):
+        places = ["--into", tmp_path / "data", "--from", f"file://{repositories}"]
+        monkeypatch.setattr(sys, "argv", ["script", treebank, *map(str, places), *arguments])
+        return module.main()
+
+    return run
+
+
+def test_a_release_is_cloned(download, repositories, tmp_path, capsys):
+    clone = tmp_path / "data" / "UD_Some"
+    assert download("UD_Some") == 0
+    assert (clone / "some-ud-dev.conllu").read_text() == "# first\n"
+    assert capsys.readouterr().out == f"{clone}: some-ud-dev.conllu\n"
+    assert git(clone, "rev-parse", "HEAD") == git(repositories / "UD_Some", "rev-parse", "r2.16")
+    assert git(clone, "tag") == "r2.16"
+    assert git(clone, "rev-list", "--count", "HEAD") == "1"
+    assert [path.name for path in clone.parent.iterdir()] == ["UD_Some"]
+
+
+def test_what_is_there_is_kept(download, repositories, tmp_path, capsys):
+    assert download("UD_Some", "--release", "r2.17") == 0
+    (repositories / "UD_Some").rename(repositories / "away")
+    assert download("UD_Some", "--release", "r2.17") == 0  # without the repository
+    file = tmp_path / "data" / "UD_Some" / "some-ud-dev.conllu"
+    assert file.read_text() == "# second\n"
+    assert download("UD_Some") == 2
+    assert "is there, and is not release r2.16 as published; move it away" in capsys.readouterr().err
+    file.write_text("# changed here\n")
+    assert download("UD_Some", "--release", "r2.17") == 2
+    assert file.read_text() == "# changed here\n"
+
+
+@pytest.mark.parametrize(
+    ("treebank", "release", "message"),
+    [
+        ("UD_Some", "r2.99", "has no release r2.99"),
+        ("UD_Other", "r2.16", "the names of treebanks are those on https://universaldependencies.org"),
+        ("UD_None", "r2.16", "has no .conllu file"),
+    ],
+)
+def test_what_is_not_there_leaves_nothing(download, tmp_path, capsys, treebank, release, message):
+    assert download(treebank, "--release", release) == 2
+    assert message in capsys.readouterr().err
+    assert list((tmp_path / "data").iterdir()) == []

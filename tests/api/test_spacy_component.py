@@ -1,5 +1,6 @@
 """The component of spaCy's pipelines."""
 
+import json
 import pickle
 import re
 import shutil
@@ -14,13 +15,16 @@ import numpy as np
 import pytest
 import torch
 from extended import first_of
-from foreign import make_foreign
+from programs import make_foreign
 
+from parser.api.parser import load
+from parser.config.file import read_config
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import score
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import ParsedTree
+from parser.training.run import train
 from parser.treebank.conllu import read_treebank
 
 pytest.importorskip("spacy")
@@ -370,3 +374,26 @@ def test_spacy_finds_the_component_and_nothing_else_needs_spacy():
         if re.search(r"^\s*(import|from) spacy\b", path.read_text(), re.M)
     ]
     assert importing == ["spacy_component.py", "spacy_factory.py", "spacy_rules.py"]
+
+
+def test_a_pipeline_gives_the_trees_of_the_model(config_file, tmp_path):
+    """A model with a pretrained transformer."""
+    from small_transformers import make_transformer  # skips this test without its libraries
+
+    own = {"model": str(make_transformer(tmp_path / "pretrained")), "layers": 2}
+    changes = [f"parser.network.transformer={json.dumps(own)}", "training.epochs=4"]
+    train(read_config(config_file, changes), tmp_path / "run", torch.device("cpu"))
+    model = str(tmp_path / "run" / "model")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("stack_parser", config={"model": model, "device": "cpu"})
+    words, tags = ["the", "dogs", "sleep", "."], ["DET", "NOUN", "VERB", "PUNCT"]
+    doc = spacy.tokens.Doc(nlp.vocab, words=words, pos=tags, sent_starts=[True, False, False, False])
+    [found] = nlp.pipe([doc])
+    tree = load(model, "cpu").parse(words, upos=tags)
+    heads = [0 if token.head == token else token.head.i + 1 for token in found]
+    assert heads == list(tree.heads)
+    # The pipeline holds all that the model needs.
+    nlp.to_disk(tmp_path / "pipeline")
+    (tmp_path / "run" / "model").rename(tmp_path / "elsewhere")
+    [again] = spacy.load(tmp_path / "pipeline").pipe([spacy.tokens.Doc(nlp.vocab, words=words, pos=tags)])
+    assert [token.head.i for token in again] == [token.head.i for token in found]

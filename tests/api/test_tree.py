@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ElementTree
 
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_transitions import projective_trees
+from plain_parser import projective_trees
 
 from parser.api.tree import Tree
 from parser.pages.drawing import arc_heights

@@ -1,8 +1,11 @@
+"""What plugins must do, and which results agree."""
+
 import importlib
 
 import pytest
 import torch
 
+from parser.benchmarks.agreement import disagreement
 from parser.benchmarks.conformance import faults_of
 from parser.benchmarks.discovery import find
 from parser.benchmarks.plugin import Work
@@ -89,3 +92,23 @@ def test_the_command_names_the_faults(toys, capsys):
     errors = capsys.readouterr().err
     assert "liar: train, wrong at 1: `check` must return what it returns without batching" in errors
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("results", "expected", "difference"),
+    [
+        ([1.0, 100.0], [1.0, 100.01], None),  # rounding is a share of each
+        ([1.01, 100.0], [1.0, 100.0], "result 0 is 1.01, but 1 without batching"),
+        ([1e-6, 100.0], [0.0, 100.0], None),  # beside the largest that is nothing
+        ([1e-5, 100.0], [0.0, 100.0], "result 0 is 1e-05, but 0 without batching"),
+        ([1.0, 100.0], [1.0, 100.1], "result 1 is 100, but 100.1 without batching"),
+        ([1.0], [1.0, 2.0], "1 results, but 2"),
+        (None, [1.0], "0 results, but 1"),
+        ([float("nan")], [1.0], "result 0 is nan"),
+        ([1.0], [float("nan")], "but nan"),
+        ([], [], None),
+    ],
+)
+def test_disagreement(results, expected, difference):
+    found = disagreement(results, expected)
+    assert found == difference or difference in found

@@ -5,7 +5,7 @@ import sys
 from typing import get_args, get_origin
 
 import pytest
-from scripts_of import SCRIPTS, script
+from programs import SCRIPTS, script
 
 from parser.config.settings import Config
 from parser.speed.measuring.settings import SpeedConfig

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from scripts_of import script
+from programs import script
 
 
 def test_workers_that_are_alike_share_the_blocks():

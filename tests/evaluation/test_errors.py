@@ -3,7 +3,7 @@
 import random
 from dataclasses import replace
 
-from plain_transitions import sentence
+from plain_parser import sentence
 
 from parser.evaluation.errors import (
     ARC_LENGTH,

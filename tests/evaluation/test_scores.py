@@ -2,7 +2,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from plain_transitions import sentence
+from plain_parser import sentence
 from udtools.udeval import evaluate, load_conllu_file
 
 from parser.evaluation.report import report

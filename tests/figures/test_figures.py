@@ -1,12 +1,18 @@
-"""Figures of small rows: cells of tables, cells of speed runs, the headline, and the pages that have them."""
+"""Figures: of small rows, between marks on pages, and those of the kept rows on README and docs/."""
 
 import json
+import re
+import subprocess
 import sys
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 from figures import cells, headline, kept
-from scripts_of import script
+from figures.marks import names_in, with_figures, without_figures
+from figures.names import figures_by_name
+from figures.pictures import pictures
+from programs import SCRIPTS, script
 from speed_rows import failed_row, speed_row
 
 
@@ -148,3 +154,91 @@ def test_pages_are_written_and_checked(tmp_path, monkeypatch, capsys):
     page.write_text("<!-- rows: unknown -->\n<!-- end -->\n")
     assert program.main() == 1
     assert "docs/measurements/speed/README.md: there is no figure unknown" in capsys.readouterr().err
+
+
+PAGE = """Before
+
+<!-- rows: one -->
+
+old
+
+<!-- end -->
+
+between `<!-- rows: NAME -->`
+
+<!-- rows: two -->
+<!-- end -->
+"""
+
+
+def test_what_stands_between_marks_is_replaced():
+    written = with_figures(PAGE, {"one": "| new |\n|---|", "two": "2", "other": "3"})
+    assert written == (
+        "Before\n\n<!-- rows: one -->\n\n| new |\n|---|\n\n<!-- end -->\n\nbetween `<!-- rows: NAME -->`\n\n"
+        "<!-- rows: two -->\n\n2\n\n<!-- end -->\n"
+    )
+    assert with_figures(written, {"one": "| new |\n|---|", "two": "2"}) == written
+
+
+def test_names_and_what_is_left():
+    assert names_in(PAGE) == ["one", "two"]
+    assert without_figures(PAGE).split() == ["Before", "between", "`<!--", "rows:", "NAME", "-->`"]
+
+
+def test_a_figure_that_is_not_known_is_refused():
+    with pytest.raises(ValueError, match="there is no figure two"):
+        with_figures(PAGE, {"one": ""})
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<!-- rows: one -->\n",
+        "<!-- end -->\n",
+        "<!-- end -->\n<!-- rows: one -->\n",
+        "<!-- rows: one -->\n<!-- rows: two -->\n<!-- end -->\n<!-- end -->\n",
+        "<!-- rows: one -->\n<!-- end -->\n<!-- end -->\n",
+    ],
+)
+def test_a_mark_without_its_other_one_is_refused(page):
+    with pytest.raises(ValueError, match="needs an `<!-- end -->`"):
+        names_in(page)
+
+
+PAGES = script("write_figures").pages()
+HEADER = re.compile(r"^\|.*\n(?=\|---)", re.MULTILINE)
+MEASURED_CELL = re.compile(r"\| *[+-]?\d[\d,]*\.\d|\| *\d{3,}")
+"""The beginning of a cell that looks like a measurement."""
+
+
+def name_of(page):
+    return str(page.relative_to(SCRIPTS.parent))
+
+
+@pytest.mark.extended
+def test_the_pages_are_up_to_date():
+    command = [sys.executable, SCRIPTS / "write_figures.py", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.extended
+def test_every_figure_stands_on_a_page():
+    shown = {name for page in PAGES for name in names_in(page.read_text(encoding="utf-8"))}
+    assert shown == set(figures_by_name())
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "settings.md"], ids=name_of)
+def test_no_figure_stands_in_a_table_without_a_mark(page):
+    text = HEADER.sub("", without_figures(page.read_text(encoding="utf-8")))
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    assert [line for line in lines if MEASURED_CELL.search(line)] == []
+
+
+@pytest.mark.extended
+def test_every_picture_is_shown():
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for name in pictures():
+        assert Path("docs", name).is_file()
+        assert f"{name})" in text

@@ -1,4 +1,4 @@
-"""Every kept measurement can be drawn, and every row of it is found by its config."""
+"""Every kept measurement is read by this version and can be drawn; rows are found by their configs."""
 
 import json
 from pathlib import Path
@@ -6,12 +6,16 @@ from pathlib import Path
 import pytest
 from figures.kept import MEASUREMENTS, rows
 from figures.reports import TABLES, reports
-from scripts_of import script
+from programs import script
 
 from parser.config.file import read_config
 from parser.config.settings import Config
+from parser.speed.measuring.external import ROWS as EXTERNAL
+from parser.speed.measuring.external import external_rows
+from parser.speed.measuring.rows import read_content
+from parser.speed.measuring.run import ROWS, read_run_config, rows_of
 from parser.tables.commands import read_table
-from parser.tables.runs import rows_of
+from parser.tables.runs import rows_of as runs_of
 
 pytestmark = pytest.mark.extended
 
@@ -49,7 +53,7 @@ def test_every_run_of_a_table_is_found(path):
     if path.stem in WITHOUT_TABLE:
         return
     _, jobs = read_table(TABLES / f"{path.stem}.yaml")
-    found = rows_of(jobs, path)
+    found = runs_of(jobs, path)
     assert {(row["name"], row["seed"]) for row in found.values()} == {(job.name, job.seed) for job in found}
     assert len(found) == len(path.read_text(encoding="utf-8").splitlines())
 
@@ -73,3 +77,16 @@ def test_every_row_says_when_and_where_it_was_measured():
             assert row["date"]
             assert row["commit"]
             assert row["machine"]["cpu"]
+
+
+RUNS = sorted(path.parent for path in Path("docs/measurements").rglob("config.yaml"))
+
+
+@pytest.mark.parametrize("folder", RUNS, ids=lambda folder: "/".join(folder.parts[2:]))
+def test_every_row_is_found(folder):
+    config = read_run_config(folder)
+    if config.external:
+        lines = read_content(folder / EXTERNAL).splitlines()
+        assert len(external_rows(config, folder)) == len(lines) == len(config.external)
+        return
+    assert len(rows_of(folder, config).cells) == len(read_content(folder / ROWS).splitlines()) > 0

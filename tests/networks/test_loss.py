@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from extended import first_of
-from plain_transitions import make_inventory
+from plain_parser import make_inventory
 from small_parsers import SOME_TREES, examples, network
 
 from parser.config.file import read_config

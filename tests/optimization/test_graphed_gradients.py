@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from plain_transitions import make_inventory, projective_trees
+from plain_parser import make_inventory, projective_trees
 from small_parsers import examples, network
 
 from parser.config.settings import NetworkSettings, OptimizerSettings

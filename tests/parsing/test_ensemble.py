@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from plain_network import PlainParser
-from plain_transitions import sentence
+from plain_parser import PlainParser, sentence
 
 import parser
 from parser.cli import main

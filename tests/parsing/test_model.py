@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from plain_transitions import sentence as made_up
+from plain_parser import sentence as made_up
 
 from parser.config.settings import NetworkSettings, ParserSettings
 from parser.parsing.model import Model

@@ -5,8 +5,7 @@ import torch
 from extended import first_of
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_network import PlainParser
-from plain_transitions import is_tree, sentence
+from plain_parser import PlainParser, is_tree, sentence
 
 from parser.baselines.parsing import parse_batch, parse_one
 from parser.config.settings import NetworkSettings, ParserSettings

@@ -5,7 +5,7 @@ import torch
 from extended import first_of
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_transitions import make_inventory
+from plain_parser import make_inventory
 from small_parsers import (
     SOME_TREES,
     assert_equal,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from plain_transitions import make_inventory
+from plain_parser import make_inventory
 from simulated_cuda.budgets import LAUNCHES, UPLOADS, WAITS_OF_A_TRAINING_STEP
 from simulated_cuda.device import SimulatedCuda
 from small_parsers import SOME_TREES, examples, network, stepped

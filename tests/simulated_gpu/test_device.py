@@ -8,12 +8,6 @@ from torch import nn
 pytestmark = pytest.mark.extended
 
 
-@pytest.fixture
-def cuda():
-    with SimulatedCuda() as cuda:
-        yield cuda
-
-
 def test_a_tensor_is_where_it_was_made_and_its_views_are_there(cuda):
     there, here = torch.zeros(4, 3, device="cuda"), torch.zeros(4, 3)
     assert (there.device, there.is_cuda, there.is_cpu) == (torch.device("cuda:0"), True, False)

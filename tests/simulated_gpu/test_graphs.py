@@ -4,17 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from simulated_cuda.device import SimulatedCuda
 
 from parser.batching.cuda_graph import CudaGraphs, GraphedWork
 
 pytestmark = pytest.mark.extended
-
-
-@pytest.fixture
-def cuda():
-    with SimulatedCuda() as cuda:
-        yield cuda
 
 
 def graphed(work, graphs=None):

@@ -1,7 +1,10 @@
-"""Training on the simulated device, with the settings that change which operators are used."""
+"""Training on the simulated device: settings that change which operators are used, and a transformer."""
+
+import json
 
 import pytest
 from simulated_cuda.device import SimulatedCuda
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from parser.cli import main
 
@@ -25,3 +28,34 @@ def test_no_operator_is_refused_as_not_deterministic(config_file, tmp_path, comp
     overrides = [part for change in changes for part in ("--set", change)]
     with SimulatedCuda():
         assert main(["train", str(config_file), "--run", str(tmp_path / "run"), *overrides]) == 0
+
+
+ONCE = {
+    "parser/parsing/model.py",
+    "parser/transitions/inventory.py",
+    "parser/training/checkpoint.py",
+    "parser/training/transformer.py",
+    "parser/parsing/transformer_files.py",
+}
+"""What moves a model with a transformer or reads all of it, or computes the vectors of a frozen one."""
+AS_WITHOUT = {
+    "parser/training/epoch.py",
+    "parser/training/loop.py",
+    "parser/parsing/parse.py",
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode"), [("bert", "frozen"), ("bert", "lora"), ("bert", "all"), ("xlm-roberta", "all")]
+)
+def test_a_training_step_does_not_wait(kind, mode, config_file, tmp_path):
+    from small_transformers import make_transformer  # skips this test without its libraries
+
+    pretrained = make_transformer(tmp_path / "pretrained", kind)
+    own = json.dumps({"model": str(pretrained), "layers": 2, "train": mode})
+    changes = "device=cuda", "training.epochs=2", f"parser.network.transformer={own}"
+    overrides = [part for change in changes for part in ("--set", change)]
+    # The attention that PyTorch chooses for the tensors behind the simulated ones is one of CPUs.
+    with sdpa_kernel(SDPBackend.MATH), SimulatedCuda() as cuda:
+        assert main(["train", str(config_file), "--run", str(tmp_path / "run"), *overrides]) == 0
+    assert set(cuda.counts.synchronizations_by_file()) <= ONCE | AS_WITHOUT

@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_transitions import make_inventory
+from plain_parser import make_inventory
 from small_parsers import examples, network
 
 from parser.batching.ragged import Ragged

@@ -2,8 +2,7 @@
 
 import pytest
 import torch
-from plain_network import PlainParser
-from plain_transitions import Configuration, make_inventory
+from plain_parser import Configuration, PlainParser, make_inventory
 from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients, network, stepped
 
 from parser.config.settings import ExplorationSettings

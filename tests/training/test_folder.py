@@ -1,7 +1,17 @@
+"""The folder of a run: who has it, its checkpoint, its metrics and its board."""
+
+import json
+
 import pytest
+from safetensors import safe_open
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from parser.config.file import read_config
+from parser.training import data
+from parser.training.checkpoint import load_checkpoint, save_checkpoint
 from parser.training.folder import claim, refuse_other_config, write_config
+from parser.training.record import Record
+from parser.training.run import new_training, train
 
 
 def test_an_earlier_run_is_moved_aside_and_nothing_else_is(tmp_path):
@@ -43,3 +53,46 @@ def test_another_config_is_refused_with_all_differences(config_file, tmp_path):
     assert "training.seed: was 1, is now 7" in str(error.value)
     assert "parser.network.layers: was 1, is now 3" in str(error.value)
     assert "batch_size" not in str(error.value)
+
+
+def read(path):
+    """What is told, and the tensors' bytes."""
+    with safe_open(path, "pt") as file:
+        told = file.metadata()
+        return told, {name: file.get_tensor(name).numpy().tobytes() for name in file.keys()}  # noqa: SIM118
+
+
+def test_what_is_loaded_is_saved_again(config_file, tmp_path, device):
+    config = read_config(config_file, ["training.epochs=3", "parser.network.dropout=0.2"])
+    train(config, tmp_path / "run", device)
+    model, loaded = data.load(config, device)
+    training = new_training(model, loaded, config)
+    path = tmp_path / "run" / "checkpoint.safetensors"
+    load_checkpoint(path, training)
+    assert (training.progress.epoch, training.progress.finished) == (4, True)
+    assert training.progress.best.las > 0
+    save_checkpoint(tmp_path / "again", training)
+    assert read(tmp_path / "again") == read(path)
+
+
+def shown(folder):
+    board = EventAccumulator(str(folder / "tensorboard"))
+    board.Reload()
+    return [(event.step, event.value) for event in board.Scalars("loss")]
+
+
+def test_metrics_and_board_are_cut_back(tmp_path):
+    with Record(tmp_path, "seed: 1\n") as record:
+        size = record.write(1, {"loss": 0.5, "dev_loss": float("nan")})
+        record.write(2, {"loss": 0.25})
+    assert shown(tmp_path) == [(1, 0.5), (2, 0.25)]
+    with Record(tmp_path, "seed: 1\n", size) as record:
+        record.write(2, {"loss": 0.125})
+    assert shown(tmp_path) == [(1, 0.5), (2, 0.125)]
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert rows == [{"epoch": 1, "loss": 0.5, "dev_loss": None}, {"epoch": 2, "loss": 0.125}]
+
+
+def test_metrics_that_are_missing_are_noticed(tmp_path):
+    with pytest.raises(ValueError, match="a part of it is missing"):
+        Record(tmp_path, "", size=10)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from plain_transitions import make_inventory
+from plain_parser import make_inventory
 from safetensors.torch import load_file
 from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients, network
 from stopped_runs import left_behind

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from plain_transitions import sentence
+from plain_parser import sentence
 
 from parser.config.settings import TrainingSettings
 from parser.training.word_dropout import WordDropout, word_rates

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from plain_transitions import Configuration, make_inventory, projective_trees
+from plain_parser import Configuration, make_inventory, projective_trees
 
 from parser.batching.ragged import Ragged
 from parser.transitions.inventory import NOT_OPTIMAL, UNKNOWN_LABEL

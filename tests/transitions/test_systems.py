@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_transitions import Configuration, is_projective, is_tree, make_inventory, projective_trees
+from plain_parser import Configuration, is_projective, is_tree, make_inventory, projective_trees
 
 from parser.batching.ragged import Ragged
 from parser.transitions import SYSTEMS

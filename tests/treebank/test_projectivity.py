@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import plain_transitions as plain
+import plain_parser as plain
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_transitions import all_trees
+from plain_parser import all_trees
 
 from parser.treebank.conllu import read_treebank
 from parser.treebank.labels import MARK

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_transitions import sentence
+from plain_parser import sentence
 
 from parser.treebank.vocabulary import PRETRAINED, UNKNOWN, Lexicon, Vocabulary
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from checked_nodes import Checked
-from message_graphs import examples, instances, layers_in_a_row, two_layers
+from message_graphs import Checked, examples, instances, layers_in_a_row, two_layers
 from torch import Tensor, nn
 from torch.func import functional_call
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from checked_nodes import check_all
-from message_graphs import SGD, examples, instances, layers_in_a_row, two_layers
+from message_graphs import SGD, check_all, examples, instances, layers_in_a_row, two_layers
 from torch import Tensor, nn
 
 from parser.batching.messages.asynchronous_updates import Parameterised

@@ -1,8 +1,14 @@
+"""Reports as files: drawings, their titles, and the document that shows them."""
+
 import pytest
 from matplotlib.figure import Figure
+from speed_rows import cell
 
+from parser.benchmarks.discovery import find, installed
 from parser.speed.measuring.statistics import Estimate, exactly
+from parser.speed.reporting.document import Heading, Picture, Section, Table, write_document
 from parser.speed.reporting.drawing import MAX_LINES, draw_panels, legend_below, scale_by_size, svg
+from parser.speed.reporting.titles import data_title, method_title, plot_title, speed_label
 
 
 def curves(count):
@@ -76,3 +82,63 @@ def test_only_values_that_differ_much_are_on_a_logarithmic_axis(highest, scale):
     assert axes.get_yscale() == scale
     if scale == "linear":
         assert axes.get_ylim()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "title"),
+    [
+        (
+            {"learning_rate": 0.1, "treebank": "${PARSER_DATA}/ud/UD_English-EWT/train.conllu"},
+            "UD_English-EWT/train.conllu",
+        ),
+        ({"data": ["some/ewt/a.conllu", "some/wiki/b.txt"]}, "ewt/a.conllu, wiki/b.txt"),
+        ({"data": None, "network": "lstm", "hidden_size": 4}, "generated data"),
+    ],
+)
+def test_the_data_are_named_by_their_files(settings, title):
+    assert data_title(settings) == title
+
+
+def test_a_plot_says_what_was_measured():
+    cells = [
+        cell(plugin="bilstm_tagger", mode="infer", threads=2, settings={"data": f"tags/{name}.txt"})
+        for name in "ab"
+    ]
+    expected = "bilstm tagger: names\ntags/a.txt and tags/b.txt; inference; CPU, 2 threads"
+    assert plot_title("names", cells) == expected
+
+
+def test_every_method_of_every_plugin_has_a_title():
+    for name in installed():
+        for methods in find(name).methods.values():
+            titles = [method_title(name, method) for method in methods]
+            assert len(set(titles)) == len(titles)
+            assert not set(titles) & set(methods)
+
+
+def test_the_unit_is_the_plugins():
+    assert speed_label("stack_parser") == "sentences/s"
+    assert speed_label("mnist_mlp") == "images/s"
+
+
+def test_a_plugin_that_is_not_installed_has_the_names_of_its_methods():
+    assert method_title("unheard", "replay") == "replay"
+    assert speed_label("unheard") == "sentences/s"
+
+
+@pytest.mark.parametrize("name", ["plain", "a/b", "with blanks, and more", "../above"])
+def test_a_picture_of_any_name_is_written_and_shown(tmp_path, name):
+    write_document("Report", ["Text.", Picture(name, "<svg/>")], tmp_path)
+    [file] = (tmp_path / "plots").iterdir()
+    assert file.read_text() == "<svg/>"
+    assert f"![{name}](plots/{file.name})\n" in (tmp_path / "report.md").read_text()
+    assert " " not in file.name
+    assert "<svg/>" in (tmp_path / "report.html").read_text()
+
+
+def test_a_section_tells_what_it_has():
+    empty, full = Table(("a",), []), Table(("a",), [["1"]])
+    section = Section("Title", {"plot": "<svg/>"}, [empty, full], "Text.", ["step at 8: skipped."])
+    picture = Picture("plot", "<svg/>")
+    assert section.parts == [Heading(2, "Title"), "Text.", picture, full, "step at 8: skipped."]
+    assert Section("Title", {}, [empty]).parts == [Heading(2, "Title")]

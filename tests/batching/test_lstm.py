@@ -1,15 +1,16 @@
-"""Our LSTM kernels against those of PyTorch."""
+"""Our LSTM kernels against those of PyTorch, and where the fused cell is used."""
 
 import pytest
 import torch
+from simulated_cuda import fused_cell as simulated
 from torch import nn
 
 from parser.baselines.stepped_lstm import SteppedLSTM, output
 from parser.batching.forest import Forest, forest_lstm, lstm_over_forest
-from parser.batching.lstm import lstm_cell
+from parser.batching.lstm import fused_cell, has_fused_cell, lstm_cell
 
 
-@pytest.fixture(autouse=True, params=["slow tanh", "fast tanh"])
+@pytest.fixture(params=["slow tanh", "fast tanh"])
 def _kernels(request, monkeypatch):
     """Test both kinds of kernels, whatever CPU the machine has."""
     monkeypatch.setattr("parser.batching.lstm.tanh_is_slow", lambda tensor: request.param == "slow tanh")
@@ -21,6 +22,7 @@ def chains(batch, frames):
     return Forest.of((nodes - batch).clamp(min=-1), nodes // batch)
 
 
+@pytest.mark.usefixtures("_kernels")
 @pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_frame_by_frame_and_over_a_forest_as_torch_lstm(layers, dtype, device):
@@ -57,12 +59,14 @@ def test_frame_by_frame_and_over_a_forest_as_torch_lstm(layers, dtype, device):
             torch.testing.assert_close(our, theirs, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.usefixtures("_kernels")
 def test_gradients_of_the_cell(device):
     gates = torch.randn(2, 3, 20, dtype=torch.double, device=device, requires_grad=True)
     cell = torch.randn(3, 5, dtype=torch.double, device=device, requires_grad=True)
     assert torch.autograd.gradcheck(lambda both, previous: lstm_cell(*both, previous), (gates, cell))
 
 
+@pytest.mark.usefixtures("_kernels")
 def test_gradients_of_a_forest_with_branches(device):
     parent = torch.tensor([-1, 0, 0, 1, 1, 1, 4, -1])
     depth = torch.tensor([0, 1, 1, 2, 2, 2, 3, 0])
@@ -70,3 +74,58 @@ def test_gradients_of_a_forest_with_branches(device):
     gates = torch.randn(8, 12, dtype=torch.double, device=device, requires_grad=True)
     weight = torch.randn(12, 3, dtype=torch.double, device=device, requires_grad=True)
     assert torch.autograd.gradcheck(lambda g, w: forest_lstm(g, w, forest), (gates, weight))
+
+
+OPERATOR = "_thnn_fused_lstm_cell"
+
+
+def missing(*tensors):
+    raise NotImplementedError(OPERATOR)
+
+
+def with_other_gates(of_input, of_hidden, previous):
+    hidden, cell, active = simulated._forward(of_input, of_hidden.flip(1), previous)
+    return hidden, cell, active
+
+
+def results(device):
+    """States and gradients of a cell and of a forest."""
+    torch.manual_seed(0)
+    both, previous = torch.randn(2, 5, 12).to(device).requires_grad_(), torch.randn(5, 3).to(device)
+    weight = torch.randn(12, 3).to(device).requires_grad_()
+    forest = Forest.of(torch.tensor([-1, 0, 0, 2, -1]), torch.tensor([0, 1, 1, 2, 0])).to(device)
+    outputs = [*lstm_cell(*both, previous), forest_lstm(both[0], weight, forest)]
+    torch.cat(outputs).square().sum().backward()
+    return [each.detach().cpu() for each in (*outputs, both.grad, weight.grad)]
+
+
+@pytest.mark.parametrize("operator", [None, missing, with_other_gates])
+def test_a_cell_that_is_missing_or_differs_is_not_used(operator, cuda, monkeypatch, capsys):
+    if operator:
+        monkeypatch.setitem(simulated.FUSED_CELLS, OPERATOR, operator)
+    assert has_fused_cell(torch.zeros(1, 4, device="cuda")) == (operator is None)
+    cuda.counted()
+    found = results(cuda.name)
+    assert bool(cuda.counts.operators[OPERATOR]) == (operator is None)
+    for ours, expected in zip(found, results(torch.device("cpu")), strict=True):
+        torch.testing.assert_close(ours, expected)
+    assert ("differs" in capsys.readouterr().err) == (operator is with_other_gates)
+
+
+def test_other_errors_are_raised(cuda, monkeypatch):
+    def too_much(*tensors):
+        raise torch.OutOfMemoryError("too much")
+
+    monkeypatch.setitem(simulated.FUSED_CELLS, OPERATOR, too_much)
+    with pytest.raises(torch.OutOfMemoryError):
+        has_fused_cell(torch.zeros(1, 4, device="cuda"))
+
+
+def test_there_is_none_on_a_cpu_or_in_half_precision(cuda):
+    assert not has_fused_cell(torch.zeros(1, 4))
+    assert not has_fused_cell(torch.zeros(1, 4, dtype=torch.float16, device="cuda"))
+
+
+def test_cells_of_two_sizes_are_refused(cuda):
+    with pytest.raises(RuntimeError, match="sizes"):
+        fused_cell(*torch.zeros(2, 3, 8, device="cuda"), torch.zeros(3, 3, device="cuda"))

@@ -1,18 +1,191 @@
-"""A plain parser, one sentence and one operation at a time, with which tests compare the batched network."""
+"""Plain trees, transition systems and a parser, one sentence and one operation at a time, to compare with."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
-from plain_transitions import Configuration
 
 from parser.networks.character_encoder import CharacterEncoder
 from parser.networks.stack_parser import StackParser
 from parser.networks.token_encoder import TokenEncoder
+from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
+from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import Tokens
+
+
+def dominates(heads: Sequence[int], ancestor: int, word: int) -> bool:
+    """Whether `word` descends from `ancestor`; heads[0] is word 1's."""
+    for _ in range(len(heads) + 1):
+        if word == ancestor:
+            return True
+        if word == 0:
+            return False
+        word = heads[word - 1]
+    return False  # a cycle
+
+
+def is_tree(heads: Sequence[int]) -> bool:
+    return heads.count(0) == 1 and all(dominates(heads, 0, word) for word in range(1, len(heads) + 1))
+
+
+def is_projective(heads: Sequence[int]) -> bool:
+    """By the definition: a head dominates every word between it and its dependent."""
+    return all(
+        dominates(heads, head, between)
+        for dependent, head in enumerate(heads, 1)
+        for between in range(min(head, dependent) + 1, max(head, dependent))
+    )
+
+
+def crossing(heads: Sequence[int]) -> list[int]:
+    """By the definition: the dependents of arcs over a word that does not descend from the head."""
+    return [
+        dependent
+        for dependent, head in enumerate(heads, 1)
+        if not all(
+            dominates(heads, head, between)
+            for between in range(min(head, dependent) + 1, max(head, dependent))
+        )
+    ]
+
+
+def lifted_heads(heads: Sequence[int]) -> tuple[int, ...]:
+    """The definition of `projectivize`: lift the shortest arc, and repeat."""
+    found = list(heads)
+    while dependents := crossing(found):
+        dependent = min(dependents, key=lambda word: abs(found[word - 1] - word))
+        found[dependent - 1] = found[found[dependent - 1] - 1]
+    return tuple(found)
+
+
+def level_by_level(heads: Sequence[int], top: int) -> list[int]:
+    """All descendants of `top` in breadth-first order."""
+    order = [top]
+    for word in order:
+        order += [dependent for dependent, head in enumerate(heads, 1) if head == word]
+    return order[1:]
+
+
+def deprojectivized_heads(
+    heads: Sequence[int], labels: Sequence[str], wanted: Sequence[str]
+) -> tuple[int, ...]:
+    """The definition of `deprojectivize`: words nearest to the root move first."""
+    found = list(heads)
+    lifted = {word for word, label in enumerate(wanted, 1) if label and found[word - 1]}
+    while lifted:
+        word = next(word for word in level_by_level(found, 0) if word in lifted)
+        lifted.remove(word)
+        head = found[word - 1]
+        below = [other for other in level_by_level(found, head) if not dominates(found, word, other)]
+        fitting = [other for other in below if labels[other - 1] == wanted[word - 1]]
+        found[word - 1] = fitting[0] if fitting else head
+    return tuple(found)
+
+
+def all_trees(length: int) -> Iterator[tuple[int, ...]]:
+    """All trees of `length` words with a single root."""
+    for heads in itertools.product(range(length + 1), repeat=length):
+        if is_tree(heads):
+            yield heads
+
+
+def projective_trees(length: int) -> list[tuple[int, ...]]:
+    return [heads for heads in all_trees(length) if is_projective(heads)]
+
+
+def sentence(
+    heads: Sequence[int], labels: Sequence[str] | None = None, forms: Sequence[str] = ()
+) -> Sentence:
+    """A sentence with a given tree and made-up words and tags."""
+    count = len(heads)
+    return Sentence(
+        forms=tuple(forms or [f"word{number % 7}" for number in range(count)]),
+        upos=tuple(["NOUN", "VERB", "ADP"][number % 3] for number in range(count)),
+        xpos=("_",) * count,
+        lemmas=tuple([f"lemma{number % 5}" for number in range(count)]),
+        feats=tuple(["Case=Nom|Number=Sing", "_", "Number=Sing"][number % 3] for number in range(count)),
+        heads=tuple(heads),
+        labels=tuple(labels or ["root" if head == 0 else ["subject", "object"][head % 2] for head in heads]),
+        identifier="made up",
+        line=1,
+        lines=(),
+        word_lines=(),
+    )
+
+
+@dataclass
+class Configuration:
+    """The configuration of one sentence, with stack and buffer as Python lists."""
+
+    system: str
+    length: int
+    stack: list[int] = field(default_factory=lambda: [0])
+    buffer: list[int] = field(default_factory=list)
+    heads: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.buffer = list(range(1, self.length + 1))
+
+    def finished(self) -> bool:
+        return not self.buffer and (self.system == "arc-eager" or self.stack == [0])
+
+    def legal(self) -> set[str]:
+        stack, buffer, heads = self.stack, self.buffer, self.heads
+        top = stack[-1]
+        names = set()
+        if self.system == "arc-eager":
+            headless = [word for word in stack if word and word not in heads]
+            if len(buffer) >= 2:
+                names.add("Shift")
+            if buffer and heads.get(top, 0) != 0:
+                names.add("Reduce")
+            if buffer and top and top not in heads:
+                names.add("Left-Arc")
+            if len(buffer) >= 2 or (len(buffer) == 1 and not headless):
+                names.add("Right-Arc" if top else "Root-Arc")
+            return names
+        if buffer:
+            names.add("Shift")
+        if self.system == "arc-hybrid" and buffer and top:
+            names.add("Left-Arc")
+        if self.system == "arc-standard" and len(stack) >= 3:
+            names.add("Left-Arc")
+        if len(stack) >= 3:
+            names.add("Right-Arc")
+        if len(stack) == 2 and not buffer:
+            names.add("Root-Arc")
+        return names
+
+    def apply(self, name: str) -> None:
+        stack, buffer = self.stack, self.buffer
+        if name == "Shift":
+            stack.append(buffer.pop(0))
+        elif name == "Reduce":
+            stack.pop()
+        elif name == "Left-Arc" and self.system == "arc-standard":
+            self.heads[stack.pop(-2)] = stack[-1]
+        elif name == "Left-Arc":
+            self.heads[stack.pop()] = buffer[0]
+        elif self.system == "arc-eager":
+            self.heads[buffer[0]] = stack[-1]
+            stack.append(buffer.pop(0))
+        else:
+            dependent = stack.pop()
+            self.heads[dependent] = stack[-1]
+
+    def tree(self) -> tuple[int, ...]:
+        return tuple(self.heads[word] for word in range(1, self.length + 1))
+
+
+def make_inventory(system: str, labels: int = 4, composition: bool = False) -> Inventory:
+    """An inventory in which label 1 is for arcs from ROOT, and labels from 2 are for arcs from words."""
+    named = transition_system(system, composition)
+    return Inventory.build(named, labels, frozenset(range(2, labels)), frozenset([1]))
 
 
 def plain_words(encoder: TokenEncoder, tokens: Tokens) -> list[torch.Tensor]:

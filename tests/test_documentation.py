@@ -1,4 +1,4 @@
-"""What README.md and docs/ show can be run, and what they name exists."""
+"""What README.md and docs/ show can be run, what they name exists, and what they tell of the code is so."""
 
 import importlib.util
 import re
@@ -8,6 +8,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from simulated_cuda.budgets import LAUNCHES
 
 from parser import cli
 from parser.text.stored_tokenizer import remember
@@ -172,3 +173,17 @@ def test_every_module_in_the_picture_exists():
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     assert [box.module for box in script.BOXES if not (ROOT / "parser" / box.module).exists()] == []
+
+
+SPEED = " ".join(Path("docs/speed.md").read_text(encoding="utf-8").split())
+
+
+@pytest.mark.parametrize("method", LAUNCHES)
+def test_the_launches_of_a_training_step_are_those_of_the_budget(method):
+    once, repeated = LAUNCHES[method]
+    assert f"launches of a training step by {method}: {once}, and {repeated} for each" in SPEED
+
+
+def test_the_example_plugin_is_as_long_as_told():
+    lines = Path("docs/example-plugin/packed_gru.py").read_text(encoding="utf-8").splitlines()
+    assert re.search(r"an example of (\d+) lines", SPEED)[1] == str(len(lines))
