@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from figures.cells import ratios, table
-from figures.kept import SpeedRun, printed, rows, speed_run
+from figures.kept import SpeedRun, printed, ratios, rows, speed_run, table
 from parser.speed.measuring.statistics import Estimate
 from parser.speed.reporting.speed_ups import STEP, comparisons, gains_of_parts
 

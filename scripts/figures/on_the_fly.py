@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from figures.cells import plain_speed, ratios, rounded, table
-from figures.kept import speed_run
+from figures.kept import plain_speed, ratios, rounded, speed_run, table
 
 TASKS = "tagger", "char-tagger", "trees", "parser"
 TITLES = "tagger", "with characters", "Tree-LSTM", "transition parser"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from figures.cells import ratios, rounded, table
-from figures.kept import Row, rows, speed_run
+from figures.kept import Row, ratios, rounded, rows, speed_run, table
 
 NETWORKS = {
     "elman": "Elman, 38,000 - 512 - 20,000",

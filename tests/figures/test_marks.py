@@ -1,7 +1,7 @@
 """Figures between marks on pages."""
 
 import pytest
-from figures.marks import names_in, with_figures, without_figures
+from figures.pages import names_in, with_figures, without_figures
 
 PAGE = """Before
 

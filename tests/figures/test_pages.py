@@ -6,9 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from figures.marks import names_in, without_figures
-from figures.names import figures_by_name
-from figures.pictures import pictures
+from figures.pages import figures_by_name, names_in, pictures, without_figures
 from scripts_of import SCRIPTS, script
 
 pytestmark = pytest.mark.extended

@@ -1,18 +1,19 @@
-"""Speeds of the StackLSTM parser and of whole parsers, and what commands printed about speed and memory."""
+"""Speeds of the StackLSTM parser and of whole parsers, and what commands printed about speed, memory
+and many processes.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 
-from figures.cells import plain_speed, ratios, table
-from figures.kept import printed, rows, speed_run
+from figures.kept import plain_speed, printed, ratios, rows, speed_run, table
 from parser.speed.measuring.rows import SpeedRow
 from parser.speed.measuring.statistics import median_of, ratio_of
 from parser.speed.reporting.speed_ups import ratio
 
 PAPER = "ding-koehn-2019"
-OUTPUT = "speed/printed.jsonl"
+OUTPUT, SCALE = "speed/printed.jsonl", "scale/printed.jsonl"
 NETWORKS = {
     "ding-koehn-2019": "StackLSTM parser, Ding & Koehn 2019",
     "dyer-2015": "StackLSTM parser, Dyer et al. 2015",
@@ -188,12 +189,50 @@ def levels_and_steps() -> str:
     return table(("training set of English EWT", "median of the sentences", "greatest"), found)
 
 
+def reading() -> str:
+    """How fast the shipped treebank is read, beside conllu."""
+    readers, speeds = zip(*(line.split(": ") for line in printed(OUTPUT, "measure_reading")), strict=True)
+    return table(("of the processor's time", *readers), [("reading `train.conllu`", *speeds)])
+
+
+def processes() -> str:
+    """What two processes gain, beside plain matrix products in the same turns."""
+    commands = {
+        "training in batches of 256": "batch_size=256 --turns",
+        "training in batches of 64": "batch_size=64 --turns",
+        "`parse`, 50,000 sentences": "--turns 5",
+        "`parse-corpus`, 200,000 sentences": "--ray",
+    }
+    found = []
+    for title, words in commands.items():
+        products, own, share = (line.rpartition(": ")[2] for line in printed(SCALE, words)[-3:])
+        found.append((title, own, products, share))
+    return table(("two processes over one", "gain", "gain of products", "share of that"), found)
+
+
+def training_with_processes() -> str:
+    """Dev LAS of a parser that one process trained, and of one that two did."""
+    found = [line.rpartition(" ")[2] for line in printed(SCALE, "parser train") if "UAS" in line]
+    return table(("processes", "dev LAS"), zip(("one", "two"), found, strict=True))
+
+
+def _plan_tables() -> list[str]:
+    text = "\n".join(line if line.startswith("|") else "" for line in printed(SCALE, "plan_corpus"))
+    return [part.strip() for part in re.split(r"\n{2,}", text) if part.strip()]
+
+
 FIGURES: dict[str, Callable[[], str]] = {
+    "corpus-blocks": lambda: _plan_tables()[0],
+    "corpus-limits": lambda: _plan_tables()[1],
+    "corpus-plan": lambda: _plan_tables()[2],
     "levels-and-steps": levels_and_steps,
     "peers": peers,
     "precision": precision,
+    "processes": processes,
+    "reading": reading,
     "single-figures": single_figures,
     "stack-lstm": stack_lstm,
     "stack-lstm-ratios": stack_lstm_ratios,
     "stack-lstm-utilisation": stack_lstm_utilisation,
+    "training-with-processes": training_with_processes,
 }
