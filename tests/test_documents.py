@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from simulated_cuda.budgets import LAUNCHES
+from simulated_cuda.counts import LAUNCHES
 
 pytestmark = pytest.mark.extended
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from matplotlib.axes import Axes
-from prediction.devices import GPUS
+from prediction.model import GPUS
 
 from figures.kept import Row, rows, table
 from parser.speed.measuring.statistics import Estimate, exactly

@@ -136,12 +136,6 @@ def plain_speed(value: float) -> str:
     return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
-def rounded(estimate: Estimate, digits: int) -> str:
-    """With its interval."""
-    value, low, high = (f"{number:.{digits}f}" for number in estimate)
-    return f"{value} [{low}, {high}]"
-
-
 def ratios(run: SpeedRun, lines: Iterable[tuple[str, str, str, str]], digits: int = 2) -> str:
     """A table of ratios of speeds in training.
 
@@ -150,7 +144,7 @@ def ratios(run: SpeedRun, lines: Iterable[tuple[str, str, str, str]], digits: in
     return table(
         ("", "speed of", "over that of", "ratio"),
         (
-            (what, f"`{first}`", f"`{second}`", rounded(run.ratio(experiment, first, second), digits))
+            (what, f"`{first}`", f"`{second}`", f"{run.ratio(experiment, first, second):.{digits}f}")
             for what, experiment, first, second in lines
         ),
     )

@@ -29,9 +29,7 @@ def short(value: float | None) -> str:
 
 
 def short_estimate(estimate: Estimate) -> str:
-    digits = 2 if estimate.value < 10 else 1
-    value, low, high = (f"{number:.{digits}f}" for number in estimate)
-    return f"{value} [{low}, {high}]"
+    return f"{estimate:.{2 if estimate.value < 10 else 1}f}"
 
 
 def programs() -> str:

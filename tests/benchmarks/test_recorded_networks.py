@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from chosen_device import DEVICE
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulated_cuda.chosen import DEVICE
 from torch import Tensor, nn
 
 from parser.batching.operations.computation import StaticComputation

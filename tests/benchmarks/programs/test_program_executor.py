@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from chosen_device import DEVICE
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulated_cuda.chosen import DEVICE
 from torch import Tensor
 
 from parser.batching.levels import depths
