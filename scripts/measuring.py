@@ -49,7 +49,8 @@ def compare(work: Mapping[str, Callable[[], float]], turns: int, what: str, warm
     speeds = speeds_in_turns(work, turns, warm_up)
     for name, own in speeds.items():
         print(f"{name}: {median_of(own):,.0f} sentences/s")
-    print(f"{what}: {ratio_of(*speeds.values(), interleaved=True)}")
+    first, second = speeds.values()
+    print(f"{what}: {ratio_of(first, second, interleaved=True)}")
 
 
 def per_second(work: Callable[[], int], clock: Callable[[], float] = time.perf_counter) -> float:

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from parser.evaluation import significance
-from parser.evaluation.significance import interval, resampled
+from parser.system import bootstrap
+from parser.system.bootstrap import interval, resampled
 
 
 def series(count, *sizes, seed=1):
@@ -34,6 +34,6 @@ def test_observations_stay_whole_and_series_are_independent():
 
 def test_the_memory_for_samples_does_not_change_them(monkeypatch):
     samples = resampled([series(30, 2)], lambda own: own[..., 0].amax(1), 101, seed=7)
-    monkeypatch.setattr(significance, "DRAWN_AT_ONCE", 100)
+    monkeypatch.setattr(bootstrap, "DRAWN_AT_ONCE", 100)
     assert resampled([series(30, 2)], lambda own: own[..., 0].amax(1), 101, seed=7).equal(samples)
     assert not resampled([series(30, 2)], lambda own: own[..., 0].amax(1), 101, seed=8).equal(samples)
