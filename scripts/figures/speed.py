@@ -14,6 +14,7 @@ from parser.speed.reporting.speed_ups import ratio
 
 PAPER = "ding-koehn-2019"
 OUTPUT, SCALE = "speed/printed.jsonl", "scale/printed.jsonl"
+CHECK = "stack-parser check"
 NETWORKS = {
     "ding-koehn-2019": "StackLSTM parser, Ding & Koehn 2019",
     "dyer-2015": "StackLSTM parser, Dyer et al. 2015",
@@ -122,53 +123,43 @@ def single_figures() -> str:
     all_of_it = " ".join(printed(OUTPUT, "measure_parse_all"))
     each = sorted(re.findall(r"trajectories in ([\d.]+) s", check))
     five, fifty, again, most = (f"{float(size):.0f}" for size in re.findall(r"([\d.]+) MiB", memory))
-    with_tags = _found(r"with tags over without: (.*)", tagging)
     words = _found(r"words +([\d,]+),", check)
-    return table(
-        ("", "", "command"),
+    parsed = " ".join(printed(OUTPUT, "stack-parser parse"))
+    lines = (
+        (f"reading the training set of EWT, {words} words", _found(r"read in +([\d.]+ s)", check), CHECK),
+        ("its oracle trajectories, each transition system", f"{each[0]} to {each[-1]} s", CHECK),
         (
-            (
-                f"reading the training set of EWT, {words} words",
-                _found(r"read in +([\d.]+ s)", check),
-                "`stack-parser check`",
-            ),
-            (
-                "its oracle trajectories, each transition system",
-                f"{each[0]} to {each[-1]} s",
-                "`stack-parser check`",
-            ),
-            (
-                "parsing the test set of EWT, reading and writing included",
-                _found(r"[\d,]+ sentences/s", " ".join(printed(OUTPUT, "stack-parser parse"))),
-                "`stack-parser parse`",
-            ),
-            (
-                "peak memory of parsing it 5, 50 and 150 times over as one stream",
-                f"{five}, {again} to {fifty} (two runs) and {most} MiB",
-                "`python scripts/studies/scale/measure_memory.py`",
-            ),
-            (
-                "peak memory of `Parser.parse_all`, 1,000,000 sentences by a small parser",
-                re.findall(r"(\d+) at most", all_of_it)[-1] + " MiB",
-                "`python scripts/studies/scale/measure_parse_all.py`",
-            ),
-            (
-                "speed of parsing with tags and lemmas over that without, with as many layers",
-                with_tags,
-                "`python scripts/studies/text/measure_tagging.py`",
-            ),
-            (
-                "time of tokenizing the text of EWT's test set over that of parsing it",
-                _found(r"time of parsing: (.*)", tokenizing),
-                "`python scripts/studies/text/measure_tokenizing.py`",
-            ),
-            (
-                "speed of training with vectors of a frozen transformer over that with pretrained ones",
-                _found(r"ones: (.*)", frozen),
-                "`python scripts/studies/accuracy/measure_frozen_vectors.py`",
-            ),
+            "parsing the test set of EWT, reading and writing included",
+            _found(r"[\d,]+ sentences/s", parsed),
+            "stack-parser parse",
+        ),
+        (
+            "peak memory of parsing it 5, 50 and 150 times over as one stream",
+            f"{five}, {again} to {fifty} (two runs) and {most} MiB",
+            "python scripts/studies/scale/measure_memory.py",
+        ),
+        (
+            "peak memory of `Parser.parse_all`, 1,000,000 sentences by a small parser",
+            re.findall(r"(\d+) at most", all_of_it)[-1] + " MiB",
+            "python scripts/studies/scale/measure_parse_all.py",
+        ),
+        (
+            "speed of parsing with tags and lemmas over that without, with as many layers",
+            _found(r"with tags over without: (.*)", tagging),
+            "python scripts/studies/text/measure_tagging.py",
+        ),
+        (
+            "time of tokenizing the text of EWT's test set over that of parsing it",
+            _found(r"time of parsing: (.*)", tokenizing),
+            "python scripts/studies/text/measure_tokenizing.py",
+        ),
+        (
+            "speed of training with vectors of a frozen transformer over that with pretrained ones",
+            _found(r"ones: (.*)", frozen),
+            "python scripts/studies/accuracy/measure_frozen_vectors.py",
         ),
     )
+    return table(("", "", "command"), ((what, value, f"`{command}`") for what, value, command in lines))
 
 
 def _found(pattern: str, text: str) -> str:
