@@ -17,8 +17,11 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from measuring import in_turns
 
 from parser.speed.measuring.cells import KEYS
 from parser.speed.measuring.rows import OK
@@ -78,14 +81,10 @@ def work_tree(commit: str, folder: Path) -> Iterator[Path]:
 
 def compare(sides: Sequence[Side], turns: int, seconds: float) -> None:
     """Print each turn's ratios, and what all of them say."""
-    old, new = sides
+    work = {side.tree.name: partial(measured, side, seconds) for side in sides}
     ratios: dict[str, list[float]] = {}
-    for turn in range(1, turns + 1):
-        # Who goes first changes, so that neither always follows the other.
-        first, second = (old, new) if turn % 2 else (new, old)
-        found = {first: measured(first, seconds)}
-        found[second] = measured(second, seconds)
-        for name, ratio in paired(found[old], found[new]).items():
+    for turn, found in enumerate(in_turns(work, turns), 1):
+        for name, ratio in paired(*found.values()).items():
             ratios.setdefault(name, []).append(ratio)
             print(f"turn {turn}: {name}: {ratio:.3f}", flush=True)
     for name, own in ratios.items():

@@ -136,7 +136,7 @@ def comparison(
             cell, found = f"{row['method']} | {row['batch_size']}", row["sentences_per_second"]
             lines.append(f"| {cell} | {expected:,.0f} | {found:,.0f} | {expected / found:.2f} |")
     if not speeds:
-        lines.append(f"scripts/prediction/devices.py has no figures of {gpu}")
+        lines.append(f"scripts/prediction/model.py has no figures of {gpu}")
     return "\n".join(lines) + "\n"
 
 

@@ -12,9 +12,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from figures.marks import names_in, with_figures
-from figures.names import figures_by_name
-from figures.pictures import pictures
+from figures.pages import figures_by_name, names_in, pictures, with_figures
 
 from parser.system.files import write_atomically
 

@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from figures.reports import reports
+from figures.pages import reports
 
 REPORTS = Path("runs/reports")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import torch
-from simulated_cuda.chosen import ALL_SIMULATED, CHOSEN, DEVICE, DEVICES, SIMULATED
+from chosen_device import ALL_SIMULATED, CHOSEN, DEVICE, DEVICES, SIMULATED
 from simulated_cuda.device import SimulatedCuda
 from small_parsers import save_reader_of_tags, save_reader_of_treebanks
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from chosen_device import DEVICE
 from extended import first_of
 from programs import running, wait_until
-from simulated_cuda.chosen import DEVICE
 
 from parser.cli import argument_parser, main
 

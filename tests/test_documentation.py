@@ -8,7 +8,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from simulated_cuda.budgets import LAUNCHES
+from simulated_cuda.counts import LAUNCHES
 
 from parser import cli
 from parser.text.stored_tokenizer import remember

@@ -4,12 +4,14 @@ import json
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
+import measuring
 import pytest
 import torch
 from plain_parser import make_inventory
-from programs import script
+from programs import SCRIPTS, script
 from small_parsers import SOME_TREES, examples
 
 from parser.batching.messages.workers import Span
@@ -222,8 +224,7 @@ def test_predictions_are_compared_with_what_was_measured():
     ],
 )
 def test_the_seconds_of_a_kernel_are_those_of_what_binds_it(call, device_ms, binds, monkeypatch):
-    from prediction.devices import GPUS
-    from prediction.model import Step, predicted
+    from prediction.model import GPUS, Step, predicted
     from simulated_cuda.work import OperatorCall
 
     found = predicted(Step([OperatorCall(*call)], functions=1, preparation=0.5), GPUS[0], "float32")
@@ -259,8 +260,7 @@ def test_operators_are_counted_as_they_are_computed(monkeypatch):
 @pytest.mark.extended
 def test_what_a_graph_repeats_is_counted_apart(monkeypatch):
     from prediction.counting import Cell, count_on_gpu, stack_parser_settings
-    from prediction.devices import GPUS
-    from prediction.model import predicted
+    from prediction.model import GPUS, predicted
     from simulated_cuda.device import SimulatedCuda
 
     settings = stack_parser_settings("data/quickstart/train.conllu", {"hidden_size": 5, "token_size": 6})
@@ -311,10 +311,69 @@ def test_a_part_that_failed_or_did_not_end_is_not_done(program, tmp_path, monkey
         assert not (tmp_path / "tests.txt").exists()
 
 
+def test_what_is_measured_in_turns_takes_turns_in_going_first():
+    done = []
+
+    def work(name):
+        done.append(name)
+        return len(done)
+
+    found = list(measuring.in_turns({name: partial(work, name) for name in "abc"}, 2))
+    assert done == ["a", "b", "c", "c", "b", "a"]
+    assert found == [{"a": 1, "b": 2, "c": 3}, {"a": 6, "b": 5, "c": 4}]
+    assert [list(turn) for turn in found] == [["a", "b", "c"]] * 2
+
+
+def test_two_speeds_are_compared_turn_by_turn(capsys):
+    speeds = {"one": iter([9.0, 3000, 6000, 9000]), "other": iter([9.0, 1500, 3000, 4500])}
+    work = {name: partial(next, own) for name, own in speeds.items()}
+    measuring.compare(work, 3, "one over other", warm_up=1)
+    first, *_, one, other, ratio = capsys.readouterr().out.splitlines()
+    assert first == "turn 1: one: 3,000/s"
+    assert one == "one: 6,000 [3,000, 9,000] sentences/s"
+    assert other == "other: 3,000 [1,500, 4,500] sentences/s"
+    assert ratio == "one over other: 2.00 [2.00, 2.00]"
+
+
+def test_the_same_sentences_are_written_again_and_again(tmp_path):
+    measuring.write_sentences("data/quickstart/dev.conllu", 301, tmp_path / "input.conllu")
+    blocks = (tmp_path / "input.conllu").read_text(encoding="utf-8").split("\n\n")[:-1]
+    assert len(blocks) == 301
+    assert blocks[0] == blocks[300] != blocks[1]
+
+
+@pytest.mark.parametrize("gain", ["parsing", "training"])
+def test_gains_of_processes_are_beside_those_of_products(gain, monkeypatch, capsys):
+    processes = script("measure_processes")
+    monkeypatch.setattr(processes, "products_per_second", lambda count: 100.0 * count)
+    processes.measure_gains(gain, lambda count: 10.0 + 5 * (count - 1), 2, 3)
+    *_, products, own, both = capsys.readouterr().out.splitlines()
+    assert products == "products: 2 processes over one: 2.00 [2.00, 2.00]"
+    assert own == f"{gain}: 2 processes over one: 1.50 [1.50, 1.50]"
+    assert both == f"the gain of {gain} over that of products: 0.75 [0.75, 0.75]"
+
+
 def test_reading_is_timed_beside_conllu():
-    own, others = script("measure_reading").measured("data/quickstart/test.conllu", turns=2)
-    assert len(own) == len(others) == 2
-    assert min(*own, *others) > 0
+    reading = script("measure_reading")
+    treebank = "data/quickstart/test.conllu"
+    assert reading.read(treebank) == reading.read_by_conllu(treebank) == 300
+    assert measuring.per_second(partial(reading.read, treebank)) > 0
+
+
+COMMANDS = [path for path in sorted(SCRIPTS.rglob("*.py")) if "parse_args" in path.read_text()]
+ELSEWHERE = {"harness.py"}
+"""What peers share."""
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    "path", [path for path in COMMANDS if path.name not in ELSEWHERE], ids=lambda path: path.name
+)
+def test_a_script_says_what_it_does_wherever_it_stands(path):
+    """As a user starts it, without the paths that tests have."""
+    done = subprocess.run([sys.executable, path, "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "usage:" in done.stdout
 
 
 CPU = torch.device("cpu")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,37 +11,8 @@ from torch import Tensor
 from parser.config.measures import Measure
 from parser.evaluation.scores import Scores, score
 from parser.parsing.parsed_tree import ParsedTree
+from parser.system.bootstrap import interval, resampled
 from parser.treebank.sentence import Sentence
-
-LEVEL = 0.95
-DRAWN_AT_ONCE = 1 << 20
-"""Observations of a series, to bound the memory."""
-
-
-def resampled(
-    series: Sequence[Tensor], statistic: Callable[..., Tensor], resamples: int, seed: int
-) -> Tensor:
-    """[resamples] The statistic of as many samples, each drawn with replacement from the observations.
-
-    series: [observations, ...] each; they are resampled independently. statistic: takes a tensor [samples,
-    observations, ...] for each series and returns [samples].
-    """
-    generator = torch.Generator().manual_seed(seed)
-    at_once = max(1, DRAWN_AT_ONCE // max(map(len, series)))
-    found = []
-    for first in range(0, resamples, at_once):
-        samples = min(at_once, resamples - first)
-        drawn = (torch.randint(len(own), (samples, len(own)), generator=generator) for own in series)
-        found.append(statistic(*(own[rows] for own, rows in zip(series, drawn, strict=True))))
-    return torch.cat(found)
-
-
-def interval(values: Tensor) -> tuple[float, float]:
-    """The 95 % confidence interval. values: [resamples] see `resampled`."""
-    bounds = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=values.dtype)
-    low, high = values.quantile(bounds).tolist()
-    return low, high
-
 
 RESAMPLES = 10_000
 

@@ -1,11 +1,16 @@
-"""Rows that are kept in docs/measurements, and single cells of speed runs."""
+"""Rows that are kept in docs/measurements, and tables in Markdown of what they say."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
+from statistics import mean
 from typing import Any, NamedTuple
+
+from parser.tables.differences import difference
 
 from parser.speed.measuring.rows import CellRow, FailedRow, RowFile, SpeedRow, read_content
 from parser.speed.measuring.statistics import Estimate
@@ -13,6 +18,7 @@ from parser.speed.reporting.speed_ups import ratio
 
 MEASUREMENTS = Path(__file__).parent.parent.parent / "docs/measurements"
 Row = dict[str, Any]
+SPLITS = "dev", "test"
 
 
 @cache
@@ -74,3 +80,72 @@ def speed_run(name: str) -> SpeedRun:
     """name: its folder below docs/measurements/speed."""
     file = RowFile[CellRow](MEASUREMENTS / "speed" / name / "rows.jsonl", SpeedRow, FailedRow)
     return SpeedRun([row for row in file.rows if isinstance(row, SpeedRow)])
+
+
+def table(header: Sequence[object], lines: Iterable[Sequence[object]]) -> str:
+    """Raises ValueError for a line of another length than the header's."""
+    body = [_line(header), "|" + "---|" * len(header)]
+    for cells in lines:
+        if len(cells) != len(header):
+            raise ValueError(f"{len(cells)} cells in a table of {len(header)} columns: {cells}")
+        body.append(_line(cells))
+    return "\n".join(body)
+
+
+def _line(cells: Sequence[object]) -> str:
+    return "|" + "|".join(f" {cell} " if cell != "" else " " for cell in cells) + "|"
+
+
+def code(lines: Iterable[str]) -> str:
+    """Lines as Markdown shows them as they are."""
+    return "\n".join(f"    {line}".rstrip() for line in lines)
+
+
+def scores(run: Row, *which: str) -> list[str]:
+    """Two digits of each, as `test las`."""
+    parts = (each.split() for each in which)
+    return [f"{run[split][measure]:.2f}" for split, measure in parts]
+
+
+def mean_las(runs: Sequence[Row], split: str) -> str:
+    return f"{mean(run[split]['las'] for run in runs):.2f}"
+
+
+def spread_las(runs: Sequence[Row], split: str) -> str:
+    """The mean with the lowest and the highest."""
+    found = [run[split]["las"] for run in runs]
+    return f"{mean(found):.2f} ({min(found):.2f}, {max(found):.2f})"
+
+
+def las_difference(ours: Sequence[Row], theirs: Sequence[Row], split: str) -> str:
+    """The mean difference of equal seeds, with its interval if there are several."""
+    own, other = ({run["seed"]: run[split]["las"] for run in runs} for runs in (ours, theirs))
+    return re.sub(r", (one seed|\d+ seeds)$", "", difference(own, other))
+
+
+def minutes(run: Row) -> str:
+    taken = run["seconds"] / 60
+    return f"{taken:.1f}" if taken < 10 else f"{taken:.0f}"
+
+
+def mean_minutes(runs: Sequence[Row]) -> str:
+    return f"{mean(run['seconds'] for run in runs) / 60:.1f}"
+
+
+def plain_speed(value: float) -> str:
+    """One digit below 100."""
+    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def ratios(run: SpeedRun, lines: Iterable[tuple[str, str, str, str]], digits: int = 2) -> str:
+    """A table of ratios of speeds in training.
+
+    lines: what is said of it, the experiment, and METHOD@BATCH_SIZE of both cells.
+    """
+    return table(
+        ("", "speed of", "over that of", "ratio"),
+        (
+            (what, f"`{first}`", f"`{second}`", f"{run.ratio(experiment, first, second):.{digits}f}")
+            for what, experiment, first, second in lines
+        ),
+    )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from figures.cells import ratios, table
-from figures.kept import SpeedRun, printed, rows, speed_run
+from figures.kept import SpeedRun, printed, ratios, rows, speed_run, table
 from parser.speed.measuring.statistics import Estimate
 from parser.speed.reporting.speed_ups import STEP, comparisons, gains_of_parts
 
@@ -30,9 +29,7 @@ def short(value: float | None) -> str:
 
 
 def short_estimate(estimate: Estimate) -> str:
-    digits = 2 if estimate.value < 10 else 1
-    value, low, high = (f"{number:.{digits}f}" for number in estimate)
-    return f"{value} [{low}, {high}]"
+    return f"{estimate:.{2 if estimate.value < 10 else 1}f}"
 
 
 def programs() -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import mean
 
-from figures.cells import table
-from figures.kept import MEASUREMENTS, SpeedRun, rows, speed_run
+from figures.kept import MEASUREMENTS, SpeedRun, rows, speed_run, table
 from parser.speed.measuring.learning import Curve, learned
 from parser.speed.measuring.run import read_run_config
 from parser.speed.reporting.learning import epochs_to_target

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from figures.cells import plain_speed, ratios, rounded, table
-from figures.kept import speed_run
+from figures.kept import plain_speed, ratios, speed_run, table
 
 TASKS = "tagger", "char-tagger", "trees", "parser"
 TITLES = "tagger", "with characters", "Tree-LSTM", "transition parser"
@@ -74,7 +73,7 @@ def _speed(task: str, method: str) -> str:
 
 def _ratios(end: str, other: str, digits: int) -> list[str]:
     run = speed_run("on-the-fly")
-    return [rounded(run.ratio(task + end, "agenda@64", f"{other}@64"), digits) for task in TASKS]
+    return [f"{run.ratio(task + end, 'agenda@64', f'{other}@64'):.{digits}f}" for task in TASKS]
 
 
 def _recording(task: str) -> str:
@@ -108,7 +107,7 @@ def middle_layer() -> str:
     run = speed_run("on-the-fly/middle-layer")
     return table(
         ("", *TITLES),
-        [("agenda / none", *(rounded(run.ratio(task, "agenda@64", "none@64"), 1) for task in TASKS))],
+        [("agenda / none", *(f"{run.ratio(task, 'agenda@64', 'none@64'):.1f}" for task in TASKS))],
     )
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from figures.cells import ratios, rounded, table
-from figures.kept import Row, rows, speed_run
+from figures.kept import Row, ratios, rows, speed_run, table
 
 NETWORKS = {
     "elman": "Elman, 38,000 - 512 - 20,000",
@@ -58,7 +57,7 @@ def one_stream() -> str:
                 title,
                 *(f"{run.cell(name, f'{method}@1').tokens_per_second:,.0f}" for method in methods),
                 *(
-                    rounded(run.ratio(name, "components@1", f"{other}@1"), 1)
+                    f"{run.ratio(name, 'components@1', f'{other}@1'):.1f}"
                     for other in ("none", "late-gradients")
                 ),
             )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest import mock
 
 import torch
+from measuring import least_seconds
 from simulated_cuda.device import SimulatedCuda
 from simulated_cuda.kernels import LAUNCHES_NOTHING, name_of
 from simulated_cuda.work import OperatorCall, call_of
@@ -42,8 +42,6 @@ PERCENTILES = 0.1, 0.3, 0.5, 0.7, 0.9
 """Of the lengths of batches: those that are counted."""
 PREPARATION_SECONDS = 0.5
 """In which it is measured."""
-REPETITIONS = 5
-"""Of each measurement, of which the fastest counts."""
 
 
 class Cell:
@@ -82,16 +80,6 @@ class Cell:
             return batch
         shape = self.plugin._graphed.shape_of(batch)
         return padded(batch, shape) if shape else batch
-
-
-def least_seconds(run: Callable[[], object], seconds: float = 0.1) -> float:
-    """The fewest seconds in which it ran, of at least `REPETITIONS` times and so many seconds."""
-    found: list[float] = []
-    while len(found) < REPETITIONS or sum(found) < seconds:
-        began = time.perf_counter()
-        run()
-        found.append(time.perf_counter() - began)
-    return min(found)
 
 
 def stack_parser_settings(treebank: str, network: Mapping[str, Any]) -> StackParserSettings:

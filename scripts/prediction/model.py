@@ -3,18 +3,81 @@
 A GPU works through its kernels one after the other, while the host launches the next ones. So a step takes
 the longer of both. The host also makes the batch. In training a thread does so, ahead; it shares Python's
 lock with the launches. So there are two predictions: with both added, and with both side by side.
+
+The CPU of this machine checks the counts: its figures are measured, and it does all one after the other. Its
+products are the slower the fewer rows they have, and its memory is slow beyond the cache.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import torch
+from measuring import least_seconds
 from simulated_cuda.work import OperatorCall
+from torch import Tensor
+from torch.autograd import Function
 
 from parser.batching import Precision
-from prediction.devices import ARITHMETIC_REACHED, MEMORY_REACHED, Device
+from parser.batching.functional import times_transposed
+from parser.batching.lstm import tanh
+
+
+class Device(NamedTuple):
+    name: str
+    in_cuda: str
+    """As CUDA names it."""
+    memory: float
+    """Bytes per second."""
+    arithmetic: dict[Precision, float]
+    """Floating-point operations per second of matrix products, without sparsity."""
+    source: str
+
+
+GPUS = (
+    Device(
+        "H100 SXM",
+        "NVIDIA H100 80GB HBM3",
+        3.35e12,
+        {"float32": 67e12, "tf32": 494.5e12, "bfloat16": 989e12},
+        "NVIDIA H100 Tensor Core GPU datasheet (sparse figures halved)",
+    ),
+    Device(
+        "H200 SXM",
+        "NVIDIA H200",
+        4.8e12,
+        {"float32": 67e12, "tf32": 494.5e12, "bfloat16": 989e12},
+        "NVIDIA H200 Tensor Core GPU datasheet (sparse figures halved)",
+    ),
+    Device(
+        "A100 SXM 80 GB",
+        "NVIDIA A100-SXM4-80GB",
+        2.039e12,
+        {"float32": 19.5e12, "tf32": 156e12, "bfloat16": 312e12},
+        "NVIDIA A100 Tensor Core GPU datasheet",
+    ),
+    Device(
+        "T4",
+        "Tesla T4",
+        0.32e12,
+        {"float32": 8.1e12},
+        "NVIDIA T4 datasheet; it has neither tf32 nor bfloat16",
+    ),
+)
+MEMORY_REACHED, ARITHMETIC_REACHED = 0.75, 0.67
+"""The shares of a GPU's figures that kernels are assumed to reach: on an H100 2.5 TB/s and 45 TFLOP/s."""
+INNER, COLUMNS = 200, 800
+"""Products are those of the StackLSTM's recurrence."""
+ROWS = 1, 2, 4, 8, 16, 32, 64, 128, 256
+CACHE = 1 << 20
+"""Bytes; what is larger comes from memory."""
+IN_CACHE, IN_MEMORY = 1 << 16, 1 << 24
+"""Elements of tensors by which the speeds of cache and memory are measured."""
+CHAIN = 100
+"""Operators that are measured together."""
 
 
 class Overheads(NamedTuple):
@@ -114,3 +177,70 @@ def _most(kernels: Iterable[tuple[float, str]]) -> str:
     for seconds, binds in kernels:
         by_bound[binds] += seconds  # type: ignore[assignment]
     return max(by_bound, key=by_bound.__getitem__)
+
+
+class ThisCpu:
+    """This machine's CPU, measured on one thread."""
+
+    def __init__(self) -> None:
+        self.arithmetic = [_product_speed(rows) for rows in ROWS]
+        self.cache, self.memory = _memory_speed(IN_CACHE), _memory_speed(IN_MEMORY)
+        numbers = torch.randn(IN_CACHE)
+        self.exponential = least_seconds(lambda: tanh(numbers)) / IN_CACHE
+        small = torch.ones(4)
+        whole = least_seconds(lambda: _chain(small).backward())
+        self.forward = least_seconds(lambda: _chain(small)) / CHAIN
+        self.backward = whole / CHAIN - self.forward
+        self.function = least_seconds(lambda: _Nothing.apply(small))
+
+    def figures(self) -> dict[str, Any]:
+        """In units that are read easily."""
+        return {
+            "GFLOP/s by rows": dict(
+                zip(ROWS, (round(speed / 1e9, 1) for speed in self.arithmetic), strict=True)
+            ),
+            "GB/s of cache and memory": (round(self.cache / 1e9, 1), round(self.memory / 1e9, 1)),
+            "ns of an exponential": round(self.exponential * 1e9, 2),
+            "us of an operator, forward and backward": (
+                round(self.forward * 1e6, 2),
+                round(self.backward * 1e6, 2),
+            ),
+        }
+
+    def predicted(self, step: Step) -> float:
+        """Seconds."""
+        return step.functions * self.function + sum(map(self._seconds_of, step.calls))
+
+    def _seconds_of(self, call: OperatorCall) -> float:
+        overhead = self.backward if call.is_backward else self.forward
+        moving = call.bytes / (self.cache if call.bytes <= CACHE else self.memory)
+        computing = call.transcendental * self.exponential
+        if call.operations:
+            computing += call.operations / self.arithmetic[max(0, bisect_right(ROWS, call.shortest) - 1)]
+        return overhead + max(moving, computing)
+
+
+class _Nothing(Function):
+    @staticmethod
+    def forward(ctx: object, tensor: Tensor) -> Tensor:
+        return tensor.view_as(tensor)
+
+
+def _product_speed(rows: int) -> float:
+    """Operations per second, of weights that are in the cache."""
+    left, right = torch.randn(rows, INNER), torch.randn(COLUMNS, INNER)
+    return 2.0 * rows * INNER * COLUMNS / least_seconds(lambda: times_transposed(left, right))
+
+
+def _memory_speed(elements: int) -> float:
+    """Bytes per second."""
+    numbers, out = torch.ones(elements), torch.empty(elements)
+    return 2.0 * numbers.nbytes / least_seconds(lambda: torch.neg(numbers, out=out))
+
+
+def _chain(start: Tensor) -> Tensor:
+    """Operators as the program calls them: with views between them."""
+    found = start.clone().requires_grad_()
+    for _ in range(CHAIN):
+        found = (found * 2.0)[:]
+    return found.sum()

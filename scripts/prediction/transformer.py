@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from measuring import least_seconds
 from pretrain_small import save, train_tokenizer
 from simulated_cuda.device import SimulatedCuda
 from torch import Tensor
@@ -23,7 +24,7 @@ from parser.optimization.training_step import TrainingStep
 from parser.training import data
 from parser.training.epoch import epoch_batches, training_batch
 from parser.treebank.conllu import read_treebank
-from prediction.counting import PERCENTILES, counted_functions, least_seconds
+from prediction.counting import PERCENTILES, counted_functions
 from prediction.model import Step
 
 KNOWN: dict[str, PreTrainedConfig] = {

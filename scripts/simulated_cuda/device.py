@@ -20,17 +20,19 @@ import torch
 import torch.nn.utils.clip_grad
 import torch.utils._foreach_utils
 from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from parser.batching import lstm
 from simulated_cuda.counts import Counts
 from simulated_cuda.graphs import Graph, capturing
 from simulated_cuda.operators import Operators
 from simulated_cuda.python_calls import PythonCalls
-from simulated_cuda.storages import Storages
 from simulated_cuda.work import OperatorCall
 
 MEMORY = 80 << 30
 """Bytes."""
+FIRST_CLEANING = 4096
+"""Of references to storages that are no longer there, when there are so many."""
 
 
 class SimulatedCuda:
@@ -206,6 +208,50 @@ class SimulatedCuda:
         """Raises RuntimeError, as the library does, unless all tensors are on the device."""
         if not (self.is_silent or all(tensor in self.storages for tensor in tensors)):
             raise RuntimeError("Input and parameter tensors are not at the same device")
+
+
+class Storages:
+    """A set of storages that does not keep them. Views of a tensor lie where its storage lies."""
+
+    def __init__(self) -> None:
+        # By address. The reference tells a storage from a later one at the same address.
+        self._references: dict[int, StorageWeakRef] = {}
+        self._limit = FIRST_CLEANING
+
+    def add(self, tensor: Tensor) -> Tensor:
+        """Returns the tensor."""
+        for part in _dense(tensor):
+            storage = part.untyped_storage()
+            self._references[storage._cdata] = StorageWeakRef(storage)
+        if len(self._references) > self._limit:
+            self._forget_the_dead()
+        return tensor
+
+    def discard(self, tensor: Tensor) -> None:
+        for part in _dense(tensor):
+            self._references.pop(part.untyped_storage()._cdata, None)
+
+    def __contains__(self, tensor: Tensor) -> bool:
+        return any(self._has(part) for part in _dense(tensor))
+
+    def _has(self, tensor: Tensor) -> bool:
+        reference = self._references.get(tensor.untyped_storage()._cdata)
+        return reference is not None and not reference.expired()
+
+    def _forget_the_dead(self) -> None:
+        self._references = {
+            address: reference for address, reference in self._references.items() if not reference.expired()
+        }
+        self._limit = max(FIRST_CLEANING, 2 * len(self._references))
+
+
+def _dense(tensor: Tensor) -> list[Tensor]:
+    """The parts of a tensor that have storages: of a sparse one its indices and values."""
+    if tensor.device.type == "meta":
+        return []
+    if tensor.layout is torch.sparse_coo:
+        return [tensor._indices(), tensor._values()]
+    return [tensor] if tensor.layout is torch.strided else []
 
 
 class _Moment(threading.local):

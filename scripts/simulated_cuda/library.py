@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from simulated_cuda.tensor_float import rounded
+from simulated_cuda.kernels import rounded
 from simulated_cuda.work import OperatorCall
 
 if TYPE_CHECKING:

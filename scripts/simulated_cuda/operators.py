@@ -11,8 +11,8 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from simulated_cuda.fused_cell import FUSED_CELLS
 from simulated_cuda.kernels import (
+    FUSED_CELLS,
     INDEXES,
     LAUNCHES_NOTHING,
     MULTIPLIES,
@@ -21,8 +21,8 @@ from simulated_cuda.kernels import (
     argument_names,
     has_kernel,
     name_of,
+    rounded_factors,
 )
-from simulated_cuda.tensor_float import rounded_factors
 from simulated_cuda.work import call_of, tensors_in
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from chosen_device import DEVICE
 from hypothesis import given
 from hypothesis import strategies as st
-from simulated_cuda.chosen import DEVICE
 
 from parser.batching.groups import Groups, Runs, grouped_product, why_not_grouped
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from simulated_cuda import fused_cell as simulated
+from simulated_cuda import kernels as simulated
 from torch import nn
 
 from parser.baselines.stepped_lstm import SteppedLSTM, output
@@ -84,7 +84,7 @@ def missing(*tensors):
 
 
 def with_other_gates(of_input, of_hidden, previous):
-    hidden, cell, active = simulated._forward(of_input, of_hidden.flip(1), previous)
+    hidden, cell, active = simulated.fused_cell(of_input, of_hidden.flip(1), previous)
     return hidden, cell, active
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from chosen_device import DEVICE
 from extended import first_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulated_cuda.chosen import DEVICE
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 

@@ -8,10 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from figures import cells, headline, kept
-from figures.marks import names_in, with_figures, without_figures
-from figures.names import figures_by_name
-from figures.pictures import pictures
+from figures import headline, kept
+from figures.pages import figures_by_name, names_in, pictures, with_figures, without_figures
 from programs import SCRIPTS, script
 from speed_rows import failed_row, speed_row
 
@@ -66,24 +64,24 @@ def test_cells_of_a_speed_run(measured):
 
 
 def test_a_table_of_ratios(measured):
-    lines = cells.ratios(kept.speed_run("toys"), [("how much", "toy", "replay@8", "none@1")]).splitlines()
+    lines = kept.ratios(kept.speed_run("toys"), [("how much", "toy", "replay@8", "none@1")]).splitlines()
     assert lines[0] == "| | speed of | over that of | ratio |"
     assert lines[2] == "| how much | `replay@8` | `none@1` | 4.00 [3.00, 5.00] |"
 
 
 def test_scores_of_a_table(measured):
     runs = kept.runs_of_table("toys")
-    assert cells.mean_las(runs["plain"], "test") == "81.00"
-    assert cells.spread_las(runs["more"], "test") == "82.00 (81.00, 83.00)"
-    assert cells.las_difference(runs["more"], runs["plain"], "test") == "+1.00 [+1.00, +1.00]"
-    assert cells.las_difference(runs["more"][:1], runs["plain"], "test") == "+1.00"
-    assert cells.mean_minutes(runs["plain"]) == "1.5"
+    assert kept.mean_las(runs["plain"], "test") == "81.00"
+    assert kept.spread_las(runs["more"], "test") == "82.00 (81.00, 83.00)"
+    assert kept.las_difference(runs["more"], runs["plain"], "test") == "+1.00 [+1.00, +1.00]"
+    assert kept.las_difference(runs["more"][:1], runs["plain"], "test") == "+1.00"
+    assert kept.mean_minutes(runs["plain"]) == "1.5"
 
 
 def test_cells_of_a_table():
-    assert cells.table(("", "a"), [("x", 1), ("", "")]) == "| | a |\n|---|---|\n| x | 1 |\n| | |"
+    assert kept.table(("", "a"), [("x", 1), ("", "")]) == "| | a |\n|---|---|\n| x | 1 |\n| | |"
     with pytest.raises(ValueError, match="1 cells in a table of 2 columns"):
-        cells.table(("", "a"), [("x",)])
+        kept.table(("", "a"), [("x",)])
 
 
 def test_rows_that_are_not_there_are_named(measured):

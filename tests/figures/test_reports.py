@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from figures.kept import MEASUREMENTS, rows
-from figures.reports import TABLES, reports
+from figures.pages import TABLES, reports
 from programs import script
 
 from parser.config.file import read_config

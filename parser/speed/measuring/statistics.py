@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from parser.evaluation.significance import interval, resampled
+from parser.system.bootstrap import interval, resampled
 
 RESAMPLES = 2000
 
@@ -26,7 +26,12 @@ class Estimate(NamedTuple):
         return max(0.0, self.value - self.low), max(0.0, self.high - self.value)
 
     def __str__(self) -> str:
-        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+        return f"{self:.2f}"
+
+    def __format__(self, form: str) -> str:
+        """form: of each of the three numbers."""
+        value, low, high = (format(number, form or ".2f") for number in self)
+        return f"{value} [{low}, {high}]"
 
 
 def exactly(value: float) -> Estimate:

@@ -12,21 +12,25 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
-import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import torch
-from pretrain_small import save, train_tokenizer
 from transformers import BertConfig, BertModel
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+
+from measuring import compare, per_second
+from pretrain_small import save, train_tokenizer
 
 from parser.config.file import read_config
 from parser.config.settings import Config, data_path
 from parser.optimization.optimizer import make_optimizer
 from parser.optimization.training_step import TrainingStep
-from parser.speed.measuring.statistics import median_of, ratio_of
 from parser.system.machine import tune_process
 from parser.training import data
 from parser.training.epoch import epoch_batches, training_batch
@@ -59,17 +63,13 @@ def main() -> None:
             "pretrained": {"pretrained": _vectors(folder, config, given.size)},
         }
         trained = {name: _batches(config, own, folder) for name, own in sources.items()}
-        speeds: dict[str, list[float]] = {name: [] for name in trained}
-        for turn in range(given.turns + 1):
-            for name, batches in trained.items():
-                began = time.perf_counter()
-                sentences = sum(islice(batches, given.batches))
-                if turn:  # the first one warms up
-                    speeds[name].append(sentences / (time.perf_counter() - began))
-        for name, own in speeds.items():
-            print(f"{name}: {median_of(own)} sentences/s")
-        ratio = ratio_of(speeds["cached"], speeds["pretrained"], True)
-        print(f"speed with cached vectors over that with pretrained ones: {ratio}")
+
+        def sentences_of_turn(name: str) -> int:
+            return sum(islice(trained[name], given.batches))
+
+        speeds = {name: partial(per_second, partial(sentences_of_turn, name)) for name in trained}
+        what = "speed with cached vectors over that with pretrained ones"
+        compare(speeds, given.turns, what, warm_up=1)
 
 
 def _transformer(folder: Path, config: Config, size: int, layers: int) -> str:

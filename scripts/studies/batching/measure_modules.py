@@ -10,14 +10,18 @@ python scripts/studies/batching/measure_modules.py configs/speed/levels.yaml pro
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+
+from measuring import least_seconds
 
 from parser.batching.operations.operation import Operation, OperationBatch
 from parser.benchmarks.operation_training import in_batches
@@ -40,9 +44,6 @@ from parser.system.machine import tune_process
 
 IMAGES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 PARTS = ("forward", "backward", "weights")
-ROUNDS = 5
-SECONDS = 0.02
-"""The minimum duration of a timing."""
 BATCHES = 8
 """The number of batches that represent an epoch."""
 
@@ -73,22 +74,10 @@ def _seconds(operation: Operation, rows: torch.Tensor) -> tuple[float, float, fl
         forward()
         kept = operation.backward(batch, [gradient]).kept
         return (
-            fastest(forward),
-            fastest(lambda: operation.backward(batch, [gradient])),
-            fastest(lambda: operation.accumulate([kept])),
+            least_seconds(forward),
+            least_seconds(lambda: operation.backward(batch, [gradient])),
+            least_seconds(lambda: operation.accumulate([kept])),
         )
-
-
-def fastest(run: Callable[[], object]) -> float:
-    run()
-    found = []
-    for _ in range(ROUNDS):
-        began, count = time.perf_counter(), 0
-        while time.perf_counter() - began < SECONDS:
-            run()
-            count += 1
-        found.append((time.perf_counter() - began) / count)
-    return min(found)
 
 
 class Modules(NamedTuple):

@@ -10,15 +10,20 @@ python scripts/studies/batching/measure_recurrence_bound.py --network peephole-l
 from __future__ import annotations
 
 import argparse
-import time
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+
+from measuring import in_turns, processor_seconds
 
 from parser.batching.functional import add_transposed_product, by_onednn, write_product
 from parser.batching.recurrence.backward import ACTIVATION_GRADIENTS
@@ -77,13 +82,16 @@ def measure(network: str, size: int, streams: int) -> None:
     words = torch.randint(size, (2, frames, streams))  # [inputs and targets, frames, streams]
     left, right = torch.randn(2, LARGE, LARGE)
     large = [partial(product, left, right) for product in (F.linear, by_onednn)]
-    found: list[tuple[float, ...]] = []
-    for _ in range(TURNS):
-        multiplied = sum(times * seconds(call, 1) for times, call in products)
-        passed = sum(seconds(kernels[name]) * count / CACHED for name, count in elements.items())
-        whole = seconds(partial(step, model, weights, words), 1)
-        found.append((multiplied, passed, whole, min(map(seconds, large))))
-    multiplied, passed, whole, square = (min(times) for times in zip(*found, strict=True))
+    work: dict[str, Callable[[], float]] = {
+        "products": lambda: sum(times * processor_seconds(call, 1) for times, call in products),
+        "elementwise": lambda: sum(
+            processor_seconds(kernels[name], REPETITIONS) * count / CACHED for name, count in elements.items()
+        ),
+        "whole": lambda: processor_seconds(partial(step, model, weights, words), 1),
+        "large": lambda: min(processor_seconds(product, REPETITIONS) for product in large),
+    }
+    turns = list(in_turns(work, TURNS))
+    multiplied, passed, whole, square = (min(found[name] for found in turns) for name in work)
     fastest, speed = multiplied + passed, 2 * LARGE**3 / square
     needed = training_operations(weights, frames, streams, frames) / speed
     times = "".join(f"{1e3 * each:>11.2f} ms" for each in (multiplied, passed, fastest, whole))
@@ -175,14 +183,6 @@ def kernel_of(name: str) -> Call:
         "logarithm of softmax": partial(torch.log_softmax, first, -1, out=out),
         "exponential": partial(torch.exp, first, out=out),
     }[name]
-
-
-def seconds(call: Call, repetitions: int = REPETITIONS) -> float:
-    call()
-    began = time.process_time()
-    for _ in range(repetitions):
-        call()
-    return (time.process_time() - began) / repetitions
 
 
 if __name__ == "__main__":

@@ -23,27 +23,31 @@ from typing import Any, NamedTuple
 
 import torch
 
-ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT / "scripts"))  # the simulated GPU
+sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
 
-from prediction.counting import (  # noqa: E402
+from measuring import least_seconds
+from prediction.counting import (
     PAPER_NETWORK,
     Cell,
     count_on_cpu,
     count_on_gpu,
-    least_seconds,
     stack_parser_settings,
 )
-from prediction.devices import GPUS, Device  # noqa: E402
-from prediction.model import Prediction, Step, predicted  # noqa: E402
-from prediction.this_cpu import ThisCpu  # noqa: E402
-from simulated_cuda.device import SimulatedCuda  # noqa: E402
+from prediction.model import (
+    GPUS,
+    Device,
+    Prediction,
+    Step,
+    ThisCpu,
+    predicted,
+)
+from simulated_cuda.device import SimulatedCuda
 
-from parser.batching import Precision  # noqa: E402
-from parser.batching.functional import set_precision  # noqa: E402
-from parser.benchmarks.stack_parser.stack_parser_plugin import REPLAY_GRAPH, StackParserSettings  # noqa: E402
-from parser.system.machine import tune_process  # noqa: E402
-from parser.system.stamp import append_stamped  # noqa: E402
+from parser.batching import Precision
+from parser.batching.functional import set_precision
+from parser.benchmarks.stack_parser.stack_parser_plugin import REPLAY_GRAPH, StackParserSettings
+from parser.system.machine import tune_process
+from parser.system.stamp import append_stamped
 
 TREEBANK = "${PARSER_DATA}/ud/UD_English-EWT/en_ewt-ud-train.conllu"
 METHODS = "replay", "step", "step-naive"

@@ -15,16 +15,15 @@ from unittest import mock
 
 import torch
 
-ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT / "scripts"))  # the simulated GPU
+sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
 
-from prediction.counting import PAPER_NETWORK, Cell, stack_parser_settings  # noqa: E402
-from simulated_cuda.budgets import LAUNCHES, UPLOADS, WAITS_OF_A_TRAINING_STEP  # noqa: E402
-from simulated_cuda.device import SimulatedCuda  # noqa: E402
+from prediction.counting import PAPER_NETWORK, Cell, stack_parser_settings
+from simulated_cuda.counts import LAUNCHES, UPLOADS, WAITS_OF_A_TRAINING_STEP
+from simulated_cuda.device import SimulatedCuda
 
-from parser.benchmarks.stack_parser.stack_parser_plugin import StackParserSettings  # noqa: E402
-from parser.parsing import parse  # noqa: E402
-from parser.parsing.parse import STEPS_BETWEEN_SYNCHRONISATIONS  # noqa: E402
+from parser.benchmarks.stack_parser.stack_parser_plugin import StackParserSettings
+from parser.parsing import parse
+from parser.parsing.parse import STEPS_BETWEEN_SYNCHRONISATIONS
 
 SIZES = 1, 8, 64, 256
 PARSED = 64

@@ -14,9 +14,8 @@ import sys
 import time
 from pathlib import Path
 
-import command_line
 import spacy
-from gold import Tree, las, trees
+from harness import Tree, las, run, trees
 from spacy.tokens import Doc
 
 
@@ -61,4 +60,4 @@ def _tree(doc: Doc) -> Tree:
 
 if __name__ == "__main__":
     steps_help = "at most so many; 0 for spaCy's early stopping"
-    command_line.run(__doc__, train, parse, "--steps", 0, steps_help)
+    run(__doc__, train, parse, "--steps", 0, steps_help)

@@ -12,8 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import command_line
-from gold import las, trees
+from harness import las, run, trees
 from ufal import udpipe
 
 
@@ -63,4 +62,4 @@ def parse(model: Path, test: Path) -> None:
 
 
 if __name__ == "__main__":
-    command_line.run(__doc__, train, parse, "--iterations", 10, "UDPipe's default is 10")
+    run(__doc__, train, parse, "--iterations", 10, "UDPipe's default is 10")

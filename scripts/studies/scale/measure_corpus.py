@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -23,7 +24,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
-from measure_processes import write_sentences
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+
+from measuring import write_sentences
 
 from parser.corpus.files import find_files
 from parser.corpus.run import Summary, parse_corpus

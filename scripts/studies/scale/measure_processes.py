@@ -1,10 +1,15 @@
-"""What several processes gain in parsing, beside what they gain in plain matrix products, in turns.
+"""What several processes gain in parsing or training, beside what they gain in plain products, in turns.
 
 A core is slower when the others are busy, too, so N processes seldom do N times the work. Each turn measures
 one process and N processes of both kinds. The gains are medians over the turns, with 95 % intervals.
 
-python scripts/studies/scale/measure_processes.py MODEL FILE.conllu [--sentences 50000] [--processes 2] \\
-    [--turns 5] [--ray]
+python scripts/studies/scale/measure_processes.py parse MODEL FILE.conllu [--sentences 50000] [--ray] \\
+    [--processes 2] [--turns 5]
+python scripts/studies/scale/measure_processes.py train CONFIG [--set KEY=VALUE ...] \\
+    [--processes 2] [--turns 5]
+
+In training each process has one thread, and the second epoch of a run is measured: in the first one memory
+grows and kernels are compiled.
 """
 
 from __future__ import annotations
@@ -12,76 +17,94 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import re
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import cycle, islice
 from pathlib import Path
 
 import torch
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+
+from measuring import parsed_per_second, speeds_in_turns, write_sentences
+
 from parser.batching.functional import times_transposed
 from parser.corpus.run import report_path
 from parser.speed.measuring.statistics import median_of, ratio_of
-from parser.treebank.conllu import stream_sentences
 
 SECONDS = 5.0
 """Of a measurement of products."""
 ROWS, INNER, COLUMNS = 256, 200, 800
 """The sizes of a recurrent product of the parser."""
+EPOCHS = 2
+"""Of training, of which the last is measured."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("model", type=Path)
-    parser.add_argument("treebank", help="its sentences are repeated")
-    parser.add_argument("--sentences", type=int, default=50_000)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--ray", action="store_true", help="several processes are those of parse-corpus")
-    given = parser.parse_args()
+    given = _arguments().parse_args()
+    if given.work == "train":
+        training = partial(trained_per_second, given.config, given.overrides)
+        measure_gains("training", training, given.processes, given.turns)
+        return
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder) / "input.conllu"
         write_sentences(given.treebank, given.sentences, text)
-        parsing = partial(parsed_per_second, given.model, text, given.ray)
+        by_several = corpus_per_second if given.ray else _by_processes
+
+        def parsing(processes: int) -> float:
+            return (by_several if processes > 1 else _by_processes)(given.model, text, processes)
+
         measure_gains("parsing", parsing, given.processes, given.turns)
+
+
+def _arguments() -> argparse.ArgumentParser:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    kinds = arguments.add_subparsers(dest="work", required=True)
+    parse, train = kinds.add_parser("parse"), kinds.add_parser("train")
+    parse.add_argument("model", type=Path)
+    parse.add_argument("treebank", help="its sentences are repeated")
+    parse.add_argument("--sentences", type=int, default=50_000)
+    parse.add_argument("--ray", action="store_true", help="several processes are those of parse-corpus")
+    train.add_argument("config")
+    train.add_argument("--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE")
+    for kind in (parse, train):
+        kind.add_argument("--processes", type=int, default=2)
+        kind.add_argument("--turns", type=int, default=5)
+    return arguments
 
 
 def measure_gains(work: str, per_second: Callable[[int], float], processes: int, turns: int) -> None:
     """Measure and print what several processes gain. per_second: the speed of so many processes."""
-    speeds: dict[tuple[str, int], list[float]] = {}
-    for turn in range(1, turns + 1):
-        for count in (1, processes):
-            for name, speed in (("products", products_per_second(count)), (work, per_second(count))):
-                speeds.setdefault((name, count), []).append(speed)
-                print(f"turn {turn}: {name}, {count} processes: {speed:,.0f}/s", flush=True)
+    measures = {"products": products_per_second, work: per_second}
+    speeds = speeds_in_turns(
+        {
+            _name(kind, count): partial(measure, count)
+            for count in (1, processes)
+            for kind, measure in measures.items()
+        },
+        turns,
+    )
     gains: dict[str, list[float]] = {}
-    for name in ("products", work):
-        one, several = speeds[name, 1], speeds[name, processes]
+    for name in measures:
+        one, several = speeds[_name(name, 1)], speeds[_name(name, processes)]
         gains[name] = [more / less for more, less in zip(several, one, strict=True)]
         print(f"{name}: {processes} processes over one: {median_of(gains[name])}")
     print(f"the gain of {work} over that of products: {ratio_of(gains[work], gains['products'], True)}")
 
 
-def write_sentences(treebank: str, count: int, path: Path) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        texts = ("".join(sentence.lines) for sentence in stream_sentences(treebank, tree=False))
-        for text in islice(cycle(texts), count):
-            file.write(text.rstrip("\n") + "\n\n")
+def _name(kind: str, processes: int) -> str:
+    return f"{kind}, {processes} processes"
 
 
-def parsed_per_second(model: Path, text: Path, by_ray: bool, processes: int) -> float:
+def _by_processes(model: Path, text: Path, processes: int) -> float:
     """Sentences."""
-    if processes > 1 and by_ray:
-        return corpus_per_second(model, text, processes)
-    return sentences_per_second(model, text, "--processes", str(processes))
+    return parsed_per_second(model, text, "--processes", str(processes))
 
 
 def corpus_per_second(model: Path, text: Path, workers: int) -> float:
@@ -97,13 +120,17 @@ def corpus_per_second(model: Path, text: Path, workers: int) -> float:
         return speed
 
 
-def sentences_per_second(model: Path, text: Path, *options: str) -> float:
-    """What `stack-parser parse` prints: reading and writing included, loading the model not."""
-    command = [sys.executable, "-m", "parser", "parse", str(model), str(text), "-o", "/dev/null"]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
-    found = re.search(r"([\d,]+) sentences/s", done.stderr)
-    assert found, done.stderr
-    return float(found[1].replace(",", ""))
+def trained_per_second(config: str, overrides: Sequence[str], processes: int) -> float:
+    """Sentences."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        changes = [f"training.epochs={EPOCHS}", "treebank.test=null", "threads=1", *overrides]
+        arguments = ["train", config, "--run", str(run), "--processes", str(processes)]
+        arguments += [f"--set={change}" for change in changes]
+        subprocess.run([sys.executable, "-m", "parser", *arguments], check=True, stdout=subprocess.DEVNULL)
+        last = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1]
+        speed: float = json.loads(last)["sentences_per_second"]
+        return speed
 
 
 def products_per_second(processes: int) -> float:

@@ -9,12 +9,18 @@ python scripts/studies/text/measure_reading.py TREEBANK.conllu [--turns 15]
 from __future__ import annotations
 
 import argparse
+import sys
 import time
+from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 
 import conllu
 
-from parser.speed.measuring.statistics import median_of, ratio_of
+sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+
+from measuring import compare, per_second
+
 from parser.treebank.conllu import stream_sentences
 
 
@@ -25,27 +31,22 @@ def main() -> None:
     arguments.add_argument("treebank")
     arguments.add_argument("--turns", type=int, default=15)
     given = arguments.parse_args()
-    own, others = measured(given.treebank, given.turns)
-    print(f"this program: {median_of(own).value:,.0f} sentences/s")
-    print(f"conllu {version('conllu')}: {median_of(others).value:,.0f} sentences/s")
-    print(f"this program over conllu: {ratio_of(own, others, interleaved=True)}")
+    readers = {"this program": read, f"conllu {version('conllu')}": read_by_conllu}
+    speeds = {
+        name: partial(per_second, partial(reader, given.treebank), time.process_time)
+        for name, reader in readers.items()
+    }
+    compare(speeds, given.turns, "this program over conllu", warm_up=1)
 
 
-def measured(treebank: str, turns: int) -> tuple[list[float], list[float]]:
-    """Sentences per second by this program, and by conllu, in each turn but a first one that warms up."""
-    own: list[float] = []
-    others: list[float] = []
-    for turn in range(turns + 1):
-        began = time.process_time()
-        sentences = sum(1 for _ in stream_sentences(treebank))
-        between = time.process_time()
-        with open(treebank, encoding="utf-8") as file:
-            token_lists = sum(1 for _ in conllu.parse_incr(file))
-        ended = time.process_time()
-        if turn:
-            own.append(sentences / (between - began))
-            others.append(token_lists / (ended - between))
-    return own, others
+def read(treebank: str) -> int:
+    """Returns the number of sentences."""
+    return sum(1 for _ in stream_sentences(treebank))
+
+
+def read_by_conllu(treebank: str) -> int:
+    with open(treebank, encoding="utf-8") as file:
+        return sum(1 for _ in conllu.parse_incr(file))
 
 
 if __name__ == "__main__":

@@ -11,16 +11,20 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
-from measure_processes import sentences_per_second, write_sentences
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+
+from measuring import compare, parsed_per_second, write_sentences
 
 from parser.config.settings import ParserSettings
 from parser.parsing.model import VECTORS, Model
-from parser.speed.measuring.statistics import median_of, ratio_of
 
 
 def main() -> None:
@@ -32,18 +36,15 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=20_000)
     parser.add_argument("--turns", type=int, default=5)
     given = parser.parse_args()
-    tagging: list[float] = []
-    alone: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         text, other = Path(folder) / "input.conllu", Path(folder) / "model"
         write_sentences(given.treebank, given.sentences, text)
         without_tags(Model.load(given.model, torch.device("cpu"))).save(other, {})
-        for turn in range(1, given.turns + 1):
-            tagging.append(sentences_per_second(given.model, text, "--retag"))
-            alone.append(sentences_per_second(other, text))
-            print(f"turn {turn}: {tagging[-1]:,.0f} sentences/s with tags, {alone[-1]:,.0f} without")
-    print(f"with tags {median_of(tagging)}, without {median_of(alone)} sentences/s")
-    print(f"with tags over without: {ratio_of(tagging, alone, True)}")
+        parsing = {
+            "with tags": partial(parsed_per_second, given.model, text, "--retag"),
+            "without": partial(parsed_per_second, other, text),
+        }
+        compare(parsing, given.turns, "with tags over without")
 
 
 def without_tags(model: Model) -> Model:

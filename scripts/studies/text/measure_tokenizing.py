@@ -9,16 +9,20 @@ python scripts/studies/text/measure_tokenizing.py MODEL TREEBANK.conllu [--turns
 from __future__ import annotations
 
 import argparse
-import time
+import sys
+from functools import partial
 from pathlib import Path
 
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+
+from measuring import compare, per_second
 
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.part_parser import output_of
 from parser.parsing.text_input import text_reader
-from parser.speed.measuring.statistics import median_of, ratio_of
 from parser.system.machine import tune_process
 from parser.text.reading import TextPart, read_parts
 from parser.text.treebank_text import treebank_text
@@ -38,22 +42,18 @@ def main() -> None:
     model = Model.load(given.model, torch.device("cpu"))
     reader = text_reader(given.model, "raw")
     text = [TextPart(0, treebank_text(read_treebank(given.treebank)))]
-    tokenizing: list[float] = []
-    parsing: list[float] = []
-    for turn in range(given.turns + 1):
-        began = time.perf_counter()
-        sentences = list(read_parts(reader, text))
-        between = time.perf_counter()
+    sentences = list(read_parts(reader, text))
+
+    def parse() -> int:
         parsed = parse_stream(model, sentences)
-        lines = [output_of(sentence, tree, retag=False, deps="keep") for sentence, tree in parsed]
-        ended = time.perf_counter()
-        assert len(lines) == len(sentences)
-        if turn:  # the first one warms up
-            tokenizing.append(len(sentences) / (between - began))
-            parsing.append(len(sentences) / (ended - between))
-            print(f"turn {turn}: {tokenizing[-1]:,.0f} sentences/s tokenized, {parsing[-1]:,.0f} parsed")
-    print(f"tokenized {median_of(tokenizing)}, parsed {median_of(parsing)} sentences/s")
-    print(f"time of tokenizing over time of parsing: {ratio_of(parsing, tokenizing, True)}")
+        return len([output_of(sentence, tree, retag=False, deps="keep") for sentence, tree in parsed])
+
+    def tokenize() -> int:
+        return len(list(read_parts(reader, text)))
+
+    # Of equally many sentences, the ratio of the times is that of the speeds, the other way round.
+    both = {"parsed": partial(per_second, parse), "tokenized": partial(per_second, tokenize)}
+    compare(both, given.turns, "time of tokenizing over time of parsing", warm_up=1)
 
 
 if __name__ == "__main__":

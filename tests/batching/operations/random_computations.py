@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
+from chosen_device import DEVICE
 from hypothesis import strategies as st
-from simulated_cuda.chosen import DEVICE
 from torch import Tensor, nn
 
 from parser.batching.operations.elementary_operations import Module

@@ -9,9 +9,9 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from chosen_device import DEVICE
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulated_cuda.chosen import DEVICE
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parser.speed.measuring.statistics import (
+    Estimate,
     median_of,
     parallel_share,
     parallel_share_at,
@@ -11,6 +12,12 @@ from parser.speed.measuring.statistics import (
 )
 
 SPEEDS = st.lists(st.floats(0.1, 1e6), min_size=1, max_size=30)
+
+
+def test_an_estimate_is_written_with_its_interval_in_any_form():
+    estimate = Estimate(1234.56, 1000, 2000.004)
+    assert str(estimate) == f"{estimate}" == "1234.56 [1000.00, 2000.00]"
+    assert f"{estimate:,.0f}" == "1,235 [1,000, 2,000]"
 
 
 @given(SPEEDS)

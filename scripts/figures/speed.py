@@ -1,18 +1,20 @@
-"""Speeds of the StackLSTM parser and of whole parsers, and what commands printed about speed and memory."""
+"""Speeds of the StackLSTM parser and of whole parsers, and what commands printed about speed, memory
+and many processes.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 
-from figures.cells import plain_speed, ratios, table
-from figures.kept import printed, rows, speed_run
+from figures.kept import plain_speed, printed, ratios, rows, speed_run, table
 from parser.speed.measuring.rows import SpeedRow
 from parser.speed.measuring.statistics import median_of, ratio_of
 from parser.speed.reporting.speed_ups import ratio
 
 PAPER = "ding-koehn-2019"
-OUTPUT = "speed/printed.jsonl"
+OUTPUT, SCALE = "speed/printed.jsonl", "scale/printed.jsonl"
+CHECK = "stack-parser check"
 NETWORKS = {
     "ding-koehn-2019": "StackLSTM parser, Ding & Koehn 2019",
     "dyer-2015": "StackLSTM parser, Dyer et al. 2015",
@@ -104,15 +106,14 @@ def peers() -> str:
     return table(
         ("parser", "sentences/s", "over `ud-english-ewt`"),
         (
-            (f"`{name}`" if name.startswith("ud-") else name, _whole(speeds), over_plain(name, speeds))
+            (
+                f"`{name}`" if name.startswith("ud-") else name,
+                f"{median_of(speeds):,.0f}",
+                over_plain(name, speeds),
+            )
             for name, speeds in by_speed
         ),
     )
-
-
-def _whole(speeds: Sequence[float]) -> str:
-    value, low, high = (f"{number:,.0f}" for number in median_of(speeds))
-    return f"{value} [{low}, {high}]"
 
 
 def single_figures() -> str:
@@ -122,53 +123,43 @@ def single_figures() -> str:
     all_of_it = " ".join(printed(OUTPUT, "measure_parse_all"))
     each = sorted(re.findall(r"trajectories in ([\d.]+) s", check))
     five, fifty, again, most = (f"{float(size):.0f}" for size in re.findall(r"([\d.]+) MiB", memory))
-    with_tags = _found(r"with tags over without: (.*)", tagging)
     words = _found(r"words +([\d,]+),", check)
-    return table(
-        ("", "", "command"),
+    parsed = " ".join(printed(OUTPUT, "stack-parser parse"))
+    lines = (
+        (f"reading the training set of EWT, {words} words", _found(r"read in +([\d.]+ s)", check), CHECK),
+        ("its oracle trajectories, each transition system", f"{each[0]} to {each[-1]} s", CHECK),
         (
-            (
-                f"reading the training set of EWT, {words} words",
-                _found(r"read in +([\d.]+ s)", check),
-                "`stack-parser check`",
-            ),
-            (
-                "its oracle trajectories, each transition system",
-                f"{each[0]} to {each[-1]} s",
-                "`stack-parser check`",
-            ),
-            (
-                "parsing the test set of EWT, reading and writing included",
-                _found(r"[\d,]+ sentences/s", " ".join(printed(OUTPUT, "stack-parser parse"))),
-                "`stack-parser parse`",
-            ),
-            (
-                "peak memory of parsing it 5, 50 and 150 times over as one stream",
-                f"{five}, {again} to {fifty} (two runs) and {most} MiB",
-                "`python scripts/studies/scale/measure_memory.py`",
-            ),
-            (
-                "peak memory of `Parser.parse_all`, 1,000,000 sentences by a small parser",
-                re.findall(r"(\d+) at most", all_of_it)[-1] + " MiB",
-                "`python scripts/studies/scale/measure_parse_all.py`",
-            ),
-            (
-                "speed of parsing with tags and lemmas over that without, with as many layers",
-                with_tags,
-                "`python scripts/studies/text/measure_tagging.py`",
-            ),
-            (
-                "time of tokenizing the text of EWT's test set over that of parsing it",
-                _found(r"time of parsing: (.*)", tokenizing),
-                "`python scripts/studies/text/measure_tokenizing.py`",
-            ),
-            (
-                "speed of training with vectors of a frozen transformer over that with pretrained ones",
-                _found(r"ones: (.*)", frozen),
-                "`python scripts/studies/accuracy/measure_frozen_vectors.py`",
-            ),
+            "parsing the test set of EWT, reading and writing included",
+            _found(r"[\d,]+ sentences/s", parsed),
+            "stack-parser parse",
+        ),
+        (
+            "peak memory of parsing it 5, 50 and 150 times over as one stream",
+            f"{five}, {again} to {fifty} (two runs) and {most} MiB",
+            "python scripts/studies/scale/measure_memory.py",
+        ),
+        (
+            "peak memory of `Parser.parse_all`, 1,000,000 sentences by a small parser",
+            re.findall(r"(\d+) at most", all_of_it)[-1] + " MiB",
+            "python scripts/studies/scale/measure_parse_all.py",
+        ),
+        (
+            "speed of parsing with tags and lemmas over that without, with as many layers",
+            _found(r"with tags over without: (.*)", tagging),
+            "python scripts/studies/text/measure_tagging.py",
+        ),
+        (
+            "time of tokenizing the text of EWT's test set over that of parsing it",
+            _found(r"time of parsing: (.*)", tokenizing),
+            "python scripts/studies/text/measure_tokenizing.py",
+        ),
+        (
+            "speed of training with vectors of a frozen transformer over that with pretrained ones",
+            _found(r"ones: (.*)", frozen),
+            "python scripts/studies/accuracy/measure_frozen_vectors.py",
         ),
     )
+    return table(("", "", "command"), ((what, value, f"`{command}`") for what, value, command in lines))
 
 
 def _found(pattern: str, text: str) -> str:
@@ -188,12 +179,52 @@ def levels_and_steps() -> str:
     return table(("training set of English EWT", "median of the sentences", "greatest"), found)
 
 
+def reading() -> str:
+    """How fast the shipped treebank is read, beside conllu."""
+    readers, speeds = zip(
+        *(line.split(": ") for line in printed(OUTPUT, "measure_reading")[-3:]), strict=True
+    )
+    return table(("of the processor's time", *readers), [("reading `train.conllu`", *speeds)])
+
+
+def processes() -> str:
+    """What two processes gain, beside plain matrix products in the same turns."""
+    commands = {
+        "training in batches of 256": "batch_size=256 --turns",
+        "training in batches of 64": "batch_size=64 --turns",
+        "`parse`, 50,000 sentences": "--turns 5",
+        "`parse-corpus`, 200,000 sentences": "--ray",
+    }
+    found = []
+    for title, words in commands.items():
+        products, own, share = (line.rpartition(": ")[2] for line in printed(SCALE, words)[-3:])
+        found.append((title, own, products, share))
+    return table(("two processes over one", "gain", "gain of products", "share of that"), found)
+
+
+def training_with_processes() -> str:
+    """Dev LAS of a parser that one process trained, and of one that two did."""
+    found = [line.rpartition(" ")[2] for line in printed(SCALE, "parser train") if "UAS" in line]
+    return table(("processes", "dev LAS"), zip(("one", "two"), found, strict=True))
+
+
+def _plan_tables() -> list[str]:
+    text = "\n".join(line if line.startswith("|") else "" for line in printed(SCALE, "plan_corpus"))
+    return [part.strip() for part in re.split(r"\n{2,}", text) if part.strip()]
+
+
 FIGURES: dict[str, Callable[[], str]] = {
+    "corpus-blocks": lambda: _plan_tables()[0],
+    "corpus-limits": lambda: _plan_tables()[1],
+    "corpus-plan": lambda: _plan_tables()[2],
     "levels-and-steps": levels_and_steps,
     "peers": peers,
     "precision": precision,
+    "processes": processes,
+    "reading": reading,
     "single-figures": single_figures,
     "stack-lstm": stack_lstm,
     "stack-lstm-ratios": stack_lstm_ratios,
     "stack-lstm-utilisation": stack_lstm_utilisation,
+    "training-with-processes": training_with_processes,
 }

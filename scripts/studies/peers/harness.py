@@ -1,10 +1,11 @@
-"""The command line of the other programs: `train TRAIN DEV PLACE`, then `parse MODEL TEST`."""
+"""The command line of the other programs, `train TRAIN DEV PLACE`, then `parse MODEL TEST`, and their LAS."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 Train = Callable[[Path, Path, Path, int], None]
 """Called with the training treebank, the dev treebank, where the model goes, and how long to train."""
@@ -30,3 +31,32 @@ def run(description: str, train: Train, parse: Parse, length: str, default: int,
         train(arguments.train, arguments.dev, arguments.place, arguments.length)
     else:
         parse(arguments.model, arguments.test)
+
+
+class Tree(NamedTuple):
+    forms: list[str]
+    heads: list[int]
+    labels: list[str]
+
+
+def trees(text: str) -> list[Tree]:
+    """The trees of a CoNLL-U text, without multiword tokens and empty nodes."""
+    found = []
+    for block in text.strip().split("\n\n"):
+        rows = [line.split("\t") for line in block.splitlines() if not line.startswith("#")]
+        words = [row for row in rows if row[0].isdecimal()]
+        heads, labels = [int(row[6]) for row in words], [row[7].split(":")[0] for row in words]
+        found.append(Tree([row[1] for row in words], heads, labels))
+    return found
+
+
+def las(gold: Sequence[Tree], parsed: Sequence[Tree]) -> float:
+    """Labelled attachment score in percent: labels without subtypes, punctuation included."""
+    right = sum(
+        arc == own_arc
+        for tree, own in zip(gold, parsed, strict=True)
+        for arc, own_arc in zip(
+            zip(tree.heads, tree.labels, strict=True), zip(own.heads, own.labels, strict=True), strict=True
+        )
+    )
+    return 100 * right / sum(len(tree.forms) for tree in gold)

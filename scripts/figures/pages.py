@@ -1,0 +1,97 @@
+"""What is made of kept rows: figures of pages between marks, pictures, and reports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from figures import accuracy, gpu, headline, levels, messages, on_the_fly, recurrence, speed
+from figures.kept import MEASUREMENTS
+from parser.speed.measuring.run import CONFIG, read_run_config, rows_of
+from parser.speed.reporting.document import PLOTS
+from parser.speed.reporting.drawing import svg
+from parser.speed.reporting.report import write_report
+from parser.tables.commands import read_table
+from parser.tables.report import write_table
+from parser.tables.runs import rows_of as rows_of_table
+
+BEGIN = re.compile(r"^<!-- rows: (\S+) -->$", re.MULTILINE)
+END = re.compile(r"^<!-- end -->$", re.MULTILINE)
+MARKED = re.compile(r"^(<!-- rows: (\S+) -->\n)(.*?)^(<!-- end -->)$", re.MULTILINE | re.DOTALL)
+MODULES = accuracy, gpu, headline, levels, messages, on_the_fly, recurrence, speed
+"""Of figures."""
+TABLES = MEASUREMENTS.parent.parent / "configs/tables"
+Draw = Callable[[Path], None]
+"""Writes a report into a folder."""
+OF_REPORTS = {
+    "batch-sizes.svg": ("accuracy/batch-size", "test-las.svg"),
+    "stack-lstm.svg": ("speed/stack-lstm", "ding-koehn-2019-train-cpu-1-speed.svg"),
+}
+"""Files in docs/, and the report and its plot that they show."""
+
+
+def names_in(text: str) -> list[str]:
+    """The names of the figures of a page. Raises ValueError for a mark without its other one."""
+    found = MARKED.findall(text)
+    begins, ends = len(BEGIN.findall(text)), len(END.findall(text))
+    if begins != ends or len(found) != begins or any(BEGIN.search(shown) for _, _, shown, _ in found):
+        raise ValueError("each mark `<!-- rows: NAME -->` needs an `<!-- end -->` before the next one")
+    return [name for _, name, _, _ in found]
+
+
+def with_figures(text: str, figures: Mapping[str, str]) -> str:
+    """The page with these figures. figures: by their names. Raises ValueError if one is missing."""
+    if missing := [name for name in names_in(text) if name not in figures]:
+        raise ValueError(f"there is no figure {missing[0]}")
+    return MARKED.sub(lambda match: f"{match[1]}\n{figures[match[2]]}\n\n{match[4]}", text)
+
+
+def without_figures(text: str) -> str:
+    """The page without what stands between marks."""
+    return MARKED.sub("", text)
+
+
+def figures_by_name() -> dict[str, Callable[[], str]]:
+    """How each is written. Raises ValueError if two have one name."""
+    found: dict[str, Callable[[], str]] = {}
+    for module in MODULES:
+        if twice := found.keys() & module.FIGURES.keys():
+            raise ValueError(f"there are two figures {', '.join(sorted(twice))}")
+        found.update(module.FIGURES)
+    return found
+
+
+def reports() -> dict[str, Draw]:
+    """How to draw each report, by its name, which is also that of its folder."""
+    runs = sorted(path.parent for path in MEASUREMENTS.rglob(CONFIG))
+    found = {run.relative_to(MEASUREMENTS).as_posix(): partial(draw_run, run) for run in runs}
+    for path in sorted(MEASUREMENTS.glob("accuracy/*.jsonl")):
+        config = TABLES / f"{path.stem}.yaml"
+        if config.is_file():
+            found[f"accuracy/{path.stem}"] = partial(draw_table, config, path)
+    return {**found, gpu.FOLDER: gpu.draw_report}
+
+
+def draw_run(run: Path, folder: Path) -> None:
+    """The report of a run of `stack-parser speed`."""
+    config = read_run_config(run)
+    write_report(rows_of(run, config), folder)
+
+
+def draw_table(config: Path, path: Path, folder: Path) -> None:
+    """The report of a table of training runs."""
+    table, jobs = read_table(config)
+    write_table(table, rows_of_table(jobs, path), folder)
+
+
+def pictures() -> dict[str, str]:
+    """All of them as SVG, by the names of their files in docs/."""
+    drawn = {"headline.svg": svg(headline.draw(headline.headlines(headline.CONFIG)))}
+    for name, (report, plot) in OF_REPORTS.items():
+        with TemporaryDirectory() as folder:
+            reports()[report](Path(folder))
+            drawn[name] = (Path(folder) / PLOTS / plot).read_text(encoding="utf-8")
+    return drawn
