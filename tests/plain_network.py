@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
-from plain_transitions import Configuration
+from plain_transitions import Configuration, PlainProbabilities
 
 from parser.networks.character_encoder import CharacterEncoder
 from parser.networks.stack_parser import StackParser
@@ -188,15 +189,19 @@ class PlainParser:
     def parse(self) -> tuple[tuple[int, ...], list[int], list[float]]:
         """Parse greedily: heads, label numbers, and the probabilities of the labelled arcs."""
         labels: dict[int, int] = {}
-        probabilities: dict[int, float] = {}
+        found = PlainProbabilities(self.configuration.length)
         while not self.configuration.finished():
             scores = self.scores()
             transition = int(scores.argmax())
-            before = dict(self.configuration.heads)
+            before = set(self.configuration.heads)
+            all_probabilities = scores.softmax(0).tolist()
+            of_kinds: Counter[str] = Counter()
+            for number, probability in enumerate(all_probabilities):
+                of_kinds[self.name(number)] += probability
+            found.add(self.configuration, of_kinds, self.name(transition), all_probabilities[transition])
             self.take(transition)
-            for dependent in self.configuration.heads.keys() - before.keys():
+            for dependent in self.configuration.heads.keys() - before:
                 labels[dependent] = int(self.inventory.label[transition])
-                probabilities[dependent] = scores.softmax(0)[transition].item()
         heads = self.configuration.tree()
         words = range(1, len(heads) + 1)
-        return heads, [labels[word] for word in words], [probabilities[word] for word in words]
+        return heads, [labels[word] for word in words], [found.of_arcs[word] for word in words]

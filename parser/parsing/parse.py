@@ -19,6 +19,7 @@ from parser.batching.device import TooLongError, in_microbatches, to_device
 from parser.batching.ragged import Ragged
 from parser.networks.loss import ILLEGAL_SCORE
 from parser.parsing import BATCH_SIZE
+from parser.parsing.arc_probabilities import ArcProbabilities
 from parser.parsing.ensemble import numbers_in
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import ParsedTree
@@ -51,20 +52,6 @@ def best_transitions(inventory: Inventory, state: State, scores: Tensor) -> Tens
     return scores.argmax(1).masked_fill(inventory.system.finished(state), inventory.no_op)
 
 
-def write_arc_probabilities(
-    inventory: Inventory, state: State, scores: Tensor, taken: Tensor, probabilities: Tensor
-) -> None:
-    """Store the probabilities of transitions that make arcs in the elements of the dependents.
-
-    Called before the transitions [batch] are applied. scores: [batch, transitions], see `mask_illegal`.
-    probabilities: [words + 1], in the flat layout of `State`.
-    """
-    is_no_op = taken == inventory.no_op
-    own = scores.softmax(1).gather(1, taken.masked_fill(is_no_op, 0)[:, None]).squeeze(1)
-    dependent = state.words().gather(0, inventory.effects(taken).dependent[None]).squeeze(0)
-    probabilities[state.flat_index(dependent)] = own.to(probabilities.dtype)
-
-
 class Reading(NamedTuple):
     """Sentences as a model reads them."""
 
@@ -82,16 +69,15 @@ def parse_tokens(
     model: Model,
     tokens: Tokens,
     batch_size: int,
-    probabilities: Tensor | None = None,
+    probabilities: ArcProbabilities | None = None,
     in_graph: bool = False,
     readings: Sequence[Reading] = (),
 ) -> State:
     """Parse sentences; return the final state, whose flat tensors have the trees.
 
-    batch_size: number of sentences in the batch, reduced if they are very long. probabilities: [words + 1],
-    filled with the probabilities of the arcs, in the order of `State.heads`. in_graph: whether a GPU repeats
-    the steps as a CUDA graph. readings: of the sentences by the model and by those whose scores are averaged
-    with its own; by the model alone unless given.
+    batch_size: number of sentences in the batch, reduced if they are very long. probabilities: gets those of
+    the arcs. in_graph: whether a GPU repeats the steps as a CUDA graph. readings: of the sentences by the
+    model and by those whose scores are averaged with its own; by the model alone unless given.
     """
     inventory = model.inventory
     max_batch_size = max(1, MAX_FRAMES // (int(tokens.lengths.max()) + 1))
@@ -110,7 +96,7 @@ def parse_tokens(
                 scores = mask_illegal(inventory, queue.state, parsers.scores(positions))
                 best = best_transitions(inventory, queue.state, scores)
                 if probabilities is not None:
-                    write_arc_probabilities(inventory, queue.state, scores, best, probabilities)
+                    probabilities.add(queue.state, scores, best)
                 inventory.apply(queue.state, best)
                 positions = queue.positions()
                 parsers.advance(best, positions)
@@ -260,7 +246,7 @@ def _parse_together(
     ordered = [sentences[number] for number in order]
     all_tokens = [member.vocabulary.encode_tokens(ordered) for member in model.members]
     tokens = all_tokens[0]
-    found = torch.ones(tokens.words + 1, device=model.device) if probabilities else None
+    found = ArcProbabilities(model.inventory, tokens.words) if probabilities else None
     with torch.inference_mode():
         readings = list(map(Reading.of, model.members, all_tokens))
         state = parse_tokens(model, tokens, batch_size, found, readings=readings)
@@ -273,7 +259,8 @@ def _parse_together(
         for number, own_heads, own_labels in zip(order, heads, labels, strict=True)
     }
     if found is not None:
-        for number, own in zip(order, Ragged(found[:-1].cpu(), tokens.lengths).unflatten(), strict=True):
+        of_arcs = Ragged(found.of_arcs[:-1].cpu(), tokens.lengths).unflatten()
+        for number, own in zip(order, of_arcs, strict=True):
             trees[number] = trees[number]._replace(probabilities=tuple(own.tolist()))
     for number, own_tags in zip(order, tags, strict=True):
         trees[number] = trees[number]._replace(tags=own_tags)

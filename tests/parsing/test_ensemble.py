@@ -2,13 +2,14 @@
 
 import json
 import shutil
+from collections import Counter
 from itertools import product
 from pathlib import Path
 
 import pytest
 import torch
 from plain_network import PlainParser
-from plain_transitions import sentence
+from plain_transitions import PlainProbabilities, sentence
 
 import parser
 from parser.cli import main
@@ -66,7 +67,7 @@ def plain_trees(models, one):
         PlainParser(member.network, member.inventory, member.vocabulary.encode_tokens([one]))
         for member in models
     ]
-    labels, probabilities = {}, {}
+    labels, found = {}, PlainProbabilities(len(one))
     while not plain[0].configuration.finished():
         scores = [
             {named(member, number): float(score) for number, score in enumerate(own.scores())}
@@ -74,15 +75,20 @@ def plain_trees(models, one):
         ]
         means = {name: sum(own[name] for own in scores) / len(scores) for name in scores[0]}
         best = max(means, key=means.get)
-        probability = torch.tensor(list(means.values())).softmax(0)[list(means).index(best)]
+        values = torch.tensor(list(means.values()), dtype=torch.double).softmax(0).tolist()
+        probabilities = dict(zip(means, values, strict=True))
+        names, of_kinds = [kind.name for kind in plain[0].inventory.system.transitions], Counter()
+        for (kind, _), probability in probabilities.items():
+            of_kinds[names[kind]] += probability
+        found.add(plain[0].configuration, of_kinds, names[best[0]], probabilities[best])
         before = set(plain[0].configuration.heads)
         for member, own in zip(models, plain, strict=True):
             own.take(next(number for number in range(len(member.inventory)) if named(member, number) == best))
         for dependent in plain[0].configuration.heads.keys() - before:
-            labels[dependent], probabilities[dependent] = best[1], float(probability)
+            labels[dependent] = best[1]
     heads = plain[0].configuration.tree()
     words = range(1, len(heads) + 1)
-    return heads, tuple(labels[word] for word in words), [probabilities[word] for word in words]
+    return heads, tuple(labels[word] for word in words), [found.of_arcs[word] for word in words]
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
