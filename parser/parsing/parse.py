@@ -7,8 +7,7 @@ idle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain, pairwise
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -23,11 +22,11 @@ from parser.parsing.arc_probabilities import ArcProbabilities
 from parser.parsing.ensemble import numbers_in
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import ParsedTree
+from parser.parsing.predicted_tags import Choice, Vote, choices, predicted_tags, votes
 from parser.stepping.encoding import Positions, WordVectors
 from parser.stepping.stepper import EnsembleInference, InferenceStepper, Member, inference_stepper
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import State, TransitionSystem
-from parser.treebank.lemma_rules import lemma_of
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import Tokens
@@ -63,6 +62,12 @@ class Reading(NamedTuple):
     @classmethod
     def of(cls, model: Model, tokens: Tokens) -> Reading:
         return cls(model, tokens, WordVectors.of(model.network, tokens))
+
+    @classmethod
+    def with_votes(cls, model: Model, tokens: Tokens) -> tuple[Reading, dict[str, Vote]]:
+        """Also what the model says of the columns that it predicts."""
+        words, tag_scores = WordVectors.with_tags(model.network, tokens)
+        return cls(model, tokens, words), votes(model.vocabulary, words, tag_scores)
 
 
 def parse_tokens(
@@ -164,27 +169,6 @@ class _Queue:
         return Positions.of(self.state, self._sentences, self._root_row)
 
 
-def predicted_tags(
-    model: Model, words: WordVectors, sentences: Sequence[Sentence]
-) -> list[Mapping[str, tuple[str, ...]]]:
-    """For each sentence, the values of all words by column. words: of all sentences, in order."""
-    if not model.vocabulary.predicted:
-        return [{} for _ in sentences]  # without a wait for the device
-    numbers = torch.stack(words.tags).cpu()  # [columns, rows]
-    by_word = numbers.index_select(1, words.row[:-2]).tolist()  # by column and word
-    strings = {
-        name: list(map(lexicon.string, of_words))
-        for (name, lexicon), of_words in zip(model.vocabulary.predicted.items(), by_word, strict=True)
-    }
-    if "lemma" in strings:
-        forms = chain.from_iterable(sentence.forms for sentence in sentences)
-        strings["lemma"] = list(map(lemma_of, forms, strings["lemma"]))
-    ends = accumulate(map(len, sentences), initial=0)
-    return [
-        {name: tuple(values[start:end]) for name, values in strings.items()} for start, end in pairwise(ends)
-    ]
-
-
 READ_AHEAD = 32_768
 """Words that are read and sorted by sentence length at a time."""
 
@@ -248,9 +232,9 @@ def _parse_together(
     tokens = all_tokens[0]
     found = ArcProbabilities(model.inventory, tokens.words) if probabilities else None
     with torch.inference_mode():
-        readings = list(map(Reading.of, model.members, all_tokens))
+        readings, chosen = _read(model.members, all_tokens)
         state = parse_tokens(model, tokens, batch_size, found, readings=readings)
-        tags = predicted_tags(model, readings[0].words, ordered)
+        tags = predicted_tags(chosen, ordered)
     heads = Ragged(state.heads[:-1].cpu(), tokens.lengths).unflatten()
     labels = Ragged(state.labels[:-1].cpu(), tokens.lengths).unflatten()
     label_name = model.vocabulary.labels.string
@@ -265,3 +249,9 @@ def _parse_together(
     for number, own_tags in zip(order, tags, strict=True):
         trees[number] = trees[number]._replace(tags=own_tags)
     return [trees[number] for number in range(len(sentences))]
+
+
+def _read(models: Sequence[Model], all_tokens: Sequence[Tokens]) -> tuple[list[Reading], dict[str, Choice]]:
+    """The sentences as the models read them, and the tags that they choose together."""
+    readings, of_models = zip(*map(Reading.with_votes, models, all_tokens), strict=True)
+    return list(readings), choices(of_models)

@@ -109,7 +109,16 @@ def test_an_epoch_reads_its_losses_every_twenty_batches(trained):
 @pytest.mark.parametrize(("more", "read"), [([], 2), (["--scores"], 3)])
 def test_parsing_looks_at_the_device_every_sixteen_steps(trained, treebank, more, read):
     size = 8
-    command = ["parse", str(trained[0] / "model"), str(treebank), "-o", "/dev/null", "--device", "cuda", *more]
+    command = [
+        "parse",
+        str(trained[0] / "model"),
+        str(treebank),
+        "-o",
+        "/dev/null",
+        "--device",
+        "cuda",
+        *more,
+    ]
     with SimulatedCuda() as cuda:
         assert main([*command, "--batch-size", str(size)]) == 0
     waits = cuda.counts.synchronizations_by_file()
