@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 import torch.nn.functional as F
@@ -178,8 +179,40 @@ class Configuration:
             dependent = stack.pop()
             self.heads[dependent] = stack[-1]
 
+    def after(self, name: str) -> Configuration:
+        """A copy to which the transition was applied."""
+        copy = replace(self, stack=[*self.stack], heads={**self.heads})
+        copy.buffer = [*self.buffer]
+        copy.apply(name)
+        return copy
+
+    def may_have_root(self, word: int) -> bool:
+        """Whether ROOT is the head of the word, or can still become it."""
+        if word in self.heads or 0 in self.heads.values():
+            return self.heads.get(word) == 0
+        below = {"arc-eager": [], "arc-hybrid": self.stack[1:2], "arc-standard": self.stack[1:]}
+        return word in self.buffer or word in below[self.system]
+
     def tree(self) -> tuple[int, ...]:
         return tuple(self.heads[word] for word in range(1, self.length + 1))
+
+
+class PlainProbabilities:
+    """Of labelled arcs: that of the transition, and of one from ROOT also of all that left the word to it."""
+
+    def __init__(self, length: int):
+        self.of_arcs: dict[int, float] = {}
+        self._left = dict.fromkeys(range(1, length + 1), 1.0)
+
+    def add(self, before: Configuration, of_kinds: Mapping[str, float], name: str, own: float) -> None:
+        """of_kinds: the probabilities of all transitions without labels; name, own: of the one that is taken,
+        and its probability with its label."""
+        after = {kind: before.after(kind) for kind in before.legal()}
+        for word in after[name].heads.keys() - before.heads.keys():
+            is_from_root = after[name].heads[word] == 0
+            self.of_arcs[word] = own * self._left[word] if is_from_root else own
+        for word in self._left:
+            self._left[word] *= sum(of_kinds[kind] for kind in after if after[kind].may_have_root(word))
 
 
 def make_inventory(system: str, labels: int = 4, composition: bool = False) -> Inventory:
@@ -361,15 +394,19 @@ class PlainParser:
     def parse(self) -> tuple[tuple[int, ...], list[int], list[float]]:
         """Parse greedily: heads, label numbers, and the probabilities of the labelled arcs."""
         labels: dict[int, int] = {}
-        probabilities: dict[int, float] = {}
+        found = PlainProbabilities(self.configuration.length)
         while not self.configuration.finished():
             scores = self.scores()
             transition = int(scores.argmax())
-            before = dict(self.configuration.heads)
+            before = set(self.configuration.heads)
+            all_probabilities = scores.softmax(0).tolist()
+            of_kinds: Counter[str] = Counter()
+            for number, probability in enumerate(all_probabilities):
+                of_kinds[self.name(number)] += probability
+            found.add(self.configuration, of_kinds, self.name(transition), all_probabilities[transition])
             self.take(transition)
-            for dependent in self.configuration.heads.keys() - before.keys():
+            for dependent in self.configuration.heads.keys() - before:
                 labels[dependent] = int(self.inventory.label[transition])
-                probabilities[dependent] = scores.softmax(0)[transition].item()
         heads = self.configuration.tree()
         words = range(1, len(heads) + 1)
-        return heads, [labels[word] for word in words], [probabilities[word] for word in words]
+        return heads, [labels[word] for word in words], [found.of_arcs[word] for word in words]

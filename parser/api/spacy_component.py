@@ -149,7 +149,7 @@ class SpacyComponent(Pipe):
         trees = iter([tree for _, tree in parse_stream(model, sentences, self._batch_size)])
         for doc, found in zip(docs, places, strict=True):
             parsed = [(place, next(trees) if place.words else ParsedTree((), ())) for place in found]
-            _set_tags(doc, parsed, model.vocabulary.predicted, self._overwrite)
+            _set_tags(doc, parsed, model.predicted_columns, self._overwrite)
             _set_trees(doc, parsed)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
@@ -185,8 +185,9 @@ class SpacyComponent(Pipe):
 
     def _load(self, path: Path) -> None:
         loaded = LoadedModel.of(path, self._device, self._treebank)
-        upos = loaded.model.vocabulary.predicted.get("upos")
-        if unknown := sorted(set(upos.strings if upos else ()) - {BLANK, *UPOS_OF_SPACY}):
+        lexicons = [each.vocabulary.predicted.get("upos") for each in loaded.model.members]
+        predicted = {upos for lexicon in lexicons if lexicon for upos in lexicon.strings}
+        if unknown := sorted(predicted - {BLANK, *UPOS_OF_SPACY}):
             names = ", ".join(unknown)
             _warn(f"the component {self.name}: UPOS that spaCy does not have, X instead of them: {names}")
         self._loaded = loaded

@@ -28,7 +28,7 @@ class Tree:
     feats: Column = None
     lemmas: Column = None
     probabilities: tuple[float, ...] | None = None
-    """Of the labelled arc to each word, when the parser made it; None unless asked for."""
+    """Of the labelled arc to each word, see `ArcProbabilities`; None unless asked for."""
     tokens: tuple[Token, ...] | None = None
     """The tokens of a sentence of a text, with their places there; None if words were given."""
 

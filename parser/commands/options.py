@@ -45,7 +45,7 @@ def model_of(options: argparse.Namespace) -> Model:
 
 def refuse_to_retag(options: argparse.Namespace, model: Model) -> None:
     """Raises ValueError for --retag if the model predicts nothing that it could replace."""
-    if options.retag and not model.vocabulary.predicted:
+    if options.retag and not model.predicted_columns:
         raise ValueError(f"{options.model}: predicts neither tags nor lemmas; leave out --retag")
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 from parser.parsing.model import Model
 from parser.system.files import STANDARD, atomic_file, refuse_to_overwrite
-from parser.training.record import CURVES
+from parser.training.folder import METRICS
+from parser.training.record import CURVES, drawn_curves, epochs_of
 from parser.treebank.vocabulary import UNKNOWN
 
 
@@ -18,19 +20,32 @@ def known_forms(*models: Model) -> Callable[[str], bool]:
     return lambda form: all(forms.number(form) != UNKNOWN for forms in lexicons)
 
 
-def curves_of(model: Path) -> bytes | None:
-    """The learning curves beside a model that lies in the folder of its run; None without."""
-    path = _curves_beside(model)
-    return path.read_bytes() if model.is_dir() and path.is_file() else None
+def curves_of(model: Path) -> bytes | str:
+    """The learning curves of a model that lies in the folder of its run, which may be unfinished, as an SVG;
+    or why there are none."""
+    if not model.is_dir():
+        return "The model is a package, which has no learning curves."
+    metrics, curves = _beside(model)
+    if metrics.is_file():
+        try:
+            epochs = epochs_of(metrics.parent)
+            return drawn_curves(epochs) if epochs else "Its training run has not finished an epoch."
+        except (ValueError, LookupError, TypeError, AttributeError, OSError):
+            return f"{METRICS} of its training run is broken, so there are no learning curves."
+    if curves.is_file():
+        return curves.read_bytes()
+    return f"The model does not lie in the folder of its training run, which would have {METRICS}."
 
 
-def _curves_beside(model: Path) -> Path:
-    return model.resolve().parent / CURVES
+def _beside(model: Path) -> tuple[Path, Path]:
+    """Where the metrics and the curves of the run of a model would be."""
+    run = model.resolve().parent
+    return run / METRICS, run / CURVES
 
 
 def refuse_place(page: Path | None, sources: Iterable[str], models: Sequence[Path]) -> None:
     """Raises ValueError if what is printed or a page can not be written, before the work for it is done."""
-    read: list[str | Path] = [*sources, *models, *map(_curves_beside, models)]
+    read: list[str | Path] = [*sources, *models, *chain.from_iterable(map(_beside, models))]
     refuse_to_overwrite(STANDARD, read)
     if page is None:
         return

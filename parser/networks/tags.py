@@ -34,11 +34,6 @@ def tag_loss(scores: Sequence[Tensor], values: Tensor) -> Tensor:
     return loss
 
 
-def best_tags(scores: Sequence[Tensor]) -> list[Tensor]:
-    """For each column [W] The best known value of each word. scores: see `TagClassifiers`."""
-    return [own[:, UNKNOWN + 1 :].argmax(1) + UNKNOWN + 1 for own in scores]
-
-
 class LayersAboveTags(nn.Module):
     """A bidirectional LSTM over the vectors that the tags are predicted from, and the tags.
 

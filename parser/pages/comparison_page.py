@@ -24,8 +24,8 @@ class Parsed(NamedTuple):
     name: str
     errors: Errors
     trees: Sequence[ParsedTree]
-    curves: bytes | None
-    """The SVG of its learning curves."""
+    curves: bytes | str
+    """The SVG of its learning curves, or why there are none."""
 
 
 def comparison_page(

@@ -22,9 +22,9 @@ def report_page(
     errors: Errors,
     gold: Sequence[Sentence],
     trees: Sequence[ParsedTree],
-    curves: bytes | None = None,
+    curves: bytes | str,
 ) -> str:
-    """An HTML document. curves: the SVG of the learning curves."""
+    """An HTML document. curves: the SVG of the learning curves, or why there are none."""
     worst = errors.worst(SENTENCES_SHOWN)
     return rendered(
         "report_page.html",

@@ -1,7 +1,7 @@
 """Several models that parse together: their scores are averaged at every transition.
 
-They may read different columns and know different words, but have the same transition system and labels. Tags
-and lemmas are those that the first one predicts, and its tokenizer divides texts."""
+They may read and predict different columns and know different words, but have the same transition system and
+labels. The tokenizer of the first one divides texts."""
 
 from __future__ import annotations
 

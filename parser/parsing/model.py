@@ -109,6 +109,11 @@ class Model:
         names = (name for each in self.members for name in each.settings.network.read_columns)
         return list(dict.fromkeys(names))
 
+    @property
+    def predicted_columns(self) -> list[str]:
+        """Those that it or another model of the ensemble predicts."""
+        return list(dict.fromkeys(name for each in self.members for name in each.vocabulary.predicted))
+
     def watch(self) -> InputColumnCheck:
         """Warns about input that lacks what the model reads."""
         return InputColumnCheck(self.vocabulary, self.settings.network.read_columns, self.dev_shares)

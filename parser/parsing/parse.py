@@ -7,8 +7,7 @@ idle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain, pairwise
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -19,14 +18,15 @@ from parser.batching.device import TooLongError, in_microbatches, to_device
 from parser.batching.ragged import Ragged
 from parser.networks.loss import ILLEGAL_SCORE
 from parser.parsing import BATCH_SIZE
+from parser.parsing.arc_probabilities import ArcProbabilities
 from parser.parsing.ensemble import numbers_in
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import ParsedTree
+from parser.parsing.predicted_tags import Choice, Vote, choices, predicted_tags, votes
 from parser.stepping.encoding import Positions, WordVectors
 from parser.stepping.stepper import EnsembleInference, InferenceStepper, Member, inference_stepper
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import State, TransitionSystem
-from parser.treebank.lemma_rules import lemma_of
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import Tokens
@@ -51,20 +51,6 @@ def best_transitions(inventory: Inventory, state: State, scores: Tensor) -> Tens
     return scores.argmax(1).masked_fill(inventory.system.finished(state), inventory.no_op)
 
 
-def write_arc_probabilities(
-    inventory: Inventory, state: State, scores: Tensor, taken: Tensor, probabilities: Tensor
-) -> None:
-    """Store the probabilities of transitions that make arcs in the elements of the dependents.
-
-    Called before the transitions [batch] are applied. scores: [batch, transitions], see `mask_illegal`.
-    probabilities: [words + 1], in the flat layout of `State`.
-    """
-    is_no_op = taken == inventory.no_op
-    own = scores.softmax(1).gather(1, taken.masked_fill(is_no_op, 0)[:, None]).squeeze(1)
-    dependent = state.words().gather(0, inventory.effects(taken).dependent[None]).squeeze(0)
-    probabilities[state.flat_index(dependent)] = own.to(probabilities.dtype)
-
-
 class Reading(NamedTuple):
     """Sentences as a model reads them."""
 
@@ -77,21 +63,26 @@ class Reading(NamedTuple):
     def of(cls, model: Model, tokens: Tokens) -> Reading:
         return cls(model, tokens, WordVectors.of(model.network, tokens))
 
+    @classmethod
+    def with_votes(cls, model: Model, tokens: Tokens) -> tuple[Reading, dict[str, Vote]]:
+        """Also what the model says of the columns that it predicts."""
+        words, tag_scores = WordVectors.with_tags(model.network, tokens)
+        return cls(model, tokens, words), votes(model.vocabulary, words, tag_scores)
+
 
 def parse_tokens(
     model: Model,
     tokens: Tokens,
     batch_size: int,
-    probabilities: Tensor | None = None,
+    probabilities: ArcProbabilities | None = None,
     in_graph: bool = False,
     readings: Sequence[Reading] = (),
 ) -> State:
     """Parse sentences; return the final state, whose flat tensors have the trees.
 
-    batch_size: number of sentences in the batch, reduced if they are very long. probabilities: [words + 1],
-    filled with the probabilities of the arcs, in the order of `State.heads`. in_graph: whether a GPU repeats
-    the steps as a CUDA graph. readings: of the sentences by the model and by those whose scores are averaged
-    with its own; by the model alone unless given.
+    batch_size: number of sentences in the batch, reduced if they are very long. probabilities: gets those of
+    the arcs. in_graph: whether a GPU repeats the steps as a CUDA graph. readings: of the sentences by the
+    model and by those whose scores are averaged with its own; by the model alone unless given.
     """
     inventory = model.inventory
     max_batch_size = max(1, MAX_FRAMES // (int(tokens.lengths.max()) + 1))
@@ -110,7 +101,7 @@ def parse_tokens(
                 scores = mask_illegal(inventory, queue.state, parsers.scores(positions))
                 best = best_transitions(inventory, queue.state, scores)
                 if probabilities is not None:
-                    write_arc_probabilities(inventory, queue.state, scores, best, probabilities)
+                    probabilities.add(queue.state, scores, best)
                 inventory.apply(queue.state, best)
                 positions = queue.positions()
                 parsers.advance(best, positions)
@@ -178,27 +169,6 @@ class _Queue:
         return Positions.of(self.state, self._sentences, self._root_row)
 
 
-def predicted_tags(
-    model: Model, words: WordVectors, sentences: Sequence[Sentence]
-) -> list[Mapping[str, tuple[str, ...]]]:
-    """For each sentence, the values of all words by column. words: of all sentences, in order."""
-    if not model.vocabulary.predicted:
-        return [{} for _ in sentences]  # without a wait for the device
-    numbers = torch.stack(words.tags).cpu()  # [columns, rows]
-    by_word = numbers.index_select(1, words.row[:-2]).tolist()  # by column and word
-    strings = {
-        name: list(map(lexicon.string, of_words))
-        for (name, lexicon), of_words in zip(model.vocabulary.predicted.items(), by_word, strict=True)
-    }
-    if "lemma" in strings:
-        forms = chain.from_iterable(sentence.forms for sentence in sentences)
-        strings["lemma"] = list(map(lemma_of, forms, strings["lemma"]))
-    ends = accumulate(map(len, sentences), initial=0)
-    return [
-        {name: tuple(values[start:end]) for name, values in strings.items()} for start, end in pairwise(ends)
-    ]
-
-
 READ_AHEAD = 32_768
 """Words that are read and sorted by sentence length at a time."""
 
@@ -260,11 +230,11 @@ def _parse_together(
     ordered = [sentences[number] for number in order]
     all_tokens = [member.vocabulary.encode_tokens(ordered) for member in model.members]
     tokens = all_tokens[0]
-    found = torch.ones(tokens.words + 1, device=model.device) if probabilities else None
+    found = ArcProbabilities(model.inventory, tokens.words) if probabilities else None
     with torch.inference_mode():
-        readings = list(map(Reading.of, model.members, all_tokens))
+        readings, chosen = _read(model.members, all_tokens)
         state = parse_tokens(model, tokens, batch_size, found, readings=readings)
-        tags = predicted_tags(model, readings[0].words, ordered)
+        tags = predicted_tags(chosen, ordered)
     heads = Ragged(state.heads[:-1].cpu(), tokens.lengths).unflatten()
     labels = Ragged(state.labels[:-1].cpu(), tokens.lengths).unflatten()
     label_name = model.vocabulary.labels.string
@@ -273,8 +243,15 @@ def _parse_together(
         for number, own_heads, own_labels in zip(order, heads, labels, strict=True)
     }
     if found is not None:
-        for number, own in zip(order, Ragged(found[:-1].cpu(), tokens.lengths).unflatten(), strict=True):
+        of_arcs = Ragged(found.of_arcs[:-1].cpu(), tokens.lengths).unflatten()
+        for number, own in zip(order, of_arcs, strict=True):
             trees[number] = trees[number]._replace(probabilities=tuple(own.tolist()))
     for number, own_tags in zip(order, tags, strict=True):
         trees[number] = trees[number]._replace(tags=own_tags)
     return [trees[number] for number in range(len(sentences))]
+
+
+def _read(models: Sequence[Model], all_tokens: Sequence[Tokens]) -> tuple[list[Reading], dict[str, Choice]]:
+    """The sentences as the models read them, and the tags that they choose together."""
+    readings, of_models = zip(*map(Reading.with_votes, models, all_tokens), strict=True)
+    return list(readings), choices(of_models)

@@ -11,6 +11,6 @@ class ParsedTree(NamedTuple):
     heads: tuple[int, ...]
     labels: tuple[str, ...]
     probabilities: tuple[float, ...] | None = None
-    """Probability of the labelled arc to each word when the parser made it; None unless requested."""
+    """Of the labelled arc to each word, see `ArcProbabilities`; None unless requested."""
     tags: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """By column (upos, xpos, feats, lemma): the predicted values of all words."""

@@ -18,7 +18,6 @@ from parser.batching.device import to_device
 from parser.batching.lstm import InferenceLSTM, LSTMStates
 from parser.batching.ragged import Ragged
 from parser.networks.stack_parser import StackParser
-from parser.networks.tags import best_tags
 from parser.transitions.system import State, front_positions
 from parser.treebank.vocabulary import Tokens
 
@@ -49,18 +48,21 @@ class WordVectors(NamedTuple):
     """[distinct words + 2, token] The last rows are those of ROOT and of the end of the buffer."""
     row: Tensor
     """[words + 2] The row of each word, of ROOT and of the end; on the host."""
-    tags: list[Tensor]
-    """For each predicted column [distinct words] The best values."""
 
     @classmethod
     def of(cls, network: StackParser, tokens: Tokens) -> WordVectors:
         """tokens: on the host. With a sentence encoder or a transformer all words are distinct."""
+        return cls.with_tags(network, tokens)[0]
+
+    @classmethod
+    def with_tags(cls, network: StackParser, tokens: Tokens) -> tuple[WordVectors, list[Tensor]]:
+        """As `of`, and for each predicted column [distinct words, lexicon] the scores of its values."""
         row = torch.arange(tokens.words)
         if network.tokens.sentence_encoder is None and network.tokens.transformer is None:
             tokens, row = distinct_words(tokens)
         root_and_end = torch.tensor([tokens.words, tokens.words + 1])
         table, tag_scores = network.encode(tokens.to(network.tokens.root.device))
-        return cls(table, torch.cat([row, root_and_end]), best_tags(tag_scores))
+        return cls(table, torch.cat([row, root_and_end])), tag_scores
 
 
 def distinct_words(tokens: Tokens) -> tuple[Tokens, Tensor]:

@@ -6,11 +6,12 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from math import isfinite
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from parser.config.measures import MEASURES
 from parser.system.files import write_atomically
@@ -74,12 +75,25 @@ LOSSES = {"loss": "training", "dev_loss": "dev"}
 
 def write_curves(run: Path) -> None:
     """Draw the metrics of all epochs of a run into its folder."""
+    write_atomically(run / CURVES, drawn_curves(epochs_of(run)))
+
+
+def epochs_of(run: Path) -> list[dict[str, Any]]:
+    """The metrics of the epochs that a run has finished.
+
+    Raises ValueError or OSError for a file that can not be read.
+    """
+    lines = (run / METRICS).read_text(encoding="utf-8").splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]  # the last may be in the making
+
+
+def drawn_curves(epochs: Sequence[Mapping[str, Any]]) -> bytes:
+    """An SVG. epochs: see `epochs_of`."""
     # It takes a second to import, and every command imports this file.
     import matplotlib as mpl
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullLocator
 
-    epochs = [json.loads(line) for line in (run / METRICS).read_text(encoding="utf-8").splitlines()]
     numbers = [epoch["epoch"] for epoch in epochs]
     figure = Figure(SIZE)
     losses, scores = figure.subplots(1, 2)
@@ -103,7 +117,7 @@ def write_curves(run: Path) -> None:
     # The same numbers give the same file.
     with mpl.rc_context({"svg.hashsalt": CURVES}):
         figure.savefig(drawn, format="svg", metadata={"Date": None})
-    write_atomically(run / CURVES, drawn.getvalue())
+    return drawn.getvalue()
 
 
 def _number(value: float | None) -> float:

@@ -67,6 +67,8 @@ class Inventory:
     optimal with it and for each label."""
     optimal_row: Tensor
     """[kinds] The row of `optimal` for each kind and label 0."""
+    keeps_root: Tensor
+    """[2, places, transitions] bool: `TransitionSystem.keeps_root`, with words on the stack, and without."""
 
     @classmethod
     def of(cls, system: TransitionSystem, vocabulary: Vocabulary) -> Inventory:
@@ -93,6 +95,12 @@ class Inventory:
         kind_sets = torch.arange(2 ** len(system.transitions))[:, None]
         legal = ((kind_sets >> kind_of[:-1]) % 2 == 1) & known
         bits = 1 << torch.arange(len(system.transitions))
+        keeps_root = torch.tensor(
+            [
+                [[system.keeps_root(each, place, is_alone) for each in system.transitions] for place in Place]
+                for is_alone in (False, True)
+            ]
+        )  # [2, places, kinds]
         return cls(
             system=system,
             kind=kind_of,
@@ -104,6 +112,7 @@ class Inventory:
             bits=bits,
             optimal=_optimal(number, known, of_kind=legal[bits]),
             optimal_row=torch.arange(len(bits)) * (labels + 1) - NOT_OPTIMAL,
+            keeps_root=keeps_root[:, :, kind_of[:-1]],
         )
 
     def __len__(self) -> int:

@@ -316,6 +316,30 @@ class TransitionSystem:
             [transition.cost(view) for transition in self.transitions if transition.cost], dim=1
         )
 
+    def keeps_root(self, transition: Transition, place: Place, is_alone: bool) -> bool:
+        """Whether ROOT can still become the head of a word after the transition, if it could before.
+
+        place: that of the word before the transition; NOWHERE for all others of the sentence. is_alone:
+        whether ROOT is alone on the stack then.
+        """
+        if place == Place.NOWHERE:
+            return not transition.from_root
+        if place == transition.dependent:
+            return transition.from_root
+        if place == Place.B0 and transition.pops_buffer:
+            return self._finds_root_on_stack and (is_alone or self._frees_from_below)
+        return True
+
+    @property
+    def _finds_root_on_stack(self) -> bool:
+        """Whether words on the stack, and not B0, get ROOT as their head."""
+        return any(each.from_root and each.dependent != Place.B0 for each in self.transitions)
+
+    @property
+    def _frees_from_below(self) -> bool:
+        """Whether the word below S0 can leave the stack before S0, so that S0 may come to lie on ROOT."""
+        return any(each.stack.move < 0 and each.top == Place.S0 for each in self.transitions)
+
     def composing(self) -> TransitionSystem:
         """The same system for parsers with composition (Dyer et al. 2015, section 3.2)."""
         return replace(self, transitions=tuple(map(_composing, self.transitions)), composes=True)

@@ -44,13 +44,13 @@ def trees_of(text):
 
 def report(text):
     gold, trees = [gold_of(text)] * 3, trees_of(text)
-    return report_page(text, find_errors(gold, trees, bool), gold, trees)
+    return report_page(text, find_errors(gold, trees, bool), gold, trees, text)
 
 
 def comparison(text):
     gold, trees = [gold_of(text)] * 3, trees_of(text)
     first, second = (
-        Parsed(text, find_errors(gold, own, bool), own, None) for own in (trees, [*trees[1:], trees[0]])
+        Parsed(text, find_errors(gold, own, bool), own, text) for own in (trees, [*trees[1:], trees[0]])
     )
     return comparison_page(text, gold, first, second, compare(gold, first.trees, second.trees))
 

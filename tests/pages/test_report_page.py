@@ -8,6 +8,7 @@ import pytest
 from pages.small_trees import ALL, GOLD, HOSTILE, parsed
 
 from parser.cli import main
+from parser.commands.reports import curves_of
 from parser.evaluation.errors import find_errors
 from parser.evaluation.significance import compare
 from parser.pages.comparison_page import Parsed, comparison_page
@@ -38,7 +39,7 @@ def comparison(tmp_path):
     gold, second = parsed(GOLD), trees_of(parsed(ALL))
     first = [ParsedTree(tuple(max(0, head - 1) for head in tree.heads), tree.labels) for tree in second]
     found = [
-        Parsed(name, find_errors(gold, trees, lambda form: True), trees, None)
+        Parsed(name, find_errors(gold, trees, lambda form: True), trees, "no curves")
         for name, trees in (("one", first), ("other", second))
     ]
     page = comparison_page("dogs.conllu", gold, found[0], found[1], compare(gold, first, second))
@@ -80,7 +81,7 @@ def test_trees_are_drawn_when_they_come_into_view(open_page, tmp_path):
     trees = [ParsedTree(tuple(0 if head == 1 else head for head in one.heads), one.labels) for one in gold]
     errors = find_errors(gold, trees, lambda form: True)
     path = tmp_path / "report.html"
-    path.write_text(report_page("many", errors, gold, trees), encoding="utf-8")
+    path.write_text(report_page("many", errors, gold, trees, "no curves"), encoding="utf-8")
     page = open_page(path, viewport={"width": 400, "height": 300})
     assert page.locator(".tree-place").count() == 20
     assert page.locator(".tree-place svg").count() == 0
@@ -88,7 +89,7 @@ def test_trees_are_drawn_when_they_come_into_view(open_page, tmp_path):
     last = page.locator(".tree-place").last
     last.focus()
     last.locator("svg").wait_for(state="attached")
-    assert "would have curves.svg" in page.locator("main").inner_text()
+    assert "no curves" in page.locator("main").inner_text()
 
 
 def test_a_comparison_has_both_trees_of_what_changed(open_page, comparison):
@@ -135,6 +136,48 @@ def test_a_report_has_the_curves_of_the_run(tmp_path):
     page = tmp_path / "page.html"
     assert main(["evaluate", str(tmp_path / "model"), TREEBANK, "--report", str(page)]) == 0
     assert "data:image/svg+xml;base64," in page.read_text(encoding="utf-8")
+
+
+FINISHED = json.dumps({"epoch": 1, "loss": 2.0, "dev_loss": 1.5, "dev_las": 40.0}) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({}, "does not lie in the folder of its training run"),
+        ({"metrics.jsonl": ""}, "has not finished an epoch"),
+        ({"metrics.jsonl": FINISHED[:9]}, "has not finished an epoch"),
+        ({"metrics.jsonl": "[]\n"}, "metrics.jsonl of its training run is broken"),
+        ({"metrics.jsonl": "{}\n", "curves.svg": "<svg/>"}, "metrics.jsonl of its training run is broken"),
+        ({"metrics.jsonl": FINISHED}, None),
+        ({"metrics.jsonl": FINISHED + FINISHED[:9]}, None),
+        ({"curves.svg": "<svg/>"}, None),
+    ],
+)
+def test_why_there_are_no_learning_curves(tmp_path, files, said):
+    model = tmp_path / "model"
+    model.mkdir()
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    found = curves_of(model)
+    assert (said in found) if said else (b"<svg" in found)
+
+
+def test_a_comparison_says_of_each_model_why_it_has_no_curves(tmp_path, capsys):
+    shutil.copytree(MODEL, tmp_path / "run" / "model")
+    (tmp_path / "run" / "metrics.jsonl").write_text(FINISHED)
+    package, page = tmp_path / "run" / "model.stackparser", tmp_path / "page.html"
+    assert main(["pack", str(tmp_path / "run" / "model"), "-o", str(package)]) == 0
+    unfinished = str(tmp_path / "run" / "model")
+    assert main(["compare", unfinished, str(package), TREEBANK, "--report", str(page)]) == 0
+    written = page.read_text(encoding="utf-8")
+    assert "epochs of A" in written
+    assert "B: The model is a package, which has no learning curves." in written
+    capsys.readouterr()
+    assert (
+        main(["compare", MODEL, unfinished, TREEBANK, "--report", str(tmp_path / "run/metrics.jsonl")]) == 2
+    )
+    assert "would overwrite" in capsys.readouterr().err
 
 
 def test_training_leaves_curves(config_file, tmp_path):

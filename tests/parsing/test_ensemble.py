@@ -2,12 +2,14 @@
 
 import json
 import shutil
+from collections import Counter
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
 import torch
-from plain_parser import PlainParser, sentence
+from plain_parser import PlainParser, PlainProbabilities, sentence
 
 import parser
 from parser.cli import main
@@ -16,7 +18,8 @@ from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.transitions import SYSTEMS
-from parser.treebank.vocabulary import Vocabulary
+from parser.treebank.lemma_rules import lemma_rule
+from parser.treebank.vocabulary import Lexicon, Vocabulary
 
 CPU = torch.device("cpu")
 TOKENIZER = Path("tests/text/tokenizer.json")
@@ -65,7 +68,7 @@ def plain_trees(models, one):
         PlainParser(member.network, member.inventory, member.vocabulary.encode_tokens([one]))
         for member in models
     ]
-    labels, probabilities = {}, {}
+    labels, found = {}, PlainProbabilities(len(one))
     while not plain[0].configuration.finished():
         scores = [
             {named(member, number): float(score) for number, score in enumerate(own.scores())}
@@ -73,15 +76,20 @@ def plain_trees(models, one):
         ]
         means = {name: sum(own[name] for own in scores) / len(scores) for name in scores[0]}
         best = max(means, key=means.get)
-        probability = torch.tensor(list(means.values())).softmax(0)[list(means).index(best)]
+        values = torch.tensor(list(means.values()), dtype=torch.double).softmax(0).tolist()
+        probabilities = dict(zip(means, values, strict=True))
+        names, of_kinds = [kind.name for kind in plain[0].inventory.system.transitions], Counter()
+        for (kind, _), probability in probabilities.items():
+            of_kinds[names[kind]] += probability
+        found.add(plain[0].configuration, of_kinds, names[best[0]], probabilities[best])
         before = set(plain[0].configuration.heads)
         for member, own in zip(models, plain, strict=True):
             own.take(next(number for number in range(len(member.inventory)) if named(member, number) == best))
         for dependent in plain[0].configuration.heads.keys() - before:
-            labels[dependent], probabilities[dependent] = best[1], float(probability)
+            labels[dependent] = best[1]
     heads = plain[0].configuration.tree()
     words = range(1, len(heads) + 1)
-    return heads, tuple(labels[word] for word in words), [probabilities[word] for word in words]
+    return heads, tuple(labels[word] for word in words), [found.of_arcs[word] for word in words]
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -106,6 +114,78 @@ def test_equal_models_parse_as_one(tmp_path):
     assert parse(load_models(ModelChoice((path,) * 3), CPU), sentences) == parse(
         Model.load(path, CPU), sentences
     )
+
+
+def predicting(column, values, **options):
+    """A model with random weights that predicts a column."""
+    network = {"word_size": 5, "token_size": 6, "hidden_size": 7, "transition_size": 4, "tag_sizes": {}}
+    settings = ParserSettings(network=NetworkSettings(**network, tags={"predict": [column]}, **options))
+    vocabulary = replace(Vocabulary.build(TREES, ("form",)), predicted={column: Lexicon(values)})
+    model = Model.build(settings, vocabulary, CPU)
+    for weight in model.network.parameters():
+        torch.nn.init.normal_(weight, std=2.0)
+    torch.nn.init.zeros_(model.network.tags[column].bias)
+    model.network.eval()
+    return model
+
+
+def certain(column, probabilities):
+    """A model that gives the values of a column these probabilities, whatever the word is."""
+    model = predicting(column, probabilities)
+    classifier = model.network.tags[column]
+    torch.nn.init.zeros_(classifier.weight)
+    of_unknown = 9.0  # which is never predicted
+    with torch.no_grad():
+        classifier.bias.copy_(torch.tensor([of_unknown, *probabilities.values()]).log())
+    return model
+
+
+def together(models):
+    return replace(models[0], others=tuple(models[1:]))
+
+
+WORDS = [sentence((0, *range(1, length))) for length in (3, 1, 6)]
+
+
+@pytest.mark.parametrize("column", ["upos", "xpos", "feats"])
+def test_tags_have_the_highest_mean_of_probabilities(column):
+    with_x = lemma_rule("word", "wordx")
+    first, *others = [
+        certain(column, {"A": 0.5, "B": 0.4, "C": 0.1}),
+        certain(column, {"D": 0.4, "B": 0.6}),
+        certain("lemma", {with_x: 1.0}),
+    ]
+    for one, tree in zip(WORDS, parse(first, WORDS), strict=True):
+        assert tree.tags == {column: ("A",) * len(one)}
+    ensemble = together([first, *others])
+    assert ensemble.predicted_columns == [column, "lemma"]
+    for one, tree in zip(WORDS, parse(ensemble, WORDS), strict=True):
+        assert tree.tags == {column: ("B",) * len(one), "lemma": tuple(f"{form}x" for form in one.forms)}
+
+
+def test_lemmas_are_made_by_the_rule_with_the_highest_mean_of_probabilities():
+    rules = {ending: lemma_rule("word", f"word{ending}") for ending in "abc"}
+    members = [{"a": 0.5, "b": 0.4, "c": 0.1}, {"c": 0.0, "b": 0.1, "a": 0.9}, {"b": 1.0}]
+    models = [certain("lemma", {rules[ending]: own[ending] for ending in own}) for own in members]
+    for count, ending in [(1, "a"), (2, "a"), (3, "b")]:
+        for one, tree in zip(WORDS, parse(together(models[:count]), WORDS), strict=True):
+            assert tree.tags["lemma"] == tuple(f"{form}{ending}" for form in one.forms)
+
+
+@pytest.mark.parametrize("encoder", [None, {"hidden_size": 4, "layers": 1}])
+@torch.no_grad()
+def test_each_word_has_its_own_tag(encoder):
+    torch.manual_seed(9)
+    orders = ["NOUN", "VERB", "ADP"], ["ADP", "NOUN", "VERB"]
+    models = [predicting("upos", order, sentence_encoder=encoder) for order in orders]
+    found = [tree.tags["upos"] for tree in parse(together(models), WORDS)]
+    for one, tags in zip(WORDS, found, strict=True):
+        sums = torch.zeros(len(one), 3)
+        for model, order in zip(models, orders, strict=True):
+            [scores] = model.network.encode(model.vocabulary.encode_tokens([one])).tag_scores
+            sums += scores[:, 1:].softmax(1)[:, [order.index(value) for value in orders[0]]]
+        assert tags == tuple(orders[0][best] for best in sums.argmax(1).tolist())
+    assert len({value for tags in found for value in tags}) > 1
 
 
 def test_models_that_do_not_fit_together_are_refused(tmp_path):

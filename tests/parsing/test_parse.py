@@ -10,6 +10,7 @@ from plain_parser import PlainParser, is_tree, sentence
 from parser.baselines.parsing import parse_batch, parse_one
 from parser.config.settings import NetworkSettings, ParserSettings
 from parser.parsing import parse as parsing
+from parser.parsing.arc_probabilities import ArcProbabilities
 from parser.parsing.model import Model
 from parser.parsing.parse import parse, parse_stream, parse_tokens
 from parser.stepping import stepper
@@ -188,10 +189,10 @@ def test_steps_in_a_cuda_graph_give_the_same_trees(system, composition, word_fea
     tokens = parser.vocabulary.encode_tokens([words(length) for length in [*LENGTHS, 12, 5, 30, 21]])
     found = []
     for in_graph in (False, True):
-        probabilities = torch.ones(tokens.words + 1, device=device)
+        probabilities = ArcProbabilities(parser.inventory, tokens.words)
         with torch.inference_mode():
             state = parse_tokens(parser, tokens, 3, probabilities, in_graph)
-        found.append([part[:-1].tolist() for part in (state.heads, state.labels, probabilities)])
+        found.append([part[:-1].tolist() for part in (state.heads, state.labels, probabilities.of_arcs)])
     assert found[0] == found[1]
     assert not capsys.readouterr().err  # no warning that it went on without a graph
 

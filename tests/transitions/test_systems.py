@@ -51,6 +51,21 @@ def test_oracle_builds_every_tree_up_to_six_words(system):
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
+def test_which_words_root_can_still_become_the_head_of(system):
+    def roots(plain):
+        """The dependents of ROOT in all trees that can follow."""
+        if plain.finished():
+            found = {plain.tree().index(0) + 1}
+        else:
+            found = set().union(*(roots(plain.after(name)) for name in plain.legal()))
+        assert found == {word for word in range(1, plain.length + 1) if plain.may_have_root(word)}
+        return found
+
+    for length in range(1, 6):
+        assert roots(Configuration(system, length)) == set(range(1, length + 1))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
 def test_oracle_gives_every_arc_its_label(system):
     inventory = make_inventory(system)
     trees = [tree for length in range(1, 6) for tree in projective_trees(length)]
