@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import sys
 import warnings
@@ -23,7 +24,7 @@ from parser.parsing.input_columns import BLANK
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import ParsedTree
-from parser.parsing.text_input import text_reader
+from parser.parsing.text_input import reader_of_model, tokenizer_of
 from parser.system.machine import choose_device
 from parser.text.reading import TextReader
 from parser.text.sentences import TokenizedSentence, as_sentence
@@ -55,15 +56,35 @@ def load(
     if not paths:
         raise ValueError("path: there is no model in an empty list")
     model = load_models(ModelChoice(paths, treebank), choose_device(device))
-    return Parser(model, partial(text_reader, paths[0], "raw", trust_tokenizer))
+    return Parser(model, _make_reader(paths[0], trust_tokenizer))
+
+
+def _make_reader(path: Path, trusted: bool) -> Callable[[], TextReader]:
+    """The tokenizer is read now, since the folder may be gone later; what is wrong is told at the first text."""
+    try:
+        return partial(reader_of_model, path, "raw", tokenizer_of(path, "raw", trusted))
+    except ValueError as error:
+        return partial(_refuse, str(error))
+
+
+def _refuse(message: str) -> TextReader:
+    raise ValueError(message)
 
 
 class Parser:
-    """Parses sentences that are given as words, and texts. Threads may share it."""
+    """Parses sentences that are given as words, and texts. Threads may share it, and processes.
+
+    A forked process parses with one thread, and not on a GPU. Other processes get a copy, by pickling, which
+    needs no files.
+    """
 
     def __init__(self, model: Model, make_reader: Callable[[], TextReader] | None = None):
         """make_reader: called when the first text is parsed."""
         self._model, self._make_reader = model, make_reader
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As bytes: tensors that `multiprocessing` pickles itself go through shared memory, which may be small.
+        return _unpickled, (pickle.dumps(self._model), self._make_reader)
 
     @cached_property
     def _reader(self) -> TextReader:
@@ -213,6 +234,10 @@ class Parser:
         for sentence, tree in parse_stream(self._model, watched, batch_size, probabilities=probabilities):
             given, found = waiting.popleft(), _tree(sentence, tree)
             yield with_tree(given, found) if isinstance(given, TokenList) else found
+
+
+def _unpickled(model: bytes, make_reader: Callable[[], TextReader] | None) -> Parser:
+    return Parser(pickle.loads(model), make_reader)
 
 
 def _warn(text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BytesIO
@@ -11,7 +10,6 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from spacy.attrs import DEP, HEAD, LEMMA, MORPH, POS, SENT_START, TAG
 from spacy.parts_of_speech import IDS as UPOS_OF_SPACY
 from spacy.pipeline import Pipe
@@ -52,13 +50,12 @@ class LoadedModel(NamedTuple):
     files: dict[str, bytes]
     """Kept, because the folder may be gone or have another model when the pipeline is saved."""
     check: InputColumnCheck
-    process: int
 
     @classmethod
     def of(cls, path: Path, device: str, treebank: str | None) -> LoadedModel:
         """From a folder or a package. Raises ValueError."""
         model = load_models(ModelChoice((path,), treebank), choose_device(device))
-        return cls(model, contents([path]), model.watch(), os.getpid())
+        return cls(model, contents([path]), model.watch())
 
 
 class SentenceTokens(NamedTuple):
@@ -131,10 +128,7 @@ class SpacyComponent(Pipe):
                 yield from docs
 
     def _annotate(self, docs: Sequence[Doc]) -> None:
-        model, _, check, process = self._ready()
-        if process != os.getpid():
-            # PyTorch's threads do not exist in a forked process, which would wait for them forever.
-            torch.set_num_threads(1)
+        model, _, check = self._ready()
         columns, all_columns = model.settings.network.read_columns, model.read_columns
         places = [list(_sentences_of(doc)) for doc in docs]
         sentences = [

@@ -29,7 +29,11 @@ def text_reader(model: Path, form: TextFormat, trusted: bool = False) -> TextRea
     trusted: whether a tokenizer with a binary from elsewhere is opened. Raises ValueError if there is none,
     if it may not be opened, if it is broken, or if a package that it needs is missing.
     """
-    tokenizer = tokenizer_of(model, form, trusted)
+    return reader_of_model(model, form, tokenizer_of(model, form, trusted))
+
+
+def reader_of_model(model: Path, form: TextFormat, tokenizer: StoredTokenizer) -> TextReader:
+    """As `text_reader`. tokenizer: that of the model, whose path is for messages only."""
     try:
         return reader_with(form, tokenizer)
     except ValueError as error:

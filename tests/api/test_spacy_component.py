@@ -330,6 +330,7 @@ def test_many_threads_share_a_component(english, gold):
         assert [arcs(doc) for doc in threads.map(english, texts)] == alone
 
 
+@pytest.mark.usefixtures("several_threads")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_several_processes(english):
     texts = [f"The dog {number} sleeps." for number in range(12)]
