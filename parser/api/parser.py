@@ -60,7 +60,7 @@ def load(
 
 
 def _make_reader(path: Path, trusted: bool) -> Callable[[], TextReader]:
-    """The tokenizer is read now, since the folder may be gone later; what is wrong is told at the first text."""
+    """The tokenizer is read now, as its folder may be gone later; what is wrong is told at the first text."""
     try:
         return partial(reader_of_model, path, "raw", tokenizer_of(path, "raw", trusted))
     except ValueError as error:
@@ -83,7 +83,7 @@ class Parser:
         self._model, self._make_reader = model, make_reader
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # As bytes: tensors that `multiprocessing` pickles itself go through shared memory, which may be small.
+        # As bytes: what `multiprocessing` pickles of tensors goes through shared memory, which may be small.
         return _unpickled, (pickle.dumps(self._model), self._make_reader)
 
     @cached_property
@@ -197,9 +197,7 @@ class Parser:
             for number, text in enumerate(texts, 1):
                 if not isinstance(text, str):
                     raise ValueError(f"text {number}: a string is needed, not {type(text).__name__}")
-                if lone := SURROGATE.search(text):
-                    place = f"character {lone.start() + 1}"
-                    raise ValueError(f"text {number}, {place}: a lone surrogate, which is no character")
+                refuse_surrogates(text, f"text {number}")
                 of_text = list(reader.sentences(text))
                 lengths.append(len(of_text))
                 found.extend(of_text)
@@ -238,6 +236,13 @@ class Parser:
 
 def _unpickled(model: bytes, make_reader: Callable[[], TextReader] | None) -> Parser:
     return Parser(pickle.loads(model), make_reader)
+
+
+def refuse_surrogates(text: str, name: str) -> None:
+    """Raises ValueError if there is one. name: of the text, for the message."""
+    if lone := SURROGATE.search(text):
+        place = f"character {lone.start() + 1}"
+        raise ValueError(f"{name}, {place}: a lone surrogate, which is no character")
 
 
 def _warn(text: str) -> None:

@@ -128,7 +128,7 @@ class SpacyComponent(Pipe):
                 yield from docs
 
     def _annotate(self, docs: Sequence[Doc]) -> None:
-        model, _, check = self._ready()
+        model, _, check = self.ready()
         columns, all_columns = model.settings.network.read_columns, model.read_columns
         places = [list(_sentences_of(doc)) for doc in docs]
         sentences = [
@@ -148,7 +148,7 @@ class SpacyComponent(Pipe):
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Write the model's files. Raises ValueError without a model."""
-        folder, files = Path(path), self._ready().files
+        folder, files = Path(path), self.ready().files
         for name, content in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_atomically(folder / name, content)
@@ -163,7 +163,7 @@ class SpacyComponent(Pipe):
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """A package of the model. Raises ValueError without a model."""
-        write_package(self._ready().files, package := BytesIO())
+        write_package(self.ready().files, package := BytesIO())
         return package.getvalue()
 
     def from_bytes(self, content: bytes, *, exclude: Iterable[str] = ()) -> SpacyComponent:
@@ -185,7 +185,8 @@ class SpacyComponent(Pipe):
             _warn(f"the component {self.name}: UPOS that spaCy does not have, X instead of them: {names}")
         self._loaded = loaded
 
-    def _ready(self) -> LoadedModel:
+    def ready(self) -> LoadedModel:
+        """What has been loaded. Raises ValueError if nothing could be."""
         if self._loaded is None:
             raise ValueError(f"the component {self.name}: {self._missing}")
         return self._loaded

@@ -52,6 +52,14 @@ def tokenizer_of(model: Path, form: TextFormat, trusted: bool = False) -> Stored
         raise ValueError(f"{model}: {MISSING}")
     try:
         content = files.content(TOKENIZER, MAX_BYTES[TOKENIZER])
+    except ValueError as error:
+        raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
+    return tokenizer_in(content, str(model), trusted)
+
+
+def tokenizer_in(content: bytes, model: str, trusted: bool = False) -> StoredTokenizer:
+    """As `tokenizer_of`. content: of the file. model: its name for messages."""
+    try:
         tokenizer = tokenizer_from_json(content)
     except ValidationError as error:
         raise ValueError(f"{model}: {TOKENIZER}: {'; '.join(fault_lines(error))}") from None
