@@ -18,7 +18,7 @@ from spacy.tokens import Doc, Token
 from spacy.util import minibatch
 from spacy.vocab import Vocab
 
-from parser.parsing import BATCH_SIZE
+from parser.parsing import BATCH_SIZE, refuse_batch_size
 from parser.parsing.ensemble import ModelChoice, contents, load_models, model_paths
 from parser.parsing.input_columns import BLANK, InputColumnCheck, column_counts
 from parser.parsing.model import Model
@@ -86,8 +86,7 @@ class SpacyComponent(Pipe):
         earlier components are replaced. treebank: as one of which treebanks a model parses that was trained
         on several. Raises ValueError.
         """
-        if batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}; it should be at least 1")
+        refuse_batch_size(batch_size)
         choose_device(device)  # which refuses what is not there
         self.name = name
         self.scorer = parser_score

@@ -23,6 +23,7 @@ def spacy_pipeline(model: str | os.PathLike[str], language: str = "xx", **config
     path = os.fspath(model)
     nlp = spacy.blank(language, config={"nlp": {"tokenizer": {"@tokenizers": TOKENIZER, "model": path}}})
     component = nlp.add_pipe("stack_parser", config={"model": path, **config})
-    for part in (nlp.tokenizer, component):
+    parts: tuple[Any, ...] = nlp.tokenizer, component
+    for part in parts:
         part.ready()
     return nlp

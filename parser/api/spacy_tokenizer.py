@@ -55,7 +55,7 @@ class PipelineTokenizer:
         """
         refuse_surrogates(text, "the text")
         pieces = list(_pieces(text, self._reader.sentences(text)))
-        begins = [piece.begins_sentence for piece in pieces]
+        begins: list[bool | int | None] = [piece.begins_sentence for piece in pieces]
         if not any(begins[:1]):  # white space, with which the first sentence begins
             begins = [True, False, *begins[2:]][: len(begins)]
         return Doc(

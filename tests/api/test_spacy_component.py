@@ -296,7 +296,7 @@ def test_without_a_model(model, message, tmp_path):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"batch_size": 0}, "batch_size is 0; it should be at least 1"),
+        ({"batch_size": 0}, "batch_size is 0; it should be a whole number, at least 1"),
         ({"device": "abacus"}, "abacus"),
         ({"model": 3}, "model"),
     ],
