@@ -1,6 +1,7 @@
 """A parser in other processes: forked and started anew, by pickling, and as copies."""
 
 import copy
+import json
 import pickle
 import shutil
 from concurrent.futures import ProcessPoolExecutor
@@ -10,6 +11,7 @@ import pytest
 from extended import first_of
 
 import parser
+from parser.config.file import read_config
 from parser.parsing.model_format import TOKENIZER
 from parser.transitions import SYSTEMS, transition_system
 
@@ -68,6 +70,18 @@ def test_copies_of_models_of_all_kinds(which, request):
     assert again.parse(CAT, upos=["X"] * 4, feats=["Case=Nom"] * 4, probabilities=True) == own.parse(
         CAT, upos=["X"] * 4, feats=["Case=Nom"] * 4, probabilities=True
     )
+
+
+@pytest.mark.extended
+def test_copies_of_models_with_a_transformer(config_file, tmp_path):
+    from small_transformers import make_transformer  # skips this test without its libraries
+
+    own = {"model": str(make_transformer(tmp_path / "pretrained")), "layers": 2}
+    changes = [f"parser.network.transformer={json.dumps(own)}", "training.epochs=1"]
+    trained = parser.train(read_config(config_file, changes), tmp_path / "run")
+    loaded = parser.load(trained.model, device="cpu")
+    tags = ["DET", "NOUN", "VERB", "PUNCT"]
+    assert pickle.loads(pickle.dumps(loaded)).parse(CAT, upos=tags) == loaded.parse(CAT, upos=tags)
 
 
 def test_what_is_wrong_with_a_tokenizer_stays_so(english):

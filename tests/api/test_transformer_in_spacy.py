@@ -1,7 +1,6 @@
 """Models with a pretrained transformer in spaCy's pipelines."""
 
 import json
-import pickle
 
 import pytest
 import torch
@@ -24,9 +23,7 @@ def test_a_pipeline_gives_the_trees_of_the_model(config_file, tmp_path):
     words, tags = ["the", "dogs", "sleep", "."], ["DET", "NOUN", "VERB", "PUNCT"]
     doc = spacy.tokens.Doc(nlp.vocab, words=words, pos=tags, sent_starts=[True, False, False, False])
     [found] = nlp.pipe([doc])
-    loaded = load(model, "cpu")
-    tree = loaded.parse(words, upos=tags)
-    assert pickle.loads(pickle.dumps(loaded)).parse(words, upos=tags) == tree
+    tree = load(model, "cpu").parse(words, upos=tags)
     heads = [0 if token.head == token else token.head.i + 1 for token in found]
     assert heads == list(tree.heads)
     # The pipeline holds all that the model needs.
