@@ -1,6 +1,7 @@
 """Trains StackLSTM dependency parsers in batches, and parses with them.
 
-For programs: `load`, `train` and `evaluate`; see docs/python.md. PyTorch is imported when they are used.
+For programs: `load`, `train`, `evaluate` and `spacy_pipeline`; see docs/python.md. PyTorch is imported
+when they are used.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from parser.system.version import __version__
 
 if TYPE_CHECKING:
     from parser.api.parser import Parser, load
+    from parser.api.spacy_pipeline import spacy_pipeline
     from parser.api.training import Result, evaluate, train
     from parser.api.tree import Tree
 
-__all__ = ["Parser", "Result", "Tree", "__version__", "evaluate", "load", "train"]
+__all__ = ["Parser", "Result", "Tree", "__version__", "evaluate", "load", "spacy_pipeline", "train"]
 _HOMES = {
     "Parser": "parser.api.parser",
     "load": "parser.api.parser",
+    "spacy_pipeline": "parser.api.spacy_pipeline",
     "Result": "parser.api.training",
     "evaluate": "parser.api.training",
     "train": "parser.api.training",

@@ -89,6 +89,15 @@ def reader_of_treebanks(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
+def several_threads() -> Iterator[None]:
+    """PyTorch has computed with two: forked processes do not have the second."""
+    torch.set_num_threads(2)
+    torch.ones(1 << 20).exp()
+    yield
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
 def bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
     """The CPU has it; where oneDNN does not compute LSTMs in it, PyTorch does so itself, and slowly."""
     able = Processor("AuthenticAMD", 25, frozenset(functional.CPU_EXTENSIONS))

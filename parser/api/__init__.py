@@ -1,1 +1,1 @@
-"""For programs: `parser.load`, `parser.train` and `parser.evaluate`; see docs/python.md."""
+"""For programs: the functions of `parser`, such as `parser.load`; see docs/python.md."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import sys
 import warnings
@@ -16,17 +17,18 @@ from typing import Any, TypeGuard, overload
 from conllu import SentenceList, TokenList
 
 from parser.api.token_lists import columns_of, with_tree
-from parser.api.tree import TAGS, Tree
-from parser.parsing import BATCH_SIZE
+from parser.api.tree import COMMENTS, TAGS, Tree
+from parser.parsing import BATCH_SIZE, refuse_batch_size
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.input_columns import BLANK
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import ParsedTree
-from parser.parsing.text_input import text_reader
+from parser.parsing.text_input import reader_of_model, tokenizer_of
 from parser.system.machine import choose_device
 from parser.text.reading import TextReader
 from parser.text.sentences import TokenizedSentence, as_sentence
+from parser.treebank.faults import value_fault
 from parser.treebank.sentence import NO_HEAD, Sentence
 
 PACKAGE = __name__.partition(".")[0] + "."
@@ -55,15 +57,35 @@ def load(
     if not paths:
         raise ValueError("path: there is no model in an empty list")
     model = load_models(ModelChoice(paths, treebank), choose_device(device))
-    return Parser(model, partial(text_reader, paths[0], "raw", trust_tokenizer))
+    return Parser(model, _make_reader(paths[0], trust_tokenizer))
+
+
+def _make_reader(path: Path, trusted: bool) -> Callable[[], TextReader]:
+    """The tokenizer is read now, as its folder may be gone later; what is wrong is told at the first text."""
+    try:
+        return partial(reader_of_model, path, "raw", tokenizer_of(path, "raw", trusted))
+    except ValueError as error:
+        return partial(_refuse, str(error))
+
+
+def _refuse(message: str) -> TextReader:
+    raise ValueError(message)
 
 
 class Parser:
-    """Parses sentences that are given as words, and texts. Threads may share it."""
+    """Parses sentences that are given as words, and texts. Threads may share it, and processes.
+
+    A forked process parses with one thread, and not on a GPU. Other processes get a copy, by pickling, which
+    needs no files.
+    """
 
     def __init__(self, model: Model, make_reader: Callable[[], TextReader] | None = None):
         """make_reader: called when the first text is parsed."""
         self._model, self._make_reader = model, make_reader
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As bytes: what `multiprocessing` pickles of tensors goes through shared memory, which may be small.
+        return _unpickled, (pickle.dumps(self._model), self._make_reader)
 
     @cached_property
     def _reader(self) -> TextReader:
@@ -135,13 +157,12 @@ class Parser:
     ) -> Iterator[Tree | TokenList]:
         """The trees of any number of sentences, in their order and in bounded memory.
 
-        sentences: each as words, as a mapping with "words" and some of "upos", "xpos", "feats" and "lemmas",
-        or as a TokenList of conllu, of which a copy with its tree is yielded. Some thousand sentences are
-        read ahead. batch_size: those parsed at the same time. Raises ValueError with the number of a sentence
-        that can not be one.
+        sentences: each as words, as a mapping with "words" and some of "upos", "xpos", "feats", "lemmas",
+        "sent_id" and "text", or as a TokenList of conllu, of which a copy with its tree is yielded. Some
+        thousand sentences are read ahead. batch_size: those parsed at the same time. Raises ValueError with
+        the number of a sentence that can not be one.
         """
-        if batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}; it should be at least 1")
+        refuse_batch_size(batch_size)
         return self._parsed(iter(sentences), probabilities, batch_size)
 
     def parse_text(self, text: str, *, probabilities: bool = False) -> list[Tree]:
@@ -159,8 +180,7 @@ class Parser:
 
         See `parse_text` and `parse_all`.
         """
-        if batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}; it should be at least 1")
+        refuse_batch_size(batch_size)
         if isinstance(texts, str):
             raise ValueError("texts: a list of strings is needed, not one; parse_text takes that")
         return self._parsed_texts(self._reader, texts, probabilities, batch_size)
@@ -176,9 +196,7 @@ class Parser:
             for number, text in enumerate(texts, 1):
                 if not isinstance(text, str):
                     raise ValueError(f"text {number}: a string is needed, not {type(text).__name__}")
-                if lone := SURROGATE.search(text):
-                    place = f"character {lone.start() + 1}"
-                    raise ValueError(f"text {number}, {place}: a lone surrogate, which is no character")
+                refuse_surrogates(text, f"text {number}")
                 of_text = list(reader.sentences(text))
                 lengths.append(len(of_text))
                 found.extend(of_text)
@@ -190,7 +208,7 @@ class Parser:
             while not lengths[0]:
                 lengths.popleft()
                 yield []
-            trees.append(replace(_tree(sentence, tree), tokens=found.popleft().tokens))
+            trees.append(_tree_of_text(sentence, tree, found.popleft()))
             if len(trees) == lengths[0]:
                 lengths.popleft()
                 yield trees
@@ -201,18 +219,29 @@ class Parser:
         self, sentences: Iterator[Given | TokenList], probabilities: bool, batch_size: int
     ) -> Iterator[Tree | TokenList]:
         """Some sentences are read ahead; the queue has those that are still to be yielded."""
-        waiting: deque[Given | TokenList] = deque()
+        waiting: deque[tuple[Given | TokenList, dict[str, Any]]] = deque()
 
         def read() -> Iterator[Sentence]:
             for number, given in enumerate(sentences, 1):
                 sentence = _sentence(given, number)
-                waiting.append(given)
+                waiting.append((given, _comments(given)))
                 yield sentence
 
         watched = self._model.watch().check(read(), _warn)
         for sentence, tree in parse_stream(self._model, watched, batch_size, probabilities=probabilities):
-            given, found = waiting.popleft(), _tree(sentence, tree)
-            yield with_tree(given, found) if isinstance(given, TokenList) else found
+            (given, comments), found = waiting.popleft(), _tree(sentence, tree)
+            yield with_tree(given, found) if isinstance(given, TokenList) else replace(found, **comments)
+
+
+def _unpickled(model: bytes, make_reader: Callable[[], TextReader] | None) -> Parser:
+    return Parser(pickle.loads(model), make_reader)
+
+
+def refuse_surrogates(text: str, name: str) -> None:
+    """Raises ValueError if there is one. name: of the text, for the message."""
+    if lone := SURROGATE.search(text):
+        place = f"character {lone.start() + 1}"
+        raise ValueError(f"{name}, {place}: a lone surrogate, which is no character")
 
 
 def _warn(text: str) -> None:
@@ -235,8 +264,10 @@ def _sentence(given: Sequence[str] | Mapping[str, Any] | TokenList, number: int)
         columns: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {"words": given}
         if isinstance(given, TokenList):
             columns = columns_of(given)
-        if others := columns.keys() - {"words", *TAGS}:
-            known = ", ".join(["words", *TAGS])
+        for name, value in _comments(columns).items():
+            _refuse_value(name, value)
+        if others := columns.keys() - {"words", *TAGS, *COMMENTS}:
+            known = ", ".join(["words", *TAGS, *COMMENTS])
             raise ValueError(f"unknown: {', '.join(sorted(map(str, others)))}; known: {known}")
         words = _column("words", columns.get("words"))
         if not words:
@@ -263,6 +294,12 @@ def _sentence(given: Sequence[str] | Mapping[str, Any] | TokenList, number: int)
     )
 
 
+def _comments(given: object) -> dict[str, Any]:
+    """What a mapping says of the sentence as a whole."""
+    own = given if isinstance(given, Mapping) else {}
+    return {name: own[name] for name in COMMENTS if own.get(name) is not None}
+
+
 def _column(name: str, values: object) -> tuple[str, ...]:
     """The values of a column; empty if there are none. Raises ValueError."""
     if values is None:
@@ -271,15 +308,28 @@ def _column(name: str, values: object) -> tuple[str, ...]:
         raise ValueError(f"{name}: a list of strings is needed, not {type(values).__name__}")
     found = tuple(values)
     for place, value in enumerate(found, 1):
-        if not isinstance(value, str):
-            raise ValueError(f"{name}, number {place}: {value!r} is no string")
-        if not value or value.isspace():
-            raise ValueError(f"{name}, number {place}: {value!r} is blank")
-        if any(character in value for character in "\t\n\r"):
-            raise ValueError(f"{name}, number {place}: {value!r} has a tab or a line end")
-        if not value.isascii() and SURROGATE.search(value):
-            raise ValueError(f"{name}, number {place}: {value!r} has a lone surrogate, which is no character")
+        _refuse_value(f"{name}, number {place}", value)
     return found
+
+
+def _refuse_value(name: str, value: object) -> None:
+    """Raises ValueError if it can not be a value in CoNLL-U."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name}: {value!r} is no string")
+    if fault := value_fault(value):
+        raise ValueError(f"{name} {fault}")
+    if not value.isascii() and SURROGATE.search(value):
+        raise ValueError(f"{name}: {value!r} has a lone surrogate, which is no character")
+
+
+def _tree_of_text(sentence: Sentence, tree: ParsedTree, found: TokenizedSentence) -> Tree:
+    return replace(
+        _tree(sentence, tree),
+        tokens=found.tokens,
+        text=found.text,
+        sent_id=sentence.identifier,
+        begins_paragraph=found.begins_paragraph,
+    )
 
 
 def _tree(sentence: Sentence, tree: ParsedTree) -> Tree:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BytesIO
@@ -11,7 +10,6 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from spacy.attrs import DEP, HEAD, LEMMA, MORPH, POS, SENT_START, TAG
 from spacy.parts_of_speech import IDS as UPOS_OF_SPACY
 from spacy.pipeline import Pipe
@@ -20,7 +18,7 @@ from spacy.tokens import Doc, Token
 from spacy.util import minibatch
 from spacy.vocab import Vocab
 
-from parser.parsing import BATCH_SIZE
+from parser.parsing import BATCH_SIZE, refuse_batch_size
 from parser.parsing.ensemble import ModelChoice, contents, load_models, model_paths
 from parser.parsing.input_columns import BLANK, InputColumnCheck, column_counts
 from parser.parsing.model import Model
@@ -52,13 +50,12 @@ class LoadedModel(NamedTuple):
     files: dict[str, bytes]
     """Kept, because the folder may be gone or have another model when the pipeline is saved."""
     check: InputColumnCheck
-    process: int
 
     @classmethod
     def of(cls, path: Path, device: str, treebank: str | None) -> LoadedModel:
         """From a folder or a package. Raises ValueError."""
         model = load_models(ModelChoice((path,), treebank), choose_device(device))
-        return cls(model, contents([path]), model.watch(), os.getpid())
+        return cls(model, contents([path]), model.watch())
 
 
 class SentenceTokens(NamedTuple):
@@ -89,8 +86,7 @@ class SpacyComponent(Pipe):
         earlier components are replaced. treebank: as one of which treebanks a model parses that was trained
         on several. Raises ValueError.
         """
-        if batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}; it should be at least 1")
+        refuse_batch_size(batch_size)
         choose_device(device)  # which refuses what is not there
         self.name = name
         self.scorer = parser_score
@@ -131,10 +127,7 @@ class SpacyComponent(Pipe):
                 yield from docs
 
     def _annotate(self, docs: Sequence[Doc]) -> None:
-        model, _, check, process = self._ready()
-        if process != os.getpid():
-            # PyTorch's threads do not exist in a forked process, which would wait for them forever.
-            torch.set_num_threads(1)
+        model, _, check = self.ready()
         columns, all_columns = model.settings.network.read_columns, model.read_columns
         places = [list(_sentences_of(doc)) for doc in docs]
         sentences = [
@@ -154,7 +147,7 @@ class SpacyComponent(Pipe):
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Write the model's files. Raises ValueError without a model."""
-        folder, files = Path(path), self._ready().files
+        folder, files = Path(path), self.ready().files
         for name, content in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_atomically(folder / name, content)
@@ -169,7 +162,7 @@ class SpacyComponent(Pipe):
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """A package of the model. Raises ValueError without a model."""
-        write_package(self._ready().files, package := BytesIO())
+        write_package(self.ready().files, package := BytesIO())
         return package.getvalue()
 
     def from_bytes(self, content: bytes, *, exclude: Iterable[str] = ()) -> SpacyComponent:
@@ -192,7 +185,8 @@ class SpacyComponent(Pipe):
             _warn(f"the component {self.name}: UPOS that spaCy does not have, X instead of them: {names}")
         self._loaded = loaded
 
-    def _ready(self) -> LoadedModel:
+    def ready(self) -> LoadedModel:
+        """What has been loaded. Raises ValueError if nothing could be."""
         if self._loaded is None:
             raise ValueError(f"the component {self.name}: {self._missing}")
         return self._loaded

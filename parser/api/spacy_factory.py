@@ -1,15 +1,25 @@
-"""Tells spaCy of the component `stack_parser`. spaCy imports this module in every program; nothing else does.
+"""Tells spaCy of the component `stack_parser` and of the tokenizer; spaCy imports this in every program.
 
 Also spaCy of another environment does, if it is started in a folder with this package and its `.egg-info`:
-what the component needs is imported when one is made.
+what they need is imported when one is made.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from spacy import registry
 from spacy.language import Language
 from spacy.pipeline import Pipe
 
 from parser.parsing import BATCH_SIZE
+
+if TYPE_CHECKING:
+    from parser.api.spacy_tokenizer import PipelineTokenizer
+
+TOKENIZER = "stack_parser.Tokenizer.v1"
 
 
 @Language.factory(
@@ -37,11 +47,30 @@ def make_component(
     treebank: str | None,
 ) -> Pipe:
     """See `SpacyComponent`. Raises ImportError if what it needs is not installed."""
-    try:
+    with _naming(f"the component {name}"):
         from parser.api.spacy_component import SpacyComponent
+    return SpacyComponent(name, model, device, batch_size, overwrite, treebank)
+
+
+@registry.tokenizers(TOKENIZER)
+def make_tokenizer(model: str | None = None) -> Callable[[Language], PipelineTokenizer]:
+    """See `PipelineTokenizer`. Raises ImportError if what it needs is not installed."""
+
+    def make(nlp: Language) -> PipelineTokenizer:
+        with _naming(f"the tokenizer {TOKENIZER}"):
+            from parser.api.spacy_tokenizer import PipelineTokenizer
+        return PipelineTokenizer(nlp.vocab, model)
+
+    return make
+
+
+@contextmanager
+def _naming(part: str) -> Iterator[None]:
+    """Says of a missing package what needs it, and how it gets there."""
+    try:
+        yield
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"the component {name} needs {error.name}, which is not installed for this Python: "
+            f"{part} needs {error.name}, which is not installed for this Python: "
             "pip install -e '.[spacy]' in the project's folder"
         ) from error
-    return SpacyComponent(name, model, device, batch_size, overwrite, treebank)

@@ -16,6 +16,7 @@ from parser.config.file import read_config
 from parser.config.settings import Config, data_path
 from parser.evaluation.evaluate import evaluate as evaluate_model
 from parser.evaluation.scores import Scores
+from parser.system.machine import compute_alone_after_fork
 from parser.training.folder import BEST_MODEL
 from parser.training.run import train_and_score
 from parser.treebank.conllu import Roots, read_treebank
@@ -56,6 +57,7 @@ def train(
             raise ValueError("a config that is no file needs the folder of its run: run=")
     else:
         settings = read_config(Path(config))
+    compute_alone_after_fork()
     folder = Path(run) if run is not None else Path("runs") / Path(str(config)).stem
     found = train_and_score(settings, folder, resume)
     assert found  # this is the only process

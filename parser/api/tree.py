@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from parser.pages.drawing import as_svg, as_text
@@ -11,6 +12,9 @@ from parser.treebank.conllu_output import ARC_PROBABILITY
 Column = tuple[str, ...] | None
 TAGS = {"upos": "upos", "xpos": "xpos", "feats": "feats", "lemmas": "lemma"}
 """Columns of a tree that a model may read and predict, and their names in models and in CoNLL-U."""
+
+COMMENTS = "sent_id", "text"
+"""What a tree has of its sentence as a whole, and their names in CoNLL-U."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +35,19 @@ class Tree:
     """Of the labelled arc to each word, see `ArcProbabilities`; None unless asked for."""
     tokens: tuple[Token, ...] | None = None
     """The tokens of a sentence of a text, with their places there; None if words were given."""
+    text: str | None = None
+    """The sentence as in the text, with one space for any white space; of words, what was given with them."""
+    sent_id: str | None = None
+    """The number of a sentence in its text, from 1; of words, what was given with them."""
+    begins_paragraph: bool = False
+    """Only of a sentence of a text."""
 
     def __len__(self) -> int:
         """Number of words."""
         return len(self.words)
 
     def to_conllu(self) -> str:
-        """The sentence in CoNLL-U, with the blank line after it."""
+        """The sentence in CoNLL-U, with its comments and with the blank line after it."""
         multiword, miscellaneous = self._of_tokens()
         for word, probability in enumerate(self.probabilities or ()):
             miscellaneous[word].append(f"{ARC_PROBABILITY}={probability:.4f}")
@@ -52,7 +62,14 @@ class Tree:
             strict=True,
         )
         lines = (multiword.get(word, "") + "\t".join(row) + "\n" for word, row in enumerate(rows))
-        return "".join(lines) + "\n"
+        return "".join([*self._comments(), *lines, "\n"])
+
+    def _comments(self) -> Iterator[str]:
+        if self.begins_paragraph:
+            yield "# newpar\n"
+        for name in COMMENTS:
+            if value := getattr(self, name):
+                yield f"# {name} = {value}\n"
 
     def _of_tokens(self) -> tuple[dict[int, str], list[list[str]]]:
         """The lines of multiword tokens by their first words, from 0, and what MISC has of each word."""

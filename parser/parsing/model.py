@@ -39,6 +39,7 @@ from parser.parsing.transformer_files import (
     write_transformer,
 )
 from parser.system.files import write_atomically
+from parser.system.machine import compute_alone_after_fork
 from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import TransitionSystem
@@ -175,6 +176,7 @@ def load_model(files: ModelFiles, device: torch.device) -> Model:
     if not files.has(SETTINGS):
         raise ValueError(f"{files.name}: not a model's folder, {_missing(files)}")
     refuse_missing_libraries(files)
+    compute_alone_after_fork()
     try:
         return Model.read(files, device)
     except OtherFormatError as error:

@@ -25,6 +25,7 @@ from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.predicted_tags import Choice, Vote, choices, predicted_tags, votes
 from parser.stepping.encoding import Positions, WordVectors
 from parser.stepping.stepper import EnsembleInference, InferenceStepper, Member, inference_stepper
+from parser.system.machine import compute_alone_after_fork
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import State, TransitionSystem
 from parser.treebank.projectivity import deprojectivize
@@ -210,6 +211,7 @@ def parse(
     """
     if not sentences:
         return []
+    compute_alone_after_fork()
     lengths = torch.tensor([len(sentence) for sentence in sentences])
 
     def compute(microbatches: Sequence[Tensor]) -> list[ParsedTree]:

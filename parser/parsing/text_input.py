@@ -29,7 +29,11 @@ def text_reader(model: Path, form: TextFormat, trusted: bool = False) -> TextRea
     trusted: whether a tokenizer with a binary from elsewhere is opened. Raises ValueError if there is none,
     if it may not be opened, if it is broken, or if a package that it needs is missing.
     """
-    tokenizer = tokenizer_of(model, form, trusted)
+    return reader_of_model(model, form, tokenizer_of(model, form, trusted))
+
+
+def reader_of_model(model: Path, form: TextFormat, tokenizer: StoredTokenizer) -> TextReader:
+    """As `text_reader`. tokenizer: that of the model, whose path is for messages only."""
     try:
         return reader_with(form, tokenizer)
     except ValueError as error:
@@ -48,6 +52,14 @@ def tokenizer_of(model: Path, form: TextFormat, trusted: bool = False) -> Stored
         raise ValueError(f"{model}: {MISSING}")
     try:
         content = files.content(TOKENIZER, MAX_BYTES[TOKENIZER])
+    except ValueError as error:
+        raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
+    return tokenizer_in(content, str(model), trusted)
+
+
+def tokenizer_in(content: bytes, model: str, trusted: bool = False) -> StoredTokenizer:
+    """As `tokenizer_of`. content: of the file. model: its name for messages."""
+    try:
         tokenizer = tokenizer_from_json(content)
     except ValidationError as error:
         raise ValueError(f"{model}: {TOKENIZER}: {'; '.join(fault_lines(error))}") from None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -292,6 +292,12 @@ class TransitionSystem:
     """[batch] bool: which states are final."""
     composes: bool = False
     """Whether arcs create composed vectors, which changes the stack operations."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By its name, since functions without names can not be pickled."""
+        from parser.transitions import transition_system
+
+        return transition_system, (self.name, self.composes)
 
     @property
     def has_costs(self) -> bool:

@@ -23,6 +23,9 @@ RANGE_ID = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 EMPTY_ID = re.compile(r"(0|[1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
 UNDECODED = re.compile("[\udc80-\udcff]")
 """How `text_files.open_text` decodes bytes that are not UTF-8."""
+IN_NO_VALUE = {"\0": "NUL", "\t": "a tab", "\n": "a line end", "\r": "a line end"}
+BLANK_VALUE = re.compile("[\\s\ufeff]+")
+"""White space and byte-order marks. Other invisible characters may be words of a text."""
 HEAD_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
@@ -126,6 +129,18 @@ def undecoded(text: str) -> str | None:
     return f"byte 0x{byte:02x}, number {offset + 1} of the line, is not UTF-8; convert the file to UTF-8"
 
 
+def value_fault(value: str) -> str | None:
+    """Why this can not be a word or a tag, as the end of a message; None if it can."""
+    if not value:
+        return "is empty; write _ for an empty value"
+    if BLANK_VALUE.fullmatch(value):
+        return f"{quoted(value)} is blank; write _ for an empty value"
+    for character, name in IN_NO_VALUE.items():
+        if character in value:
+            return f"{quoted(value)} has {name}"
+    return None
+
+
 def row_faults(row: Row, sentence: str) -> Iterator[Fault]:
     """Faults that can be found in one line without its context."""
 
@@ -142,7 +157,9 @@ def row_faults(row: Row, sentence: str) -> Iterator[Fault]:
         return
     for name, column in zip(COLUMNS, row.columns, strict=True):
         if not column:
-            yield fault(f"{name} is empty; write _ for an empty value")
+            yield fault(f"{name} {value_fault(column)}")
+    if row.columns[FORM] and (message := value_fault(row.columns[FORM])):
+        yield fault(f"FORM {message}")
     identifier = row.columns[ID]
     if not any(pattern.fullmatch(identifier) for pattern in (WORD_ID, RANGE_ID, EMPTY_ID)):
         yield fault(f"ID {quoted(identifier)} is not of the form 1, 1-2 or 1.1")
@@ -156,6 +173,8 @@ def is_usual(row: Row) -> bool:
         and row.width == len(COLUMNS)
         and "" not in columns
         and (row.is_ascii or not undecoded("\t".join(columns)))
+        and columns[FORM].isprintable()
+        and columns[FORM][0] != " "
     )
 
 

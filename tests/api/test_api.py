@@ -1,5 +1,6 @@
 """The program's functions for other programs."""
 
+import re
 import subprocess
 import sys
 import warnings
@@ -64,6 +65,31 @@ def test_what_is_given_is_kept(english):
     assert english.parse(CAT, upos=["X", "_", "X", "X"]).upos == ("X", "NOUN", "X", "X")
 
 
+@pytest.mark.parametrize(
+    "word", ["c\x0bat", "c\x85at", "c\u2028at", "\u200b", "\xad", "10\xa0000", "\x01", "#"]
+)
+def test_words_that_the_parser_takes_can_be_read_from_a_file(english, word, tmp_path):
+    path = tmp_path / "parsed.conllu"
+    path.write_text(english.parse(["The", word]).to_conllu(), encoding="utf-8", newline="\n")
+    assert read_treebank(str(path))[0].forms == ("The", word)
+
+
+@pytest.mark.parametrize("batch_size", [0, -1, 2.5, "x", None, True])
+def test_what_is_no_batch_size_is_refused(english, batch_size):
+    message = f"batch_size is {re.escape(repr(batch_size))}; it should be a whole number, at least 1"
+    for parse in (english.parse_all, english.parse_texts):
+        with pytest.raises(ValueError, match=message):
+            parse([], batch_size=batch_size)
+
+
+def test_what_is_said_of_a_sentence_stays_with_it(english):
+    own = {"words": CAT, "sent_id": "s1", "text": "The cat sleeps."}
+    tree, plain = english.parse_all([own, CAT])
+    assert (tree.sent_id, tree.text) == ("s1", "The cat sleeps.")
+    assert tree.to_conllu() == f"# sent_id = s1\n# text = The cat sleeps.\n{plain.to_conllu()}"
+    assert (plain.sent_id, plain.text) == (None, None)
+
+
 @pytest.mark.extended
 def test_any_number_of_sentences_in_order(english):
     made, asked = 0, 12_000
@@ -79,8 +105,6 @@ def test_any_number_of_sentences_in_order(english):
     assert 3 < made < asked / 2  # they are read when they are needed
     assert next(islice(trees, 6_000, None)).words[12] == "6003"
     assert list(english.parse_all([])) == []
-    with pytest.raises(ValueError, match="batch_size is 0; it should be at least 1"):
-        english.parse_all([], batch_size=0)
 
 
 @pytest.mark.parametrize(
@@ -90,10 +114,20 @@ def test_any_number_of_sentences_in_order(english):
         ([], "it has no words"),
         (None, "it has no words"),
         (["The", 3], "words, number 2: 3 is no string"),
-        (["The", " "], "words, number 2: ' ' is blank"),
-        (["The", "c\tat"], "words, number 2: 'c\\\\tat' has a tab or a line end"),
+        (["The", ""], "words, number 2 is empty; write _ for an empty value"),
+        (["The", " "], "words, number 2 ' ' is blank; write _ for an empty value"),
+        (["The", "\x0b\x85"], "words, number 2 '\\\\x0b\\\\x85' is blank; write _ for an empty value"),
+        (["The", "\ufeff"], "words, number 2 '\\\\ufeff' is blank; write _ for an empty value"),
+        (["The", "c\tat"], "words, number 2 'c\\\\tat' has a tab"),
+        (["The", "c\r\nat"], "words, number 2 'c\\\\r\\\\nat' has a line end"),
+        (["The", "c\0at"], "words, number 2 'c\\\\x00at' has NUL"),
+        ({"words": ["a"], "text": "a\nb"}, "text 'a\\\\nb' has a line end"),
+        ({"words": ["a"], "sent_id": 3}, "sent_id: 3 is no string"),
         ({"words": ["a", "b"], "upos": ["X"]}, "2 words, but 1 upos"),
-        ({"words": ["a"], "tags": ["X"]}, "unknown: tags; known: words, upos, xpos, feats, lemmas"),
+        (
+            {"words": ["a"], "tags": ["X"]},
+            "unknown: tags; known: words, upos, xpos, feats, lemmas, sent_id, text",
+        ),
         ({"words": ["a"], "feats": "_"}, "feats: a list of strings is needed, not str"),
         ({"words": ["a"], "feats": []}, "1 words, but 0 feats"),
         ({"words": {"a", "b"}}, "words: a list of strings is needed, not set"),

@@ -300,7 +300,7 @@ def test_without_a_model(model, message, tmp_path):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"batch_size": 0}, "batch_size is 0; it should be at least 1"),
+        ({"batch_size": 0}, "batch_size is 0; it should be a whole number, at least 1"),
         ({"device": "abacus"}, "abacus"),
         ({"model": 3}, "model"),
     ],
@@ -334,6 +334,7 @@ def test_many_threads_share_a_component(english, gold):
         assert [arcs(doc) for doc in threads.map(english, texts)] == alone
 
 
+@pytest.mark.usefixtures("several_threads")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_several_processes(english):
     texts = [f"The dog {number} sleeps." for number in range(12)]
@@ -368,12 +369,15 @@ def test_spacy_finds_the_component_and_nothing_else_needs_spacy():
         r"\[project\.entry-points\.spacy_factories\]\n(.*)\n", Path("pyproject.toml").read_text()
     )
     assert entry[1] == 'stack_parser = "parser.api.spacy_factory:make_component"'
+    tokenizer = '"stack_parser.Tokenizer.v1" = "parser.api.spacy_factory:make_tokenizer"'
+    assert f"[project.entry-points.spacy_tokenizers]\n{tokenizer}\n" in Path("pyproject.toml").read_text()
     importing = [
         path.name
         for path in sorted(Path("parser").rglob("*.py"))
         if re.search(r"^\s*(import|from) spacy\b", path.read_text(), re.M)
     ]
-    assert importing == ["spacy_component.py", "spacy_factory.py", "spacy_rules.py"]
+    names = ("component", "factory", "pipeline", "tokenizer", "rules")
+    assert importing == [f"spacy_{name}.py" for name in names]
 
 
 def test_a_pipeline_gives_the_trees_of_the_model(config_file, tmp_path):

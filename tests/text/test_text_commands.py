@@ -142,7 +142,7 @@ def test_a_package_keeps_the_tokenizer(trusted, text, tmp_path, capsys):
     assert capsys.readouterr().out.count("# sent_id") == 3
 
 
-def test_trees_of_text_in_a_program(trusted):
+def test_trees_of_text_in_a_program(trusted, text, tmp_path):
     english = parser.load(trusted)
     trees = english.parse_text(TEXT)
     assert [tree.words for tree in trees] == [
@@ -151,7 +151,13 @@ def test_trees_of_text_in_a_program(trusted):
         ("Was", "it", "round", "?"),
     ]
     assert [TEXT[token.start : token.end] for token in trees[1].tokens] == ["Don't", "go", "!"]
-    assert trees[1].to_conllu().startswith("1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\tTokenRange=16:21\n1\tDo\t")
+    own = "# sent_id = 2\n# text = Don't go!\n1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\tTokenRange=16:21\n1\tDo\t"
+    assert trees[1].to_conllu().startswith(own)
+    assert [tree.text for tree in trees] == ["The cat sleeps.", "Don't go!", "Was it round?"]
+    out = tmp_path / "out.conllu"
+    assert main(["parse", str(trusted), "--text", text, "--scores", "-o", str(out)]) == 0
+    written = "".join(tree.to_conllu() for tree in english.parse_text(TEXT, probabilities=True))
+    assert written == out.read_text(encoding="utf-8")
     assert [len(found) for found in english.parse_texts(["", "The cat. She.", " \n", "Was it?", ""])] == [
         0,
         2,

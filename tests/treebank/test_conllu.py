@@ -92,9 +92,12 @@ def test_a_broken_gzip_file_is_named(tmp_path, damage):
 
 
 COLUMN = st.text(st.characters(blacklist_characters="\t\n\r", blacklist_categories=["Cs"]), min_size=1)
+WORD = COLUMN.filter(
+    lambda text: "\0" not in text and any(not one.isspace() and one != "\ufeff" for one in text)
+)
 
 
-@given(st.lists(st.tuples(COLUMN, COLUMN, COLUMN), min_size=1, max_size=5))
+@given(st.lists(st.tuples(WORD, COLUMN, COLUMN), min_size=1, max_size=5))
 def test_any_text_in_a_column_survives(tmp_path_factory, rows):
     lines = [
         f"{number}\t{form}\t{lemma}\tX\t_\t_\t{number - 1}\tdep\t_\t{misc}\n"
@@ -196,6 +199,11 @@ FAULTS = {
         "'a↑b' has the character ↑, which marks lifted words",
     ),
     "label with a line separator": (row(label="a\u2028b"), r"'a\\u2028b' has a character that cannot be"),
+    "blank form": (row(form="\x0b \x85"), r"FORM '\\x0b \\x85' is blank; write _ for an empty value"),
+    "form of a byte-order mark": (row(form="\ufeff"), r"FORM '\\ufeff' is blank"),
+    "blank form of a multiword token": (row("1-1", form="\xa0") + row(), r":1: .*FORM '\\xa0' is blank"),
+    "NUL in a form": (row(form="a\0b"), r"FORM 'a\\x00b' has NUL"),
+    "carriage return in a form": (row(form="é\rb"), r"FORM 'é\\rb' has a line end"),
     "label with a carriage return": (row(label="a\rb"), "cannot be printed"),
     "endless label": (row(label="x" * 1001), f"DEPREL '{60 * 'x'}…' has more than 1,000 characters"),
     "long label": (row(label="x" * 500 + "\0"), f"DEPREL '{60 * 'x'}…' has"),

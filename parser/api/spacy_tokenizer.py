@@ -1,0 +1,135 @@
+"""The tokenizer `stack_parser.Tokenizer.v1` of spaCy's pipelines, which `spacy_factory` makes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+
+from parser.api.parser import refuse_surrogates
+from parser.parsing.text_input import reader_with, tokenizer_in, tokenizer_of
+from parser.system.files import write_atomically
+from parser.text.reading import TextReader
+from parser.text.sentences import TokenizedSentence
+from parser.text.stored_tokenizer import StoredTokenizer, tokenizer_as_json
+
+NAME = "the tokenizer of the pipeline"
+
+
+class Piece(NamedTuple):
+    """A token of spaCy: a word, or white space."""
+
+    form: str
+    space_after: bool = False
+    """Whether a blank follows it, which is no token."""
+    begins_sentence: bool = False
+
+
+class PipelineTokenizer:
+    """Divides texts into sentences and words as the tokenizer of a model does. Threads may share it."""
+
+    def __init__(self, vocab: Vocab, model: str | None):
+        """model: path of a folder or package. If it has no tokenizer, that is an error at the first use.
+
+        That is because the config of a saved pipeline still has the path, when the pipeline brings its own.
+        """
+        self.vocab = vocab
+        self._tokenizer: StoredTokenizer | None = None
+        self._missing = "it has no model: give nlp.tokenizer the config {'model': PATH}"
+        if model is not None:
+            try:
+                self._tokenizer = tokenizer_of(Path(model), "raw")
+            except ValueError as error:
+                self._missing = str(error)
+
+    def __call__(self, text: str) -> Doc:
+        """A document with the words and the sentences of the text. White space between them stays.
+
+        If the words of a multiword token do not make it up, they take its place, and a warning says so.
+        Raises ValueError without a tokenizer, or if a package that it needs is missing.
+        """
+        refuse_surrogates(text, "the text")
+        pieces = list(_pieces(text, self._reader.sentences(text)))
+        begins: list[bool | int | None] = [piece.begins_sentence for piece in pieces]
+        if not any(begins[:1]):  # white space, with which the first sentence begins
+            begins = [True, False, *begins[2:]][: len(begins)]
+        return Doc(
+            self.vocab,
+            words=[piece.form for piece in pieces],
+            spaces=[piece.space_after for piece in pieces],
+            sent_starts=begins,
+        )
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """The file of the tokenizer. Raises ValueError without one."""
+        return tokenizer_as_json(self.ready())
+
+    def from_bytes(self, content: bytes, *, exclude: Iterable[str] = ()) -> PipelineTokenizer:
+        """Raises ValueError for another file, and for a tokenizer that may not be opened."""
+        self._tokenizer = tokenizer_in(content, NAME)
+        self.__dict__.pop("_reader", None)  # that of the tokenizer before
+        return self
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """As `to_bytes`."""
+        write_atomically(Path(path), self.to_bytes())
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> PipelineTokenizer:
+        """As `from_bytes`."""
+        return self.from_bytes(Path(path).read_bytes())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For other processes, which open the tokenizer themselves."""
+        return {name: value for name, value in self.__dict__.items() if name != "_reader"}
+
+    @cached_property
+    def _reader(self) -> TextReader:
+        try:
+            return reader_with("raw", self.ready())
+        except ValueError as error:
+            raise ValueError(f"{NAME}: {error}") from None
+
+    def ready(self) -> StoredTokenizer:
+        """What has been loaded. Raises ValueError if nothing could be."""
+        if self._tokenizer is None:
+            raise ValueError(f"{NAME}: {self._missing}")
+        return self._tokenizer
+
+
+def _pieces(text: str, sentences: Iterable[TokenizedSentence]) -> Iterator[Piece]:
+    """The words of the sentences and, as spaCy has it, white space but for a single blank behind a word."""
+    end = 0
+    last: Piece | None = None
+    for sentence in sentences:
+        for place, token in enumerate(sentence.tokens):
+            yield from _between(last, text[end : token.start])
+            divided = "".join(token.words) != token.form
+            if divided:
+                _warn(token.form, token.words)
+            *first, last_word = token.words
+            starts = [place == 0] + [False] * len(first)
+            for word, begins in zip(first, starts, strict=False):
+                yield Piece(word, divided, begins)
+            last = Piece(last_word, False, starts[len(first)])
+            end = token.end
+    yield from _between(last, text[end:])
+
+
+def _between(last: Piece | None, space: str) -> Iterator[Piece]:
+    """The word before white space, if there is one, and that white space."""
+    if last:
+        yield last._replace(space_after=space.startswith(" "))
+        space = space.removeprefix(" ")
+    if space:
+        # Other characters that the tokenizer takes for blank would be words for spaCy.
+        yield Piece("".join(character if character.isspace() else " " for character in space))
+
+
+def _warn(form: str, words: tuple[str, ...]) -> None:
+    message = f"{form}: spaCy has the words {' '.join(words)} in its place, which changes the text"
+    warnings.warn(message, UserWarning, stacklevel=3)
