@@ -159,7 +159,7 @@ def test_byte_order_marks_are_blank_space_and_count_as_characters(tokenizer, tmp
         for sentence in reader.sentences(part.content, part.offset)
         for token in sentence.tokens
     ]
-    assert [token.form for token in tokens] == "The cat sleeps . Was it round ?".split()
+    assert [token.form for token in tokens] == ["The", "cat", "sleeps", ".", "Was", "it", "round", "?"]
     assert all(text[token.start : token.end] == token.form for token in tokens)
 
 
