@@ -12,9 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TextIO
 
-from tqdm import tqdm
-
-from parser.system.console import PROGRESS_BAR
+from parser.system.console import PROGRESS_BAR, ProgressBar
 from parser.treebank.faults import (
     FEATS,
     FORM,
@@ -37,7 +35,7 @@ MAX_BLOCK_BYTES = 1 << 26
 """Memory limit for the lines of one sentence. A sentence of 50,000 words needs a tenth of it."""
 POINTER_BYTES = 8
 Roots = Literal["refuse", "attach-to-first"]
-NO_SENTENCE = Fault(1, "-", "the file holds no sentence")
+NO_SENTENCE = Fault(0, "", "no sentences")
 UNSPECIFIED = "dep"
 """The label of an unspecified dependency in Universal and Stanford Dependencies."""
 
@@ -187,7 +185,7 @@ def bounded_blocks(file: TextIO, faults: Faults, first_line: int = 1, ordinal: i
     try:
         yield from blocks(bounded_lines(file, first_line), first_line, ordinal)
     except UnboundedError as error:
-        faults.end(Fault(error.line, "-", f"{error}; nothing is read after it"))
+        faults.end(Fault(error.line, "", f"{error}; nothing is read after it"))
 
 
 def read_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:
@@ -196,7 +194,7 @@ def read_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:
     roots: what to do with a tree of several roots. "attach-to-first" attaches the others to the first one and
     changes a label `root` to `dep`. Raises TreebankError, which lists the faults of the file, and OSError.
     """
-    reading = tqdm(
+    reading = ProgressBar(
         stream_sentences(path, roots=roots), desc=f"reading {path}", unit=" sentences", **PROGRESS_BAR
     )
     sentences = list(reading)

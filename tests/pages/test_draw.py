@@ -88,7 +88,7 @@ def test_files_may_have_any_name(files, name, shown):
     [
         (["-", "--gold", "-"], "standard input can not be both FILE and --gold"),
         (["parsed.conllu", "--gold", "cats.conllu"], "cats.conllu:1: sentence cats: word 1 is 'Cats', but"),
-        (["empty.conllu"], "empty.conllu:1: sentence -: the file holds no sentence"),
+        (["empty.conllu"], "empty.conllu: no sentences"),
         (["missing.conllu"], "missing.conllu: No such file or directory"),
         (["rootless.conllu"], "rootless.conllu:2: sentence cats: no word has HEAD 0"),
     ],
