@@ -11,6 +11,7 @@ from importlib import import_module
 from parser.commands.arguments import argument_parser
 from parser.commands.errors import DONE, USER_ERROR, WHAT_NEEDS_LESS, exit_code_of, message_of
 from parser.distributed.launcher import is_one_of_several
+from parser.system.console import warn
 from parser.system.interruption import StoppedError, interruptible
 
 TRAIN = "parser.commands.train:train_parser"
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # The reader of our output has closed it; nothing more may be written at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return DONE
-        print(message_of(error), file=sys.stderr)
+        warn(*message_of(error))
         return USER_ERROR
     except (RuntimeError, MemoryError) as error:
         from parser.system.machine import is_of_memory
@@ -39,9 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not is_of_memory(error):
             raise
         why = f": {error}" if str(error) else ""
-        print(f"out of memory{why}\n{WHAT_NEEDS_LESS}", file=sys.stderr)
+        warn(*f"out of memory{why}".split("\n"), WHAT_NEEDS_LESS)
         return USER_ERROR
     except (StoppedError, KeyboardInterrupt) as stopped:
-        print(str(stopped) or "interrupted", file=sys.stderr)
+        warn(str(stopped) or "interrupted")
         return exit_code_of(stopped)
     return DONE

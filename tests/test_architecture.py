@@ -90,6 +90,21 @@ def test_benchmarks_do_not_import_each_other():
     assert wrong == []
 
 
+def test_only_the_console_writes_messages():
+    """Elsewhere, names of files would reach the terminal as they are."""
+    there = "parser.system.console"
+    may_print = {there, "parser.system.interruption"}  # within a signal's handler, a constant
+    may_have_bars = {there, "parser.system.remote"}  # for the library's lock
+    wrong = [
+        module
+        for module, path in modules().items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (isinstance(node, ast.Name) and node.id == "print" and module not in may_print)
+        or (isinstance(node, ast.ImportFrom) and node.module == "tqdm" and module not in may_have_bars)
+    ]
+    assert wrong == []
+
+
 LIST_PLUGINS = """
 import sys
 for folder in sys.argv[1:]:

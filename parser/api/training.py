@@ -16,6 +16,7 @@ from parser.config.file import read_config
 from parser.config.settings import Config, data_path
 from parser.evaluation.evaluate import evaluate as evaluate_model
 from parser.evaluation.scores import Scores
+from parser.system.console import LinesError
 from parser.system.machine import compute_alone_after_fork
 from parser.training.folder import BEST_MODEL
 from parser.training.run import train_and_score
@@ -69,7 +70,7 @@ def _validate(content: Mapping[str, Any]) -> Config:
     try:
         return Config.model_validate(content)
     except ValidationError as error:
-        raise ValueError("\n".join(fault_lines(error))) from None
+        raise LinesError(*fault_lines(error)) from None
 
 
 def evaluate(

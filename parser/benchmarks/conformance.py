@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from parser.benchmarks.agreement import disagreement, numbers
 from parser.benchmarks.discovery import find
 from parser.benchmarks.plugin import NO_BATCHING, PHASES, AnyPlugin, Mode, Setup, Work
+from parser.system.console import LinesError
 
 SIZES = (1, 3)
 """Batch sizes to check. With 3 the last batch of most epochs is smaller."""
@@ -23,7 +24,7 @@ def check_plugin(name: str) -> str:
     """Returns what was found. Raises ValueError with a line for each fault."""
     faults = faults_of(find(name))
     if faults:
-        raise ValueError("\n".join(f"{name}: {fault}" for fault in faults))
+        raise LinesError(*(f"{name}: {fault}" for fault in faults))
     return f"{name}: no fault found"
 
 

@@ -20,7 +20,7 @@ class TaggedWord(NamedTuple):
 def read_tagged_text(path: Path) -> list[list[TaggedWord]]:
     """Raises ValueError, with the line, for a word without a label."""
     sentences = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
         if line:
             sentences.append([_tagged(token, f"{path}:{number}") for token in line.split(" ")])
     if not sentences:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NoReturn, get_args
 
 from parser.batching import PRECISIONS
 from parser.config.measures import MEASURES
 from parser.parsing import BATCH_SIZE
+from parser.system.console import printable
 from parser.system.version import __version__
 from parser.treebank.conllu import Roots
 from parser.treebank.conllu_output import Deps
@@ -23,11 +24,16 @@ Commands = Any
 """What `argparse.ArgumentParser.add_subparsers` returns, a class that it does not name."""
 
 
+class _Arguments(argparse.ArgumentParser):
+    """Its messages are printable, as those of `console`."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
 def argument_parser() -> argparse.ArgumentParser:
     """Its result has `run`: the module and the function of the command, as "module:function"."""
-    parser = argparse.ArgumentParser(
-        prog="stack-parser", description="Train and use StackLSTM dependency parsers."
-    )
+    parser = _Arguments(prog="stack-parser", description="Train and use StackLSTM dependency parsers.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(required=True, dest="command", metavar="COMMAND")
     _add_train(commands)

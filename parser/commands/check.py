@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from statistics import quantiles
 
 from parser.commands.errors import message_of
+from parser.system.console import LinesError, say
 from parser.system.files import STANDARD, refuse_to_overwrite
 from parser.treebank.conllu import Roots, read_treebank
 from parser.treebank.faults import EMPTY_ID, ID, RANGE_ID
@@ -19,20 +20,20 @@ from parser.treebank.sentence import Sentence
 def check_treebanks(options: argparse.Namespace) -> None:
     """Raises ValueError with the faults of all files."""
     refuse_to_overwrite(STANDARD, options.treebanks)
-    failures = []
+    failures: list[str] = []
     for treebank in options.treebanks:
         try:
-            print(describe(treebank, options.roots, options.stacks))
-        except BrokenPipeError:
-            raise
+            described = describe(treebank, options.roots, options.stacks)
         except (ValueError, OSError) as error:
-            failures.append(message_of(error))
+            failures += message_of(error)
+        else:
+            say(*described)
     if failures:
-        raise ValueError("\n".join(failures))
+        raise LinesError(*failures)
 
 
-def describe(path: str, roots: Roots = "refuse", stacks: bool = False) -> str:
-    """Validate a treebank and count what is in it. Raises TreebankError, FileNotFoundError.
+def describe(path: str, roots: Roots = "refuse", stacks: bool = False) -> list[str]:
+    """Validate a treebank and count what is in it, line by line. Raises TreebankError, FileNotFoundError.
 
     stacks: also say how deep the stacks of the transition systems get.
     """
@@ -58,7 +59,7 @@ def describe(path: str, roots: Roots = "refuse", stacks: bool = False) -> str:
         *(_stack_depths(projective) if stacks else []),
         ("read in", f"{read:.1f} s"),
     ]
-    return "\n".join([path, *(f"  {name:<20}{text}" for name, text in rows)])
+    return [path, *(f"  {name:<20}{text}" for name, text in rows)]
 
 
 def _stack_depths(sentences: Sequence[Sentence]) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ from parser.evaluation.significance import compare
 from parser.pages.comparison_page import Parsed, comparison_page
 from parser.parsing.ensemble import ModelChoice, load_models, of_treebank
 from parser.parsing.parse import parse_stream
+from parser.system.console import say
 from parser.treebank.conllu import read_treebank
 
 
@@ -37,4 +38,4 @@ def compare_models(options: argparse.Namespace) -> None:
             for folder, trees in zip(folders, (first, second), strict=True)
         ]
         write_page(options.report, comparison_page(options.treebank, gold, parsed[0], parsed[1], comparison))
-    print(comparison_report(comparison, str(options.first), str(options.model)))
+    say(*comparison_report(comparison, str(options.first), str(options.model)))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from parser.system.console import lines_of
 from parser.system.interruption import SIGNALLED, Interrupted, StoppedError
 
 DONE, FAULT_OF_PROGRAM, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
@@ -20,9 +23,10 @@ def exit_code_of(error: BaseException) -> int:
     return USER_ERROR if isinstance(error, (ValueError, OSError)) else FAULT_OF_PROGRAM
 
 
-def message_of(error: Exception) -> str:
+def message_of(error: Exception) -> Sequence[str]:
+    """Its lines."""
     if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
+        return [f"{error.filename}: {error.strerror}"]
     if isinstance(error, OSError) and error.strerror:
-        return f"writing the output: {error.strerror}"
-    return str(error)
+        return [f"writing the output: {error.strerror}"]
+    return lines_of(error)

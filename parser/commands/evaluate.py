@@ -18,6 +18,7 @@ from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.text_input import text_reader
 from parser.parsing.worker_processes import answers, start_workers
+from parser.system.console import say
 from parser.text.reading import TextPart, read_parts, stream_text
 from parser.treebank.conllu import NO_SENTENCE, read_treebank
 from parser.treebank.faults import Faults, TreebankError
@@ -35,9 +36,9 @@ def evaluate_model(options: argparse.Namespace) -> None:
     else:
         scores = (_by_one_process if options.processes == 1 else _by_processes)(options, model)
     if options.json:
-        print(json.dumps(scores.as_dict()))
+        say(json.dumps(scores.as_dict()))
     else:
-        print(text_report(scores) if isinstance(scores, TextScores) else report(scores))
+        say(*(text_report(scores) if isinstance(scores, TextScores) else report(scores)))
 
 
 def _refuse_combinations(options: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ import torch
 
 from parser.parsing.ensemble import ModelChoice, contents, load_models
 from parser.parsing.model_files import SUFFIX, pack
+from parser.system.console import say
 from parser.system.files import refuse_to_overwrite
 
 
@@ -22,4 +23,4 @@ def pack_model(options: argparse.Namespace) -> None:
     refuse_to_overwrite(output, paths)
     load_models(ModelChoice(paths), torch.device("cpu"))  # which checks them
     pack(contents(paths), output)
-    print(f"{output}: {output.stat().st_size:,} bytes")
+    say(f"{output}: {output.stat().st_size:,} bytes")

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, BinaryIO, NamedTuple
 
-from tqdm import tqdm
-
 from parser.commands.options import (
     model_of,
     models_of,
@@ -25,12 +23,12 @@ from parser.parsing.parse import parse_stream
 from parser.parsing.part_parser import PartParser, output_of
 from parser.parsing.text_input import text_reader, tokenizer_of
 from parser.parsing.worker_processes import answers, start_workers
-from parser.system.console import PROGRESS_BAR, counted
+from parser.system.console import PROGRESS_BAR, LinesError, ProgressBar, counted, lines_of, warn
 from parser.system.files import STANDARD, atomic_file, refuse_to_overwrite
 from parser.system.remote import Remote
 from parser.text.reading import TextPart, read_parts, stream_text
 from parser.text.sentences import numbered_from
-from parser.treebank.conllu import stream_sentences
+from parser.treebank.conllu import NO_SENTENCE, stream_sentences
 from parser.treebank.faults import Faults, TreebankError
 from parser.treebank.parts import stream_parts
 
@@ -55,8 +53,8 @@ def parse_file(options: argparse.Namespace) -> None:
     try:
         _parse(options, model)
     except TreebankError as error:
-        hint = "\nif this is raw text, add --text" if NO_COLUMNS in str(error) else ""
-        raise ValueError(f"{error}{hint}") from None
+        hint = ["if this is raw text, add --text"] if NO_COLUMNS in str(error) else []
+        raise LinesError(*lines_of(error), *hint) from None
 
 
 def _parse(options: argparse.Namespace, model: Model) -> None:
@@ -72,12 +70,14 @@ def _parse(options: argparse.Namespace, model: Model) -> None:
                 dropped += parsed.dropped
                 bar.update(len(parsed.content))
         seconds = time.monotonic() - began
+    if not sentences:
+        warning_of(options.input)(NO_SENTENCE.message)
+        return
     tell_dropped(dropped, options.input)
     speed = sentences / seconds
-    print(
+    warn(
         f"{counted(sentences, 'sentence')}, {counted(words, 'word')} in {seconds:.1f} s: "
-        f"{speed:,.0f} sentences/s",
-        file=sys.stderr,
+        f"{speed:,.0f} sentences/s"
     )
 
 
@@ -123,12 +123,12 @@ def _by_processes(options: argparse.Namespace, model: Model, workers: Sequence[R
     faults.check(options.input)
 
 
-def _bar(options: argparse.Namespace) -> tqdm:
+def _bar(options: argparse.Namespace) -> ProgressBar:
     """Of the bytes of the output, about those of a treebank; with an estimate if these are known."""
     path, hidden = options.input, {"disable": True} if options.output == STANDARD else {}
     is_plain = not options.form and os.path.isfile(path) and not path.endswith(".gz")
     total = os.path.getsize(path) if is_plain else None
-    return tqdm(desc="parsing", total=total, unit="B", unit_scale=True, **{**PROGRESS_BAR, **hidden})
+    return ProgressBar(desc="parsing", total=total, unit="B", unit_scale=True, **{**PROGRESS_BAR, **hidden})
 
 
 @contextmanager

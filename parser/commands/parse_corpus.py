@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
-
-from tqdm import tqdm
 
 from parser.commands.options import models_of, prepared_device, refuse_to_retag, tell_dropped
 from parser.corpus.run import Summary, parse_corpus, report_path
 from parser.corpus.workers import WorkerSettings
 from parser.parsing.ensemble import load_models
 from parser.parsing.text_input import tokenizer_of
-from parser.system.console import PROGRESS_BAR, counted
+from parser.system.console import PROGRESS_BAR, LinesError, ProgressBar, counted, warn
 from parser.system.files import refuse_to_overwrite
 
 FAILURES_SHOWN = 20
@@ -23,7 +20,7 @@ FAILURES_SHOWN = 20
 def parse_folder(options: argparse.Namespace) -> None:
     refuse_to_overwrite(options.target, [options.source, *models_of(options).paths])
     settings = _settings(options)
-    with tqdm(desc="parsing", unit="file", **PROGRESS_BAR) as bar:
+    with ProgressBar(desc="parsing", unit="file", **PROGRESS_BAR) as bar:
 
         def progress(summary: Summary, files: int) -> None:
             bar.total = files
@@ -65,15 +62,18 @@ def _tell(report: dict, target: Path) -> None:
     """Raises ValueError if there are failures."""
     before = f", {report['done_before']:,} were there already" if report["done_before"] else ""
     others = f", {report['other_files']:,} with other suffixes left out" if report["other_files"] else ""
-    print(
+    warn(
         f"{counted(report['files'], 'file')}{before}{others}; {counted(report['sentences'], 'sentence')}, "
         f"{report['words']:,} words in {report['seconds']:.1f} s, "
         f"of which {report['seconds_to_start']:.1f} s to start: "
-        f"{report['sentences_per_second']:,.0f} sentences/s by {counted(report['workers'], 'worker')}",
-        file=sys.stderr,
+        f"{report['sentences_per_second']:,.0f} sentences/s by {counted(report['workers'], 'worker')}"
     )
     if failures := report["failures"]:
-        told = [message if name in message else f"{name}: {message}" for name, message in failures.items()]
-        more = [f"and {len(told) - FAILURES_SHOWN:,} more"] if len(told) > FAILURES_SHOWN else []
+        told = [
+            line if name in line else f"{name}: {line}"
+            for name, lines in list(failures.items())[:FAILURES_SHOWN]
+            for line in lines
+        ]
+        more = [f"and {len(failures) - FAILURES_SHOWN:,} more"] if len(failures) > FAILURES_SHOWN else []
         summary = f"{counted(len(failures), 'file')} could not be parsed; see {report_path(target)}"
-        raise ValueError("\n".join([*told[:FAILURES_SHOWN], *more, summary]))
+        raise LinesError(*told, *more, summary)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 
 from parser.parsing.model import Model
-from parser.system.files import STANDARD, atomic_file, refuse_to_overwrite
+from parser.system.console import warn
+from parser.system.files import STANDARD, atomic_file, refuse_folder, refuse_to_overwrite
 from parser.training.folder import METRICS
 from parser.training.record import CURVES, drawn_curves, epochs_of
 from parser.treebank.vocabulary import UNKNOWN
@@ -49,7 +49,8 @@ def refuse_place(page: Path | None, sources: Iterable[str], models: Sequence[Pat
     refuse_to_overwrite(STANDARD, read)
     if page is None:
         return
-    if not page.parent.is_dir() or page.is_dir() or str(page) == STANDARD:
+    refuse_folder(page)
+    if not page.parent.is_dir() or str(page) == STANDARD:
         raise ValueError(f"--report {page}: give the name of a file in a folder that exists")
     refuse_to_overwrite(page, read)
 
@@ -57,4 +58,4 @@ def refuse_place(page: Path | None, sources: Iterable[str], models: Sequence[Pat
 def write_page(path: Path, page: str) -> None:
     with atomic_file(str(path)) as file:
         file.write(page.encode(errors="replace"))
-    print(f"report: {path}", file=sys.stderr)
+    warn(f"report: {path}")

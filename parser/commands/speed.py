@@ -8,6 +8,7 @@ from pathlib import Path
 from parser.benchmarks.conformance import check_plugin
 from parser.benchmarks.discovery import about_plugins
 from parser.speed import commands
+from parser.system.console import say
 from parser.system.machine import tune_process
 
 
@@ -23,4 +24,4 @@ def draw(options: argparse.Namespace) -> None:
 
 def list_or_check(options: argparse.Namespace) -> None:
     tune_process()
-    print(check_plugin(options.check) if options.check else "\n".join(about_plugins()))
+    say(*([check_plugin(options.check)] if options.check else about_plugins()))

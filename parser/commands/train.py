@@ -16,6 +16,7 @@ from parser.distributed.joining import join_processes
 from parser.distributed.launcher import launch
 from parser.distributed.process_group import ProcessGroup
 from parser.evaluation.report import score_line
+from parser.system.console import say
 from parser.system.machine import choose_device, peak_memory, tune_process
 from parser.training.folder import BEST_MODEL, CONFIG, METRICS, refuse_without_checkpoint
 from parser.training.run import train_and_score
@@ -80,11 +81,11 @@ def _train(place: _Place, overrides: Sequence[str], resume: bool, processes: Pro
     epochs = f"epoch {result['best_epoch']} of {result['epochs']}"
     device = choose_device(config.device)
     took = f"{result['seconds']:.0f} s of training and dev on {device}"
-    print(f"\nbest model: {run / BEST_MODEL}, {epochs}, {took}")
+    say("", f"best model: {run / BEST_MODEL}, {epochs}, {took}")
     measures = shown(config.parser.network.tags.predict)
     for name, own in (("dev ", result["dev"]), ("test", result["test"])):
         if own:
-            print(f"{name}  {score_line(own, measures)}")
+            say(f"{name}  {score_line(own, measures)}")
     if text := result["text"]:
-        print("text  " + "  ".join(f"{TEXT_MEASURES[measure]} {text[measure]:.2f}" for measure in OF_TEXT))
-    print(f"peak memory {peak_memory(device)}")
+        say("text  " + "  ".join(f"{TEXT_MEASURES[measure]} {text[measure]:.2f}" for measure in OF_TEXT))
+    say(f"peak memory {peak_memory(device)}")

@@ -14,7 +14,7 @@ from yaml.scanner import ScannerError
 
 from parser.config.errors import KeyPath, config_fault_lines
 from parser.config.settings import Config
-from parser.system.console import quoted, shortened
+from parser.system.console import LinesError, quoted, shortened
 
 
 class ConfigLoader(yaml.SafeLoader):
@@ -56,7 +56,7 @@ COMMANDS = {"treebank": "train", "rows": "table", "experiments": "speed", "exter
 """The command of a config, by a key that only its configs have. They have at least one of the keys."""
 
 
-class ConfigError(ValueError):
+class ConfigError(LinesError):
     """A config that cannot be used; the message says where and why."""
 
 
@@ -105,7 +105,7 @@ class ConfigFile:
             return kind.model_validate(content)
         except ValidationError as error:
             lines = config_fault_lines(error, self._places, self._path, kind, section)
-        raise ConfigError("\n".join(lines))
+        raise ConfigError(*lines)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[KeyPath, str]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parser.text.reading import TextFormat
+from parser.treebank.faults import UNDECODED
 
 TREEBANKS = (".conllu", ".conll", ".conllx")
 TEXTS = (".txt",)
@@ -58,7 +59,7 @@ def find_files(source: Path, target: Path, form: TextFormat | None) -> FoundFile
         raise ValueError(f"{source}: no file with the suffix {wanted}, or with {COMPRESSED} behind it")
     own = _own_folder(target, (path.relative_to(source).parts[0] for path in found))
     files = [_corpus_file(path, source, target, own / PARTS, form) for path in found]
-    _refuse_names_of_folders(files)
+    _refuse_names(files)
     missing = [file for file in files if not Path(file.output).exists()]
     missing.sort(key=lambda file: -file.size)
     return FoundFiles(missing, len(files) - len(missing), len(all_files) - len(found), own)
@@ -80,11 +81,15 @@ def _own_folder(target: Path, names: Iterable[str]) -> Path:
     return target / next(name for name in own if name not in taken)
 
 
-def _refuse_names_of_folders(files: Sequence[CorpusFile]) -> None:
-    """Texts lose their suffix, so that trees may come to the name of a folder. Raises ValueError."""
+def _refuse_names(files: Sequence[CorpusFile]) -> None:
+    """Raises ValueError for names that trees can not have. Texts lose their suffix, and may come to one."""
     parents = map(Path, {os.path.dirname(file.output) for file in files})
     folders = {str(folder) for parent in parents for folder in (parent, *parent.parents)}
     for file in files:
+        if UNDECODED.search(file.path + file.output):
+            raise ValueError(f"{file.path}: its name, or that of a folder, is not UTF-8; rename it")
+        if os.path.isdir(file.output):
+            raise ValueError(f"{file.output}: is a folder, and the trees of {file.path} would have its name")
         if file.output in folders:
             raise ValueError(
                 f"{file.path}: its trees would have the name of a folder with trees of other files, "

@@ -18,6 +18,7 @@ from parser.corpus.files import PARTS, SETTINGS, CorpusFile, FoundFiles, earlier
 from parser.corpus.parts import PartOutputs, PartResult
 from parser.corpus.workers import Row, WorkerSettings
 from parser.parsing.model_files import digest_of
+from parser.system.console import lines_of
 from parser.system.files import file_lock, write_atomically
 from parser.treebank.faults import Faults
 
@@ -34,8 +35,8 @@ class Summary:
     words: int = 0
     dropped: int = 0
     """Sentences whose enhanced dependencies were dropped."""
-    failures: dict[str, str] = field(default_factory=dict)
-    """By name of the file: what is wrong."""
+    failures: dict[str, list[str]] = field(default_factory=dict)
+    """By name of the file: what is wrong, line by line."""
     block_seconds: list[float] = field(default_factory=list)
     """How long a worker took for each part, or for small parts that it parsed together."""
     seconds_to_complete: float = 0.0
@@ -82,6 +83,8 @@ def _claim(target: Path, own: Path) -> Iterator[Path]:
 
     Raises ValueError if another process holds the lock, or if there are files of somebody else.
     """
+    if target.exists() and not target.is_dir():
+        raise ValueError(f"{target}: is no folder; choose another name for the trees")
     target.mkdir(parents=True, exist_ok=True)
     earlier = earlier_folder(target)
     if not earlier:
@@ -115,7 +118,7 @@ def _collect(
         try:
             found = own.complete(renumbers)
         except (OSError, ValueError) as error:
-            summary.failures[own.file.name] = str(error)
+            summary.failures[own.file.name] = list(lines_of(error))
         else:
             summary.files += 1
             summary.sentences += sum(result.sentences for result in found)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
+from parser.system.console import warn
 from parser.system.interruption import SIGNALLED, SIGNALS, StopRequest, stop_request
 from parser.system.lifeline import end, lifeline, start_process
 
@@ -55,7 +56,7 @@ def launch(arguments: Sequence[str], count: int) -> int:
                 end(worker)
         if code > SIGNALLED and os.read(word, 1):  # none of them has told
             was_asked = code - SIGNALLED in SIGNALS
-            print("interrupted" if was_asked else lost_process(count), file=sys.stderr)
+            warn("interrupted" if was_asked else lost_process(count))
         return code
 
 

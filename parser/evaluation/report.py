@@ -28,8 +28,8 @@ MEANINGS: dict[Measure, str] = {
 """Tags and lemmas that are not predicted are the gold ones."""
 
 
-def report(scores: Scores) -> str:
-    """A report of all scores, with F1 by label and LAS by arc length."""
+def report(scores: Scores) -> list[str]:
+    """The lines of a report of all scores, with F1 by label and LAS by arc length."""
     rows = [(MEASURES[measure], scores.percent(measure), meaning) for measure, meaning in MEANINGS.items()]
     rows.append(("exact match", scores.exact, "sentences without an error"))
     if scores.crossing_arcs:
@@ -47,17 +47,17 @@ def report(scores: Scores) -> str:
     lines += ["", "LAS by arc length in words"]
     for name, value in scores.length_las().items():
         lines.append(f"  {name:<16}{value:6.2f}  of {scores.lengths[name]:,}")
-    return "\n".join(lines)
+    return lines
 
 
-def text_report(scores: TextScores) -> str:
+def text_report(scores: TextScores) -> list[str]:
     """A line for each score of parsed raw text, with precision and recall."""
     lines = [f"{'':<12}{'F1':>8}{'precision':>11}{'recall':>8}"]
     for measure, name in TEXT_MEASURES.items():
         right, of_found, of_gold = (own[measure] for own in (scores.right, scores.found, scores.gold))
         precision, recall = (100 * right / total if total else 0.0 for total in (of_found, of_gold))
         lines.append(f"{name:<12}{scores.percent(measure):8.2f}{precision:11.2f}{recall:8.2f}")
-    return "\n".join(lines)
+    return lines
 
 
 def score_line(scores: Mapping[str, float], measures: Iterable[Measure], prefix: str = "") -> str:
@@ -65,8 +65,8 @@ def score_line(scores: Mapping[str, float], measures: Iterable[Measure], prefix:
     return "  ".join(f"{MEASURES[measure]} {scores[prefix + measure]:.2f}" for measure in measures)
 
 
-def comparison_report(comparison: Comparison, first: str, second: str) -> str:
-    """A report that compares two parsers: scores, significance, and where they differ most."""
+def comparison_report(comparison: Comparison, first: str, second: str) -> list[str]:
+    """The lines of a report that compares two parsers: scores, significance, and where they differ most."""
     a, b = comparison.first, comparison.second
     low, high = comparison.interval
     lines = [
@@ -90,7 +90,7 @@ def comparison_report(comparison: Comparison, first: str, second: str) -> str:
             {name: a.lengths[name] for name in a.length_las()}, a.correct_lengths, b.correct_lengths, None
         ),
     ]
-    return "\n".join(lines)
+    return lines
 
 
 def _score_rows(measures: list[tuple[str, float, float]]) -> list[str]:

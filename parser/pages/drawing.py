@@ -7,9 +7,16 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from parser.pages.page import rendered
+from parser.system.console import shortened
 
 GAP, CHARACTER, LEVEL, MARGIN = 24, 8, 26, 10
 """Pixels: between words, of a character, between arcs of two heights, and around all."""
+MAX_CHARACTERS = 2_000_000
+"""Of a drawing in text. A sentence of a hundred words has some thousands."""
+TOO_LARGE = (
+    f"a drawing in text would have more than {MAX_CHARACTERS:,} characters; "
+    "`stack-parser draw FILE -o trees.html` makes a page, which a browser shows"
+)
 UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8
 """Directions in which a line leaves a character."""
 BOX = {
@@ -30,18 +37,21 @@ def as_text(
 ) -> str:
     """A line for each word with its label, and arcs to the left of the words; ► is at the dependent.
 
-    notes: a remark behind the label of each word, "" for none.
+    notes: a remark behind the label of each word, "" for none. A drawing of more than `MAX_CHARACTERS` is a
+    sentence instead.
     """
-    heights = arc_heights(heads)
+    widths = [columns(word) for word in words]
+    longest = max(widths, default=0)
+    longest_label = max(map(columns, labels), default=0) + len(" (root)")
+    heights = _bounded_heights(heads, longest + longest_label)
+    if heights is None:
+        return f"({len(words):,} words: {TOO_LARGE})"
     right = 2 * max(heights, default=0)
     lines = [[0] * right for _ in words]
     for dependent, (head, height) in enumerate(zip(heads, heights, strict=True)):
         if head:
             first, last = sorted((head - 1, dependent))
             _draw(lines, first, last, right - 2 * height)
-    widths = [columns(word) for word in words]
-    longest = max(widths, default=0)
-    longest_label = max(map(columns, labels), default=0) + len(" (root)")
     rows = []
     for line, word, width, label, head, note in zip(
         lines, words, widths, labels, heads, notes or [""] * len(words), strict=True
@@ -53,6 +63,16 @@ def as_text(
         remark = f"{' ' * (longest_label - columns(named))}  {note}" if note else ""
         rows.append(f"{arcs}{end} {word}{' ' * (longest - width)}  {named}{remark}")
     return "\n".join(rows)
+
+
+def _bounded_heights(heads: Sequence[int], beside: int) -> list[int] | None:
+    """The heights of all arcs; None if a drawing in text would be too large. beside: columns of words."""
+    least = 2 * sum(abs(head - word) for word, head in enumerate(heads, 1) if head)  # arcs do not overlap
+    if least <= MAX_CHARACTERS:
+        heights = arc_heights(heads)
+        if len(heads) * (2 * max(heights, default=0) + beside) <= MAX_CHARACTERS:
+            return heights
+    return None
 
 
 def columns(text: str) -> int:
@@ -101,7 +121,7 @@ def as_svg(words: Sequence[str], heads: Sequence[int], labels: Sequence[str]) ->
 
 
 def _described(words: Sequence[str], heads: Sequence[int], labels: Sequence[str]) -> str:
-    named = ["ROOT", *words]
+    named = ["ROOT", *map(shortened, words)]  # one may be the head of all others
     return "; ".join(
         f"{label}({named[head]}, {word})" for word, head, label in zip(words, heads, labels, strict=True)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from parser.pages.drawing import as_text
 from parser.pages.gold_trees import differences
 from parser.pages.trees_page import scores_of, text_of
+from parser.system.console import shortened
 from parser.treebank.sentence import Sentence
 
 CONTROLS = dict.fromkeys([*range(32), *range(127, 160)], "�")
@@ -29,7 +30,7 @@ def tree_text(sentence: Sentence, gold: Sentence | None = None) -> str:
 def _notes(sentence: Sentence, gold: Sentence | None) -> list[str]:
     notes = [""] * len(sentence)
     if gold is not None:
-        named = ("ROOT", *sentence.forms)
+        named = ("ROOT", *map(shortened, sentence.forms))
         for word, (head, label, error) in differences(sentence, gold).items():
             if error:
                 notes[word - 1] = f"✗ gold: {label} of {named[head]}".translate(CONTROLS)

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from parser.batching.forest import Forest, StackForest
 from parser.batching.levels import heights
 from parser.batching.ragged import Padding, Ragged
 from parser.replay.batch import Batch, SoftTargets, VectorNumbers, VectorRows, buffer_rows, number_vectors
-from parser.system.console import PROGRESS_BAR
+from parser.system.console import PROGRESS_BAR, ProgressBar
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import oracle_trajectory
 from parser.transitions.system import Place
@@ -69,7 +68,7 @@ class Examples:
             return cls(inventory, tokens, gold, *[nothing] * 5)
         by_length = heads.lengths.argsort()
         found = []
-        with tqdm(total=len(heads.values), desc="trajectories", unit="word", **PROGRESS_BAR) as bar:
+        with ProgressBar(total=len(heads.values), desc="trajectories", unit="word", **PROGRESS_BAR) as bar:
             for rows in _groups(by_length, heads.lengths):
                 trajectory = oracle_trajectory(inventory, heads.select(rows), labels.select(rows))
                 found.append(_flatten(inventory, trajectory, heads.lengths[rows]))

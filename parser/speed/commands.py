@@ -48,7 +48,7 @@ def speed(
         _say_what_is_left(config, folder)
     _write(folder, config)
     for text in ratios:
-        print("\n".join(ratio_lines(rows, text)))
+        say(*ratio_lines(rows, text))
 
 
 def _say_what_is_left(config: SpeedConfig, folder: Path) -> None:
@@ -96,4 +96,4 @@ def _without_missing(config: SpeedConfig) -> SpeedConfig:
 def _write(folder: Path, config: SpeedConfig) -> None:
     from parser.speed.reporting.report import write_report  # TensorBoard, Matplotlib: slow to import
 
-    print(f"report: {write_report(rows_of(folder, config), folder)}")
+    say(f"report: {write_report(rows_of(folder, config), folder)}")

@@ -1,10 +1,14 @@
-"""Messages while a command runs, and how they quote the content of files."""
+"""Messages of commands: the one place that writes to a terminal, and how the content of files is quoted.
+
+Names of files may hold anything: what could command a terminal, or look like another line, is escaped here.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import sys
+from collections.abc import MutableMapping, Sequence
 from typing import Any, TextIO
 
 from tqdm import tqdm
@@ -15,32 +19,64 @@ MAX_QUOTE_LENGTH = 60
 """Characters; longer text is truncated."""
 
 
+class LinesError(ValueError):
+    """An error of one line or more. A line end within a line is not taken for the end of it."""
+
+    def __init__(self, *lines: str):
+        super().__init__(*lines)
+
+    def __str__(self) -> str:
+        return "\n".join(self.args)
+
+
+def lines_of(error: Exception) -> Sequence[str]:
+    """What an error says, line by line."""
+    return error.args if isinstance(error, LinesError) else (str(error),)
+
+
+class ProgressBar(tqdm):
+    """A bar whose description is printable."""
+
+    @property
+    def format_dict(self) -> MutableMapping[str, Any]:
+        """What the library draws."""
+        drawn = super().format_dict
+        return {**drawn, "prefix": printable(drawn["prefix"])}
+
+
 def counted(count: int, noun: str) -> str:
     """As `1 file` or `2,000 files`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def say(text: str) -> None:
-    """Write a line to standard output, above a progress bar, and flush it."""
-    _write(text, sys.stdout)
+def say(*lines: str) -> None:
+    """Write lines to standard output, above a progress bar, and flush it."""
+    _write(lines, sys.stdout)
 
 
-def warn(text: str) -> None:
-    """Write a line to standard error, above a progress bar."""
-    _write(text, sys.stderr)
+def warn(*lines: str) -> None:
+    """Write lines to standard error, above a progress bar."""
+    _write(lines, sys.stderr)
 
 
-def _write(text: str, file: TextIO | None) -> None:
-    """Write a line. If the pipe or terminal is closed, the program continues without messages."""
+def _write(lines: Sequence[str], file: TextIO | None) -> None:
+    """Write printable lines. If the pipe or terminal is closed, the program continues without messages."""
     if file is None:
         return
     try:
-        tqdm.write(text, file=file)
+        tqdm.write("\n".join(map(printable, lines)), file=file)
         file.flush()
     except OSError as error:
         if error.errno not in (errno.EPIPE, errno.EIO):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
+
+
+def printable(text: str) -> str:
+    """With escapes for characters that cannot be printed, as in Python's literals."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def quoted(text: str) -> str:

@@ -73,8 +73,16 @@ def refuse_folder_of_others(run: Path, is_run: bool, lock: str = "") -> None:
 
     is_run: whether it has a file that each run has. lock: the name of one that may be there before that.
     """
-    if run.exists() and not is_run and not (run.is_dir() and {path.name for path in run.iterdir()} <= {lock}):
+    if run.exists() and not run.is_dir():
+        raise ValueError(f"{run}: is no folder; choose another name with --run")
+    if run.exists() and not is_run and not {path.name for path in run.iterdir()} <= {lock}:
         raise ValueError(f"{run}: holds something that is not a run; choose another folder with --run")
+
+
+def refuse_folder(output: str | Path) -> None:
+    """Raises ValueError if a folder has the name of an output that is a file."""
+    if os.path.isdir(output):
+        raise ValueError(f"{output}: is a folder; give the name of a file")
 
 
 @contextmanager
@@ -82,8 +90,9 @@ def atomic_file(path: str) -> Iterator[BinaryIO]:
     """Open a file for writing that appears under its name only when it is complete.
 
     It is compressed if its name ends in `.gz`. Pipes and devices, which cannot be replaced, are written
-    directly.
+    directly. Raises ValueError for a folder.
     """
+    refuse_folder(path)
     if os.path.exists(path) and not os.path.isfile(path):
         with _open(path, path) as file:
             yield file

@@ -29,7 +29,7 @@ def stamp() -> dict[str, Any]:
 def append_stamped(path: Path, row: Mapping[str, Any]) -> None:
     """Append a measurement and its provenance to a JSON Lines file."""
     with path.open("a", encoding="utf-8") as file:
-        print(json.dumps({**row, **stamp()}, ensure_ascii=False), file=file)
+        file.write(json.dumps({**row, **stamp()}, ensure_ascii=False) + "\n")
 
 
 @cache

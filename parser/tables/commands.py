@@ -33,7 +33,7 @@ def make_table(path: Path, folder: Path) -> None:
             las = ", ".join(f"{split} LAS {row[split]['las']:.2f}" for split in ("dev", "test") if row[split])
             say(f"{job.name}, seed {job.seed}: {las} in {row['seconds'] / 60:.1f} min")
             write_table(table, done, folder)
-        print(f"table: {write_table(table, rows_of(jobs, folder / ROWS), folder)}")
+        say(f"table: {write_table(table, rows_of(jobs, folder / ROWS), folder)}")
 
 
 def read_table(path: Path) -> tuple[TableConfig, list[Job]]:

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from parser.config.file import ConfigError, read_config
 from parser.config.settings import Config
-from parser.system.console import say
+from parser.system.console import LinesError, lines_of, say
 from parser.system.files import write_atomically
 from parser.system.interruption import StoppedError, stop_request
 from parser.system.lifeline import end, lifeline, start_process
@@ -65,7 +65,7 @@ def jobs_of(table: TableConfig) -> list[Job]:
             try:
                 config = read_config(Path(row.base or table.base), changes)
             except ConfigError as error:
-                raise ConfigError(f"row {name!r}: {error}") from None
+                raise ConfigError(*(f"row {name!r}: {line}" for line in lines_of(error))) from None
             found.append(Job(name, seed, config))
     return found
 
@@ -128,7 +128,7 @@ def run_missing(jobs: Sequence[Job], folder: Path, together: int) -> Iterator[Jo
         finally:
             _stop(list(running))
     if failed:
-        raise ValueError("\n".join(failed))
+        raise LinesError(*failed)
 
 
 def _start(job: Job, folder: Path, line: int) -> subprocess.Popen[bytes]:

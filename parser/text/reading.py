@@ -10,10 +10,9 @@ from typing import Literal, NamedTuple
 from parser.text.sentences import TokenizedSentence, as_sentence
 from parser.text.tokenizer import Tokenizer
 from parser.text.treebank_text import divided_text, treebank_text
-from parser.treebank.conllu import BYTE_ORDER_MARK
 from parser.treebank.parts import LAST_SPACE
 from parser.treebank.sentence import Sentence
-from parser.treebank.text_files import open_bytes
+from parser.treebank.text_files import BYTE_ORDER_MARK, open_bytes
 
 PART_BYTES = 1 << 18
 """About two thousand sentences. Larger parts fill batches better, smaller ones end together."""
@@ -41,7 +40,7 @@ def stream_text(path: str, one_sentence_per_line: bool = False) -> Iterator[Text
     """
     with open_bytes(path) as file:
         offset, line = 0, 1
-        for number, content in enumerate(_contents(file, one_sentence_per_line)):
+        for content in _contents(file, one_sentence_per_line):
             try:
                 text = content.decode("utf-8")
             except UnicodeDecodeError as error:
@@ -50,8 +49,6 @@ def stream_text(path: str, one_sentence_per_line: bool = False) -> Iterator[Text
                 message = f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8"
                 raise ValueError(f"{path}:{line}: {message}") from None
             line += content.count(b"\n")
-            if number == 0:
-                text = text.removeprefix(BYTE_ORDER_MARK)
             yield TextPart(offset, text)
             offset += len(text)
 
@@ -94,9 +91,9 @@ BLANK_LINES = re.compile(r"\n\s*\n")
 LINE = re.compile(r"[^\n]+")
 NUL = 0
 """Which would end the text for a library in C."""
-BLANKS = {
-    code: " " for code in range(LAST_SPACE + 1) if code == NUL or (chr(code).isspace() and code != ord("\n"))
-}
+SPACES = [code for code in range(LAST_SPACE + 1) if chr(code).isspace() and code != ord("\n")]
+BLANKS = dict.fromkeys([NUL, *SPACES, ord(BYTE_ORDER_MARK)], " ")
+"""By what is blank space: a blank. Byte-order marks stand where files were joined."""
 
 
 class TextReader:

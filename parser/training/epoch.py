@@ -19,7 +19,6 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from parser.batching.device import Packed, in_microbatches, one_memory_error, to_device
 from parser.batching.ragged import group_size
@@ -37,7 +36,7 @@ from parser.replay.batch import Batch
 from parser.replay.examples import Examples
 from parser.replay.padded import EPOCHS, Shape, fitting, shapes_of_epochs
 from parser.stepping.exploration import explore
-from parser.system.console import warn
+from parser.system.console import ProgressBar, warn
 from parser.system.machine import is_of_memory, return_unused_memory
 from parser.training.checkpoint import Progress, TrainingState
 from parser.training.data import TrainingData
@@ -159,8 +158,8 @@ def _explores(exploration: ExplorationSettings | None, seed: int, progress: Prog
     return bool(torch.rand((), generator=generator) < exploration.probability)
 
 
-def _bar(epoch: int, sentences: int, seen: int, is_shown: bool) -> tqdm:
-    return tqdm(
+def _bar(epoch: int, sentences: int, seen: int, is_shown: bool) -> ProgressBar:
+    return ProgressBar(
         total=sentences,
         initial=seen,
         desc=f"epoch {epoch}",

@@ -11,6 +11,7 @@ import yaml
 
 from parser.config.file import flat, read_config
 from parser.config.settings import Config
+from parser.system.console import LinesError
 from parser.system.files import file_lock, refuse_folder_of_others, write_atomically
 
 CONFIG, CHECKPOINT, METRICS, LOCK = "config.yaml", "checkpoint.safetensors", "metrics.jsonl", "lock"
@@ -74,10 +75,10 @@ def refuse_other_config(run: Path, config: Config) -> None:
         if before.get(key) != now.get(key) and not _may_change(key)
     ]
     if changes:
-        differences = "\n".join(changes)
-        raise ValueError(
-            f"{run}: was started with another config:\n{differences}\n"
-            f"resume with that one (stack-parser train --resume {run}), or train without --resume"
+        raise LinesError(
+            f"{run}: was started with another config:",
+            *changes,
+            f"resume with that one (stack-parser train --resume {run}), or train without --resume",
         )
 
 

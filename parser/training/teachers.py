@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from parser.batching.device import TooLongError, in_microbatches
 from parser.batching.ragged import Ragged
@@ -19,7 +18,7 @@ from parser.parsing.ensemble import Transition, load_each, numbered_transitions
 from parser.parsing.model import Model
 from parser.replay.batch import SoftTargets
 from parser.replay.examples import Examples
-from parser.system.console import PROGRESS_BAR
+from parser.system.console import PROGRESS_BAR, ProgressBar
 from parser.transitions.inventory import Inventory
 from parser.treebank.batches import batches_by_length
 from parser.treebank.sentence import Sentence
@@ -150,7 +149,7 @@ def _mean_of(readings: Sequence[_Reading], transitions: int, weight: float) -> R
 
     batches = batches_by_length(lengths)
     found = []
-    with tqdm(total=len(lengths), desc="teachers", unit="sentence", **PROGRESS_BAR) as bar:
+    with ProgressBar(total=len(lengths), desc="teachers", unit="sentence", **PROGRESS_BAR) as bar:
         for rows in batches:
             found.append(in_microbatches(of_batch, rows, lengths))
             bar.update(len(rows))

@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from parser.batching.device import in_microbatches
 from parser.config.settings import data_path
 from parser.config.transformer import TransformerSettings
 from parser.parsing.model import Model
 from parser.parsing.transformer_files import refuse_missing_libraries
-from parser.system.console import PROGRESS_BAR, say
+from parser.system.console import PROGRESS_BAR, ProgressBar, say
 from parser.system.interruption import interruptible
 from parser.training.prepared import remove_old
 from parser.treebank.batches import batches_by_length
@@ -229,7 +228,7 @@ def _fill(table: Tensor, encoder: TransformerEncoder, tokens: Tokens) -> None:
         """[words, layers, size]"""
         return torch.cat([encoder.layers_of(tokens.select(rows).to(device)).cpu() for rows in microbatches])
 
-    with tqdm(total=len(tokens), desc="transformer", unit="sentence", **PROGRESS_BAR) as bar:
+    with ProgressBar(total=len(tokens), desc="transformer", unit="sentence", **PROGRESS_BAR) as bar:
         for rows in batches_by_length(tokens.lengths):
             found = in_microbatches(compute, rows, tokens.lengths)
             if not found.isfinite().all():

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +20,7 @@ import transformers
 from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig
 from transformers.initialization import no_init_weights
 from transformers.utils.hub import cached_file
 
@@ -43,7 +44,9 @@ OF_THE_PLACE = (
 """Keys of a config that say where and how a transformer was run, not what it is. Some would load other
 code."""
 MAX_LAYERS, MAX_SIZE = 200, 2_000_000
-"""Of a transformer whose config is read from an untrusted model."""
+"""Of a transformer: whoever wrote its config need not be trusted."""
+COUNTS_OF_LAYERS = "num_hidden_layers", "num_hidden_groups", "inner_group_num"
+"""Whose product is at least the number of layers. ALBERT has all three."""
 SHOWN = 3
 """Weights of a message."""
 
@@ -79,14 +82,9 @@ class PretrainedTransformer:
         transformer that is not changed. Raises ValueError for a config that is no transformer's.
         """
         content = json.loads(self.config)
-        if not isinstance(content, dict):
-            raise ValueError("the transformer's config holds no keys and values")
         _refuse_bad_config(content)
         try:
-            _refuse_absurd_sizes(content)  # some configs build lists of these sizes
-            config = AutoConfig.for_model(**content)
-            if (layers := config.num_hidden_layers) > MAX_LAYERS:
-                raise ValueError(f"it has {layers:,} layers, and at most {MAX_LAYERS} is sensible")
+            config = _config_of(content, AutoConfig.for_model)
             config.dtype = torch.float32
             with _quiet():
                 if not self.weights or torch.get_default_device().type == "meta":
@@ -113,9 +111,12 @@ def read_pretrained(path: str) -> PretrainedTransformer:
         say(f"{path}: no folder; reading it from Hugging Face's hub, unless it was downloaded before")
     try:
         with _quiet():
-            config = AutoConfig.from_pretrained(path, trust_remote_code=False)
+            stored, _ = PreTrainedConfig.get_config_dict(path)
+            config = _config_of(stored, lambda **_: AutoConfig.from_pretrained(path, trust_remote_code=False))
             attention = config._attn_implementation  # which `to_dict` leaves out
             _refuse_bad_config({**config.to_dict(), "attn_implementation": attention})
+            if folder.is_dir():
+                _refuse_more_weights(config, folder)
             content = _read_tokenizer(path)  # before the weights, which may have to be downloaded
             model, told = AutoModel.from_pretrained(
                 path,
@@ -167,8 +168,10 @@ def _refuse_unsafe(folder: Path) -> None:
         )
 
 
-def _refuse_bad_config(content: Mapping[str, Any]) -> None:
+def _refuse_bad_config(content: Any) -> None:
     """Raises ValueError for a config of another kind of model, or with what could load code."""
+    if not isinstance(content, dict):
+        raise ValueError("the transformer's config holds no keys and values")
     if OWN_CODE in content:
         raise ValueError("it needs code of its own, which is not executed; take another transformer")
     kind = content.get("model_type")
@@ -179,13 +182,40 @@ def _refuse_bad_config(content: Mapping[str, Any]) -> None:
         raise ValueError(f"its config has {', '.join(kept)}, which may load other code")
 
 
+def _config_of(content: Any, make: Callable[..., Any]) -> Any:
+    """What the library makes of a config; no size in it is absurd. Raises ValueError."""
+    _refuse_absurd_sizes(content)  # before `make`: some configs build lists of these sizes
+    config = make(**content)
+    layers = math.prod(getattr(config, name, 1) for name in COUNTS_OF_LAYERS)
+    if layers > MAX_LAYERS:
+        raise ValueError(f"it has {layers:,} layers, and at most {MAX_LAYERS} is sensible")
+    return config
+
+
 def _refuse_absurd_sizes(content: Any, name: str = "") -> None:
     """content: what a config has under that name."""
-    if isinstance(content, int) and content > MAX_SIZE:
+    if isinstance(content, (int, float)) and content > MAX_SIZE:
         raise ValueError(f"{name} is {content:,}, and at most {MAX_SIZE:,} is sensible")
     if isinstance(content, Mapping):
         for key, value in content.items():
             _refuse_absurd_sizes(value, key)
+    elif isinstance(content, list):
+        for value in content:
+            _refuse_absurd_sizes(value, name)
+
+
+def _refuse_more_weights(config: Any, folder: Path) -> None:
+    """Raises ValueError for a config of more weights than the folder's files can hold.
+
+    The library would make all of them before it misses one.
+    """
+    with torch.device("meta"):
+        weights = sum(
+            weight.numel() for weight in _without_pooler(AutoModel.from_config(config)).parameters()
+        )
+    held = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    if weights > held:
+        raise ValueError(f"its config asks for {weights:,} weights, and *.safetensors has {held:,} bytes")
 
 
 def _read_tokenizer(path: str) -> str:

@@ -12,9 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TextIO
 
-from tqdm import tqdm
-
-from parser.system.console import PROGRESS_BAR
+from parser.system.console import PROGRESS_BAR, ProgressBar
 from parser.treebank.faults import (
     FEATS,
     FORM,
@@ -31,14 +29,13 @@ from parser.treebank.faults import (
     undecoded,
 )
 from parser.treebank.sentence import NO_HEAD, Sentence
-from parser.treebank.text_files import UnboundedError, bounded_lines, open_text
+from parser.treebank.text_files import BYTE_ORDER_MARK, UnboundedError, bounded_lines, open_text
 
-BYTE_ORDER_MARK = "\ufeff"
 MAX_BLOCK_BYTES = 1 << 26
 """Memory limit for the lines of one sentence. A sentence of 50,000 words needs a tenth of it."""
 POINTER_BYTES = 8
 Roots = Literal["refuse", "attach-to-first"]
-NO_SENTENCE = Fault(1, "-", "the file holds no sentence")
+NO_SENTENCE = Fault(0, "", "no sentences")
 UNSPECIFIED = "dep"
 """The label of an unspecified dependency in Universal and Stanford Dependencies."""
 
@@ -67,14 +64,16 @@ class Block:
 def blocks(lines: Iterable[str], first_line: int = 1, ordinal: int = 1) -> Iterator[Block]:
     """Split a file, or a part of it, into blocks of one sentence each. No line is lost.
 
+    Only byte-order marks at the start of lines are left out: they stand where files were joined.
+
     first_line, ordinal: the numbers of the first line and of the first sentence. Raises UnboundedError at a
     block larger than `MAX_BLOCK_BYTES`.
     """
     block: list[str] = []
     size, has_content, ended = 0, False, False
     for number, line in enumerate(lines, first_line):
-        starts_oddly = line.startswith(BYTE_ORDER_MARK)
-        blank = not line.lstrip(BYTE_ORDER_MARK).strip() if starts_oddly else not line or line.isspace()
+        line = line.lstrip(BYTE_ORDER_MARK)
+        blank = not line or line.isspace()
         if ended and not blank:
             yield Block(first_line, tuple(block), ordinal)
             block, first_line, ordinal, size, ended = [], number, ordinal + 1, 0, False
@@ -93,7 +92,7 @@ def block_rows(block: Block) -> list[tuple[int, Row]]:
     """The lines that have columns, each with its index in `block.lines`."""
     rows = []
     for place, line in enumerate(block.lines):
-        content = line.lstrip(BYTE_ORDER_MARK).rstrip("\r\n")
+        content = line.rstrip("\r\n")
         if content and not content.isspace() and not content.startswith("#"):
             rows.append((place, Row.of(block.line + place, content)))
     return rows
@@ -186,7 +185,7 @@ def bounded_blocks(file: TextIO, faults: Faults, first_line: int = 1, ordinal: i
     try:
         yield from blocks(bounded_lines(file, first_line), first_line, ordinal)
     except UnboundedError as error:
-        faults.end(Fault(error.line, "-", f"{error}; nothing is read after it"))
+        faults.end(Fault(error.line, "", f"{error}; nothing is read after it"))
 
 
 def read_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:
@@ -195,7 +194,7 @@ def read_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:
     roots: what to do with a tree of several roots. "attach-to-first" attaches the others to the first one and
     changes a label `root` to `dep`. Raises TreebankError, which lists the faults of the file, and OSError.
     """
-    reading = tqdm(
+    reading = ProgressBar(
         stream_sentences(path, roots=roots), desc=f"reading {path}", unit=" sentences", **PROGRESS_BAR
     )
     sentences = list(reading)

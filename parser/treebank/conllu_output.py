@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from parser.treebank.conllu import BYTE_ORDER_MARK
 from parser.treebank.faults import DEPS, FEATS, HEAD, LABEL, LEMMA, MISC, UPOS, XPOS
 from parser.treebank.sentence import Sentence
 
 ARC_PROBABILITY = "ArcProbability"
 PROBABILITY = re.compile(rf"{ARC_PROBABILITY}=([01]\.[0-9]+)")
 ENHANCED_ARC = re.compile(r"[0-9.]+:")
-EMPTY_NODE = re.compile(rf"{BYTE_ORDER_MARK}*[0-9]+\.")
+EMPTY_NODE = re.compile(r"[0-9]+\.")
 """How its line begins."""
 PROJECTIVE_HEAD = re.compile(r"[0-9]+")
 """In CoNLL-X, PHEAD and PDEPREL are in the columns of DEPS and MISC."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from parser.system.console import quoted, shortened
+from parser.system.console import LinesError, quoted, shortened
 from parser.treebank.labels import label_fault
 
 COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
@@ -34,25 +34,29 @@ class Fault:
     """Something that is wrong with a treebank file."""
 
     line: int
+    """0 for a fault of the whole file."""
     sentence: str
-    """The identifier of the sentence."""
+    """The identifier of the sentence; empty for a fault of none."""
     message: str
 
+    def told(self, path: str) -> str:
+        """The line of a message. path: of the file."""
+        place = f"{path}:{self.line}" if self.line else path
+        sentence = f"sentence {_printable(self.sentence)}: " if self.sentence else ""
+        return f"{place}: {sentence}{self.message}"
 
-class TreebankError(ValueError):
+
+class TreebankError(LinesError):
     """A file that is not valid CoNLL-U. Carries the first faults."""
 
     def __init__(self, path: str, faults: Sequence[Fault], total: int | None = None):
         """total: the number of all faults, if `faults` has only the first ones."""
         self.faults = tuple(faults)
         more = (total or len(faults)) - min(len(faults), SHOWN_FAULTS)
-        shown = [
-            f"{path}:{fault.line}: sentence {_printable(fault.sentence)}: {fault.message}"
-            for fault in faults[:SHOWN_FAULTS]
-        ]
+        shown = [fault.told(path) for fault in faults[:SHOWN_FAULTS]]
         if more:
             shown.append(f"{path}: and {more:,} more faults")
-        super().__init__("\n".join(shown))
+        super().__init__(*shown)
 
 
 @dataclass

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from io import BufferedReader, StringIO
 from typing import NamedTuple
 
-from parser.treebank.conllu import BYTE_ORDER_MARK, MAX_BLOCK_BYTES, Roots, bounded_blocks, parse_block
+from parser.treebank.conllu import MAX_BLOCK_BYTES, Roots, bounded_blocks, parse_block
 from parser.treebank.faults import Faults
 from parser.treebank.sentence import Sentence
-from parser.treebank.text_files import open_bytes
+from parser.treebank.text_files import BYTE_ORDER_MARK, open_bytes
 
 PART_BYTES = 1 << 21
 """About two thousand sentences. Larger parts fill batches better, smaller ones end together."""

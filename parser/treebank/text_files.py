@@ -12,6 +12,7 @@ from typing import TextIO, cast
 
 from parser.system.files import complete_gzip
 
+BYTE_ORDER_MARK = "\ufeff"
 MAX_LINE_LENGTH = 1 << 20
 """Characters. Longer lines show that a file has another format, or no line ends."""
 
@@ -28,11 +29,11 @@ class UnboundedError(ValueError):
 def open_text(path: str) -> Iterator[TextIO]:
     """Open a text file, a `.gz` file or, for "-", standard input. Bytes that are not UTF-8 become surrogates.
 
-    Raises ValueError for a damaged `.gz` file.
+    A byte-order mark at the start is left out. Raises ValueError for a damaged `.gz` file.
     """
     with open_bytes(path) as file:
         # With newline="\n" only \n ends a line, and a \r before it is preserved for the output.
-        text = TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="\n")
+        text = TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="\n")
         try:
             yield text
         finally:

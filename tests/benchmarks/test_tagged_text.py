@@ -18,6 +18,12 @@ def test_words_may_hold_bars(tmp_path: Path) -> None:
     assert sentences == [[TaggedWord("either|or", "O"), TaggedWord("Paris", "I-LOC")], [TaggedWord(".", "O")]]
 
 
+def test_a_byte_order_mark_is_no_part_of_a_word(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text("\ufefffine|O\n", encoding="utf-8")
+    assert read_tagged_text(path) == [[TaggedWord("fine", "O")]]
+
+
 def test_a_word_without_a_label(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_text("fine|O\nnot fine|O\n", encoding="utf-8")

@@ -36,6 +36,19 @@ def test_trees_of_texts_may_not_have_the_names_of_folders(folders):
         find_files(*folders, "tokenized")
 
 
+def test_a_folder_is_no_file_that_is_there_already(folders):
+    write(folders[0], "a.txt")
+    (folders[1] / "a.conllu").mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"out/a\.conllu: is a folder, and the trees of .*in/a\.txt would"):
+        find_files(*folders, "tokenized")
+
+
+def test_names_that_are_not_utf_8_are_refused(folders):
+    write(folders[0], "\udcff.txt")
+    with pytest.raises(ValueError, match=r"\.txt: its name, or that of a folder, is not UTF-8; rename it"):
+        find_files(*folders, "tokenized")
+
+
 def test_what_is_no_corpus_is_said(folders):
     with pytest.raises(ValueError, match=r"no file with the suffix \.txt, or with \.gz behind it"):
         find_files(*folders, "tokenized")

@@ -55,7 +55,7 @@ def test_the_interval_approaches_that_of_the_normal_distribution():
 
 
 def test_comparison_report():
-    text = comparison_report(compare(GOLD, trees(60), trees(0)), "old", "new")
+    text = "\n".join(comparison_report(compare(GOLD, trees(60), trees(0)), "old", "new"))
     assert "LAS differs by +15.00, 95 % interval +12." in text
     assert "p = 0.0001" in text
     assert "  obj             of 200                    70.00 100.00  +30.00     +60" in text
@@ -68,7 +68,7 @@ def test_labels_are_sorted_by_difference():
     gold = [sentence((0, 1, 1), labels=["root", "det", "obj"])] * 3
     right = ParsedTree((0, 1, 1), ("root", "det", "obj"))
     first = [ParsedTree((0, 1, 1), ("root", "x", "x")), *[ParsedTree((0, 1, 1), ("root", "det", "x"))] * 2]
-    text = comparison_report(compare(gold, first, [right] * 3), "old", "new")
+    text = "\n".join(comparison_report(compare(gold, first, [right] * 3), "old", "new"))
     assert text.index("\n  obj ") < text.index("\n  det ")
 
 
@@ -83,4 +83,4 @@ def test_parsers_are_compared_by_any_measure(measure):
     assert 10 < lost < 30
     low, high = comparison.interval
     assert 0 < low < lost < high
-    assert f"differs by +{lost:.2f}" in comparison_report(comparison, "old", "new")
+    assert f"differs by +{lost:.2f}" in "\n".join(comparison_report(comparison, "old", "new"))

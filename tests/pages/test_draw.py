@@ -9,7 +9,7 @@ import pytest
 from pages.small_trees import ALL, CATS, DOGS, GOLD, GOLD_DOGS
 
 from parser.cli import main
-from parser.pages.drawing import as_text, columns
+from parser.pages.drawing import as_svg, as_text, columns
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_files_may_have_any_name(files, name, shown):
     [
         (["-", "--gold", "-"], "standard input can not be both FILE and --gold"),
         (["parsed.conllu", "--gold", "cats.conllu"], "cats.conllu:1: sentence cats: word 1 is 'Cats', but"),
-        (["empty.conllu"], "empty.conllu:1: sentence -: the file holds no sentence"),
+        (["empty.conllu"], "empty.conllu: no sentences"),
         (["missing.conllu"], "missing.conllu: No such file or directory"),
         (["rootless.conllu"], "rootless.conllu:2: sentence cats: no word has HEAD 0"),
     ],
@@ -114,3 +114,31 @@ def test_words_of_wide_and_combining_characters_are_aligned():
     assert [columns(word) for word in ("ab", "日本", "e\u0301", "\uff46")] == [2, 4, 1, 2]
     drawing = as_text(["日本", "e\u0301", "abc"], [0, 1, 1], ["root", "dep", "dep"])
     assert drawing.splitlines() == ["╭─┬── 日本  root (root)", "│ ╰─► e\u0301     dep", "╰───► abc   dep"]
+
+
+@pytest.mark.parametrize(
+    ("words", "heads"),
+    [
+        (["a"] * 5_000, [0, *[1] * 4_999]),  # long arcs
+        (["a"] * 5_000, [2, 0, *range(1, 4_999)]),  # short ones, each higher than the one before
+        (["a" * 500_000, *["b"] * 9], [0, *[1] * 9]),
+    ],
+    ids=["flat", "crossing arcs", "a long word"],
+)
+def test_a_drawing_in_text_is_bounded(words, heads):
+    drawing = as_text(words, heads, ["dep"] * len(words))
+    assert drawing.startswith(f"({len(words):,} words: a drawing in text would have more than 2,000,000")
+    assert "`stack-parser draw FILE -o trees.html` makes a page" in drawing
+    assert len(drawing) < 200
+
+
+def test_notes_and_descriptions_name_long_heads_in_short(files):
+    long, others = "x" * 100_000, 30
+    rows = [f"1\t{long}\t_\tX\t_\t_\t0\troot\t_\t_\n"]
+    rows += [f"{word}\ty\t_\tX\t_\t_\t1\tdep\t_\t_\n" for word in range(2, others)]
+    (files / "gold.conllu").write_text("".join(rows) + "\n")
+    (files / "found.conllu").write_text("".join(rows).replace("\t1\tdep", "\t1\tobj") + "\n")
+    assert main(["draw", "found.conllu", "--gold", "gold.conllu", "--text", "-o", "trees.txt"]) == 0
+    assert (files / "trees.txt").stat().st_size < 3 * len(long)
+    heads = [0, *[1] * (others - 1)]
+    assert len(as_svg([long, *["y"] * (others - 1)], heads, ["dep"] * others)) < 4 * len(long)

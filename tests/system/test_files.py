@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from parser.system.files import atomic_file, write_atomically
+from parser.system.files import atomic_file, refuse_folder_of_others, write_atomically
 
 
 def test_a_file_appears_when_it_is_complete(tmp_path):
@@ -76,3 +76,14 @@ def test_writes_into_pipes(tmp_path):
     reader.join()
     assert read == ["content"]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_folder_has_no_place_for_a_file(tmp_path):
+    with pytest.raises(ValueError, match="is a folder; give the name of a file"), atomic_file(str(tmp_path)):
+        pass
+
+
+def test_a_file_is_no_folder_of_a_run(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="file: is no folder; choose another name with --run"):
+        refuse_folder_of_others(tmp_path / "file", False)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from parser.text import reading
 from parser.text.divided import DividedText
-from parser.text.reading import TextReader, read_parts, stream_text
+from parser.text.reading import BLANKS, TextReader, read_parts, stream_text
 from parser.text.sentences import as_sentence, numbered_from
 from parser.text.stored_tokenizer import tokenizer_from_json
 
@@ -35,7 +35,7 @@ def plain_paragraphs(text):
 
 
 def without_space(text):
-    return "".join(text.replace("\0", " ").split())
+    return "".join(text.translate(BLANKS).split())
 
 
 def test_sentences_tokens_and_words(tokenizer):
@@ -96,9 +96,9 @@ def test_tokenized_text_is_divided_by_lines_and_blanks():
     )
 
 
-@given(st.text(st.sampled_from("\n\r\t \0.a'"), max_size=80))
+@given(st.text(st.sampled_from("\n\r\t \0\ufeff.a'"), max_size=80))
 def test_each_paragraph_of_any_text_begins_one(tokenizer, text):
-    paragraphs = filter(None, map(without_space, plain_paragraphs(text.replace("\0", " "))))
+    paragraphs = filter(None, map(without_space, plain_paragraphs(text.translate(BLANKS))))
     found = TextReader("raw", tokenizer).sentences(text)
     assert [one.begins_paragraph for one in found].count(True) == len(list(paragraphs))
 
@@ -146,9 +146,27 @@ def test_what_is_not_utf_8_is_named_with_its_line(tmp_path, monkeypatch):
         parts_of(b"One.\n\nTwo.\nThree \xff\n", tmp_path)
 
 
-def test_a_byte_order_mark_is_no_character_of_the_text(tmp_path):
-    assert parts_of(b"\xef\xbb\xbfOne.", tmp_path) == [(0, "One.")]
+def test_an_empty_text_has_no_part(tmp_path):
     assert parts_of(b"", tmp_path) == []
+
+
+def test_byte_order_marks_are_blank_space_and_count_as_characters(tokenizer, tmp_path):
+    text = "\ufeffThe cat\ufeff sleeps.\n\ufeff\nWas\ufeffit round?\n"
+    reader = TextReader("raw", tokenizer)
+    tokens = [
+        token
+        for part in parts_of(text.encode(), tmp_path)
+        for sentence in reader.sentences(part.content, part.offset)
+        for token in sentence.tokens
+    ]
+    assert [token.form for token in tokens] == ["The", "cat", "sleeps", ".", "Was", "it", "round", "?"]
+    assert all(text[token.start : token.end] == token.form for token in tokens)
+
+
+@pytest.mark.parametrize("by_lines", [True, False])
+def test_byte_order_marks_are_blank_space_in_divided_text(by_lines):
+    [found] = TextReader("raw", DividedText(by_lines)).sentences("\ufeffThe\ufeffcat \ufeff sleeps\ufeff")
+    assert (found.words, found.text) == (("The", "cat", "sleeps"), "The cat sleeps")
 
 
 def test_in_parts_as_in_one_piece(tokenizer, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ import parser
 from parser.cli import main
 from parser.config.file import ConfigError, read_config
 from parser.text.divided import Blanks, Lines
-from parser.text.reading import TextReader
+from parser.text.reading import BLANKS, TextReader
 from parser.text.sentences import as_sentence
 from parser.text.spacy_rules import Spacy
 from parser.text.stored_tokenizer import StoredTokenizer, remember, tokenizer_as_json, tokenizer_from_json
@@ -32,7 +32,7 @@ STORED = {
     "blanks": StoredTokenizer(Blanks(kind="blanks")),
 }
 DEV = "data/quickstart/dev.conllu"
-SPACE = st.sampled_from("\n\r\t \0")
+SPACE = st.sampled_from("\n\r\t \0\ufeff")
 
 
 @pytest.fixture(scope="module", params=STORED)
@@ -57,7 +57,7 @@ def model(stored, tmp_path):
 
 
 def without_space(text):
-    return "".join(text.replace("\0", " ").split())
+    return "".join(text.translate(BLANKS).split())
 
 
 def words_of(reader, text):

@@ -277,6 +277,26 @@ def test_what_could_execute_code_is_refused(config_file, tmp_path):
     assert "no transformer can be read" in message()
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_hidden_layers": 10_000_000}, "num_hidden_layers is 10,000,000, and at most 2,000,000"),
+        ({"num_hidden_layers": 1e7}, "num_hidden_layers is 10,000,000"),
+        ({"num_hidden_layers": 10**4}, "it has 10,000 layers, and at most 200 is sensible"),
+        ({"vocab_size": 100_000_000}, "vocab_size is 100,000,000"),
+        ({"vocab_size": 2_000_000, "hidden_size": 2_000_000}, "asks for .* weights, and .* bytes"),
+        ({"pruned_heads": {"0": [10**8]}}, "0 is 100,000,000"),
+        ({"model_type": "albert", "num_hidden_groups": 2_000_000}, "it has 6,000,000 layers"),
+    ],
+)
+def test_a_transformer_of_absurd_size_is_refused_before_it_is_built(change, message, config_file, tmp_path):
+    folder = make_transformer(tmp_path / "pretrained")
+    config = folder / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), **change}))
+    with pytest.raises(ValueError, match=rf"transformer\.model: .*/pretrained: .*{message}"):
+        data.load(read_config(config_file, [with_transformer(folder)]), CPU)
+
+
 @pytest.mark.extended
 @pytest.mark.parametrize(
     ("change", "message"),

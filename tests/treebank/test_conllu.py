@@ -64,7 +64,6 @@ VARIANTS = {
     "as it is": RICH,
     "CRLF": RICH.replace("\n", "\r\n"),
     "no final newline": RICH.rstrip("\n"),
-    "byte-order mark": "\ufeff" + RICH,
     "extra blank lines": "\n\n" + RICH.replace("\n\n", "\n \n\n"),
     "separators of other kinds in a form": RICH.replace("\tgo\t", "\tg\u2028o\x85\t"),
 }
@@ -75,6 +74,19 @@ def test_every_byte_is_kept(tmp_path, text):
     path = write(tmp_path, text)
     assert rewritten(path) == text
     assert len(read_treebank(path)) == 2
+
+
+def test_joined_files_are_read_as_without_their_byte_order_marks(tmp_path):
+    """Also comments behind the marks."""
+    joined = write(tmp_path, "".join("\ufeff" + RICH.replace("one", name) for name in "abc"))
+    assert [each.identifier for each in read_treebank(joined)] == ["a", "#2", "b", "#4", "c", "#6"]
+    assert rewritten(joined) == "".join(RICH.replace("one", name) for name in "abc")
+
+
+def test_files_joined_within_a_line_have_a_fault_in_the_next_one(tmp_path):
+    joined = write(tmp_path, f"{RICH.rstrip()}\ufeff{RICH}")
+    with pytest.raises(TreebankError, match=r"file\.conllu:14: .*range 1-2 does not fit"):
+        read_treebank(joined)
 
 
 def test_reads_gzip(tmp_path):
@@ -213,7 +225,7 @@ FAULTS = {
         r"words 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … \(29 words\) form a cycle",
     ),
     "comments alone": ("# only\n\n", "comments without words"),
-    "empty file": ("", ":1: .*the file holds no sentence"),
+    "empty file": ("", r"\.conllu: no sentences$"),
     "cut in a line": (row() + "2\tb\t_", "3 columns instead of 10; the file ends in this line"),
 }
 

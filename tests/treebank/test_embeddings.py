@@ -8,7 +8,7 @@ from parser.treebank.embeddings import read_vectors
 from parser.treebank.text_files import MAX_LINE_LENGTH
 
 
-@pytest.mark.parametrize("header", ["", "2 3\n"])
+@pytest.mark.parametrize("header", ["", "2 3\n", "\ufeff", "\ufeff2 3\n"])
 def test_reads_text_vectors_with_and_without_header(tmp_path, header):
     path = tmp_path / "vectors.txt"
     path.write_text(header + "the 1 2 3\nof -1 0.5 1e-2\nthe 9 9 9\n", encoding="utf-8")

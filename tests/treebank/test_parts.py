@@ -100,7 +100,7 @@ def test_a_line_that_is_too_long_ends_the_file(file, monkeypatch):
     path = file(WORD + b"x" * (MAX_LINE_LENGTH + 1) + b"\n" + WORD)
     with open(path, "ab") as opened:
         opened.write(b"another fault\n\n")
-    assert [(fault.line, fault.sentence) for fault in faults_of(path).first] == [(202, "-")]
+    assert [(fault.line, fault.sentence) for fault in faults_of(path).first] == [(202, "")]
 
 
 def test_a_sentence_that_is_too_large_ends_the_file(file, monkeypatch):

@@ -25,7 +25,7 @@ class LabelledTree(NamedTuple):
 def read_labelled_trees(path: Path) -> list[LabelledTree]:
     """Raises ValueError, with the line, for what is no binary tree."""
     trees = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
         if line:
             try:
                 trees.append(parse_tree(line))

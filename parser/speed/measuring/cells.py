@@ -16,6 +16,7 @@ from parser.batching import Precision
 from parser.benchmarks.plugin import NO_BATCHING, AnyPlugin, Mode, Plugin, SettingsT
 from parser.config.errors import fault_lines
 from parser.speed.measuring.settings import SpeedConfig
+from parser.system.console import LinesError
 from parser.system.machine import choose_device
 
 INTERLEAVED = ("experiment", "plugin", "mode", "device", "threads")
@@ -100,7 +101,7 @@ def validated(
     try:
         return plugin.Settings.model_validate(settings)
     except ValidationError as error:
-        raise ValueError("\n".join(fault_lines(error, place))) from None
+        raise LinesError(*fault_lines(error, place)) from None
 
 
 def methods_of(

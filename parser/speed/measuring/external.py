@@ -9,13 +9,11 @@ import re
 import subprocess
 from pathlib import Path
 
-from tqdm import tqdm
-
 from parser.config.settings import data_path
 from parser.speed.measuring.rows import OK, ExternalProgram, ExternalRow, RowFile, new_row
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.measuring.statistics import median_of
-from parser.system.console import PROGRESS_BAR, say
+from parser.system.console import PROGRESS_BAR, ProgressBar, say
 from parser.system.lifeline import end, lifeline, start_process
 
 ROWS = "external.jsonl"
@@ -71,7 +69,7 @@ def _programs(config: SpeedConfig) -> list[ExternalProgram]:
 def _measured(config: SpeedConfig) -> list[ExternalRow]:
     speeds: dict[ExternalProgram, list[float]] = {program: [] for program in _programs(config)}
     failed: dict[ExternalProgram, ExternalRow] = {}
-    with tqdm(total=(1 + config.external_turns) * len(speeds), desc="programs", **PROGRESS_BAR) as bar:
+    with ProgressBar(total=(1 + config.external_turns) * len(speeds), desc="programs", **PROGRESS_BAR) as bar:
         for turn in range(1 + config.external_turns):
             for program, own in speeds.items():
                 bar.update()

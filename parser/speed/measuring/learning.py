@@ -10,14 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from tqdm import tqdm
-
 from parser.benchmarks.discovery import find
 from parser.speed.measuring.cell_process import MeasuredCell
 from parser.speed.measuring.cells import Cell, methods_of, settings_of
 from parser.speed.measuring.rows import SKIPPED, FailedRow, LearningRow, RowFile, new_row
 from parser.speed.measuring.settings import SpeedConfig
-from parser.system.console import say
+from parser.system.console import ProgressBar, say
 from parser.system.machine import choose_device
 from parser.system.remote import Remote, RemoteError
 
@@ -123,7 +121,7 @@ def _trained(cell: Cell, config: SpeedConfig) -> LearningRow | FailedRow:
 def _epochs(cell: Cell, remote: Remote, epochs: int) -> LearningRow:
     seconds: list[float] = []
     scores: list[float] = []
-    with tqdm(range(1, epochs + 1), desc=cell.name, unit="epoch", disable=None, leave=False) as bar:
+    with ProgressBar(range(1, epochs + 1), desc=cell.name, unit="epoch", disable=None, leave=False) as bar:
         for epoch in bar:
             found = remote.call("learn", epoch)
             seconds.append(found[0])

@@ -6,9 +6,7 @@ import os
 import time
 from collections.abc import Callable
 
-from tqdm import tqdm
-
-from parser.system.console import warn
+from parser.system.console import ProgressBar, warn
 from parser.system.machine import CpuTimes, cpu_times
 
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n:.1f}/{total} cells, {elapsed} elapsed, {remaining} remaining"
@@ -23,7 +21,7 @@ class CellProgress:
 
     def __init__(self, cells: int):
         """cells: the number of cells to measure."""
-        self._bar = tqdm(total=cells, unit="cell", disable=None, bar_format=BAR)
+        self._bar = ProgressBar(total=cells, unit="cell", disable=None, bar_format=BAR)
         self._started = 0
 
     def start(self, name: str) -> None:

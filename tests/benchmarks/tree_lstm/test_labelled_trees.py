@@ -45,7 +45,7 @@ def test_errors_name_the_line(tmp_path: Path) -> None:
 
 def test_a_file_of_trees_and_one_without(tmp_path: Path) -> None:
     path = tmp_path / "trees.txt"
-    path.write_text("(2 one)\n\n(1 two)\n", encoding="utf-8")
+    path.write_text("\ufeff(2 one)\n\n(1 two)\n", encoding="utf-8")
     assert [tree.words for tree in read_labelled_trees(path)] == [["one"], ["two"]]
     path.write_text("\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"trees.txt: no trees"):

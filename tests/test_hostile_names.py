@@ -1,0 +1,153 @@
+"""Names of files may hold anything. No message hands it to the terminal, in any command."""
+
+import json
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from parser.cli import main
+from parser.system.console import LinesError, ProgressBar, printable, say, warn
+
+NAME = "\x1b[31mred\rforged\nforged\u202e\udcff\x9b"
+TEXT = NAME.replace("\udcff", "")
+"""Other libraries take only names that are UTF-8."""
+MODEL = f"{TEXT}model"
+ESCAPED = r"\x1b[31mred\rforged\nforged\u202e\udcff\x9b"
+TREE = "1\ta\ta\tX\tX\t_\t{}\troot\t_\t_\n\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder in which commands run, and all names are hostile."""
+    shutil.copytree("tests/model", tmp_path / MODEL)
+    (tmp_path / f"{NAME}.conllu").write_text(TREE.format(0))
+    (tmp_path / f"{NAME}faulty.conllu").write_text(TREE.format(7) + TREE.format(8))
+    (tmp_path / f"{NAME}empty.conllu").touch()
+    (tmp_path / f"{NAME}.conllu.gz").write_text("no gzip")
+    (tmp_path / f"{NAME}.txt").write_bytes(b"\xff")
+    (tmp_path / f"{NAME}.yaml").write_text("none: such\nnor: this\n")
+    (tmp_path / f"{NAME}broken.yaml").write_text("a: [\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+PLACES = [f"{NAME}{end}" for end in ("missing", ".conllu.gz", "faulty.conllu", "empty.conllu")]
+TREES, PAGE, MISSING = f"{NAME}.conllu", f"{NAME}.html", f"{NAME}missing"
+QUICK = [
+    *(["check", place, TREES] for place in PLACES),
+    *(["draw", place, "-o", PAGE] for place in PLACES),
+    *(["draw", TREES, "--gold", place] for place in PLACES),
+    *(
+        [command, f"{NAME}{config}"]
+        for command in ("train", "speed", "table")
+        for config in ("missing", ".yaml", "broken.yaml")
+    ),
+    ["parse", MISSING, TREES],
+    ["parse", MODEL, TREES, "--device", MISSING],
+    ["parse", MODEL, TREES, MISSING],
+    ["parse", MODEL, TREES, "--batch-size", MISSING],
+    ["parse", MODEL, TREES, "--deps", MISSING],
+    ["compare", MISSING, MODEL, TREES],
+    ["pack", TREES],
+    ["pack", MISSING],
+    ["train", "--resume", MISSING],
+    ["train", "--resume", MODEL],
+    ["train", MODEL],
+    ["train", f"{NAME}.yaml", "--set", MISSING],
+    ["plots", MISSING],
+    ["plots", MODEL],
+    ["plugins", "--check", MISSING],
+    ["parse-corpus", MODEL, MISSING, f"{NAME}target"],
+    ["parse-corpus", MODEL, MODEL, MODEL],
+    ["parse-corpus", MISSING, ".", f"{NAME}target"],
+    [MISSING],
+]
+WITH_A_MODEL = [
+    *(["parse", MODEL, place, "-o", f"{NAME}.parsed"] for place in PLACES),
+    *(["parse", MODEL, place, "-o", f"{NAME}.parsed", "--tokenized"] for place in PLACES),
+    *(["evaluate", MODEL, place] for place in PLACES),
+    *(["compare", MODEL, MODEL, place] for place in PLACES),
+    ["parse", MODEL, TREES, "-o", f"{MISSING}/{TREES}"],
+    ["parse", MODEL, f"{NAME}.txt", "--tokenized"],
+    ["parse", MODEL, TREES, "--treebank", MISSING],
+    ["parse", MODEL, TREES, "--text"],
+    ["evaluate", MODEL, TREES, "--text", f"{NAME}.txt"],
+    ["evaluate", MODEL, TREES, "--report", PAGE],
+    ["evaluate", MODEL, TREES, "--report", f"{MISSING}/{PAGE}"],
+    ["compare", MODEL, MODEL, TREES, "--report", PAGE],
+    ["pack", MODEL],
+]
+
+
+def told_by(command, capsys):
+    """The lines of its messages."""
+    with suppress(SystemExit):  # of argparse
+        main(command)
+    written = capsys.readouterr()
+    return (written.out + written.err).splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(
+    "commands", [QUICK, pytest.param(WITH_A_MODEL, marks=pytest.mark.extended)], ids=["quick", "with a model"]
+)
+def test_names_are_escaped_in_every_message(commands, folder, capsys):
+    for command in commands:
+        lines = told_by(command, capsys)
+        assert lines, command
+        for line in lines:
+            assert line.removesuffix("\n").isprintable(), (command, line)
+            assert not line.startswith("forged"), command
+
+
+def test_each_line_of_an_error_is_a_line(folder, capsys):
+    faulty = f"{NAME}faulty.conllu"
+    assert main(["check", faulty, f"{NAME}missing", f"{NAME}.conllu"]) == 2
+    written = capsys.readouterr()
+    assert written.out.startswith(f"{ESCAPED}.conllu\n  sentences ")
+    assert written.err == (
+        f"{ESCAPED}faulty.conllu:1: sentence #1: HEAD 7 is beyond the last word, 1\n"
+        f"{ESCAPED}faulty.conllu:3: sentence #2: HEAD 8 is beyond the last word, 1\n"
+        f"{ESCAPED}missing: No such file or directory\n"
+    )
+
+
+def test_trees_and_scores_stay_as_they_are(folder, capfdbinary):
+    (folder / "trees.conllu").write_text(TREE.format(0).replace("\ta\ta\t", "\t\u202e\u00a0\ta\t"))
+    assert main(["parse", MODEL, "trees.conllu"]) == 0
+    sys.stdout.flush()
+    assert "\t\u202e\u00a0\ta\t".encode() in capfdbinary.readouterr().out
+    assert main(["evaluate", MODEL, "trees.conllu", "--json"]) == 0
+    assert json.loads(capfdbinary.readouterr().out)["words"] == 1
+
+
+def test_what_is_said_is_printable(capsys):
+    say(f"{NAME} é 語 ✗ \\", "")
+    warn(str(LinesError("one", "two")), *LinesError("one", "two").args)
+    assert capsys.readouterr() == (f"{ESCAPED} é 語 ✗ \\\n\n", "one\\ntwo\none\ntwo\n")
+
+
+def test_descriptions_of_bars_are_printable(capsys):
+    with ProgressBar(total=2, desc=NAME) as bar:
+        bar.set_description_str(NAME)
+    written = capsys.readouterr().err
+    assert printable(NAME) in written
+    assert NAME[:5] not in written
+
+
+@pytest.mark.extended
+def test_a_corpus_with_hostile_names(folder):
+    """Its summary has the faults of each file, line by line."""
+    pytest.importorskip("ray")
+    (folder / "in").mkdir()
+    for name, content in (("", TREE.format(0)), ("faulty", "faulty\n\nfaulty\n")):
+        (folder / "in" / f"{TEXT}{name}.conllu").write_text(content)
+    command = [sys.executable, "-m", "parser", "parse-corpus", MODEL, "in", f"{TEXT}out"]
+    done = subprocess.run([*command, "--workers", "1"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert all(line.isprintable() for line in done.stderr.split("\n"))
+    assert f"{printable(TEXT)}faulty.conllu:3: sentence #2: no tabs" in done.stderr
+    assert Path(f"{TEXT}out", f"{TEXT}.conllu").is_file()
