@@ -10,11 +10,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-from parser.tables.differences import difference
-
 from parser.speed.measuring.rows import CellRow, FailedRow, RowFile, SpeedRow, read_content
 from parser.speed.measuring.statistics import Estimate
 from parser.speed.reporting.speed_ups import ratio
+from parser.tables.report import difference
 
 MEASUREMENTS = Path(__file__).parent.parent.parent / "docs/measurements"
 Row = dict[str, Any]
