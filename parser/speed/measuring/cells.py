@@ -16,7 +16,6 @@ from parser.batching import Precision
 from parser.benchmarks.plugin import NO_BATCHING, AnyPlugin, Mode, Plugin, SettingsT
 from parser.config.errors import fault_lines
 from parser.speed.measuring.settings import SpeedConfig
-from parser.system.console import LinesError
 from parser.system.machine import choose_device
 
 INTERLEAVED = ("experiment", "plugin", "mode", "device", "threads")
@@ -97,11 +96,11 @@ def settings_of(plugin: type[AnyPlugin], settings: dict[str, Any], place: str) -
 def validated(
     plugin: type[Plugin[SettingsT]], settings: Mapping[str, Any], place: str = "settings"
 ) -> SettingsT:
-    """An instance of the plugin's `Settings`. Raises ValueError with a line for each fault."""
+    """An instance of the plugin's `Settings`. Raises ValueError with each fault."""
     try:
         return plugin.Settings.model_validate(settings)
     except ValidationError as error:
-        raise LinesError(*fault_lines(error, place)) from None
+        raise ValueError("; ".join(fault_lines(error, place))) from None
 
 
 def methods_of(
