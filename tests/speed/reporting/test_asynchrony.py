@@ -27,7 +27,7 @@ def test_speeds_over_batches_in_flight():
     assert section.plots["reading, asynchrony"].startswith("<svg")
     [table] = section.tables
     assert table.columns == (
-        "examples/s",
+        "sentences/s",
         "1 in flight",
         "4 in flight",
         "16 in flight",
@@ -49,7 +49,7 @@ def test_speeds_over_the_update_frequency():
     _, section = found(rows)
     assert section.title == "reading, update frequency"
     [table] = section.tables
-    assert table.columns == ("examples/s", "update after 1", "update after 8", "largest over 1")
+    assert table.columns == ("sentences/s", "update after 1", "update after 8", "largest over 1")
     assert table.rows == [
         ["lists, active-4 at batch size 8, 2 workers", "40.0", "60.0", "(1.50 [1.50, 1.50])"]
     ]

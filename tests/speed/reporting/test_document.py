@@ -19,3 +19,18 @@ def test_a_section_tells_what_it_has():
     picture = Picture("plot", "<svg/>")
     assert section.parts == [Heading(2, "Title"), "Text.", picture, full, "step at 8: skipped."]
     assert Section("Title", {}, [empty]).parts == [Heading(2, "Title")]
+
+
+def test_code_and_notes(tmp_path):
+    parts = [Heading(2, "`a`"), "Of `b<c`, and ` alone.", Table(("`d`",), [["`e|f`"]], "What `d` means.")]
+    write_document("Report", parts, tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    for expected in (
+        "<h2><code>a</code></h2>",
+        "<p>Of <code>b&lt;c</code>, and ` alone.</p>",
+        "<p>What <code>d</code> means.</p>\n<table><tr><th><code>d</code></th></tr>",
+        "<td><code>e|f</code></td>",
+    ):
+        assert expected in page
+    text = (tmp_path / "report.md").read_text()
+    assert "What `d` means.\n\n| `d` |\n| --- |\n| `e\\|f` |\n" in text

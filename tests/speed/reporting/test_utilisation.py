@@ -2,6 +2,7 @@ import pytest
 from speed_rows import failed_row, run_of, speed_row
 
 from parser.speed.reporting.document import Table
+from parser.speed.reporting.speed_ups import MFU
 from parser.speed.reporting.utilisation import sections
 
 
@@ -31,6 +32,7 @@ def test_experiments_are_compared_by_their_best_methods():
     expected = Table(
         ("MFU, at batch size", "1", "64"),
         [["small: both", "0.100", "0.400"], ["large: both", "0.200", "0.800"]],
+        MFU,
     )
     assert section.tables == [expected]
 
@@ -63,6 +65,7 @@ def test_methods_are_drawn_over_the_size_of_the_layers():
     expected = Table(
         ("MFU, at units of a layer", "128", "256", "512"),
         [[METHODS[0], "0.050", "0.100", ""], [METHODS[1], "0.200", "0.400", "0.800"]],
+        MFU,
     )
     assert section.tables == [expected]
 
