@@ -11,7 +11,7 @@ from statistics import mean, median, stdev
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
 from parser.config.file import flat
 from parser.config.measures import MEASURES, TEXT_MEASURES
@@ -43,8 +43,6 @@ def difference(ours: Mapping[int, float], theirs: Mapping[int, float]) -> str:
 
 MINUTE = 60.0
 COMMIT_DIGITS = 7
-LAS_SHOWN_BELOW = 15
-"""LAS below the worst of the best epochs that the plot still shows."""
 Rows = dict[str, list[Row]]
 """Name of a row -> its runs, one for each seed."""
 
@@ -209,21 +207,35 @@ def _in_words(key: str) -> str:
 
 
 def _over_time(table: TableConfig, rows: Rows) -> str:
-    """Dev LAS over training time, for each row of the lowest seed that is done."""
+    """Dev LAS over training time, a line for each run; those of one row look alike, the later seeds paler."""
     # The settings of a trial are in the table, and too long for a legend.
     labels = {name: name if name in table.rows else name.partition(":")[0] for name in rows}
     curves = {
         labels[name]: {time: exactly(las) for time, las in _progress(own[0])} for name, own in rows.items()
     }
-    best = [max(las.value for las in curve.values()) for curve in curves.values()]
+    others = {labels[name]: own[1:] for name, own in rows.items()}
+    seeds = max(map(len, rows.values()))
 
     def finish(axes: Axes) -> None:
+        for drawn, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            for run in others[label]:
+                axes.plot(*zip(*_progress(run), strict=True), **_paler(drawn))
         for number, target in enumerate(table.targets):
             label = f"target: {', '.join(f'{each:g}' for each in table.targets)}"
             axes.axhline(target, label=None if number else label, **REFERENCE)
-        axes.set_ylim(min(best) - LAS_SHOWN_BELOW, max(best) + 0.5)
+        axes.set_xscale("log")  # first epochs lie close together, and so do rows that end early
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(PLAIN)
         axes.set_xlabel("minutes of training")
         axes.set_ylabel("dev LAS")
         axes.grid(True, color="0.9")
 
-    return svg(draw_panels(f"{table.title}\ndev LAS over training time, one seed", curves, finish))
+    runs = "one seed" if seeds == 1 else f"all runs of up to {seeds} seeds, the first with markers"
+    return svg(draw_panels(f"{table.title}\ndev LAS over training time, {runs}", curves, finish))
+
+
+def _paler(drawn: Any) -> dict[str, Any]:
+    """The look of a line that `Axes.errorbar` has drawn, without its markers."""
+    line = drawn[0]
+    return {"color": line.get_color(), "linestyle": line.get_linestyle(), "linewidth": 1, "alpha": 0.5}

@@ -28,7 +28,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def open_page(browser: Any) -> Iterator[Opened]:
-    """Opens an HTML file; the test fails if the page writes to the console, or asks for anything else.
+    """Opens an HTML file; the test fails if the page writes to the console, opens a dialog, or asks for more.
 
     address: what follows the name of the file, such as "#word=dog". Further arguments are those of a browser
     context, such as color_scheme="dark".
@@ -45,7 +45,12 @@ def open_page(browser: Any) -> Iterator[Opened]:
             if not request.url.startswith((own, "data:")):
                 complaints.append(f"asks for {request.url}")
 
+        def dismiss(dialog: Any) -> None:
+            complaints.append(f"dialog: {dialog.message}")
+            dialog.dismiss()
+
         page.on("request", watch)
+        page.on("dialog", dismiss)
         page.on("console", lambda message: complaints.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
         page.goto(f"{own}{address}")

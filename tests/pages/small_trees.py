@@ -3,6 +3,22 @@
 from parser.treebank.conllu import blocks, parse_block
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
+HOSTILE_TEXTS = [
+    HOSTILE,
+    "</title><script>alert(1)</script>",
+    "<!--<script>",
+    '"><img src=x onerror=alert(1)>',
+    "\"'`><svg onload=alert(1)>",
+    "<a href=javascript:alert(1)>",
+    "javascript:alert(1)",
+    "{{ 7 * 7 }}{% raw %}{#",
+    "&lt;&amp;",
+    "a\u2028b\u2029c",
+    "\x1b[31m\x1b]0;b\x07",
+    "\u202ecba\u2066",
+    "a\0b",
+]
+"""Markup, templates, ends of lines in scripts, commands to terminals, and changes of direction."""
 
 
 def sentence(*words, identifier="s1", comments=(), tokens=()):

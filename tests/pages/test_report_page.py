@@ -76,12 +76,33 @@ def test_a_report_has_scores_kinds_of_errors_and_trees(open_page, report):
     assert page.locator(".picture").evaluate("(picture) => picture.naturalWidth") == 9
 
 
-def test_trees_are_drawn_when_they_come_into_view(open_page, tmp_path):
+def report_of_a_treebank(path, curves="no curves"):
     gold = read_treebank(TREEBANK)
     trees = [ParsedTree(tuple(0 if head == 1 else head for head in one.heads), one.labels) for one in gold]
-    errors = find_errors(gold, trees, lambda form: True)
-    path = tmp_path / "report.html"
-    path.write_text(report_page("many", errors, gold, trees, "no curves"), encoding="utf-8")
+    errors = find_errors(gold, trees, lambda form: len(form) > 3)
+    path.write_text(report_page("many", errors, gold, trees, curves), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("width", "columns"), [(400, 1), (800, 1), (1100, 2), (1600, 2)])
+def test_cards_fill_the_page_and_clip_nothing(open_page, tmp_path, width, columns):
+    page = open_page(
+        report_of_a_treebank(tmp_path / "report.html", SVG), viewport={"width": width, "height": 800}
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    widths = page.locator(".wide:has(table)").evaluate_all(
+        "(boxes) => boxes.map((box) => [box.scrollWidth, box.clientWidth])"
+    )
+    assert all(needed <= given for needed, given in widths)
+    boxes = [card.bounding_box() for card in page.locator("section:not(:has(.picture, .tree-place))").all()]
+    ends = {box["x"]: box["y"] + box["height"] for box in boxes}
+    assert len(ends) == columns
+    assert [box["y"] for box in boxes].count(boxes[0]["y"]) == columns  # none has an empty place beside it
+    assert max(ends.values()) - min(ends.values()) < max(box["height"] for box in boxes)
+
+
+def test_trees_are_drawn_when_they_come_into_view(open_page, tmp_path):
+    path = report_of_a_treebank(tmp_path / "report.html")
     page = open_page(path, viewport={"width": 400, "height": 300})
     assert page.locator(".tree-place").count() == 20
     assert page.locator(".tree-place svg").count() == 0

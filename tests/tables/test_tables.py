@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -204,6 +205,39 @@ def test_an_error_leaves_no_run_behind(table, tmp_path):
     for run in runs:
         with (run / "lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody trains there
+
+
+def done_runs(settings, best_las):
+    """Of each job: ten minutes of two epochs, the first of which is far worse."""
+    scores = {"uas": 60.0, "las": 60.0, "crossing_arcs": 0, "crossing_recall": 0.0}
+    return {
+        job: {
+            **{"dev": scores, "test": scores, "config": job.config.model_dump(mode="json")},
+            "curve": [{"seconds": 300.0, "dev_las": las, "loss": 1.0} for las in (5.0, best)],
+            **{"seconds": 600.0, "epochs": 2, "best_epoch": 2, "commit": "c", "device": "cpu"},
+            "machine": {"cpu": "a cpu"},
+        }
+        for job, best in zip(jobs_of(settings), best_las, strict=True)
+    }
+
+
+def test_the_plot_over_time_has_every_point_of_every_run(table, tmp_path):
+    settings = read_settings(table, TableConfig)
+    done = done_runs(settings, (40.0, 60.0, 90.0))  # the last two are seeds of one row
+    write_table(settings, done, tmp_path)
+    picture = (tmp_path / "plots" / "time.svg").read_text()
+    assert "dev LAS over training time, all runs of up to 2 seeds, the first with markers" in picture
+    axes = re.search(r'<g id="patch_2">\s*<path d="(.*?)"', picture, re.DOTALL)[1]
+    heights = [float(y) for _, y in re.findall(r"[ML] (\S+) (\S+)", axes)]
+    [*lines] = re.findall(r'<path d="([^"]*)" clip-path="[^"]*" style="fill: none; [^"]*stroke: #', picture)
+    points = [re.findall(r"[ML] (\S+) (\S+)", line) for line in lines]
+    # Other lines, of the grid or at the target, are vertical or level.
+    runs = [line for line in points if line[0][0] != line[-1][0] and line[0][1] != line[-1][1]]
+    assert len(runs) == len(done)
+    assert all(min(heights) <= float(y) <= max(heights) for line in runs for _, y in line)
+    one = {job: row for job, row in done.items() if job.seed == 1}
+    write_table(settings, one, tmp_path)
+    assert "dev LAS over training time, one seed" in (tmp_path / "plots" / "time.svg").read_text()
 
 
 @pytest.mark.parametrize("lines", ["learning_rate.warmup_epochs", "optimizer.betas"])

@@ -13,7 +13,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from parser.batching import Precision
-from parser.benchmarks.plugin import NO_BATCHING, AnyPlugin, Mode, Plugin, SettingsT
+from parser.benchmarks.discovery import find_or_none
+from parser.benchmarks.plugin import NO_BATCHING, AnyPlugin, Mode, Plugin, SettingsT, examples_counted
 from parser.config.errors import fault_lines
 from parser.speed.measuring.settings import SpeedConfig
 from parser.system.machine import choose_device
@@ -56,6 +57,12 @@ class Cell:
     def name(self) -> str:
         """For messages."""
         return f"{self.experiment}: {self.method} at {self.batch_size}, {self.mode}, {self.place}"
+
+    @property
+    def examples(self) -> str:
+        """What its speed counts, such as "sentences"."""
+        plugin = find_or_none(self.plugin)
+        return examples_counted(plugin) if plugin else "sentences"
 
     def without_batching(self) -> Cell:
         """The cell whose results this one must reproduce."""

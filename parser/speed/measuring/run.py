@@ -125,4 +125,4 @@ def summary(row: CellRow) -> str:
     if isinstance(row, FailedRow):
         return f"{row.name:<60} {row.status}"
     value, low, high = row.speed
-    return f"{row.name:<60} {value:9,.1f} sentences/s [{low:,.1f}, {high:,.1f}]  MFU {row.mfu:.3f}"
+    return f"{row.name:<60} {value:9,.1f} {row.examples}/s [{low:,.1f}, {high:,.1f}]  MFU {row.mfu:.3f}"

@@ -16,7 +16,7 @@ from parser.speed.measuring.run import RunRows
 from parser.speed.reporting.document import Section, Table, cells_at
 from parser.speed.reporting.drawing import PLAIN, draw_panels, places_of, svg
 from parser.speed.reporting.speed_ups import bracketed, ratio
-from parser.speed.reporting.titles import plot_title, speed_label
+from parser.speed.reporting.titles import plot_title
 
 METHOD = re.compile(r"(?:(?P<kind>.+)-)?active-(?P<active>\d+)")
 """Methods with a number of batches in flight."""
@@ -95,15 +95,17 @@ def _section(plugin: str, axis: AsynchronyAxis, lines: Lines) -> Section:
     title, places = f"{plugin}, {axis.name}", places_of(lines.values())
     curves = {name: {place: line[place].speed for place in sorted(line)} for name, line in lines.items()}
 
+    rows = [row for line in lines.values() for row in line.values()]
+    speed = f"{rows[0].examples}/s"
+
     def finish(axes: Axes) -> None:
         axis.scale(axes, places)
         axes.yaxis.set_major_formatter(PLAIN)
-        axes.set_ylabel(speed_label(plugin))
+        axes.set_ylabel(speed)
 
-    rows = [row for line in lines.values() for row in line.values()]
     plot = svg(draw_panels(plot_title(f"speed over {axis.name}", rows), curves, finish))
     table = Table(
-        ("examples/s", *map(axis.column.format, places), "largest over 1"),
+        (speed, *map(axis.column.format, places), "largest over 1"),
         [
             [name, *cells_at(line, places, lambda row: f"{row.sentences_per_second:,.1f}"), _gain(line)]
             for name, line in lines.items()

@@ -11,9 +11,12 @@ from parser.speed.measuring.run import RunRows
 from parser.speed.reporting.comparison_plots import plots
 from parser.speed.reporting.document import Section, Table, cells_at
 from parser.speed.reporting.speed_ups import (
+    MFU,
     PAPER_SIZE,
+    SCALING,
     STEP,
     Comparison,
+    baseline_of,
     bracketed,
     by_method,
     comparisons,
@@ -25,9 +28,9 @@ from parser.speed.reporting.speed_ups import (
 )
 from parser.system.machine import MemoryUse
 
-COLUMNS = (
-    *("method", "batch", "sentences/s", "95 % interval", "tokens/s", "speed-up", "MFU", "with update"),
-    *("padding", "calls/step", "memory", "first run", "turns"),
+PARALLEL = (
+    "Parallel share: the part p of the time of a single example that is divided by the batch size B, by "
+    "Amdahl's law: time(B) / time(1) = (1 - p) + p / B."
 )
 
 
@@ -35,7 +38,7 @@ def sections(run: RunRows) -> Iterator[Section]:
     for comparison in comparisons(run.cells):
         cell = comparison[0]
         tables = [
-            Table(COLUMNS, [_cells(row, comparison) for row in comparison]),
+            _speeds(comparison),
             _method_ratios(comparison),
             _part_speed_ups(comparison),
             _shares(comparison),
@@ -59,16 +62,33 @@ def _name(row: CellRow) -> str:
     return f"{row.method} at {row.batch_size}"
 
 
+def _speeds(comparison: Comparison) -> Table:
+    columns = (
+        *("method", "batch", f"{comparison[0].examples}/s", "95 % interval", "tokens/s", "speed-up"),
+        *("scaling", "MFU", "with update", "padding", "calls/step", "memory", "first run", "turns"),
+    )
+    baseline = baseline_of(comparison)
+    note = ""
+    if baseline:
+        note = f"Speed-up: over `{baseline.method}` at batch size {baseline.batch_size:,}. {SCALING} {MFU}"
+    cells = [_cells(row, comparison) for row in comparison]
+    return Table(columns, [row + [""] * (len(columns) - len(row)) for row in cells], note)
+
+
 def _cells(row: CellRow, comparison: Comparison) -> list[str]:
+    """Those of a row without measurements end with its status."""
     head = [row.method, str(row.batch_size)]
-    if isinstance(row, FailedRow):
-        return [*head, row.status.partition(":")[0], *[""] * (len(COLUMNS) - 3)]
+    baseline = baseline_of(comparison)
+    if isinstance(row, FailedRow) or baseline is None:
+        return [*head, row.status.partition(":")[0]]
+    smallest = by_method(comparison)[row.method][0]
     return [
         *head,
         _number(row.sentences_per_second),
         f"{_number(row.speed.low)} to {_number(row.speed.high)}",
         _number(row.tokens_per_second),
-        _gain(row, by_method(comparison)[row.method][0]),
+        _gain(row, baseline),
+        _gain(row, smallest) if smallest.batch_size == 1 else "",
         f"{row.mfu:.3f}",
         f"{row.mfu_with_update:.3f}",
         "" if row.padding_share is None else f"{100 * row.padding_share:.1f} %",
@@ -79,11 +99,8 @@ def _cells(row: CellRow, comparison: Comparison) -> list[str]:
     ]
 
 
-def _gain(row: SpeedRow, smallest: SpeedRow) -> str:
-    """The speed-up over the method's batches of 1."""
-    if smallest.batch_size != 1:
-        return ""
-    return bracketed(f"{ratio(row, smallest).value:.2f}", [row, smallest])
+def _gain(row: SpeedRow, other: SpeedRow) -> str:
+    return bracketed(f"{ratio(row, other).value:.2f}", [row, other])
 
 
 def _number(value: float) -> str:
@@ -110,7 +127,7 @@ def _method_ratios(comparison: Comparison) -> Table:
         ratios = [bracketed(str(ratio(*pair)), pair) if len(pair) == 2 else "" for pair in pairs]
         if any(ratios):
             lines.append([f"{first} / {second}", *ratios])
-    return Table(("sentences/s, at batch", *map(str, sizes)), lines)
+    return Table((f"{comparison[0].examples}/s, at batch", *map(str, sizes)), lines)
 
 
 def _part_speed_ups(comparison: Comparison) -> Table:
@@ -135,7 +152,7 @@ def _shares(comparison: Comparison) -> Table:
             fit = [bracketed(text, rows) for text in (f"{100 * fitted.value:.2f} %", interval)]
             lines.append([method, *fit, paper])
     return Table(
-        ("method", "parallel share (Amdahl), all sizes", "95 % interval", "from 64 over 1 only"), lines
+        ("method", "parallel share, all sizes", "95 % interval", "from 64 over 1 only"), lines, PARALLEL
     )
 
 
@@ -146,7 +163,7 @@ def _phase_times(comparison: Comparison) -> Table:
     lines = [
         [_name(row), *(f"{1e6 * row.phase_seconds.get(phase, 0.0):,.0f}" for phase in phases)] for row in rows
     ]
-    return Table(("microseconds for each sentence", *phases), lines)
+    return Table((f"microseconds for one of the {comparison[0].examples}", *phases), lines)
 
 
 def _counts(comparison: Comparison) -> Table:

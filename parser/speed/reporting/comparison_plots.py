@@ -1,7 +1,8 @@
 """The plots of a comparison of methods.
 
-Speed-up over batch size (Ding & Koehn 2019, Figure 1), speed, the time of each phase (Neubig et al. 2017,
-Figure 2) and the speed-up of each part of a step (Suarez & Zhu 2017, Figures 2 and 3).
+Speed, speed-up over one baseline, the time of each phase (Neubig et al. 2017, Figure 2), the speed-up of each
+part of a step (Suarez & Zhu 2017, Figures 2 and 3), and how each method scales with the batch size (Ding &
+Koehn 2019, Figure 1).
 """
 
 from __future__ import annotations
@@ -32,15 +33,17 @@ from parser.speed.reporting.drawing import (
 )
 from parser.speed.reporting.speed_ups import (
     Comparison,
+    baseline_of,
     bracketed,
     by_method,
     gains_of_parts,
     in_order,
     parallel_shares,
+    ratio,
+    scaling,
     sizes_of,
-    speed_ups,
 )
-from parser.speed.reporting.titles import method_title, plot_title, speed_label
+from parser.speed.reporting.titles import method_title, plot_title
 
 HATCHES = ("", "////", "\\\\\\\\", "xxxx", "||||", "----", "++++", "//", "\\\\", "xx")
 PHASE_TITLES = {CELLS: "modules, forward", CELLS_BACKWARD: "modules, backward"}
@@ -53,12 +56,16 @@ WIDE_BAR = 1.5 * BAR
 
 
 def plots(comparison: Comparison) -> dict[str, str]:
-    """SVG by its kind, without the kinds for which nothing was measured."""
+    """SVG by its kind, without the kinds for which nothing was measured.
+
+    The scaling is the last: a method that is slow without batches looks best there.
+    """
     drawn = {
-        "speed-up": _speed_up_plot(comparison),
         "speed": _speed_plot(comparison),
+        "speed-up": _speed_up_plot(comparison),
         "time": _time_plot(comparison),
         "parts": _parts_plot(comparison),
+        "scaling": _scaling_plot(comparison),
     }
     return {kind: plot for kind, plot in drawn.items() if plot}
 
@@ -76,23 +83,42 @@ def _method(row: SpeedRow) -> str:
 
 
 def _speed_up_plot(comparison: Comparison) -> str | None:
+    """Over one baseline; None for one batch size, for which the plot of the speeds has the same bars."""
+    baseline = baseline_of(comparison)
+    if baseline is None or len(sizes_of(comparison)) == 1:
+        return None
+    curves: Curves = {
+        bracketed(_method(rows[0]), [*rows, baseline]): {row.batch_size: ratio(row, baseline) for row in rows}
+        for rows in by_method(comparison).values()
+    }
+
+    def finish(axes: Axes) -> None:
+        axes.axhline(1, label=f"1: {_method(baseline)}, batch size {baseline.batch_size:,}", **REFERENCE)
+        axes.set_ylabel("speed-up")
+        scale_by_size(axes, curves)
+
+    return svg(draw_panels(_title(comparison), curves, finish))
+
+
+def _scaling_plot(comparison: Comparison) -> str | None:
     curves: dict[str, dict[int, Estimate]] = {}
     for rows in by_method(comparison).values():
         label, shares = _method(rows[0]), parallel_shares(rows)
         if shares and shares[0].value > 0:
-            label += ": " + bracketed(f"{100 * shares[0].value:.1f} % parallel", rows)
-        curves[label] = speed_ups(rows) if shares else {}  # there are at least two batch sizes
+            label += ": parallel share " + bracketed(f"{100 * shares[0].value:.1f} %", rows)
+        curves[label] = scaling(rows) if shares else {}  # there are at least two batch sizes
     sizes = places_of(curves.values())
 
     def finish(axes: Axes) -> None:
         axes.plot(sizes, sizes, label="ideal: speed-up equal to the batch size", **REFERENCE)
-        axes.set_ylabel("speed-up over batches of 1")
+        axes.set_ylabel("over the method's own batches of 1")
         scale_by_size(axes, curves)
         axes.set_yscale("log", base=2)  # always, for the ideal is a line then
         axes.autoscale(axis="y")
         axes.yaxis.set_major_formatter(PLAIN)
 
-    return svg(draw_panels(_title(comparison), curves, finish)) if sizes else None
+    title = plot_title(f"{comparison[0].experiment}, scaling with the batch size", comparison)
+    return svg(draw_panels(title, curves, finish)) if sizes else None
 
 
 def _speed_plot(comparison: Comparison) -> str | None:
@@ -104,7 +130,7 @@ def _speed_plot(comparison: Comparison) -> str | None:
     }
 
     def finish(axes: Axes) -> None:
-        axes.set_ylabel(speed_label(comparison[0].plugin))
+        axes.set_ylabel(f"{comparison[0].examples}/s")
         scale_by_size(axes, curves)
 
     return svg(draw_panels(_title(comparison), curves, finish)) if curves else None
@@ -122,7 +148,7 @@ def _speed_bars(comparison: Comparison) -> str:
     axes.set_yticks(range(len(rows)), map(_method, rows), fontsize=LABEL_SIZE)
     axes.invert_yaxis()
     axes.xaxis.set_major_formatter(PLAIN)
-    axes.set_xlabel(speed_label(comparison[0].plugin))
+    axes.set_xlabel(f"{comparison[0].examples}/s")
     axes.grid(True, axis="x", color="0.9")
     axes.set_axisbelow(True)
     return svg(figure)

@@ -19,6 +19,8 @@ PLOTS = "plots"
 class Table(NamedTuple):
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
+    note: str = ""
+    """What the columns mean, above the table."""
 
 
 class Picture(NamedTuple):
@@ -37,7 +39,7 @@ class Heading(NamedTuple):
 
 
 Part = str | Heading | Table | Picture
-"""A string is a paragraph."""
+"""A string is a paragraph. Paragraphs and cells may have `code`."""
 
 
 @dataclass(frozen=True)
@@ -87,26 +89,32 @@ def _markdown(part: Part) -> str:
             return f"{'#' * level} {text}"
         case Picture(name, _):
             return f"![{name}]({PLOTS}/{part.file})"
-        case Table(columns, rows):
+        case Table(columns, rows, note):
             lines = [columns, ["---"] * len(columns), *rows]
             escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]
-            return "\n".join("| " + " | ".join(line) + " |" for line in escaped)
+            table = "\n".join("| " + " | ".join(line) + " |" for line in escaped)
+            return f"{note}\n\n{table}" if note else table
     return part
 
 
 def _html(part: Part) -> str:
     match part:
         case Heading(level, text):
-            return f"<h{level}>{escape(text)}</h{level}>"
+            return f"<h{level}>{_inline(text)}</h{level}>"
         case Picture(name, svg):
             return f'<figure aria-label="{escape(name)}">{svg}</figure>'
-        case Table(columns, rows):
-            head = "".join(f"<th>{escape(cell)}</th>" for cell in columns)
+        case Table(columns, rows, note):
+            head = "".join(f"<th>{_inline(cell)}</th>" for cell in columns)
             body = "\n".join(
-                "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in rows
+                "<tr>" + "".join(f"<td>{_inline(cell)}</td>" for cell in line) + "</tr>" for line in rows
             )
-            return f"<table><tr>{head}</tr>\n{body}</table>"
-    return f"<p>{escape(str(part))}</p>"
+            table = f"<table><tr>{head}</tr>\n{body}</table>"
+            return f"{_html(note)}\n{table}" if note else table
+    return f"<p>{_inline(str(part))}</p>"
+
+
+def _inline(text: str) -> str:
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 PAGE = """<!doctype html>

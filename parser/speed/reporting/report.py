@@ -14,7 +14,7 @@ from parser.speed.measuring.rows import CellRow, ExternalRow, Machine, SpeedRow
 from parser.speed.measuring.run import CONFIG, RunRows
 from parser.speed.reporting import asynchrony, comparison, external, learning, utilisation
 from parser.speed.reporting.document import HTML, Heading, Part, Section, Table, write_document
-from parser.speed.reporting.speed_ups import by_method, comparisons, speed_ups
+from parser.speed.reporting.speed_ups import baseline_of, by_method, comparisons, ratio, scaling
 
 KINDS: Sequence[Callable[[RunRows], Iterable[Section]]] = (
     comparison.sections,
@@ -28,19 +28,19 @@ BOARD = "tensorboard"
 NUMBERS = ("sentences_per_second", "tokens_per_second", "mfu", "padding_share", "calls_per_step")
 
 LEGEND = (
-    "Sentences/s and tokens/s: medians over the turns, with a bootstrapped 95 % interval. With fewer than "
-    "six turns the interval is hardly narrower than their range. Speed-up: over the method's own batches "
-    "of 1. MFU: useful floating-point operations per second, divided by those of the machine's large "
-    "matrix products in the same precision and run. Useful operations are those of matrix products, without "
-    "padding and without the parameter update; the time of the update is left out, and included in `with "
-    "update`. Asynchronous messages do not separate updates: their MFU includes them. Padding: share of "
-    "the rows of LSTMs whose results are not used; empty where it is not counted, as with continuous "
-    "batching. Calls/step: operator calls in a step; empty where workers make them. Memory: peak memory "
-    "of the measured process, data and program included, without its worker processes. First run: the "
-    "check of the results, which includes compilation and graph capture. Values in brackets (speed-ups, "
-    "ratios, parallel shares) compare cells that were not measured interleaved: the machine may have "
-    "changed in between. A cell ends when its interval is narrow enough, so intervals are slightly "
-    "narrower than 95 %."
+    "Sentences/s, or what else is counted, and tokens/s: medians over the turns, with a bootstrapped 95 % "
+    "interval. With fewer than six turns the interval is hardly narrower than their range. MFU: useful "
+    "floating-point operations per second, divided by those of the machine's large matrix products in the "
+    "same precision and run. Useful operations are those of matrix products, without padding and without the "
+    "parameter update; the time of the update is left out, and included in `with update`. Asynchronous "
+    "messages do not separate updates: their MFU includes them. Padding: share of the rows of LSTMs whose "
+    "results are not used; empty where it is not counted, as with continuous batching. Calls/step: operator "
+    "calls in a step; empty where workers make them. Memory: peak memory of the measured process, data and "
+    "program included, without its worker processes. First run: the check of the results, which includes "
+    "compilation and graph capture. Values and names of lines in brackets (speed-ups, "
+    "ratios, parallel shares) compare cells that were not measured interleaved: the machine may have changed "
+    "in between. A cell ends when its interval is narrow enough, so intervals are slightly narrower than "
+    "95 %."
 )
 
 
@@ -107,14 +107,17 @@ def _write_board(rows: Sequence[SpeedRow], folder: Path) -> None:
     shutil.rmtree(folder / BOARD, ignore_errors=True)
     with SummaryWriter(str(folder / BOARD)) as board:
         for compared in comparisons(rows):
+            baseline = baseline_of(compared)
             for method, own in by_method(compared).items():
                 tag = f"{comparison.picture_name(compared)}/{method}"
                 for row in own:
                     values = {name: getattr(row, name) for name in NUMBERS}
                     phases = row.phase_seconds.items()
                     values |= {f"seconds_per_sentence/{phase}": seconds for phase, seconds in phases}
+                    if baseline:
+                        values["speed_up"] = ratio(row, baseline).value
                     for name, value in values.items():
                         if value is not None:
                             board.add_scalar(f"{tag}/{name}", value, row.batch_size)
-                for size, gain in speed_ups(own).items():
-                    board.add_scalar(f"{tag}/speed_up", gain.value, size)
+                for size, gain in scaling(own).items():
+                    board.add_scalar(f"{tag}/scaling", gain.value, size)

@@ -22,6 +22,8 @@ PARTS: Mapping[str, Sequence[str]] = {
 """Parts of a step and their phases, for plugins that measure modules (`cells`) separately (Suarez & Zhu 2017,
 Figures 2 and 3)."""
 STEP = "whole step"
+SCALING = "Scaling: over the method's own batches of 1."
+MFU = "MFU: the speed of the useful operations, as a share of that of the machine's large matrix products."
 Gains = dict[str, dict[str, dict[int, float]]]
 """Part -> method -> batch size -> speed-up over `none` at that size."""
 
@@ -70,8 +72,15 @@ def bracketed(text: str, rows: Sequence[SpeedRow]) -> str:
     return text if are_interleaved(rows) else f"({text})"
 
 
-def speed_ups(rows: Sequence[SpeedRow]) -> dict[int, Estimate]:
-    """Over batches of 1, for each batch size; empty if these are missing. rows: of one method."""
+def baseline_of(comparison: Comparison) -> SpeedRow | None:
+    """What all rows are compared with: no batching or, without it, the first method; the smallest batches."""
+    methods = by_method(comparison)
+    rows = methods.get(NO_BATCHING) or next(iter(methods.values()), [])
+    return rows[0] if rows else None
+
+
+def scaling(rows: Sequence[SpeedRow]) -> dict[int, Estimate]:
+    """Speed-ups over batches of 1, by batch size; empty if these are missing. rows: of one method."""
     if not rows or rows[0].batch_size != 1:
         return {}
     return {row.batch_size: ratio(row, rows[0]) for row in rows}
@@ -79,7 +88,7 @@ def speed_ups(rows: Sequence[SpeedRow]) -> dict[int, Estimate]:
 
 def parallel_shares(rows: Sequence[SpeedRow]) -> tuple[Estimate, float | None] | None:
     """By Amdahl's law, fitted over all batch sizes, and by the paper's formula at 64. rows: of one method."""
-    gains = speed_ups(rows)
+    gains = scaling(rows)
     if len(gains) < 2:
         return None
     fitted = parallel_share(list(gains), [row.turn_speeds for row in rows])

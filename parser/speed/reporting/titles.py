@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import Any
 
 from parser.benchmarks.discovery import find_or_none
-from parser.benchmarks.plugin import examples_counted, method_titles
+from parser.benchmarks.plugin import method_titles
 from parser.speed.measuring.cells import Cell
 
 MODES = {"train": "training", "infer": "inference"}
@@ -21,12 +21,6 @@ def method_title(plugin: str, method: str) -> str:
     """A batching method in words."""
     found = find_or_none(plugin)
     return method_titles(found).get(method, method) if found else method
-
-
-def speed_label(plugin: str) -> str:
-    """The unit of speed, such as "sentences/s"."""
-    found = find_or_none(plugin)
-    return f"{examples_counted(found) if found else 'sentences'}/s"
 
 
 def plot_title(subject: str, cells: Sequence[Cell]) -> str:

@@ -19,7 +19,7 @@ from parser.speed.measuring.run import RunRows
 from parser.speed.measuring.statistics import exactly
 from parser.speed.reporting.document import Section, Table, cells_at
 from parser.speed.reporting.drawing import draw_panels, places_of, scale_by_size, svg
-from parser.speed.reporting.speed_ups import by_method, comparisons
+from parser.speed.reporting.speed_ups import MFU, by_method, comparisons
 from parser.speed.reporting.titles import method_title, plot_title
 
 Lines = Mapping[str, Mapping[int, SpeedRow]]
@@ -107,5 +107,6 @@ def _section(title: str, subject: str, axis: str, lines: Lines) -> Section:
     table = Table(
         (f"MFU, at {axis}", *map(str, places)),
         [[label, *cells_at(line, places, lambda row: f"{row.mfu:.3f}")] for label, line in lines.items()],
+        MFU,
     )
     return Section(title, {title: plot}, [table])

@@ -86,7 +86,7 @@ def test_a_run_from_config_to_report(config, tmp_path, capsys):
     ):
         assert expected in report
     page = (run / "report.html").read_text()
-    assert page.count("<svg") == 6
+    assert page.count("<svg") == 8
     assert not any(outside in page for outside in ('src="', "<link", "@import", "<script"))
     for plot in (run / "plots").iterdir():
         text = plot.read_text()

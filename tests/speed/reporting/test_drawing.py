@@ -8,7 +8,7 @@ from parser.benchmarks.discovery import find, installed
 from parser.speed.measuring.statistics import Estimate, exactly
 from parser.speed.reporting.document import Heading, Picture, Section, Table, write_document
 from parser.speed.reporting.drawing import MAX_LINES, draw_panels, legend_below, scale_by_size, svg
-from parser.speed.reporting.titles import data_title, method_title, plot_title, speed_label
+from parser.speed.reporting.titles import data_title, method_title, plot_title
 
 
 def curves(count):
@@ -117,13 +117,13 @@ def test_every_method_of_every_plugin_has_a_title():
 
 
 def test_the_unit_is_the_plugins():
-    assert speed_label("stack_parser") == "sentences/s"
-    assert speed_label("mnist_mlp") == "images/s"
+    assert cell(plugin="stack_parser").examples == "sentences"
+    assert cell(plugin="mnist_mlp").examples == "images"
 
 
 def test_a_plugin_that_is_not_installed_has_the_names_of_its_methods():
     assert method_title("unheard", "replay") == "replay"
-    assert speed_label("unheard") == "sentences/s"
+    assert cell(plugin="unheard").examples == "sentences"
 
 
 @pytest.mark.parametrize("name", ["plain", "a/b", "with blanks, and more", "../above"])
@@ -142,3 +142,18 @@ def test_a_section_tells_what_it_has():
     picture = Picture("plot", "<svg/>")
     assert section.parts == [Heading(2, "Title"), "Text.", picture, full, "step at 8: skipped."]
     assert Section("Title", {}, [empty]).parts == [Heading(2, "Title")]
+
+
+def test_code_and_notes(tmp_path):
+    parts = [Heading(2, "`a`"), "Of `b<c`, and ` alone.", Table(("`d`",), [["`e|f`"]], "What `d` means.")]
+    write_document("Report", parts, tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    for expected in (
+        "<h2><code>a</code></h2>",
+        "<p>Of <code>b&lt;c</code>, and ` alone.</p>",
+        "<p>What <code>d</code> means.</p>\n<table><tr><th><code>d</code></th></tr>",
+        "<td><code>e|f</code></td>",
+    ):
+        assert expected in page
+    text = (tmp_path / "report.md").read_text()
+    assert "What `d` means.\n\n| `d` |\n| --- |\n| `e\\|f` |\n" in text

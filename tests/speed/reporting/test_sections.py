@@ -6,7 +6,7 @@ from speed_rows import curve, failed_row, run_of, speed_row
 from parser.speed.reporting import asynchrony, learning, utilisation
 from parser.speed.reporting.comparison_plots import plots
 from parser.speed.reporting.document import Table
-from parser.speed.reporting.speed_ups import comparisons, gains_of_parts
+from parser.speed.reporting.speed_ups import MFU, comparisons, gains_of_parts
 
 
 def utilisation_of(rows):
@@ -35,6 +35,7 @@ def test_experiments_are_compared_by_their_best_methods():
     expected = Table(
         ("MFU, at batch size", "1", "64"),
         [["small: both", "0.100", "0.400"], ["large: both", "0.200", "0.800"]],
+        MFU,
     )
     assert section.tables == [expected]
 
@@ -67,6 +68,7 @@ def test_methods_are_drawn_over_the_size_of_the_layers():
     expected = Table(
         ("MFU, at units of a layer", "128", "256", "512"),
         [[METHODS[0], "0.050", "0.100", ""], [METHODS[1], "0.200", "0.400", "0.800"]],
+        MFU,
     )
     assert section.tables == [expected]
 
@@ -179,7 +181,7 @@ def test_speeds_over_batches_in_flight():
     assert section.plots["reading, asynchrony"].startswith("<svg")
     [table] = section.tables
     assert table.columns == (
-        "examples/s",
+        "sentences/s",
         "1 in flight",
         "4 in flight",
         "16 in flight",
@@ -203,7 +205,7 @@ def test_speeds_over_the_update_frequency():
     _, section = asynchrony_of(rows)
     assert section.title == "reading, update frequency"
     [table] = section.tables
-    assert table.columns == ("examples/s", "update after 1", "update after 8", "largest over 1")
+    assert table.columns == ("sentences/s", "update after 1", "update after 8", "largest over 1")
     assert table.rows == [
         ["lists, active-4 at batch size 8, 2 workers", "40.0", "60.0", "(1.50 [1.50, 1.50])"]
     ]

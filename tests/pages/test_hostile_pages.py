@@ -1,0 +1,149 @@
+"""Pages of hostile treebanks in a browser: every tree and all of its texts are drawn, and nothing runs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+from pages.small_trees import HOSTILE_TEXTS, sentence
+
+from parser.cli import main
+from parser.evaluation.errors import find_errors
+from parser.evaluation.significance import compare
+from parser.pages.comparison_page import Parsed, comparison_page
+from parser.pages.report_page import report_page
+from parser.parsing.parsed_tree import ParsedTree
+from parser.treebank.sentence import Sentence
+
+MODEL = "tests/model"
+ATTACKS = """() => {
+    window.refused = [];
+    document.addEventListener('securitypolicyviolation', (event) => refused.push(event.effectiveDirective));
+    const script = document.createElement('script');
+    script.textContent = 'window.ran = true';
+    const box = document.createElement('div');
+    box.innerHTML = `<p style="color: red">red</p><a href="javascript:window.ran = true">link</a>
+        <img src="https://example.org/x.png" onerror="window.ran = true">
+        <iframe src="https://example.org"></iframe>`;
+    document.body.append(script, box);
+    box.querySelector('a').click();
+    fetch('https://example.org').catch(() => {});
+}"""
+REFUSED = {
+    *("connect-src", "frame-src", "img-src", "script-src-attr", "script-src-elem", "style-src-attr"),
+}
+
+
+def gold_of(text: str) -> Sentence:
+    """Three words with the text in all columns and in the comments."""
+    columns = {
+        field: (f"{text}1", text, f"{text}3")
+        for field, kind in Sentence.__annotations__.items()
+        if kind == "tuple[str, ...]"
+    }
+    columns |= {"lines": (f"# text = {text}\n", f"# {text}\n", f"1-2\t{text}4" + "\t_" * 8 + "\n")}
+    return Sentence(**columns, heads=(2, 0, 2), identifier=text, line=1, word_lines=())
+
+
+GOLD = [gold_of(text) for text in HOSTILE_TEXTS]
+RIGHT = [ParsedTree(one.heads, one.labels) for one in GOLD]
+WRONG = [ParsedTree((2, 0, 1), (f"other {one.labels[0]}", *one.labels[1:])) for one in GOLD]
+"""A wrong label and a wrong head."""
+
+
+def report(title):
+    return report_page(title, find_errors(GOLD, WRONG, bool), GOLD, WRONG)
+
+
+def comparison(title):
+    """Every second sentence is better."""
+    trees = [
+        [pair[(number + second) % 2] for number, pair in enumerate(zip(WRONG, RIGHT, strict=True))]
+        for second in (0, 1)
+    ]
+    first, second = (Parsed(title, find_errors(GOLD, own, bool), own, None) for own in trees)
+    return comparison_page(title, GOLD, first, second, compare(GOLD, *trees))
+
+
+PAGES = {"report": (report, 1), "comparison": (comparison, 2)}
+"""How each is made, and how often it draws a sentence."""
+
+
+def draw_all(page):
+    """The trees of a page, each of which was scrolled to."""
+    places = page.locator(".tree-place").all()
+    for place in places:
+        place.focus()  # which scrolls there
+        place.locator("svg").wait_for(state="attached")
+    return [place.locator("svg.tree") for place in places]
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_every_tree_and_every_word_is_drawn(open_page, tmp_path, kind):
+    make, times = PAGES[kind]
+    path = tmp_path / "page.html"
+    path.write_text(make(" ".join(HOSTILE_TEXTS)), encoding="utf-8")
+    page = open_page(path)
+    trees = draw_all(page)
+    drawn = [tuple(tree.locator(".word .form").all_text_contents()) for tree in trees]
+    assert sorted(drawn) == sorted(times * [one.forms for one in GOLD])
+    for tree, forms in zip(trees, drawn, strict=True):
+        text = forms[1]
+        assert tree.locator(".tag").all_text_contents() == [f"{text}1", text, f"{text}3"]
+        assert tree.locator(".token .form").all_text_contents() == [f"{text}4"]
+        labels = {label.replace("\xa0", " ") for label in tree.locator(".label").all_text_contents()}
+        right = labels == {f"{text}1", text, f"{text}3"}
+        assert right or labels == {f"✗ other {text}1 gold: {text}1", text, f"✗ {text}3", f"{text}3"}
+        assert tree.bounding_box()["height"] > 0
+    headings = page.locator("h3").all_text_contents()
+    for text in HOSTILE_TEXTS:
+        # HTML leaves out the character 0; data, such as words, keep it.
+        assert sum(heading.startswith(f"{text.replace(chr(0), '')}, line 1") for heading in headings) == times
+    assert page.title().startswith(" ".join(HOSTILE_TEXTS[:2]))
+    assert page.locator("img, a, main script, iframe, object, embed, [href^='javascript']").count() == 0
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_what_a_text_could_bring_in_is_refused(browser, tmp_path, kind):
+    """Even if it were markup."""
+    path = tmp_path / "page.html"
+    path.write_text(PAGES[kind][0]("page"), encoding="utf-8")
+    page = browser.new_page()
+    asked = []
+    page.route(re.compile("^https?:"), lambda route: (asked.append(route.request.url), route.abort()))
+    page.goto(path.as_uri())
+    page.evaluate(ATTACKS)
+    for _ in range(50):
+        if set(page.evaluate("refused")) >= REFUSED:
+            break
+        page.wait_for_timeout(100)
+    assert set(page.evaluate("refused")) == REFUSED
+    assert page.evaluate("window.ran") is None
+    assert asked == []
+    page.close()
+
+
+def test_pages_of_commands_with_hostile_files(open_page, reader_of_tags, tmp_path):
+    model, treebank = (
+        tmp_path / '"><img src=x onerror=alert(1)>',
+        tmp_path / "<script>alert(1)<\u202e\x1b[31m",
+    )
+    shutil.copytree(MODEL, model)
+    forms = [text.replace("\0", "") for text in HOSTILE_TEXTS]
+    texts = [
+        sentence(f"{form} NOUN 2 nsubj", "bark VERB 0 root", identifier=form, comments=[f"# text = {form}"])
+        for form in forms
+    ]
+    treebank.write_text("".join(texts), encoding="utf-8")
+    report = tmp_path / "javascript:alert(1){{ 7 * 7 }}.html"
+    commands = {"evaluate": [model, treebank], "compare": [reader_of_tags, model, treebank]}
+    for command, files in commands.items():
+        assert main([command, *map(str, files), "--report", str(report)]) == 0
+        page = open_page(report)
+        drawn = {tree.locator(".word .form").first.text_content() for tree in draw_all(page)}
+        assert drawn
+        assert drawn <= set(forms)
+        heading = page.locator("h1").text_content()
+        assert str(model) in heading
+        assert str(treebank) in heading
