@@ -105,27 +105,6 @@ def test_a_run_leaves_its_folder_alone_in_the_working_directory(config_file, tmp
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "tiny.conllu", "tiny.yaml"]
 
 
-def test_check_describes_treebanks(capsys):
-    assert main(["check", "data/quickstart/train.conllu", "--stacks"]) == 0
-    printed = capsys.readouterr().out
-    for expected in (
-        "sentences           2,000",
-        "non-projective",
-        "arc-eager stack     median",
-        "multiword tokens",
-    ):
-        assert expected in printed
-
-
-def test_check_goes_on_after_a_faulty_file(tmp_path, capsys):
-    faulty = tmp_path / "faulty.conllu"
-    faulty.write_text("1\ta\n\n")
-    assert main(["check", str(faulty), "data/quickstart/dev.conllu"]) == 2
-    captured = capsys.readouterr()
-    assert "data/quickstart/dev.conllu" in captured.out
-    assert captured.err == f"{faulty}:1: sentence #1: 2 columns instead of 10\n"
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

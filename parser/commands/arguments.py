@@ -191,11 +191,18 @@ def _add_pack(commands: Commands) -> None:
 
 
 def _add_check(commands: Commands) -> None:
-    command = commands.add_parser("check", help="validate treebanks and describe them")
-    command.add_argument("treebanks", nargs="+", metavar="FILE", help="CoNLL file, optionally .gz")
+    command = commands.add_parser(
+        "check",
+        help="validate treebanks, describe them, and compare dev and test with train",
+        description="Validate treebanks, count what is in them, and compare dev and test with train. Which "
+        "file is train, dev or test is seen in its name; if no name says so, by the order of the files.",
+    )
+    command.add_argument(
+        "treebanks", nargs="+", metavar="FILE", help="CoNLL file, optionally .gz: as train, dev and test"
+    )
     _add_roots(command)
     command.add_argument(
-        "--stacks",
+        "--transitions",
         action="store_true",
         help="also describe how deep the stacks of the transition systems get",
     )
