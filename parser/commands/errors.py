@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from parser.config.missing_treebank import how_to_get
 from parser.system.interruption import SIGNALLED, Interrupted, StoppedError
 
 DONE, FAULT_OF_PROGRAM, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
@@ -22,7 +23,8 @@ def exit_code_of(error: BaseException) -> int:
 
 def message_of(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
+        how = how_to_get(str(error.filename)) if isinstance(error, FileNotFoundError) else ""
+        return f"{error.filename}: {error.strerror}{how}"
     if isinstance(error, OSError) and error.strerror:
         return f"writing the output: {error.strerror}"
     return str(error)
