@@ -249,11 +249,12 @@ def _add_plots(commands: Commands) -> None:
 
 
 def _add_plugins(commands: Commands) -> None:
-    command = commands.add_parser("plugins", help="list what can be measured, or check a plugin")
+    command = commands.add_parser("plugins", help="list what can be measured, or show or check a plugin")
+    command.add_argument("name", nargs="?", metavar="NAME", help="show methods and settings of this plugin")
     command.add_argument(
-        "--check", metavar="NAME", help="test whether the plugin does what every plugin must"
+        "--check", action="store_true", help="test whether the plugin does what every plugin must"
     )
-    command.set_defaults(run="parser.commands.speed:list_or_check")
+    command.set_defaults(run="parser.commands.speed:about")
 
 
 def _add_config(command: argparse.ArgumentParser, examples: str, runs: str, needed: bool = True) -> None:
