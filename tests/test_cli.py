@@ -158,6 +158,19 @@ def test_each_epoch_but_the_last_says_how_long_the_rest_takes(config_file, tmp_p
     assert "  at most a few seconds left" in capsys.readouterr().out
 
 
+def test_more_epochs_are_advised_for_few_steps(run, config_file, tmp_path, capsys):
+    """Where training begins with random weights."""
+    command = ["train", str(config_file), "--run", str(tmp_path / "other"), "--set", "training.epochs=1"]
+    assert main(command) == 0
+    advice = "only 5 steps of training in all: more epochs may help much, such as --set training.epochs=200"
+    assert f"\n{advice}\n" in capsys.readouterr().out
+    assert main([*command, "--resume"]) == 0
+    assert main([*command, "--from", str(run / "model")]) == 0
+    patience = ["--set", "training.early_stopping_patience=1"]
+    assert main([*command, *patience, "--set", "training.epochs=125"]) == 0
+    assert "steps of training" not in capsys.readouterr().out
+
+
 def test_a_second_run_keeps_the_first(run, config_file, capsys):
     first = (run / "model" / "weights.safetensors").read_bytes()
     arguments = ["train", str(config_file), "--run", str(run), "--set", "training.seed=2"]
