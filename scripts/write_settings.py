@@ -41,7 +41,8 @@ OWN_PLUGINS = "parser.benchmarks"
 
 
 def page() -> str:
-    parts, shown = [INTRODUCTION], {}
+    parts = [INTRODUCTION]
+    shown: dict[str, str] = {}
     for title, (settings, use) in COMMANDS.items():
         parts.append(f"## {title}\n\n{use}")
         for section in sections(settings):

@@ -123,13 +123,14 @@ def test_output_has_a_bounded_length(tmp_path, capsys):
     assert "\x1b" not in printed
 
 
-def test_stacks_are_described_if_asked_for(capsys):
-    assert main(["check", "data/quickstart/dev.conllu", "data/quickstart/test.conllu"]) == 0
+def test_transitions_are_described_if_asked_for(capsys):
+    files = ["data/quickstart/dev.conllu", "data/quickstart/test.conllu"]
+    assert main(["check", *files]) == 0
     assert "arc-eager" not in capsys.readouterr().out
-    assert main(["check", "data/quickstart/dev.conllu", "data/quickstart/test.conllu", "--transitions"]) == 0
-    assert re.search(
-        r"stack of arc-eager: median, 99 %, greatest( +\d+, \d+, \d+){2}\n", capsys.readouterr().out
-    )
+    assert main(["check", *files, "--transitions"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"\narc-eager stack: median, 99 %, greatest( +\d+, \d+, \d+){2}\n", printed)
+    assert re.search(r"\narc-eager trajectories in( +[\d.]+ s){2}\n", printed)
 
 
 def test_check_goes_on_after_a_faulty_file(tmp_path, capsys):

@@ -204,7 +204,7 @@ def _add_check(commands: Commands) -> None:
     command.add_argument(
         "--transitions",
         action="store_true",
-        help="also describe how deep the stacks of the transition systems get",
+        help="also say how deep the stacks of the transition systems get, and how long their oracles take",
     )
     command.set_defaults(run="parser.commands.check:check_treebanks")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import time
 from collections import Counter
 from collections.abc import Sequence
 from statistics import quantiles
@@ -36,27 +37,29 @@ def check_treebanks(options: argparse.Namespace) -> None:
     refuse_to_overwrite(STANDARD, options.treebanks)
     titles = titles_of(options.treebanks)
     files: dict[str, TreebankCounts] = {}
-    depths: dict[str, list[str]] = {}
+    transitions: dict[str, list[str]] = {}
     repetitions, failures, verdicts = Repetitions(), [], []
     for path, title in titles.items():
+        began = time.monotonic()
         try:
             sentences = read_treebank(path, options.roots)
         except (ValueError, OSError) as error:
             failures.append(message_of(error))
             verdicts.append((path, title, "left out, see the message"))
             continue
+        read = time.monotonic() - began
         verdicts.append((path, title, "no faults"))
         files[title] = TreebankCounts.of(sentences)
         repetitions.add(title, sentences)
         if options.transitions:
-            depths[title] = _stack_depths(sentences)
+            transitions[title] = [f"{read:.1f} s", *_transition_cells(sentences)]
     width = max(map(len, titles.values()))
     lines = [f"{title:<{width}}  {path}: {verdict}" for path, title, verdict in verdicts]
     train = [title for title in files if title.split()[0] == TRAIN]
     if files:
         lines += counts_as_text(files, train, repetitions)
-    if depths:
-        lines += ["", *table(list(depths), _depth_rows(list(depths.values())))]
+    if transitions:
+        lines += ["", *table(list(transitions), _transition_rows(list(transitions.values())))]
     if train and not any(title.split()[0] == DEV for title in titles.values()):
         lines += ["", NO_DEV]
     print("\n".join(lines))
@@ -89,8 +92,11 @@ def _role_in_name(path: str) -> str:
     return next((WORDS_OF_ROLES[word] for word in reversed(words) if word in WORDS_OF_ROLES), OTHER)
 
 
-def _stack_depths(sentences: Sequence[Sentence]) -> list[str]:
-    """How deep the stacks of each transition system get, with ROOT: the number of levels of a replay."""
+def _transition_cells(sentences: Sequence[Sentence]) -> list[str]:
+    """For each transition system how deep the stacks get, with ROOT, and how long its oracle takes.
+
+    The greatest depth is the number of levels of a replay.
+    """
     from parser.replay.examples import Examples  # which import PyTorch
     from parser.transitions import SYSTEMS
     from parser.transitions.inventory import Inventory
@@ -98,22 +104,24 @@ def _stack_depths(sentences: Sequence[Sentence]) -> list[str]:
 
     projective = [sentence for sentence in sentences if is_projective(sentence.heads)]
     if not projective:
-        return [""] * len(SYSTEMS)
+        return [""] * 2 * len(SYSTEMS)
     vocabulary = Vocabulary.build(projective, ["upos"])
     cells = []
     for system in SYSTEMS.values():
+        began = time.monotonic()
         nodes = Examples.of(Inventory.of(system, vocabulary), vocabulary, projective).nodes
+        seconds = time.monotonic() - began
         depths = [int(sentence[:, 1].max()) + 1 for sentence in nodes.unflatten()]
         percentiles = quantiles(depths, n=100, method="inclusive") if len(depths) > 1 else depths * 99
-        cells.append(f"{percentiles[49]:.0f}, {percentiles[98]:.0f}, {max(depths)}")
+        cells += [f"{percentiles[49]:.0f}, {percentiles[98]:.0f}, {max(depths)}", f"{seconds:.1f} s"]
     return cells
 
 
-def _depth_rows(depths: Sequence[Sequence[str]]) -> Cells:
-    """depths: of each file, what `_stack_depths` returns."""
+def _transition_rows(files: Sequence[Sequence[str]]) -> Cells:
+    """files: of each the seconds of reading, and what `_transition_cells` returns."""
     from parser.transitions import SYSTEMS
 
-    return [
-        (f"stack of {name}: median, 99 %, greatest", [own[place] for own in depths])
-        for place, name in enumerate(SYSTEMS)
-    ]
+    titles = ["read in"]
+    for name in SYSTEMS:
+        titles += [f"{name} stack: median, 99 %, greatest", f"{name} trajectories in"]
+    return list(zip(titles, map(list, zip(*files, strict=True)), strict=True))

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -98,7 +99,10 @@ def test_what_waits_for_a_tokenizer_says_how_long(text_config, tmp_path, go, mon
         go.touch()
 
     monkeypatch.setattr(tokenizer, "say", say)
+    without_a_word = threading.Timer(60, go.touch)
+    without_a_word.start()
     train(read_config(text_config, ["tokenizer.epochs=2"]), tmp_path / "run", CPU)
+    without_a_word.cancel()
     waiting = r"the parser is trained, and the tokenizer is being trained: 50%, (a few seconds|about .*) left"
     assert re.fullmatch(waiting, said[0])
     assert said[1].startswith("tokenizer trained in")
