@@ -15,9 +15,10 @@ from figures import (
     parsers,
     recurrence,
     replay,
+    sizes,
 )
 
-MODULES = changes, gpu, headline, levels, messages, on_the_fly, outputs, parsers, recurrence, replay
+MODULES = changes, gpu, headline, levels, messages, on_the_fly, outputs, parsers, recurrence, replay, sizes
 
 
 def figures_by_name() -> dict[str, Callable[[], str]]:

@@ -120,22 +120,22 @@ def single_figures() -> str:
     tokenizing, tagging = (" ".join(printed(OUTPUT, f"measure_{what}")) for what in ("tokenizing", "tagging"))
     frozen = " ".join(printed(OUTPUT, "measure_frozen_vectors"))
     all_of_it = " ".join(printed(OUTPUT, "measure_parse_all"))
-    each = sorted(re.findall(r"trajectories in ([\d.]+) s", check))
+    each = sorted(re.findall(r"trajectories in +([\d.]+) s", check))
     five, fifty, again, most = (f"{float(size):.0f}" for size in re.findall(r"([\d.]+) MiB", memory))
     with_tags = _found(r"with tags over without: (.*)", tagging)
-    words = _found(r"words +([\d,]+),", check)
+    words = _found(r"words +(\d+(?:,\d+)*)", check)
     return table(
         ("", "", "command"),
         (
             (
                 f"reading the training set of EWT, {words} words",
                 _found(r"read in +([\d.]+ s)", check),
-                "`stack-parser check`",
+                "`stack-parser check --transitions`",
             ),
             (
                 "its oracle trajectories, each transition system",
                 f"{each[0]} to {each[-1]} s",
-                "`stack-parser check`",
+                "`stack-parser check --transitions`",
             ),
             (
                 "parsing the test set of EWT, reading and writing included",
