@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -105,27 +106,6 @@ def test_a_run_leaves_its_folder_alone_in_the_working_directory(config_file, tmp
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "tiny.conllu", "tiny.yaml"]
 
 
-def test_check_describes_treebanks(capsys):
-    assert main(["check", "data/quickstart/train.conllu", "--stacks"]) == 0
-    printed = capsys.readouterr().out
-    for expected in (
-        "sentences           2,000",
-        "non-projective",
-        "arc-eager stack     median",
-        "multiword tokens",
-    ):
-        assert expected in printed
-
-
-def test_check_goes_on_after_a_faulty_file(tmp_path, capsys):
-    faulty = tmp_path / "faulty.conllu"
-    faulty.write_text("1\ta\n\n")
-    assert main(["check", str(faulty), "data/quickstart/dev.conllu"]) == 2
-    captured = capsys.readouterr()
-    assert "data/quickstart/dev.conllu" in captured.out
-    assert captured.err == f"{faulty}:1: sentence #1: 2 columns instead of 10\n"
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -148,6 +128,47 @@ def test_a_config_that_names_no_file_is_an_error_of_the_user(config_file, tmp_pa
     arguments = ["train", str(config_file), "--run", str(tmp_path / "run"), "--set", "treebank.train=no/such"]
     assert main(arguments) == 2
     assert "no/such: No such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["parse", "evaluate", "compare", "pack", "text"])
+def test_the_folder_of_a_run_in_place_of_its_model_is_told(tmp_path, command, capsys):
+    run, model = tmp_path / "af", Path("tests/model")
+    shutil.copytree(model, run / "model")
+    arguments = {
+        "parse": ["parse", str(run), "data/quickstart/dev.conllu"],
+        "evaluate": ["evaluate", str(run), "data/quickstart/dev.conllu"],
+        "compare": ["compare", str(model), str(run), "data/quickstart/dev.conllu"],
+        "pack": ["pack", str(run)],
+        "text": ["parse-corpus", str(run), str(tmp_path / "in"), str(tmp_path / "out"), "--text"],
+    }
+    assert main(arguments[command]) == 2
+    assert f"{run}: not a model's folder" in (told := capsys.readouterr().err)
+    assert told.endswith(f"; did you mean {run}/model?\n")
+
+
+def test_each_epoch_but_the_last_says_how_long_the_rest_takes(config_file, tmp_path, capsys):
+    run = ["train", str(config_file), "--run", str(tmp_path / "run"), "--set", "training.epochs=3"]
+    assert main(run) == 0
+    epochs = [line for line in capsys.readouterr().out.splitlines() if line.startswith("epoch ")]
+    assert ["a few seconds left" in line for line in epochs] == [True, True, False]
+    patience = ["--set", "training.early_stopping_patience=9", "--set", "training.epochs=4"]
+    assert main([*run, *patience, "--resume"]) == 0
+    assert "left" not in capsys.readouterr().out
+    assert main([*run, *patience]) == 0
+    assert "  at most a few seconds left" in capsys.readouterr().out
+
+
+def test_more_epochs_are_advised_for_few_steps(run, config_file, tmp_path, capsys):
+    """Where training begins with random weights."""
+    command = ["train", str(config_file), "--run", str(tmp_path / "other"), "--set", "training.epochs=1"]
+    assert main(command) == 0
+    advice = "only 5 steps of training in all: more epochs may help much, such as --set training.epochs=200"
+    assert f"\n{advice}\n" in capsys.readouterr().out
+    assert main([*command, "--resume"]) == 0
+    assert main([*command, "--from", str(run / "model")]) == 0
+    patience = ["--set", "training.early_stopping_patience=1"]
+    assert main([*command, *patience, "--set", "training.epochs=125"]) == 0
+    assert "steps of training" not in capsys.readouterr().out
 
 
 def test_a_second_run_keeps_the_first(run, config_file, capsys):

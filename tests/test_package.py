@@ -39,7 +39,7 @@ LIGHT = {
     ("--help",): 0,
     ("parse", "--help"): 0,
     ("parse", "--batch-size", "0"): 2,
-    ("check", "data/quickstart/test.conllu"): 0,
+    ("check", "data/quickstart/train.conllu", "data/quickstart/dev.conllu"): 0,
     ("draw", "data/quickstart/test.conllu", "--text"): 0,
 }
 """Commands that need none of them, with their exit codes."""

@@ -197,13 +197,20 @@ def _add_pack(commands: Commands) -> None:
 
 
 def _add_check(commands: Commands) -> None:
-    command = commands.add_parser("check", help="validate treebanks and describe them")
-    command.add_argument("treebanks", nargs="+", metavar="FILE", help="CoNLL file, optionally .gz")
+    command = commands.add_parser(
+        "check",
+        help="validate treebanks, describe them, and compare dev and test with train",
+        description="Validate treebanks, count what is in them, and compare dev and test with train. Which "
+        "file is train, dev or test is seen in its name; if no name says so, by the order of the files.",
+    )
+    command.add_argument(
+        "treebanks", nargs="+", metavar="FILE", help="CoNLL file, optionally .gz: as train, dev and test"
+    )
     _add_roots(command)
     command.add_argument(
-        "--stacks",
+        "--transitions",
         action="store_true",
-        help="also describe how deep the stacks of the transition systems get",
+        help="also say how deep the stacks of the transition systems get, and how long their oracles take",
     )
     command.set_defaults(run="parser.commands.check:check_treebanks")
 
@@ -248,11 +255,12 @@ def _add_plots(commands: Commands) -> None:
 
 
 def _add_plugins(commands: Commands) -> None:
-    command = commands.add_parser("plugins", help="list what can be measured, or check a plugin")
+    command = commands.add_parser("plugins", help="list what can be measured, or show or check a plugin")
+    command.add_argument("name", nargs="?", metavar="NAME", help="show methods and settings of this plugin")
     command.add_argument(
-        "--check", metavar="NAME", help="test whether the plugin does what every plugin must"
+        "--check", action="store_true", help="test whether the plugin does what every plugin must"
     )
-    command.set_defaults(run="parser.commands.speed:list_or_check")
+    command.set_defaults(run="parser.commands.speed:about")
 
 
 def _add_config(command: argparse.ArgumentParser, examples: str, runs: str, needed: bool = True) -> None:

@@ -1,88 +1,128 @@
-"""`stack-parser check`: validate treebanks, and count what is in them."""
+"""`stack-parser check`: validate treebanks, count what is in them, and compare dev and test with train."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import time
+from collections import Counter
 from collections.abc import Sequence
 from statistics import quantiles
 
 from parser.commands.errors import message_of
+from parser.commands.treebank_table import Cells, counts_as_text, table
 from parser.system.console import LinesError, say
 from parser.system.files import STANDARD, refuse_to_overwrite
-from parser.treebank.conllu import Roots, read_treebank
-from parser.treebank.faults import EMPTY_ID, ID, RANGE_ID
-from parser.treebank.labels import without_subtype
+from parser.treebank.conllu import read_treebank
+from parser.treebank.counts import Repetitions, TreebankCounts
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import Sentence
+
+TRAIN, DEV, TEST = ROLES = "train", "dev", "test"
+WORDS_OF_ROLES = {
+    **dict.fromkeys(("train", "training"), TRAIN),
+    **dict.fromkeys(("dev", "devel", "development", "valid", "validation"), DEV),
+    **dict.fromkeys(("test", "testing"), TEST),
+}
+OTHER = "file"
+"""The role of a file that has none."""
+NO_DEV = (
+    "no dev file was given: training needs one (treebank.dev), by which it chooses the best epoch.",
+    "Where a treebank has none, put some sentences of train into a file of their own",
+)
 
 
 def check_treebanks(options: argparse.Namespace) -> None:
     """Raises ValueError with the faults of all files."""
     refuse_to_overwrite(STANDARD, options.treebanks)
-    failures: list[str] = []
-    for treebank in options.treebanks:
+    titles = titles_of(options.treebanks)
+    files: dict[str, TreebankCounts] = {}
+    transitions: dict[str, list[str]] = {}
+    repetitions, failures, verdicts = Repetitions(), list[str](), []
+    for path, title in titles.items():
+        began = time.monotonic()
         try:
-            described = describe(treebank, options.roots, options.stacks)
+            sentences = read_treebank(path, options.roots)
         except (ValueError, OSError) as error:
             failures += message_of(error)
-        else:
-            say(*described)
+            verdicts.append((path, title, "left out, see the message"))
+            continue
+        read = time.monotonic() - began
+        verdicts.append((path, title, "no faults"))
+        files[title] = TreebankCounts.of(sentences)
+        repetitions.add(title, sentences)
+        if options.transitions:
+            transitions[title] = [f"{read:.1f} s", *_transition_cells(sentences)]
+    width = max(map(len, titles.values()))
+    lines = [f"{title:<{width}}  {path}: {verdict}" for path, title, verdict in verdicts]
+    train = [title for title in files if title.split()[0] == TRAIN]
+    if files:
+        lines += counts_as_text(files, train, repetitions)
+    if transitions:
+        lines += ["", *table(list(transitions), _transition_rows(list(transitions.values())))]
+    if train and not any(title.split()[0] == DEV for title in titles.values()):
+        lines += ["", *NO_DEV]
+    say(*lines)
     if failures:
         raise LinesError(*failures)
 
 
-def describe(path: str, roots: Roots = "refuse", stacks: bool = False) -> list[str]:
-    """Validate a treebank and count what is in it, line by line. Raises TreebankError, FileNotFoundError.
+def titles_of(paths: Sequence[str]) -> dict[str, str]:
+    """A title for each file, training treebanks first: its role, and a number if others have the same.
 
-    stacks: also say how deep the stacks of the transition systems get.
+    The roles are those that the names say; if none says one, several files are train, dev and test in this
+    order.
     """
-    began = time.monotonic()
-    sentences = read_treebank(path, roots)
-    read = time.monotonic() - began
-    projective = [sentence for sentence in sentences if is_projective(sentence.heads)]
-    lengths = [len(sentence) for sentence in sentences]
-    ids = [line.split("\t", 1)[ID] for sentence in sentences for line in sentence.lines]
-    labels = {label for sentence in sentences for label in sentence.labels}
-    tags = {tag for sentence in sentences for tag in sentence.upos}
-    rows = [
-        ("sentences", f"{len(sentences):,}"),
-        (
-            "words",
-            f"{sum(lengths):,}, longest sentence {max(lengths):,}, mean {sum(lengths) / len(lengths):.1f}",
-        ),
-        ("multiword tokens", f"{sum(bool(RANGE_ID.fullmatch(identifier)) for identifier in ids):,}"),
-        ("empty nodes", f"{sum(bool(EMPTY_ID.fullmatch(identifier)) for identifier in ids):,}"),
-        ("labels", f"{len(labels)}, without subtypes {len(set(map(without_subtype, labels)))}"),
-        ("UPOS tags", f"{len(tags)}"),
-        ("non-projective", _share(len(sentences) - len(projective), len(sentences)) + " of the sentences"),
-        *(_stack_depths(projective) if stacks else []),
-        ("read in", f"{read:.1f} s"),
-    ]
-    return [path, *(f"  {name:<20}{text}" for name, text in rows)]
+    paths = list(dict.fromkeys(paths))
+    roles = {path: _role_in_name(path) for path in paths}
+    if len(paths) > 1 and set(roles.values()) == {OTHER}:
+        roles.update(zip(paths, ROLES, strict=False))
+    order = (*ROLES, OTHER)
+    total, seen, titles = Counter(roles.values()), Counter[str](), {}
+    for path in sorted(paths, key=lambda path: order.index(roles[path])):
+        role = roles[path]
+        seen[role] += 1
+        titles[path] = role if total[role] == 1 else f"{role} {seen[role]}"
+    return titles
 
 
-def _stack_depths(sentences: Sequence[Sentence]) -> list[tuple[str, str]]:
-    """How deep the stacks get, ROOT included: the number of levels of a replay."""
-    if not sentences:
-        return []
+def _role_in_name(path: str) -> str:
+    """By the last word of the name that says one."""
+    words = re.split(r"[^a-z]+", os.path.basename(path).lower())
+    return next((WORDS_OF_ROLES[word] for word in reversed(words) if word in WORDS_OF_ROLES), OTHER)
+
+
+def _transition_cells(sentences: Sequence[Sentence]) -> list[str]:
+    """For each transition system how deep the stacks get, with ROOT, and how long its oracle takes.
+
+    The greatest depth is the number of levels of a replay.
+    """
     from parser.replay.examples import Examples  # which import PyTorch
     from parser.transitions import SYSTEMS
     from parser.transitions.inventory import Inventory
     from parser.treebank.vocabulary import Vocabulary
 
-    vocabulary = Vocabulary.build(sentences, ["upos"])
-    rows = []
-    for name, system in SYSTEMS.items():
+    projective = [sentence for sentence in sentences if is_projective(sentence.heads)]
+    if not projective:
+        return [""] * 2 * len(SYSTEMS)
+    vocabulary = Vocabulary.build(projective, ["upos"])
+    cells = []
+    for system in SYSTEMS.values():
         began = time.monotonic()
-        nodes = Examples.of(Inventory.of(system, vocabulary), vocabulary, sentences).nodes
+        nodes = Examples.of(Inventory.of(system, vocabulary), vocabulary, projective).nodes
         seconds = time.monotonic() - began
         depths = [int(sentence[:, 1].max()) + 1 for sentence in nodes.unflatten()]
         percentiles = quantiles(depths, n=100, method="inclusive") if len(depths) > 1 else depths * 99
-        text = f"median {percentiles[49]:.0f}, 99th percentile {percentiles[98]:.0f}, greatest {max(depths)}"
-        rows.append((f"{name} stack", f"{text}; trajectories in {seconds:.1f} s"))
-    return rows
+        cells += [f"{percentiles[49]:.0f}, {percentiles[98]:.0f}, {max(depths)}", f"{seconds:.1f} s"]
+    return cells
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{part:,} ({100 * part / whole:.2f} %)"
+def _transition_rows(files: Sequence[Sequence[str]]) -> Cells:
+    """files: of each the seconds of reading, and what `_transition_cells` returns."""
+    from parser.transitions import SYSTEMS
+
+    titles = ["read in"]
+    for name in SYSTEMS:
+        titles += [f"{name} stack: median, 99 %, greatest", f"{name} trajectories in"]
+    return list(zip(titles, map(list, zip(*files, strict=True)), strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from parser.config.missing_treebank import how_to_get
 from parser.system.console import lines_of
 from parser.system.interruption import SIGNALLED, Interrupted, StoppedError
 
@@ -26,7 +27,8 @@ def exit_code_of(error: BaseException) -> int:
 def message_of(error: Exception) -> Sequence[str]:
     """Its lines."""
     if isinstance(error, OSError) and error.filename:
-        return [f"{error.filename}: {error.strerror}"]
+        how = how_to_get(str(error.filename)) if isinstance(error, FileNotFoundError) else ""
+        return [f"{error.filename}: {error.strerror}{how}"]
     if isinstance(error, OSError) and error.strerror:
         return [f"writing the output: {error.strerror}"]
     return lines_of(error)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from parser.benchmarks.conformance import check_plugin
 from parser.benchmarks.discovery import about_plugins
+from parser.benchmarks.plugin_text import plugin_text
 from parser.speed import commands
 from parser.system.console import say
 from parser.system.machine import tune_process
@@ -22,6 +23,12 @@ def draw(options: argparse.Namespace) -> None:
     commands.plots(options.folder)
 
 
-def list_or_check(options: argparse.Namespace) -> None:
+def about(options: argparse.Namespace) -> None:
+    """All plugins, the settings of one, or what is wrong with it. Raises ValueError."""
     tune_process()
-    say(*([check_plugin(options.check)] if options.check else about_plugins()))
+    if options.check and not options.name:
+        raise ValueError("--check needs a plugin: stack-parser plugins NAME --check")
+    if options.check:
+        say(check_plugin(options.name))
+    else:
+        say(*(plugin_text(options.name) if options.name else about_plugins()))

@@ -335,6 +335,17 @@ def _treebank_contradictions(config: Config) -> Iterator[tuple[str, str]]:
         yield "treebank.silver.epochs", "is after the last epoch; leave it out for all epochs"
 
 
+DATA = "data"
+"""The data folder, unless PARSER_DATA names another one."""
+
+
 def data_path(path: str) -> str:
-    """A path from a config, with ${PARSER_DATA} replaced."""
-    return path.replace("${PARSER_DATA}", os.environ.get("PARSER_DATA", "data"))
+    """A path from a config, with ${PARSER_DATA} replaced.
+
+    What is in no `data/` of the working directory may be in that folder, too: both stand for the same.
+    """
+    folder = os.environ.get("PARSER_DATA", DATA)
+    found = path.replace("${PARSER_DATA}", folder)
+    first, _, below = found.partition("/")
+    elsewhere = os.path.join(folder, below)
+    return elsewhere if first == DATA and not os.path.exists(found) and os.path.exists(elsewhere) else found

@@ -20,10 +20,17 @@ from parser.config.settings import NetworkSettings, ParserSettings
 from parser.networks.shapes import without_values
 from parser.networks.stack_parser import StackParser
 from parser.parsing.input_columns import ColumnShares, InputColumnCheck, as_json, from_json
-from parser.parsing.model_files import ModelFiles, Shapes, member_folder, model_files, text_of
+from parser.parsing.model_files import (
+    ModelFiles,
+    Shapes,
+    member_folder,
+    missing_files,
+    model_files,
+    refuse_without_model,
+    text_of,
+)
 from parser.parsing.model_format import (
     COLUMN_SHARES,
-    NEEDED,
     SCORES,
     SETTINGS,
     VOCABULARY,
@@ -144,7 +151,7 @@ class Model:
         """Raises OtherFormatError, and one of the exceptions `BROKEN`."""
         with _naming(SETTINGS):
             settings = settings_from_json(text_of(files, SETTINGS))
-        if missing := _missing(files):
+        if missing := missing_files(files):
             raise ValueError(missing)
         with _naming(VOCABULARY):
             vocabulary = Vocabulary.from_json(text_of(files, VOCABULARY))
@@ -173,8 +180,7 @@ def load_model(files: ModelFiles, device: torch.device) -> Model:
     """
     if files.has(f"{member_folder(1)}/{SETTINGS}"):
         raise ValueError(f"{files.name}: holds several models, where one is needed")
-    if not files.has(SETTINGS):
-        raise ValueError(f"{files.name}: not a model's folder, {_missing(files)}")
+    refuse_without_model(files)
     refuse_missing_libraries(files)
     compute_alone_after_fork()
     try:
@@ -183,12 +189,6 @@ def load_model(files: ModelFiles, device: torch.device) -> Model:
         raise ValueError(f"{files.name}: {error}") from None
     except BROKEN as error:
         raise ValueError(f"{files.name}: the model's files are broken or not of one model: {error}") from None
-
-
-def _missing(files: ModelFiles) -> str:
-    """Which files are missing, as a part of a message; empty if none is."""
-    names = [name for name in NEEDED if not files.has(name)]
-    return f"{', '.join(names)} missing" if names else ""
 
 
 def system_of(settings: ParserSettings) -> TransitionSystem:

@@ -20,7 +20,7 @@ from safetensors import safe_open
 from safetensors.torch import load, load_file
 from torch import Tensor
 
-from parser.parsing.model_format import MAX_BYTES, SETTINGS
+from parser.parsing.model_format import MAX_BYTES, NEEDED, SETTINGS
 from parser.system.files import atomic_file
 
 SUFFIX = ".stackparser"
@@ -151,6 +151,21 @@ def text_of(files: ModelFiles, name: str) -> str:
 def model_files(path: Path) -> ModelFiles:
     """Raises ValueError for a file that is no package."""
     return Package(path) if path.is_file() else Folder(path)
+
+
+def refuse_without_model(files: ModelFiles) -> None:
+    """Raises ValueError, which names a folder in it that has one, if there is no model."""
+    if files.has(SETTINGS) or files.has(f"{member_folder(1)}/{SETTINGS}"):
+        return
+    inside = sorted(path.parent for path in Path(files.name).glob(f"*/{SETTINGS}"))
+    meant = f"; did you mean {inside[0]}?" if inside else ""
+    raise ValueError(f"{files.name}: not a model's folder, {missing_files(files)}{meant}")
+
+
+def missing_files(files: ModelFiles) -> str:
+    """Which files a model lacks, as a part of a message; empty if it lacks none."""
+    names = [name for name in NEEDED if not files.has(name)]
+    return f"{', '.join(names)} missing" if names else ""
 
 
 def members_of(files: ModelFiles) -> list[ModelFiles]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from parser.config.errors import fault_lines
-from parser.parsing.model_files import members_of, model_files
+from parser.parsing.model_files import members_of, model_files, refuse_without_model
 from parser.parsing.model_format import MAX_BYTES, TOKENIZER
 from parser.text.divided import Lines
 from parser.text.reading import TextFormat, TextReader
@@ -47,7 +47,9 @@ def tokenizer_of(model: Path, form: TextFormat, trusted: bool = False) -> Stored
     """
     if form == "tokenized":
         return StoredTokenizer(Lines(kind="lines"))
-    files = members_of(model_files(model))[0]
+    found = model_files(model)
+    refuse_without_model(found)
+    files = members_of(found)[0]
     if not files.has(TOKENIZER):
         raise ValueError(f"{model}: {MISSING}")
     try:

@@ -12,7 +12,7 @@ from parser.config.file import ConfigFile
 from parser.speed.measuring import external, learning, run
 from parser.speed.measuring.external import external_is_left, measure_external
 from parser.speed.measuring.learning import learn, learning_cells, learning_is_left
-from parser.speed.measuring.rows import has_rows
+from parser.speed.measuring.rows import SKIPPED, CellRow, FailedRow, has_rows
 from parser.speed.measuring.run import measure, read_run_config, rows_of
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.reporting.speed_ups import ratio_lines, read_ratio
@@ -41,6 +41,8 @@ def speed(
     learning_cells(config)
     refuse_folder_of_others(folder, any(has_rows(folder / name) for name in ROW_FILES))
     rows = measure(config, folder, only, math.inf if minutes is None else minutes)
+    if only or not config.external:
+        _refuse_all_skipped(rows)
     if not only and minutes is None:
         measure_external(config, folder)
         learn(config, folder)
@@ -49,6 +51,17 @@ def speed(
     _write(folder, config)
     for text in ratios:
         say(*ratio_lines(rows, text))
+
+
+def _refuse_all_skipped(rows: Sequence[CellRow]) -> None:
+    """Raises ValueError with the reasons if there was nothing to measure in any cell."""
+    reasons = [row.status for row in rows if isinstance(row, FailedRow) and row.status.startswith(SKIPPED)]
+    if rows and len(reasons) == len(rows):
+        why = "\n".join(dict.fromkeys(reasons))
+        raise ValueError(
+            f"nothing was measured, and no report is written. All cells are skipped:\n{why}\n"
+            "data/ is looked for in the working directory, and in the folder that PARSER_DATA names"
+        )
 
 
 def _say_what_is_left(config: SpeedConfig, folder: Path) -> None:

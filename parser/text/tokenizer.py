@@ -53,6 +53,10 @@ class TokenizerKind(Settings):
         """
         raise NotImplementedError
 
+    def share_done(self, log: str) -> float:
+        """How much of the training is done by its log so far, from 0 to 1."""
+        return 0.0
+
     def dev_scores(self, log: str) -> str:
         """What the log says of the tokenizer on the dev set, as the end of a message; may be empty."""
         return ""

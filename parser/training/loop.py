@@ -24,6 +24,7 @@ from parser.evaluation.scores import Scores
 from parser.parsing.model import Model
 from parser.replay.examples import Examples
 from parser.system.console import say
+from parser.system.durations import in_words
 from parser.system.interruption import StoppedError, StopRequest
 from parser.training.checkpoint import Progress, TrainingState, random_state, save_checkpoint
 from parser.training.data import TrainingData
@@ -127,7 +128,8 @@ class TrainingLoop:
         improved = scores.percent(by) > progress.best.percent(by) or not progress.best_epoch
         if improved:
             progress.best, progress.best_epoch = scores, progress.epoch
-        say(_epoch_line(progress.epoch, metrics, self.measures) + ("  best so far" if improved else ""))
+        line = _epoch_line(progress.epoch, metrics, self.measures)
+        say(line + self._time_left(metrics["seconds"]) + ("  best so far" if improved else ""))
         progress.finished = self._is_last()
         progress.epoch, progress.batches, progress.seconds = progress.epoch + 1, 0, 0.0
 
@@ -146,6 +148,15 @@ class TrainingLoop:
         seconds = progress.seconds + time.monotonic() - began
         of_dev = {f"dev_{measure}": scores.percent(measure) for measure in self.measures}
         return {**metrics, "dev_loss": dev_loss, **of_dev, "seconds": seconds}, scores
+
+    def _time_left(self, seconds: float) -> str:
+        """The end of a line, if the epoch that has just ended is not the last. seconds: that it took."""
+        progress, settings = self.training.progress, self.settings
+        epochs = settings.epochs - progress.epoch
+        if epochs <= 0 or has_stopped_early(progress, progress.epoch, settings):
+            return ""
+        most = "at most " if settings.early_stopping_patience else ""
+        return f"  {most}{in_words(epochs * seconds)} left"
 
     def _is_last(self) -> bool:
         """Whether the epoch that has just ended is the last one, by the config or by early stopping."""

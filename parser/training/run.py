@@ -14,7 +14,7 @@ from torch import Tensor
 from parser.batching.device import fix_workspaces
 from parser.batching.functional import refuse_unsupported, set_precision
 from parser.config.measures import Measure, shown
-from parser.config.settings import Config, data_path
+from parser.config.settings import Config, TrainingSettings, data_path
 from parser.config.treebank import TreebankSettings
 from parser.distributed.joining import own_device
 from parser.distributed.process_group import ALONE, ProcessGroup
@@ -25,7 +25,7 @@ from parser.optimization.optimizer import make_optimizer
 from parser.optimization.training_step import TrainingStep
 from parser.parsing.model import Model
 from parser.parsing.text_input import text_reader
-from parser.system.console import say
+from parser.system.console import counted, say
 from parser.system.files import refuse_to_overwrite
 from parser.system.interruption import stop_request
 from parser.system.machine import choose_device
@@ -41,7 +41,7 @@ from parser.training.checkpoint import (
     refuse_other_format,
     save_checkpoint,
 )
-from parser.training.epoch import graphs_of
+from parser.training.epoch import epoch_batches, graphs_of
 from parser.training.folder import (
     BEST_MODEL,
     CHECKPOINT,
@@ -60,6 +60,8 @@ from parser.training.trees import read_training_trees
 from parser.treebank.conllu import read_treebank
 
 BAD_BATCH = "bad-batch.conllu"
+FEW_STEPS, ENOUGH_STEPS = 500, 1000
+"""Of training from random weights. With fewer than the first, more epochs help much: see docs/accuracy.md."""
 
 
 def train_and_score(
@@ -117,6 +119,8 @@ def train(
     with processes.first_before_others():
         model, training_data = data.load(config, device, cache_folder())
     _say_data(training_data, config, preparation := time.monotonic() - began)
+    if not (resume or config.initial_model):
+        _say_if_short(training_data, config.training)
     training = new_training(model, training_data, config)
     refuse_other_data(processes, training.progress.data)
     with ExitStack() as stack:
@@ -215,6 +219,16 @@ def _say_data(training_data: data.TrainingData, config: Config, seconds: float) 
         f"({training_data.mixture}{crossing:,} non-projective {outcome}), "
         f"{len(training_data.dev_sentences):,} dev; read and prepared in {seconds:.1f} s"
     )
+
+
+def _say_if_short(training_data: data.TrainingData, settings: TrainingSettings) -> None:
+    """Advises more epochs for a small treebank, with which few of a large one would be enough."""
+    batches = len(epoch_batches(training_data, settings, 1))
+    if (steps := settings.epochs * batches) < FEW_STEPS:
+        say(
+            f"only {counted(steps, 'step')} of training in all: more epochs may help much, "
+            f"such as --set training.epochs={-(-ENOUGH_STEPS // batches)}"
+        )
 
 
 def _write_bad_batch(treebank: TreebankSettings, run: Path, rows: Tensor) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import tempfile
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 from parser.config.settings import Config, data_path
 from parser.parsing.model_format import TOKENIZER
 from parser.system.console import say, warn
+from parser.system.durations import in_words
 from parser.system.files import write_atomically
 from parser.system.interruption import StoppedError, StopRequest
 from parser.system.lifeline import end, lifeline
@@ -31,6 +33,8 @@ from parser.treebank.conllu import read_treebank
 LOG = "tokenizer.log"
 """In the folder of the run: what the library of the tokenizer says."""
 SECONDS_BETWEEN_CHECKS = 0.2
+SECONDS_BETWEEN_LINES = 15
+"""Which say how far it is, when nothing is left but to wait for it."""
 
 
 def refuse_untrainable(config: Config) -> None:
@@ -69,13 +73,24 @@ class TokenizerTraining:
     def wait(self, request: StopRequest) -> None:
         """Until the tokenizer is kept. Raises ValueError if that fails, StoppedError after a signal."""
         self.keep_if_ready()
+        said = -math.inf
         while not self.is_kept:
+            if time.monotonic() - said > SECONDS_BETWEEN_LINES:
+                say(f"the parser is trained, and the tokenizer is being trained{self._progress()}")
+                said = time.monotonic()
             if request.signal:
                 why = "stopped while the tokenizer was trained; continue with --resume"
                 raise StoppedError(why, request.signal)
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(SECONDS_BETWEEN_CHECKS)
             self.keep_if_ready()
+
+    def _progress(self) -> str:
+        """How much is done, and how long the rest takes, as the end of a message; may be empty."""
+        share = self.settings.share_done(_log(self.run))
+        if not share:
+            return ""
+        return f": {share:.0%}, {in_words((time.time() - self.began) * (1 - share) / share)} left"
 
 
 @contextmanager
@@ -132,7 +147,7 @@ def _is_kept(settings: TokenizerKind, path: Path) -> bool:
 def _keep(training: TokenizerTraining) -> None:
     """Raises ValueError if the process has failed."""
     code, run = training.process.returncode, training.run
-    log = (run / LOG).read_text(encoding="utf-8", errors="replace")
+    log = _log(run)
     if code or not training.output.is_file():
         reason = log.strip().rpartition("\n")[2].removeprefix("ValueError: ") or f"exit code {code}"
         if code < 0:
@@ -149,6 +164,10 @@ def _keep(training: TokenizerTraining) -> None:
         )
     _write(run / BEST_MODEL / TOKENIZER, content)
     say(f"tokenizer trained in {seconds:.0f} s{training.settings.dev_scores(log)}")
+
+
+def _log(run: Path) -> str:
+    return (run / LOG).read_text(encoding="utf-8", errors="replace")
 
 
 def _write(path: Path, content: bytes) -> None:

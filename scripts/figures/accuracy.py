@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import mean, median
 
 from figures.kept import (
@@ -32,6 +32,13 @@ UDPIPE = {
     "Uyghur UDT": ("74.4", "61.1"),
 }
 """UAS and LAS of UDPipe's UD 2.5 models by its own documentation, gold tokenization and morphology."""
+TRAINING = {
+    "Ancient Greek PTNK": (727, 18_440),
+    "Uyghur UDT": (1_656, 19_262),
+    "French Sequoia": (2_231, 50_502),
+    "English EWT": (12_544, 204_577),
+}
+"""Trees and words of their training sets."""
 OUTPUT = "accuracy/printed.jsonl"
 QUICK_START = "stack-parser train configs/quickstart.yaml"
 UNTAGGED: tuple[TextMeasure, ...] = "upos", "xpos", "ufeats", "lemmas", "uas", "las", "mlas", "blex"
@@ -442,6 +449,44 @@ def quick_start_tree() -> str:
     return code(line for line in lines if re.match(r"[╭╰│├─ ]", line))
 
 
+def small_treebanks() -> str:
+    """Configs on Wolof WTB and on a part of it, in the order of the size and of the scores."""
+    found = sorted(rows("accuracy/sizes.jsonl"), key=lambda run: (_trees_in_name(run), run["test"]["las"]))
+    which = "dev las", "test uas", "test las"
+
+    def lines() -> Iterable[tuple[object, ...]]:
+        for run in found:
+            config = run["name"].split(", ")[1]
+            yield f"{_trees_in_name(run):,}", f"`{config}`", run["epochs"], *scores(run, *which)
+
+    return table(("training trees", "config", "epochs", "dev LAS", "test UAS", "test LAS"), lines())
+
+
+def _trees_in_name(run: Row) -> int:
+    """By the beginning of its name."""
+    return int(run["name"].partition(", ")[0].replace(",", ""))
+
+
+def minutes_by_size() -> str:
+    """With the epochs that the configs have. Only English was trained with `ud-fast`."""
+    fast = {"English EWT": mean_minutes(runs_of_table("time-to-accuracy")["ud-fast"])}
+    tagged, untagged = only_runs("treebanks"), only_runs("untagged")
+    return table(
+        ("", "training trees", "words", "`ud-fast`", "`ud-any`", "`ud-untagged`"),
+        (
+            (
+                name,
+                f"{trees:,}",
+                f"{words:,}",
+                fast.get(name, ""),
+                minutes(tagged[name]),
+                minutes(untagged[name]),
+            )
+            for name, (trees, words) in TRAINING.items()
+        ),
+    )
+
+
 FIGURES: dict[str, Callable[[], str]] = {
     "batch-sizes": batch_sizes,
     "crossing-arcs": crossing_arcs,
@@ -454,6 +499,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "exploration-errors": exploration_errors,
     "fine-tuning": fine_tuning,
     "large-batches": large_batches,
+    "minutes-by-size": minutes_by_size,
     "parts": parts,
     "plain-parser": plain_parser,
     "precision-of-training": precision_of_training,
@@ -464,6 +510,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "raw-text": raw_text,
     "raw-text-beside-udpipe": raw_text_beside_udpipe,
     "search": search,
+    "small-treebanks": small_treebanks,
     "several-treebanks": several_treebanks,
     "shipped-treebank": shipped_treebank,
     "time-to-accuracy": time_to_accuracy,

@@ -14,7 +14,7 @@ from parser.speed.reporting.speed_ups import ratio
 
 PAPER = "ding-koehn-2019"
 OUTPUT, SCALE = "speed/printed.jsonl", "scale/printed.jsonl"
-CHECK = "stack-parser check"
+CHECK = "stack-parser check --transitions"
 NETWORKS = {
     "ding-koehn-2019": "StackLSTM parser, Ding & Koehn 2019",
     "dyer-2015": "StackLSTM parser, Dyer et al. 2015",
@@ -121,9 +121,9 @@ def single_figures() -> str:
     tokenizing, tagging = (" ".join(printed(OUTPUT, f"measure_{what}")) for what in ("tokenizing", "tagging"))
     frozen = " ".join(printed(OUTPUT, "measure_frozen_vectors"))
     all_of_it = " ".join(printed(OUTPUT, "measure_parse_all"))
-    each = sorted(re.findall(r"trajectories in ([\d.]+) s", check))
+    each = sorted(re.findall(r"trajectories in +([\d.]+) s", check))
     five, fifty, again, most = (f"{float(size):.0f}" for size in re.findall(r"([\d.]+) MiB", memory))
-    words = _found(r"words +([\d,]+),", check)
+    words = _found(r"words +(\d+(?:,\d+)*)", check)
     parsed = " ".join(printed(OUTPUT, "stack-parser parse"))
     lines = (
         (f"reading the training set of EWT, {words} words", _found(r"read in +([\d.]+ s)", check), CHECK),

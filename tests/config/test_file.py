@@ -169,6 +169,23 @@ def test_data_folder(monkeypatch):
     assert data_path("${PARSER_DATA}/ud/x") == "data/ud/x"
 
 
+def test_what_is_not_in_the_working_directory_is_looked_for_in_the_data_folder(tmp_path, monkeypatch):
+    """As of the project, when a command is given elsewhere."""
+    data = tmp_path / "project/data"
+    data.mkdir(parents=True)
+    (data / "small").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PARSER_DATA", str(data))
+    assert data_path("data/small") == str(data / "small")
+    assert data_path("data/other") == "data/other"
+    assert data_path("here/data/small") == "here/data/small"
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/small").touch()
+    assert data_path("data/small") == "data/small"
+    monkeypatch.delenv("PARSER_DATA")
+    assert data_path("data/other") == "data/other"
+
+
 def test_every_config_that_ships_is_read():
     paths = sorted(Path("configs").glob("*.yaml"))
     assert len(paths) >= 3

@@ -7,6 +7,8 @@ from typing import get_args, get_origin
 import pytest
 from programs import SCRIPTS, script
 
+from parser.benchmarks.discovery import find, installed
+from parser.config.description import in_words
 from parser.config.settings import Config
 from parser.speed.measuring.settings import SpeedConfig
 from parser.system.settings import Settings
@@ -60,6 +62,22 @@ def test_every_setting_has_a_line(script, settings):
         assert " ".join((field.description or "").split()) in page
 
 
+def test_the_settings_of_every_plugin_have_a_line(script):
+    """Those that training has, too, are only named."""
+    _, *plugins = script.page().split("### Plugin `")
+    texts = {name: text for name, _, text in (plugin.partition("`") for plugin in plugins)}
+    own = [name for name, entry in installed().items() if entry.value.startswith("parser.")]
+    assert list(texts) == own
+    for name in own:
+        others = ("parser.", "optimizer.")
+        lines = [key for key in keys(find(name).Settings) if not key.startswith(others)]
+        assert [key for key in lines if f"| `{key}" not in texts[name]] == []
+    assert (
+        "`optimizer` of `stack_parser` has the settings of [`training.optimizer`](#trainingoptimizer)."
+        in (texts["stack_parser"])
+    )
+
+
 @pytest.mark.parametrize(
     ("field", "expected"),
     [
@@ -72,5 +90,5 @@ def test_every_setting_has_a_line(script, settings):
         ({"type": "object", "additionalProperties": True}, "mapping from names to any values"),
     ],
 )
-def test_types_are_in_words(script, field, expected):
-    assert script._type(field) == expected
+def test_types_are_in_words(field, expected):
+    assert in_words(field) == expected

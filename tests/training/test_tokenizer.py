@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -57,7 +59,7 @@ def go(tmp_path, monkeypatch):
     trained.write_bytes(tokenizer_from_json(KEPT.read_bytes()).content)
 
     def started(settings, train, dev, output, log, line):
-        log.touch()
+        log.write_text("heldout tokens: 1P/1R/90.0%, sentences: 1P/1R/80.0%\n")  # of the first epoch
         waits = 'while [ ! -e "$1" ]; do sleep 0.05; done; cp "$2" "$3"'
         return subprocess.Popen(["sh", "-c", waits, "sh", file, trained, output], start_new_session=True)
 
@@ -87,6 +89,23 @@ def test_a_tokenizer_stays_until_another_one_is_trained(text_config, tmp_path, g
     capsys.readouterr()
     train(other, run, CPU, resume=True)
     assert "tokenizer" not in capsys.readouterr().out
+
+
+def test_what_waits_for_a_tokenizer_says_how_long(text_config, tmp_path, go, monkeypatch):
+    said = []
+
+    def say(text):
+        said.append(text)
+        go.touch()
+
+    monkeypatch.setattr(tokenizer, "say", say)
+    without_a_word = threading.Timer(60, go.touch)
+    without_a_word.start()
+    train(read_config(text_config, ["tokenizer.epochs=2"]), tmp_path / "run", CPU)
+    without_a_word.cancel()
+    waiting = r"the parser is trained, and the tokenizer is being trained: 50%, (a few seconds|about .*) left"
+    assert re.fullmatch(waiting, said[0])
+    assert said[1].startswith("tokenizer trained in")
 
 
 def test_a_tokenizer_from_elsewhere_or_a_broken_one_is_replaced(text_config, tmp_path, go, capsys):

@@ -10,12 +10,12 @@ import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import torch
 
-from parser.commands.check import describe
+from parser.cli import main as stack_parser
 from parser.config.settings import NetworkSettings, ParserSettings
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
@@ -84,9 +84,14 @@ def _parse(path: str) -> None:
         pass
 
 
+def _check(path: str) -> None:
+    with redirect_stdout(None):
+        stack_parser(["check", path, "--transitions"])
+
+
 PARTS: dict[str, Callable[[str], object]] = {
     "read": read_treebank,
-    "check": partial(describe, stacks=True),
+    "check": _check,
     "prepare": _prepare,
     "parse": _parse,
 }

@@ -270,6 +270,39 @@ def test_plots_of_no_run(tmp_path, capsys):
     assert "config.yaml: No such file" in capsys.readouterr().err
 
 
+def test_a_run_whose_cells_are_all_skipped_has_no_report(config, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["speed", str(config), "--run", str(run), "--only", "method=absent"]) == 2
+    captured = capsys.readouterr()
+    assert "All cells are skipped:\nskipped: nobody has it\ndata/ is looked for in" in captured.err
+    assert "report:" not in captured.out
+    assert {path.name for path in run.iterdir()} == {"config.yaml", "rows.jsonl"}
+
+
+def test_a_plugin_is_shown_with_its_settings(toys, capsys):
+    assert main(["plugins", "toy"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("toy: no paper\nmethods of train: none, good, ")
+    assert "\n  sentences: integer; default 40\n" in printed
+    what = "      A file that gets a line for each process that is prepared.\n"
+    assert f"\n  count_runs_in: string, or null; default null\n{what}" in printed
+
+
+def test_settings_of_a_plugin_that_are_groups_are_shown_below(capsys):
+    assert main(["plugins", "recurrent_language_model"]) == 0
+    printed = capsys.readouterr().out
+    assert "\n  made: settings (below)\n" in printed
+    assert "\nmade:\n  made.words: integer, at least 1; default 2000\n" in printed
+    assert "\n  graph.connections.delay: integer, at least 0; default 0\n" in printed
+
+
+def test_plugins_that_are_not_there_or_not_named(capsys):
+    assert main(["plugins", "unheard"]) == 2
+    assert "no plugin is called 'unheard'" in capsys.readouterr().err
+    assert main(["plugins", "--check"]) == 2
+    assert "--check needs a plugin" in capsys.readouterr().err
+
+
 def test_plugins_are_listed(toys, capsys):
     assert main(["plugins"]) == 0
     printed = capsys.readouterr().out

@@ -1,0 +1,193 @@
+"""Counts of treebanks as text: a table with a column for each file, and lists of what occurs how often."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from parser.system.console import quoted, shortened
+from parser.treebank.counts import (
+    FEATURES,
+    LABELS,
+    UPOS,
+    XPOS,
+    Place,
+    Repetition,
+    Repetitions,
+    TreebankCounts,
+    total,
+)
+
+WIDTH = 100
+MAX_COLUMNS = 6
+"""Files of one table; more files have several tables."""
+MAX_LISTED, MAX_RAREST = 60, 20
+"""Of more tags, features or labels than the first number the most frequent ones are shown, and so many of the
+rarest, among which are misspelt ones."""
+MAX_LACKING, MAX_REPETITIONS = 10, 5
+MAX_VALUE = 30
+"""Characters of a tag, feature or label."""
+LACKED = UPOS, XPOS, FEATURES, LABELS
+Cells = list[tuple[str, list[str]]]
+"""Rows: a title, and a cell for each file."""
+
+
+def counts_as_text(
+    files: Mapping[str, TreebankCounts], train: Sequence[str], repetitions: Repetitions
+) -> list[str]:
+    """Lines with all that is to be said.
+
+    files: by their titles. train: the titles of those with which the others are compared; may be empty.
+    """
+    lines: list[str] = []
+    known = total([files[title] for title in train]) if train else None
+    titles = list(files)
+    for first in range(0, len(titles), MAX_COLUMNS):
+        shown = titles[first : first + MAX_COLUMNS]
+        own = [files[title] for title in shown]
+        rows = [*_size_rows(own), *_value_rows(own)]
+        if known and len(train) < len(files):
+            rows += _unknown_rows({title: files[title] for title in shown}, train, known)
+        lines += ["", *table(shown, [*rows, *_repetition_rows(shown, repetitions)])]
+    everything = total(list(files.values()))
+    for kind in (UPOS, LABELS, FEATURES):
+        lines += ["", *_listed(kind, everything.values[kind])]
+    if known:
+        others = {title: own for title, own in files.items() if title not in train}
+        lines += _lacking(others, known)
+    return lines + _examples(repetitions)
+
+
+def table(titles: Sequence[str], rows: Cells) -> list[str]:
+    """Lines of aligned cells below the titles of the files."""
+    left = max(len(name) for name, _ in rows) + 2
+    widths = [
+        max(len(title), *(len(cells[place]) for _, cells in rows)) + 2 for place, title in enumerate(titles)
+    ]
+    return [
+        name.ljust(left) + "".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+        for name, cells in [("", list(titles)), *rows]
+    ]
+
+
+def _size_rows(files: Sequence[TreebankCounts]) -> Cells:
+    return [
+        ("sentences", [f"{own.sentences:,}" for own in files]),
+        ("words", [f"{own.words:,}" for own in files]),
+        ("words in a sentence", [f"{own.words / own.sentences:.1f}" for own in files]),
+        ("words in the longest", [f"{own.longest:,}" for own in files]),
+        ("multiword tokens", [f"{own.multiword_tokens:,}" for own in files]),
+        ("empty nodes", [f"{own.empty_nodes:,}" for own in files]),
+        ("non-projective trees", [f"{own.non_projective:,}" for own in files]),
+        ("  share", [_percent(own.non_projective / own.sentences) for own in files]),
+    ]
+
+
+def _value_rows(files: Sequence[TreebankCounts]) -> Cells:
+    return [
+        ("different words", [f"{len(own.forms):,}" for own in files]),
+        *((kind, [f"{len(own.values[kind]):,}" for own in files]) for kind in (UPOS, XPOS, FEATURES, LABELS)),
+        ("  without subtypes", [f"{own.universal_labels:,}" for own in files]),
+    ]
+
+
+def _unknown_rows(files: Mapping[str, TreebankCounts], train: Sequence[str], known: TreebankCounts) -> Cells:
+    others = {title: own for title, own in files.items() if title not in train}
+
+    def row(name: str, cells: Mapping[str, str]) -> tuple[str, list[str]]:
+        return f"{name} not in train", [cells.get(title, "") for title in files]
+
+    shares = {title: _percent(own.unknown_share(known)) for title, own in others.items()}
+    rows = [row("words", shares)]
+    for kind in LACKED:
+        rows.append(row(kind, {title: f"{len(own.lacking(known, kind)):,}" for title, own in others.items()}))
+    return rows
+
+
+def _repetition_rows(titles: Sequence[str], repetitions: Repetitions) -> Cells:
+    within = Counter(each.here.file for each in repetitions.sentences if not each.is_across_files)
+    across = Counter(each.here.file for each in repetitions.sentences if each.is_across_files)
+    identifiers = Counter(each.here.file for each in repetitions.identifiers)
+    return [
+        ("repeated sentences", [f"{within[title]:,}" for title in titles]),
+        ("  of a file to the left", [f"{across[title]:,}" for title in titles]),
+        ("repeated sent_id", [f"{identifiers[title]:,}" for title in titles]),
+    ]
+
+
+def _listed(kind: str, counter: Counter[str]) -> Iterator[str]:
+    """A line for the title, and lines with several values each, the most frequent first."""
+    if not counter:
+        yield f"{kind}: none"
+        return
+    ordered = counter.most_common()
+    before, after = ordered, ordered[:0]
+    if len(ordered) > MAX_LISTED:
+        before, after = ordered[: MAX_LISTED - MAX_RAREST], ordered[-MAX_RAREST:]
+    yield f"{kind}, with their numbers:"
+    yield from _in_columns(before)
+    if after:
+        left = ordered[len(before) : -len(after)]
+        yield f"  … {len(left):,} more, each {left[-1][1]:,} to {left[0][1]:,} times; the rarest:"
+        yield from _in_columns(after)
+
+
+def _in_columns(counted: Sequence[tuple[str, int]]) -> Iterator[str]:
+    names = [_shown(value) for value, _ in counted]
+    numbers = [f"{count:,}" for _, count in counted]
+    left, right = max(map(len, names)), max(map(len, numbers))
+    entries = [f"  {name:<{left}} {number:>{right}}" for name, number in zip(names, numbers, strict=True)]
+    columns = max(1, WIDTH // len(entries[0]))
+    rows = -(-len(entries) // columns)
+    for row in range(rows):
+        yield "".join(entries[row::rows])
+
+
+def _lacking(others: Mapping[str, TreebankCounts], train: TreebankCounts) -> list[str]:
+    lines = []
+    for title, own in others.items():
+        for kind in LACKED:
+            if lacking := own.lacking(train, kind).most_common():
+                shown = [f"{_shown(value)} {count:,}" for value, count in lacking[:MAX_LACKING]]
+                more = [f"… {len(lacking) - MAX_LACKING:,} more"] if len(lacking) > MAX_LACKING else []
+                lines += _wrapped(f"{kind} of {title} that train has not: {', '.join([*shown, *more])}")
+    return ["", *lines] if lines else []
+
+
+def _examples(repetitions: Repetitions) -> list[str]:
+    """The longest sentences of other files: short ones may be there by chance. And some `sent_id`s."""
+    across = [each for each in repetitions.sentences if each.is_across_files]
+    longest = sorted(across, key=lambda each: -each.words)[:MAX_REPETITIONS]
+    lines = []
+    if longest:
+        lines += ["", "sentences of two files, the longest:"]
+        lines += [f"  {_place(each.here)}, as {_place(each.before)}: {_text(each)}" for each in longest]
+    if repetitions.identifiers:
+        lines += ["", "repeated sent_id, the first:"]
+        first = repetitions.identifiers[:MAX_REPETITIONS]
+        lines += [
+            f"  {_shown(each.here.identifier)}: {_place(each.here)}, as {_place(each.before)}"
+            for each in first
+        ]
+    return lines
+
+
+def _place(place: Place) -> str:
+    return f"{place.file}, line {place.line:,}"
+
+
+def _text(repetition: Repetition) -> str:
+    return _shown(repetition.text.replace("\t", " "), 2 * MAX_VALUE)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _shown(text: str, length: int = MAX_VALUE) -> str:
+    return shortened(text, length) if text.isprintable() else quoted(text)

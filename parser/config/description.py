@@ -1,0 +1,132 @@
+"""Settings in words, from the classes that validate them: type, limits, default and documentation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+NO_LIMIT = 1_000_000_000
+"""A limit from here on is there to catch overflows, and is not shown."""
+Schema = dict[str, Any]
+
+
+class Setting(NamedTuple):
+    key: str
+    """Dotted."""
+    type: str
+    """In words, with the limits. Values are in backticks."""
+    default: str
+    """As YAML has it; empty for a required setting, and for a group, which is a section of its own."""
+    text: str
+    """Its documentation, in one line."""
+
+
+class Section(NamedTuple):
+    """The settings of one class."""
+
+    key: str
+    """Dotted; empty at the top."""
+    name: str
+    """Of the class."""
+    kind: str
+    """Of a class that is one of several for its key; they are told by their kinds."""
+    text: str
+    settings: list[Setting]
+
+
+def sections(settings: type[BaseModel]) -> Iterator[Section]:
+    """The section of a class, then those of the classes that its settings consist of."""
+    whole = settings.model_json_schema()
+    yield from _sections("", whole, whole)
+
+
+def _sections(key: str, schema: Schema, whole: Schema) -> Iterator[Section]:
+    kind = schema["properties"].get("kind", {}).get("const", "")
+    settings = [
+        _setting(_joined(key, name), name, field, schema) for name, field in schema["properties"].items()
+    ]
+    yield Section(key, schema["title"], kind, _one_line(schema.get("description", "")), settings)
+    for name, field in schema["properties"].items():
+        for place, reference in _references(_joined(key, name), field):
+            yield from _sections(place, whole["$defs"][reference.rpartition("/")[2]], whole)
+
+
+def _setting(key: str, name: str, field: Schema, schema: Schema) -> Setting:
+    default = "" if name in schema.get("required", []) else _default(field)
+    return Setting(key, in_words(field), default, _one_line(field.get("description", "")))
+
+
+def _references(key: str, field: Schema) -> Iterator[tuple[str, str]]:
+    """The classes that a setting consists of, each with its dotted key."""
+    if "$ref" in field:
+        yield key, field["$ref"]
+    for choice in field.get("anyOf") or field.get("oneOf", []):
+        yield from _references(key, choice)
+    if isinstance(value := field.get("additionalProperties"), dict):
+        yield from _references(f"{key}.NAME", value)
+    if isinstance(items := field.get("items"), dict):
+        yield from _references(key, items)
+
+
+def _joined(key: str, name: str) -> str:
+    return f"{key}.{name}" if key else name
+
+
+def _default(field: Schema) -> str:
+    if "$ref" in field or "default" not in field:
+        return ""
+    value = field["default"]
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def in_words(field: Schema, end: str = "") -> str:
+    """The type of a setting. end: s for the plural."""
+    if choices := field.get("anyOf") or field.get("oneOf"):
+        return ", or ".join(dict.fromkeys(in_words(choice, end) for choice in choices))
+    if "$ref" in field:
+        return "settings (below)"
+    if "const" in field or "enum" in field:
+        return _listed(field.get("enum") or [field["const"]])
+    match field.get("type"):
+        case "boolean":
+            return "`true` or `false`"
+        case "null":
+            return "`null`"
+        case "array":
+            items = field.get("prefixItems") or [field["items"]]
+            count = f"{len(items)} " if "prefixItems" in field else ""
+            return f"list{end} of {count}{in_words(items[0], 's')}"
+        case "object":
+            keys, values = field.get("propertyNames", {}).get("enum"), field.get("additionalProperties")
+            target = in_words(values, "s") if isinstance(values, dict) else "any values"
+            return f"mapping{end} from {_listed(keys) if keys else 'names'} to {target}"
+        case str(kind):
+            return kind + end + _limits(field)
+        case _:
+            return "any value"
+
+
+def _listed(values: list[Any]) -> str:
+    *others, last = (f"`{value}`" for value in values)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _limits(field: Schema) -> str:
+    lowest, above = field.get("minimum"), field.get("exclusiveMinimum")
+    if field.get("type") == "integer" and above is not None:
+        lowest, above = above + 1, None
+    greatest, below = field.get("maximum"), field.get("exclusiveMaximum")
+    if greatest is not None and greatest >= NO_LIMIT:
+        greatest = None
+    if lowest is not None and greatest is not None:
+        return f", {lowest:,} to {greatest:,}"
+    limits = (("at least", lowest), ("above", above), ("at most", greatest), ("below", below))
+    found = [f"{word} {limit:,}" for word, limit in limits if limit is not None and abs(limit) < NO_LIMIT]
+    return ", " + " and ".join(found) if found else ""
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

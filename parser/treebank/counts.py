@@ -1,0 +1,148 @@
+"""What is in treebanks: how many sentences, words, tags and labels, and which sentences twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import NamedTuple
+
+from parser.treebank.labels import without_subtype
+from parser.treebank.projectivity import is_projective
+from parser.treebank.sentence import Sentence
+
+UPOS, XPOS, FEATURES, LABELS = "UPOS tags", "XPOS tags", "features", "labels"
+BLANK = "_"
+DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True)
+class TreebankCounts:
+    sentences: int
+    words: int
+    longest: int
+    """Words of the longest sentence."""
+    multiword_tokens: int
+    empty_nodes: int
+    non_projective: int
+    """Sentences whose trees are not projective."""
+    forms: Counter[str]
+    values: Mapping[str, Counter[str]]
+    """How often each tag, feature and label occurs, by UPOS, XPOS, FEATURES and LABELS, without blanks."""
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sentence]) -> TreebankCounts:
+        lengths = [len(sentence) for sentence in sentences]
+        ids = [
+            line.split("\t", 1)[0] for sentence in sentences for line in sentence.lines if line[:1].isdigit()
+        ]
+        feats = _occurrences(sentence.feats for sentence in sentences)
+        features: Counter[str] = Counter()
+        for together, count in feats.items():
+            features.update(dict.fromkeys(together.split("|"), count))
+        return cls(
+            sentences=len(sentences),
+            words=sum(lengths),
+            longest=max(lengths, default=0),
+            multiword_tokens=sum("-" in identifier for identifier in ids),
+            empty_nodes=sum("." in identifier for identifier in ids),
+            non_projective=sum(not is_projective(sentence.heads) for sentence in sentences),
+            forms=Counter(form for sentence in sentences for form in sentence.forms),
+            values={
+                UPOS: _occurrences(sentence.upos for sentence in sentences),
+                XPOS: _occurrences(sentence.xpos for sentence in sentences),
+                FEATURES: features,
+                LABELS: _occurrences(sentence.labels for sentence in sentences),
+            },
+        )
+
+    @property
+    def universal_labels(self) -> int:
+        """The number of labels without their subtypes."""
+        return len(set(map(without_subtype, self.values[LABELS])))
+
+    def unknown_share(self, train: TreebankCounts) -> float:
+        """The share of words whose forms do not occur in `train`."""
+        known = sum(count for form, count in self.forms.items() if form in train.forms)
+        return 1 - known / self.words
+
+    def lacking(self, train: TreebankCounts, kind: str) -> Counter[str]:
+        """The tags, features or labels that do not occur in `train`, with their numbers here."""
+        known = train.values[kind]
+        return Counter({value: count for value, count in self.values[kind].items() if value not in known})
+
+
+def total(treebanks: Sequence[TreebankCounts]) -> TreebankCounts:
+    """The counts of all of them together."""
+    kinds = UPOS, XPOS, FEATURES, LABELS
+    return TreebankCounts(
+        sentences=sum(own.sentences for own in treebanks),
+        words=sum(own.words for own in treebanks),
+        longest=max((own.longest for own in treebanks), default=0),
+        multiword_tokens=sum(own.multiword_tokens for own in treebanks),
+        empty_nodes=sum(own.empty_nodes for own in treebanks),
+        non_projective=sum(own.non_projective for own in treebanks),
+        forms=_sum(own.forms for own in treebanks),
+        values={kind: _sum(own.values[kind] for own in treebanks) for kind in kinds},
+    )
+
+
+def _occurrences(columns: Iterable[Sequence[str]]) -> Counter[str]:
+    """Of a column of all sentences."""
+    found = Counter(value for column in columns for value in column)
+    del found[BLANK]
+    return found
+
+
+def _sum(counters: Iterable[Counter[str]]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for counter in counters:
+        found.update(counter)
+    return found
+
+
+class Place(NamedTuple):
+    """Of a sentence."""
+
+    file: str
+    line: int
+    identifier: str
+
+
+class Repetition(NamedTuple):
+    """A sentence, and where its words, or its `sent_id`, were before."""
+
+    here: Place
+    before: Place
+    text: str
+    words: int
+
+    @property
+    def is_across_files(self) -> bool:
+        return self.here.file != self.before.file
+
+
+@dataclass
+class Repetitions:
+    """Sentences whose words were there before, and `sent_id`s. Files are added one after the other."""
+
+    sentences: list[Repetition] = field(default_factory=list)
+    identifiers: list[Repetition] = field(default_factory=list)
+    _places: dict[bytes, Place] = field(default_factory=dict)
+    """Of each sentence where it was first, by a hash of its words."""
+    _identifiers: dict[str, Place] = field(default_factory=dict)
+
+    def add(self, file: str, sentences: Iterable[Sentence]) -> None:
+        for ordinal, sentence in enumerate(sentences, 1):
+            here = Place(file, sentence.line, sentence.identifier)
+            words = "\t".join(sentence.forms)
+            digest = blake2b(words.encode(errors="surrogatepass"), digest_size=DIGEST_BYTES).digest()
+            first = self._places.setdefault(digest, here)
+            if first is not here:
+                self.sentences.append(Repetition(here, first, words, len(sentence)))
+            if sentence.identifier == f"#{ordinal}":  # it has none
+                continue
+            first = self._identifiers.setdefault(sentence.identifier, here)
+            if first is not here:
+                self.identifiers.append(Repetition(here, first, words, len(sentence)))

@@ -1,0 +1,143 @@
+"""`stack-parser check`: what a person learns of treebanks."""
+
+import re
+
+import pytest
+
+from parser.cli import main
+from parser.commands.check import titles_of
+from parser.commands.treebank_table import MAX_LISTED
+
+DOG, CAT = "dogs NOUN Number=Plur nsubj", "cats NOUN Number=Plur nsubj"
+BARK, LIE = "bark VERB _ root", "lie VERB Mood=Ind root"
+
+
+def treebank(path, *sentences):
+    """Writes trees whose root is the last word. Each has its `sent_id`, or None, and words as DOG."""
+    blocks = []
+    for identifier, *words in sentences:
+        lines = [f"# sent_id = {identifier}\n"] if identifier else []
+        for number, word in enumerate(words, 1):
+            form, upos, feats, label = word.split()
+            head = 0 if number == len(words) else len(words)
+            lines.append(f"{number}\t{form}\t_\t{upos}\t_\t{feats}\t{head}\t{label}\t_\t_\n")
+        blocks.append("".join(lines) + "\n")
+    path.write_text("".join(blocks))
+    return str(path)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Of train, dev and test; named in another order."""
+    test = treebank(tmp_path / "x-test.conllu", ("t1", CAT, LIE), ("a2", DOG, BARK), ("t3", DOG, BARK))
+    train = treebank(tmp_path / "x-train.conllu", ("a1", DOG, BARK), ("a2", DOG, DOG, BARK))
+    return [test, train, treebank(tmp_path / "x-dev.conllu", (None, DOG, BARK), (None, DOG, BARK))]
+
+
+def table_of(printed):
+    """The cells by the names of rows; empty ones are left out."""
+    rows = (re.split(r"  +", line.strip()) for line in printed.splitlines())
+    return {name: cells for name, *cells in rows}
+
+
+def test_sizes_and_tags_are_counted(capsys):
+    assert main(["check", "data/quickstart/train.conllu"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("train  data/quickstart/train.conllu: no faults\n")
+    rows = table_of(printed)
+    assert rows["sentences"] == ["2,000"]
+    assert rows["share"][0].endswith(" %")
+    assert re.search(r"^  det +[\d,]+", printed, re.MULTILINE)
+    assert re.search(r"\bNOUN +[\d,]+", printed)
+    assert "not in train" not in printed
+    assert "no dev file was given" in printed
+
+
+def test_dev_and_test_are_compared_with_train(files, capsys):
+    assert main(["check", *files]) == 0
+    printed = capsys.readouterr().out
+    rows = table_of(printed)
+    assert rows["sentences"] == ["2", "2", "3"]  # train, dev and test
+    assert rows["words"] == ["5", "4", "6"]
+    assert rows["words not in train"] == ["0.0 %", "33.3 %"]
+    assert rows["UPOS tags not in train"] == ["0", "0"]
+    assert rows["features not in train"] == ["0", "1"]
+    assert "features of test that train has not: Mood=Ind 1\n" in printed
+    assert "no dev file" not in printed
+
+
+def test_sentences_and_identifiers_that_are_repeated_are_found(files, capsys):
+    assert main(["check", *files]) == 0
+    printed = capsys.readouterr().out
+    rows = table_of(printed)
+    assert rows["of a file to the left"] == ["0", "2", "2"]
+    assert rows["repeated sentences"] == ["0", "0", "0"]
+    assert rows["repeated sent_id"] == ["0", "0", "1"]
+    assert "\n  test, line 5, as train, line 1: dogs bark\n" in printed
+    assert "\n  a2: test, line 5, as train, line 5\n" in printed
+
+
+def test_sentences_that_are_repeated_within_a_file_are_counted(tmp_path, capsys):
+    twice = treebank(tmp_path / "some.conllu", ("a", DOG, BARK), ("b", DOG, LIE), ("c", DOG, BARK))
+    assert main(["check", twice]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("file  ")
+    assert table_of(printed)["repeated sentences"] == ["1"]
+    assert "no dev file" not in printed  # it may be one itself
+
+
+def test_roles_are_in_the_names_or_in_the_order():
+    assert titles_of(["b-test.conllu", "a/dev/b-train.conllu.gz"]) == {
+        "a/dev/b-train.conllu.gz": "train",
+        "b-test.conllu": "test",
+    }
+    assert titles_of(["one", "two", "three", "four"]) == {
+        "one": "train",
+        "two": "dev",
+        "three": "test",
+        "four": "file",
+    }
+    assert titles_of(["one"]) == {"one": "file"}
+    assert titles_of(["a-train", "more", "b-train"]) == {
+        "a-train": "train 1",
+        "b-train": "train 2",
+        "more": "file",
+    }
+    assert titles_of(["latest.conllu", "testament.conllu", "latest.conllu"]) == {
+        "latest.conllu": "train",
+        "testament.conllu": "dev",
+    }
+
+
+def test_output_has_a_bounded_length(tmp_path, capsys):
+    """Whatever is in the files; and control characters are escaped."""
+    many = [(f"s{number}", f"w{number} T{number} F={number} l{number}", BARK) for number in range(500)]
+    strange = ("s0", "dogs \x1b[2J _ nsubj", BARK)
+    train = treebank(tmp_path / "train.conllu", (None, DOG, BARK))
+    files = [treebank(tmp_path / f"dev{number}.conllu", *many, strange) for number in range(8)]
+    assert main(["check", train, *files]) == 0
+    printed = capsys.readouterr().out
+    assert len(printed.splitlines()) < 2 * 30 + 3 * MAX_LISTED + 9 * 10
+    assert max(map(len, printed.splitlines())) <= 150
+    assert "more, each 8 to 8 times; the rarest:" in printed
+    assert "\x1b" not in printed
+
+
+def test_transitions_are_described_if_asked_for(capsys):
+    files = ["data/quickstart/dev.conllu", "data/quickstart/test.conllu"]
+    assert main(["check", *files]) == 0
+    assert "arc-eager" not in capsys.readouterr().out
+    assert main(["check", *files, "--transitions"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"\narc-eager stack: median, 99 %, greatest( +\d+, \d+, \d+){2}\n", printed)
+    assert re.search(r"\narc-eager trajectories in( +[\d.]+ s){2}\n", printed)
+
+
+def test_check_goes_on_after_a_faulty_file(tmp_path, capsys):
+    faulty = tmp_path / "faulty.conllu"
+    faulty.write_text("1\ta\n\n")
+    assert main(["check", str(faulty), "data/quickstart/dev.conllu"]) == 2
+    captured = capsys.readouterr()
+    assert f"{faulty}: left out, see the message\n" in captured.out
+    assert "data/quickstart/dev.conllu: no faults\n" in captured.out
+    assert captured.err == f"{faulty}:1: sentence #1: 2 columns instead of 10\n"
