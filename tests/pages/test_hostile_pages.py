@@ -53,7 +53,7 @@ WRONG = [ParsedTree((2, 0, 1), (f"other {one.labels[0]}", *one.labels[1:])) for 
 
 
 def report(title):
-    return report_page(title, find_errors(GOLD, WRONG, bool), GOLD, WRONG)
+    return report_page(title, find_errors(GOLD, WRONG, bool), GOLD, WRONG, title)
 
 
 def comparison(title):
@@ -62,7 +62,7 @@ def comparison(title):
         [pair[(number + second) % 2] for number, pair in enumerate(zip(WRONG, RIGHT, strict=True))]
         for second in (0, 1)
     ]
-    first, second = (Parsed(title, find_errors(GOLD, own, bool), own, None) for own in trees)
+    first, second = (Parsed(title, find_errors(GOLD, own, bool), own, title) for own in trees)
     return comparison_page(title, GOLD, first, second, compare(GOLD, *trees))
 
 
