@@ -16,6 +16,8 @@ from parser.pages.trees_page import trees_page
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.sentence import Sentence
 
+TEXTS = [text for text in HOSTILE_TEXTS if ":" not in text]
+"""Of labels, reports leave out what follows a colon."""
 PLAIN = "zebra"
 
 
@@ -100,7 +102,7 @@ def with_plain(texts, other):
     return {text.replace(PLAIN, other) for text in texts if PLAIN in text}
 
 
-@pytest.mark.parametrize("text", HOSTILE_TEXTS)
+@pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("kind", PAGES)
 def test_no_text_is_markup(kind, text):
     plain, hostile = Elements(PAGES[kind](PLAIN)), Elements(PAGES[kind](text))
