@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from parser.benchmarks.discovery import find, installed
-from parser.config.description import Section, sections
+from parser.config.description import SettingsSection, sections
 from parser.config.settings import Config
 from parser.speed.measuring.settings import SpeedConfig
 from parser.system.settings import Settings
@@ -68,7 +68,7 @@ def _plugins(shown: Mapping[str, str]) -> Iterator[str]:
             yield _of_plugin(name, section, shown.get(section.name))
 
 
-def _of_plugin(name: str, section: Section, shown_as: str | None) -> str:
+def _of_plugin(name: str, section: SettingsSection, shown_as: str | None) -> str:
     """shown_as: the key under which the page has described the same class."""
     what = f"`{section.key}` of `{name}`"
     if shown_as:
@@ -81,14 +81,14 @@ def _anchor(key: str) -> str:
     return key.lower().replace(".", "")
 
 
-def _described(section: Section) -> str:
+def _described(section: SettingsSection) -> str:
     if not section.key:
         return _table(section)
     of_kind = f" of the kind `{section.kind}`" if section.kind else ""
     return "\n\n".join(filter(None, [f"### `{section.key}`{of_kind}", section.text, _table(section)]))
 
 
-def _table(section: Section) -> str:
+def _table(section: SettingsSection) -> str:
     lines = ["| setting | type | default | |", "|---|---|---|---|"]
     for setting in section.settings:
         default = setting.default and f"`{setting.default}`"

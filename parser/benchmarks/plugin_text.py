@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from parser.benchmarks.discovery import find
-from parser.config.description import Section, Setting, sections
+from parser.config.description import Setting, SettingsSection, sections
 
 WIDTH = 100
 
@@ -23,7 +23,7 @@ def plugin_text(name: str) -> list[str]:
     return lines
 
 
-def _section(section: Section) -> Iterator[str]:
+def _section(section: SettingsSection) -> Iterator[str]:
     if section.key:
         yield ""
         yield from _wrapped(f"{section.key}: {section.text}" if section.text else f"{section.key}:", "")

@@ -12,9 +12,9 @@ from parser.treebank.counts import (
     LABELS,
     UPOS,
     XPOS,
-    Place,
     Repetition,
     Repetitions,
+    SentencePlace,
     TreebankCounts,
     total,
 )
@@ -173,7 +173,7 @@ def _examples(repetitions: Repetitions) -> list[str]:
     return lines
 
 
-def _place(place: Place) -> str:
+def _place(place: SentencePlace) -> str:
     return f"{place.file}, line {place.line:,}"
 
 

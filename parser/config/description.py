@@ -24,7 +24,7 @@ class Setting(NamedTuple):
     """Its documentation, in one line."""
 
 
-class Section(NamedTuple):
+class SettingsSection(NamedTuple):
     """The settings of one class."""
 
     key: str
@@ -37,18 +37,18 @@ class Section(NamedTuple):
     settings: list[Setting]
 
 
-def sections(settings: type[BaseModel]) -> Iterator[Section]:
+def sections(settings: type[BaseModel]) -> Iterator[SettingsSection]:
     """The section of a class, then those of the classes that its settings consist of."""
     whole = settings.model_json_schema()
     yield from _sections("", whole, whole)
 
 
-def _sections(key: str, schema: Schema, whole: Schema) -> Iterator[Section]:
+def _sections(key: str, schema: Schema, whole: Schema) -> Iterator[SettingsSection]:
     kind = schema["properties"].get("kind", {}).get("const", "")
     settings = [
         _setting(_joined(key, name), name, field, schema) for name, field in schema["properties"].items()
     ]
-    yield Section(key, schema["title"], kind, _one_line(schema.get("description", "")), settings)
+    yield SettingsSection(key, schema["title"], kind, _one_line(schema.get("description", "")), settings)
     for name, field in schema["properties"].items():
         for place, reference in _references(_joined(key, name), field):
             yield from _sections(place, whole["$defs"][reference.rpartition("/")[2]], whole)

@@ -118,9 +118,7 @@ def train(
     began = time.monotonic()
     with processes.first_before_others():
         model, training_data = data.load(config, device, cache_folder())
-    _say_data(training_data, config, preparation := time.monotonic() - began)
-    if not (resume or config.initial_model):
-        _say_if_short(training_data, config.training)
+    _say_data(training_data, config, preparation := time.monotonic() - began, resume)
     training = new_training(model, training_data, config)
     refuse_other_data(processes, training.progress.data)
     with ExitStack() as stack:
@@ -211,7 +209,7 @@ def _go_on_to_more_epochs(config: Config, before: Config | None, training: Train
         say(f"{settings.epochs} epochs in place of {before.training.epochs}: {consequence}")
 
 
-def _say_data(training_data: data.TrainingData, config: Config, seconds: float) -> None:
+def _say_data(training_data: data.TrainingData, config: Config, seconds: float, resume: bool) -> None:
     crossing = training_data.crossing
     outcome = "lifted" if config.treebank.non_projective == "lift" else "left out"
     say(
@@ -219,6 +217,8 @@ def _say_data(training_data: data.TrainingData, config: Config, seconds: float) 
         f"({training_data.mixture}{crossing:,} non-projective {outcome}), "
         f"{len(training_data.dev_sentences):,} dev; read and prepared in {seconds:.1f} s"
     )
+    if not (resume or config.initial_model):
+        _say_if_short(training_data, config.training)
 
 
 def _say_if_short(training_data: data.TrainingData, settings: TrainingSettings) -> None:

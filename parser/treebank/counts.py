@@ -102,8 +102,8 @@ def _sum(counters: Iterable[Counter[str]]) -> Counter[str]:
     return found
 
 
-class Place(NamedTuple):
-    """Of a sentence."""
+class SentencePlace(NamedTuple):
+    """Where a sentence begins."""
 
     file: str
     line: int
@@ -113,8 +113,8 @@ class Place(NamedTuple):
 class Repetition(NamedTuple):
     """A sentence, and where its words, or its `sent_id`, were before."""
 
-    here: Place
-    before: Place
+    here: SentencePlace
+    before: SentencePlace
     text: str
     words: int
 
@@ -129,13 +129,13 @@ class Repetitions:
 
     sentences: list[Repetition] = field(default_factory=list)
     identifiers: list[Repetition] = field(default_factory=list)
-    _places: dict[bytes, Place] = field(default_factory=dict)
+    _places: dict[bytes, SentencePlace] = field(default_factory=dict)
     """Of each sentence where it was first, by a hash of its words."""
-    _identifiers: dict[str, Place] = field(default_factory=dict)
+    _identifiers: dict[str, SentencePlace] = field(default_factory=dict)
 
     def add(self, file: str, sentences: Iterable[Sentence]) -> None:
         for ordinal, sentence in enumerate(sentences, 1):
-            here = Place(file, sentence.line, sentence.identifier)
+            here = SentencePlace(file, sentence.line, sentence.identifier)
             words = "\t".join(sentence.forms)
             digest = blake2b(words.encode(errors="surrogatepass"), digest_size=DIGEST_BYTES).digest()
             first = self._places.setdefault(digest, here)
