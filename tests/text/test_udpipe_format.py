@@ -300,7 +300,8 @@ def mutated(draw):
     if part == 0:
         return [changed(TRAINED, draw)]
     if part == 1:
-        content = changed(draw.choice([NETWORK, network(), network(64, range(40))]), draw)
+        segment = draw.choice([0, 1, 9, 10, 50, 65535])  # with 0, the library fails without the check
+        content = changed(draw.choice([NETWORK, network(64, range(40)), network(segment=segment)]), draw)
         return [START + first + TRAINED[END_OF_NETWORK:] for first in blocks(content)]
     made = rules(
         [(b"cat", b"c", b"at"), (b"x", b"y")], [(b"'t", b"n", b"o\xcc\x81"), (b"s", b"", b"\xc3\xa9")]
