@@ -68,7 +68,6 @@ def cuda() -> Iterator[SimulatedCuda]:
 def _alone(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a test, or a command in it, changes of the process or caches does not pass to the next."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("caches")))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
     torch.manual_seed(1)
     torch.backends.cudnn.allow_tf32 = False  # as the commands set it
     yield

@@ -11,7 +11,6 @@ import pytest
 from simulated_cuda.counts import LAUNCHES
 
 from parser import cli
-from parser.text.stored_tokenizer import remember
 
 pytestmark = pytest.mark.extended
 
@@ -45,7 +44,6 @@ def test_a_snippet_runs(page, found, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     shutil.copytree("tests/model", tmp_path / "model")
     shutil.copy("tests/text/tokenizer.json", tmp_path / "model")
-    remember(Path("tests/text/tokenizer.json").read_bytes())
     code = found[1].replace("runs/quickstart/model", str(tmp_path / "model"))
     code = code.replace("runs/mine", str(tmp_path / "mine"))
     exec(compile(code, name_of(page), "exec"), {"__name__": "__main__"})

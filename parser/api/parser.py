@@ -43,27 +43,25 @@ Given = Sequence[str] | Mapping[str, Sequence[str]]
 def load(
     path: ModelPath | Sequence[ModelPath],
     device: str = "auto",
-    trust_tokenizer: bool = False,
     treebank: str | None = None,
 ) -> Parser:
     """The model in a folder or a package; several are an ensemble, whose scores are averaged.
 
-    device: cpu, cuda, cuda:1, ...; auto is CUDA where available. trust_tokenizer: whether text may be divided
-    by a tokenizer that was not trained here, a binary file which is not checked. treebank: as one of which
-    treebanks a model parses that was trained on several. Raises ValueError if there is no model, or a broken
-    one, if models do not fit together or do not know the treebank, and if the device is not there.
+    device: cpu, cuda, cuda:1, ...; auto is CUDA where available. treebank: as one of which treebanks a model
+    parses that was trained on several. Raises ValueError if there is no model, or a broken one, if models do
+    not fit together or do not know the treebank, and if the device is not there.
     """
     paths = (Path(path),) if isinstance(path, str | os.PathLike) else tuple(map(Path, path))
     if not paths:
         raise ValueError("path: there is no model in an empty list")
     model = load_models(ModelChoice(paths, treebank), choose_device(device))
-    return Parser(model, _make_reader(paths[0], trust_tokenizer))
+    return Parser(model, _make_reader(paths[0]))
 
 
-def _make_reader(path: Path, trusted: bool) -> Callable[[], TextReader]:
+def _make_reader(path: Path) -> Callable[[], TextReader]:
     """The tokenizer is read now, as its folder may be gone later; what is wrong is told at the first text."""
     try:
-        return partial(reader_of_model, path, "raw", tokenizer_of(path, "raw", trusted))
+        return partial(reader_of_model, path, "raw", tokenizer_of(path, "raw"))
     except ValueError as error:
         return partial(_refuse, str(error))
 

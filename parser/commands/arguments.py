@@ -94,7 +94,6 @@ def _add_evaluate(commands: Commands) -> None:
         const=OF_TREEBANK,
         help="parse the raw text of the treebank, from a file or from its comments, and score as CoNLL 2018",
     )
-    _add_trust(command)
     command.add_argument(
         "--report",
         type=Path,
@@ -385,15 +384,6 @@ def _add_text(command: argparse.ArgumentParser, what_is: str) -> None:
         ("--tokenized", "tokenized", "text with a sentence in each line, and blanks between its words"),
     ):
         forms.add_argument(option, dest="form", action="store_const", const=form, help=f"{what_is} {text}")
-    _add_trust(command)
-
-
-def _add_trust(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--trust-tokenizer",
-        action="store_true",
-        help="open the model's tokenizer although it was trained elsewhere: a file that is not checked",
-    )
 
 
 def positive(text: str) -> int:

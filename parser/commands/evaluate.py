@@ -53,7 +53,7 @@ def _refuse_combinations(options: argparse.Namespace) -> None:
 
 def _of_text(options: argparse.Namespace, model: Model) -> TextScores:
     """Scores of parsed raw text."""
-    reader = text_reader(options.model, "raw", options.trust_tokenizer)
+    reader = text_reader(options.model, "raw")
     gold = read_treebank(options.treebank, options.roots)
     is_own = options.text == OF_TREEBANK
     text = [TextPart(0, reader.text_of(gold))] if is_own else stream_text(options.text)

@@ -83,7 +83,7 @@ def _parse(options: argparse.Namespace, model: Model) -> None:
 
 def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Parsed]:
     if options.form:
-        reader = text_reader(options.model, options.form, options.trust_tokenizer)
+        reader = text_reader(options.model, options.form)
         sentences = read_parts(reader, _text(options))
     else:
         sentences = stream_sentences(options.input, tree=False)
@@ -103,7 +103,7 @@ def _workers(options: argparse.Namespace) -> AbstractContextManager[list[Remote]
     parsing = options.threads, options.precision, options.batch_size
     text: tuple[Any, ...] = ()
     if options.form:
-        text = options.form, tokenizer_of(options.model, options.form, options.trust_tokenizer)
+        text = options.form, tokenizer_of(options.model, options.form)
     arguments = (models_of(options), *parsing, options.scores, options.retag, options.deps, *text)
     return start_workers(PartParser, arguments, options.processes if options.processes > 1 else 0)
 

@@ -52,9 +52,7 @@ def _settings(options: argparse.Namespace) -> WorkerSettings:
         retag=options.retag,
         deps=options.deps,
         form=options.form,
-        tokenizer=tokenizer_of(models.paths[0], options.form, options.trust_tokenizer)
-        if options.form
-        else None,
+        tokenizer=tokenizer_of(models.paths[0], options.form) if options.form else None,
     )
 
 

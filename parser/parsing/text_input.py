@@ -11,25 +11,21 @@ from parser.parsing.model_files import members_of, model_files, refuse_without_m
 from parser.parsing.model_format import MAX_BYTES, TOKENIZER
 from parser.text.divided import Lines
 from parser.text.reading import TextFormat, TextReader
-from parser.text.stored_tokenizer import StoredTokenizer, tokenizer_from_json, was_trained_here
+from parser.text.stored_tokenizer import StoredTokenizer, tokenizer_from_json
 
 MISSING = (
     "the model has no tokenizer. Train it with `tokenizer: {kind: udpipe}`; a finished run gets one by "
     "`stack-parser train --resume RUN --set tokenizer.kind=udpipe`; tokenized text needs none (--tokenized)"
 )
-NOT_TRUSTED = (
-    "its tokenizer was not trained here, by this user. It has a binary which the library that reads it does "
-    "not check. If you trust whoever made the model, add --trust-tokenizer"
-)
 
 
-def text_reader(model: Path, form: TextFormat, trusted: bool = False) -> TextReader:
+def text_reader(model: Path, form: TextFormat) -> TextReader:
     """A reader with the tokenizer of a model, which is a folder or a package.
 
-    trusted: whether a tokenizer with a binary from elsewhere is opened. Raises ValueError if there is none,
-    if it may not be opened, if it is broken, or if a package that it needs is missing.
+    Safe for untrusted models. Raises ValueError if there is no tokenizer, if it is broken, or if a package
+    that it needs is missing.
     """
-    return reader_of_model(model, form, tokenizer_of(model, form, trusted))
+    return reader_of_model(model, form, tokenizer_of(model, form))
 
 
 def reader_of_model(model: Path, form: TextFormat, tokenizer: StoredTokenizer) -> TextReader:
@@ -40,7 +36,7 @@ def reader_of_model(model: Path, form: TextFormat, tokenizer: StoredTokenizer) -
         raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
 
 
-def tokenizer_of(model: Path, form: TextFormat, trusted: bool = False) -> StoredTokenizer:
+def tokenizer_of(model: Path, form: TextFormat) -> StoredTokenizer:
     """The tokenizer that finds what the text does not say; `reader_with` opens it.
 
     See `text_reader`.
@@ -56,20 +52,19 @@ def tokenizer_of(model: Path, form: TextFormat, trusted: bool = False) -> Stored
         content = files.content(TOKENIZER, MAX_BYTES[TOKENIZER])
     except ValueError as error:
         raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
-    return tokenizer_in(content, str(model), trusted)
+    return tokenizer_in(content, str(model))
 
 
-def tokenizer_in(content: bytes, model: str, trusted: bool = False) -> StoredTokenizer:
+def tokenizer_in(content: bytes, model: str) -> StoredTokenizer:
     """As `tokenizer_of`. content: of the file. model: its name for messages."""
     try:
         tokenizer = tokenizer_from_json(content)
+        tokenizer.settings.refuse_unsound(tokenizer.content)
+        return tokenizer
     except ValidationError as error:
         raise ValueError(f"{model}: {TOKENIZER}: {'; '.join(fault_lines(error))}") from None
     except ValueError as error:
         raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
-    if tokenizer.content and not trusted and not was_trained_here(content):
-        raise ValueError(f"{model}: {NOT_TRUSTED}")
-    return tokenizer
 
 
 def reader_with(form: TextFormat, tokenizer: StoredTokenizer) -> TextReader:

@@ -30,8 +30,7 @@ class TokenizerKind(Settings):
     """The settings of a kind of tokenizers. One that is trained has all of these methods."""
 
     is_trained: ClassVar[bool] = False
-    """Whether it is trained on a treebank. What training gives is a binary of another library, which is
-    opened only if it was trained here, or is trusted."""
+    """Whether it is trained on a treebank."""
 
     kind: str
     """A literal, by which the kind is known."""
@@ -39,10 +38,13 @@ class TokenizerKind(Settings):
     def refuse_missing(self) -> None:
         """Raises ValueError, which says what to install, if a package that the kind needs is not there."""
 
-    def opened(self, content: bytes) -> Tokenizer:
-        """content: what `train` gave; empty for kinds that are not trained.
+    def refuse_unsound(self, content: bytes) -> None:
+        """Raises ValueError for a content that is not what `train` gives, before another process opens it."""
 
-        Raises ValueError for another content, and what `refuse_missing` raises.
+    def opened(self, content: bytes) -> Tokenizer:
+        """content: what `train` gave, here or to a stranger; empty for kinds that are not trained.
+
+        Raises ValueError for another content, whatever it is, and what `refuse_missing` raises.
         """
         raise NotImplementedError
 

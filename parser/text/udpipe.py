@@ -11,6 +11,7 @@ from parser.system.files import nameless_file
 from parser.system.settings import Count
 from parser.text.sentences import Token, TokenizedSentence
 from parser.text.tokenizer import TokenizerKind
+from parser.text.udpipe_format import refuse_unsound
 
 MISSING = "reading raw text needs the package ufal.udpipe: pip install -e '.[text]'"
 ID, FORM, MISC = 0, 1, 9
@@ -37,6 +38,10 @@ class UDPipe(TokenizerKind):
         """See `TokenizerKind`."""
         library()
 
+    def refuse_unsound(self, content: bytes) -> None:
+        """See `TokenizerKind`."""
+        refuse_unsound(content)
+
     def opened(self, content: bytes) -> UDPipeTokenizer:
         return UDPipeTokenizer(content)
 
@@ -51,6 +56,7 @@ class UDPipe(TokenizerKind):
         )
         if error.occurred():
             raise ValueError(error.message)
+        refuse_unsound(content)
         return content
 
     def share_done(self, log: str) -> float:
@@ -79,14 +85,15 @@ class UDPipeTokenizer:
     reads_divided_text = False
 
     def __init__(self, content: bytes):
-        """content: of a model's file, which must come from somebody who is trusted: the library does not
-        check what it reads. Raises ValueError if it is no tokenizer, or if the package is not there.
+        """content: of a model's file, perhaps from a stranger. Raises ValueError if it is no tokenizer, or if
+        the package is not there.
         """
+        refuse_unsound(content)
         self._udpipe = library()
         with nameless_file(content) as file:
             self._model = self._udpipe.Model.load(str(file))
         if not self._model or not self._model.newTokenizer(""):
-            raise ValueError("not a tokenizer of UDPipe")
+            raise ValueError("not a tokenizer that UDPipe 1 reads")
         self._output = self._udpipe.OutputFormat.newConlluOutputFormat()
 
     def sentences(self, paragraph: str, offset: int, is_sentence: bool) -> Iterator[TokenizedSentence]:

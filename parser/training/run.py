@@ -87,7 +87,7 @@ def train_and_score(
         model = Model.load(run / BEST_MODEL, device)
         test_scores = evaluate(model, test)
         if config.tokenizer:
-            reader = text_reader(run / BEST_MODEL, "raw", trusted=True)  # the run has trained it
+            reader = text_reader(run / BEST_MODEL, "raw")
             text_scores = evaluate_text(model, read_parts(reader, [TextPart(0, reader.text_of(test))]), test)
     write_curves(run)
     return write_result(run, Results(scores, test_scores, text_scores, processes.count), device, began)

@@ -13,18 +13,12 @@ from pathlib import Path
 
 from parser.config.settings import Config, data_path
 from parser.parsing.model_format import TOKENIZER
-from parser.system.console import say, warn
+from parser.system.console import say
 from parser.system.durations import in_words
 from parser.system.files import write_atomically
 from parser.system.interruption import StoppedError, StopRequest
 from parser.system.lifeline import end, lifeline
-from parser.text.stored_tokenizer import (
-    StoredTokenizer,
-    remember,
-    tokenizer_as_json,
-    tokenizer_from_json,
-    was_trained_here,
-)
+from parser.text.stored_tokenizer import StoredTokenizer, tokenizer_as_json, tokenizer_from_json
 from parser.text.tokenizer import TokenizerKind
 from parser.text.training_process import as_training_text, start_training
 from parser.training.folder import BEST_MODEL, TOKENIZER_TRAINING
@@ -128,18 +122,14 @@ def _is_kept(settings: TokenizerKind, path: Path) -> bool:
     """Whether the model has this tokenizer. Says why if it has another one."""
     if not path.is_file():
         return False
-    content = path.read_bytes()
     try:
-        kept = tokenizer_from_json(content)
+        kept = tokenizer_from_json(path.read_bytes())
+        if kept.settings == settings:
+            settings.refuse_unsound(kept.content)
+            return True
+        why = "has other settings"
     except ValueError:
         why = "is broken"
-    else:
-        if kept.settings != settings:
-            why = "has other settings"
-        elif kept.content and not was_trained_here(content):
-            why = "was not trained here"
-        else:
-            return True
     say(f"{path}: {why}; it is replaced{' when another one is trained' if settings.is_trained else ''}")
     return False
 
@@ -158,10 +148,6 @@ def _keep(training: TokenizerTraining) -> None:
         )
     seconds = training.output.stat().st_mtime - training.began
     content = tokenizer_as_json(StoredTokenizer(training.settings, training.output.read_bytes()))
-    if not remember(content):
-        warn(
-            "warning: no folder to note that the tokenizer was trained here: parsing needs --trust-tokenizer"
-        )
     _write(run / BEST_MODEL / TOKENIZER, content)
     say(f"tokenizer trained in {seconds:.0f} s{training.settings.dev_scores(log)}")
 

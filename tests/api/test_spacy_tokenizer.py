@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 import parser
 from parser.parsing.model_format import TOKENIZER
 from parser.text.sentences import Token, TokenizedSentence
-from parser.text.stored_tokenizer import remember
 from parser.text.treebank_text import treebank_text
 from parser.treebank.conllu import read_treebank
 
@@ -30,7 +29,6 @@ def model(tmp_path):
     """The folder of a model with a trained tokenizer, which finds multiword tokens."""
     shutil.copytree("tests/model", tmp_path / "model")
     shutil.copy(KEPT, tmp_path / "model" / TOKENIZER)
-    remember(KEPT.read_bytes())
     return tmp_path / "model"
 
 

@@ -19,7 +19,6 @@ from parser.corpus.parts import PartOutputs
 from parser.corpus.workers import CorpusWorker, cut_into_parts
 from parser.parsing.part_parser import PartParser
 from parser.text import reading as text_parts
-from parser.text.stored_tokenizer import remember
 from parser.treebank import parts
 
 MODEL = "tests/model"
@@ -144,7 +143,6 @@ def test_trees_of_texts_are_those_of_parse(tmp_path):
     (corpus / "two.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
     shutil.copytree(MODEL, model)
     shutil.copy(TOKENIZER, model / "tokenizer.json")
-    remember(TOKENIZER.read_bytes())
     assert parse_corpus(corpus, target, "--text", model=model) == 0
     expected = parsed(corpus / "one.txt", tmp_path, "--text", model=model)
     assert (target / "one.conllu").read_text() == expected

@@ -250,7 +250,7 @@ def test_a_package_of_several_models_has_the_tokenizer_of_the_first(tmp_path, ca
     assert main(["pack", str(first), "--ensemble", str(others[0]), "-o", package]) == 0
     for models in ([package], [str(first), "--ensemble", str(others[0])]):
         out = tmp_path / "trees.conllu"
-        assert main(["parse", *models, str(text), "--text", "--trust-tokenizer", "-o", str(out)]) == 0
+        assert main(["parse", *models, str(text), "--text", "-o", str(out)]) == 0
         assert "# text = The cat sleeps." in out.read_text()
     with pytest.raises(ValueError, match="holds several models, where one is needed"):
         Model.load(Path(package), CPU)

@@ -11,7 +11,6 @@ import pytest
 import parser
 from parser.cli import main
 from parser.text import reading
-from parser.text.stored_tokenizer import remember
 
 KEPT = Path("tests/text/tokenizer.json")
 MODEL = Path("tests/model")
@@ -22,17 +21,11 @@ pytest.importorskip("ufal.udpipe")
 
 @pytest.fixture
 def model(tmp_path):
-    """A model with a tokenizer that was trained elsewhere."""
+    """A model with a tokenizer."""
     folder = tmp_path / "model"
     shutil.copytree(MODEL, folder)
     shutil.copy(KEPT, folder / "tokenizer.json")
     return folder
-
-
-@pytest.fixture
-def trusted(model):
-    remember(KEPT.read_bytes())
-    return model
 
 
 @pytest.fixture
@@ -46,9 +39,9 @@ def sentences_of(path):
     return path.read_text(encoding="utf-8").split("\n\n")[:-1]
 
 
-def test_raw_text_is_parsed(trusted, text, tmp_path):
+def test_raw_text_is_parsed(model, text, tmp_path):
     out = tmp_path / "out.conllu"
-    assert main(["parse", str(trusted), "--text", text, "-o", str(out)]) == 0
+    assert main(["parse", str(model), "--text", text, "-o", str(out)]) == 0
     first, second, third = sentences_of(out)
     assert first.startswith("# newpar\n# sent_id = 1\n# text = The cat sleeps.\n1\tThe\t")
     assert "1-2\tDon't\t" in second
@@ -57,12 +50,12 @@ def test_raw_text_is_parsed(trusted, text, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["--text", "--one-sentence-per-line", "--tokenized"])
-def test_several_processes_write_the_same(form, trusted, tmp_path, monkeypatch):
+def test_several_processes_write_the_same(form, model, tmp_path, monkeypatch):
     path, outs = tmp_path / "long.txt", [tmp_path / "1", tmp_path / "2"]
     path.write_text((TEXT * 100).replace("\n\n", "\n" if form != "--text" else "\n\n"), encoding="utf-8")
     monkeypatch.setattr(reading, "PART_BYTES", 1 << 10)
     assert len(list(reading.stream_text(str(path), form != "--text"))) > 3
-    command = ["parse", str(trusted), "--device", "cpu", form, str(path)]
+    command = ["parse", str(model), "--device", "cpu", form, str(path)]
     for out, processes in zip(outs, "12", strict=True):
         assert main([*command, "-o", str(out), "--processes", processes]) == 0
     one, several = (out.read_bytes() for out in outs)
@@ -72,32 +65,28 @@ def test_several_processes_write_the_same(form, trusted, tmp_path, monkeypatch):
     assert f"# sent_id = {count}\n".encode() in one
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
-def test_a_tokenizer_from_elsewhere_is_opened_only_if_trusted(model, text, capfd, processes):
-    command = ["parse", str(model), "--device", "cpu", "--text", text, "--processes", processes]
-    assert main(command) == 2
-    assert "its tokenizer was not trained here" in capfd.readouterr().err
-    assert main([*command, "--trust-tokenizer"]) == 0
-    assert main(command) == 2  # it was trusted once
-    assert main(["parse", str(model), "--tokenized", text]) == 0  # needs none
-
-
 def test_a_model_without_tokenizer_says_what_to_do(text, capsys):
     assert main(["parse", str(MODEL), "--text", text]) == 2
     assert "Train it with `tokenizer: {kind: udpipe}`" in capsys.readouterr().err
     assert main(["parse", str(MODEL), "--one-sentence-per-line", text]) == 2
 
 
-def test_raw_text_without_the_option_is_recognised(trusted, text, capsys):
-    assert main(["parse", str(trusted), text]) == 2
+def test_raw_text_without_the_option_is_recognised(model, text, capsys):
+    assert main(["parse", str(model), text]) == 2
     assert "if this is raw text, add --text" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b'{"settings": {"kind": "udpipe"}, "content": ""}', "not a tokenizer of UDPipe"),
-        (b'{"settings": {"kind": "udpipe"}, "content": "QUJD"}', "not a tokenizer of UDPipe"),
+        (
+            b'{"settings": {"kind": "udpipe"}, "content": ""}',
+            "not a sound tokenizer of UDPipe 1: file: ends too early",
+        ),
+        (
+            b'{"settings": {"kind": "udpipe"}, "content": "QUJD"}',
+            "not a sound tokenizer of UDPipe 1: file: ends too early",
+        ),
         (b'{"settings": {"kind": "udpipe"}, "content": "?"}', "Base64|base64"),
         (b'{"settings": {"kind": "udpipe", "epochs": 0}, "content": ""}', "settings.epochs: Input should be"),
         (
@@ -117,33 +106,42 @@ def test_raw_text_without_the_option_is_recognised(trusted, text, capsys):
 def test_a_broken_tokenizer_is_named(model, text, tmp_path, capsys, content, told):
     """The model parses what needs none."""
     (model / "tokenizer.json").write_bytes(content)
-    assert main(["parse", str(model), "--text", text, "--trust-tokenizer"]) == 2
+    assert main(["parse", str(model), "--text", text]) == 2
     assert re.match(rf"{model}: (tokenizer\.json: )+.*({told})", capsys.readouterr().err)
     assert main(["parse", str(model), "tests/model/parsed.conllu", "-o", str(tmp_path / "trees")]) == 0
 
 
-def test_without_the_package_the_message_says_what_to_install(trusted, text, capsys, monkeypatch):
+def test_a_broken_tokenizer_is_named_once_by_several_processes(model, text, capfd):
+    (model / "tokenizer.json").write_text('{"settings": {"kind": "udpipe"}, "content": "QUJD"}')
+    assert main(["parse", str(model), "--text", text, "--device", "cpu", "--processes", "2"]) == 2
+    told = capfd.readouterr().err
+    assert told.count("not a sound tokenizer of UDPipe 1: file: ends too early; get the model again") == 1
+    assert "Traceback" not in told
+    assert told.startswith(f"{model}: tokenizer.json: ")
+
+
+def test_without_the_package_the_message_says_what_to_install(model, text, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "ufal.udpipe", None)
     monkeypatch.delattr("ufal.udpipe")
-    assert main(["parse", str(trusted), "--text", text]) == 2
+    assert main(["parse", str(model), "--text", text]) == 2
     assert "pip install -e '.[text]'" in capsys.readouterr().err
-    assert main(["parse", str(trusted), "--tokenized", text]) == 0
+    assert main(["parse", str(model), "--tokenized", text]) == 0
     config = "configs/quickstart.yaml"
-    assert main(["train", config, "--run", str(trusted.parent / "run")]) == 2
+    assert main(["train", config, "--run", str(model.parent / "run")]) == 2
     assert "pip install -e '.[text]'" in capsys.readouterr().err
 
 
-def test_a_package_keeps_the_tokenizer(trusted, text, tmp_path, capsys):
+def test_a_package_keeps_the_tokenizer(model, text, tmp_path, capsys):
     package = tmp_path / "english.stackparser"
-    assert main(["pack", str(trusted), "-o", str(package)]) == 0
-    shutil.rmtree(trusted)
+    assert main(["pack", str(model), "-o", str(package)]) == 0
+    shutil.rmtree(model)
     capsys.readouterr()
     assert main(["parse", str(package), "--text", text]) == 0
     assert capsys.readouterr().out.count("# sent_id") == 3
 
 
-def test_trees_of_text_in_a_program(trusted, text, tmp_path):
-    english = parser.load(trusted)
+def test_trees_of_text_in_a_program(model, text, tmp_path):
+    english = parser.load(model)
     trees = english.parse_text(TEXT)
     assert [tree.words for tree in trees] == [
         ("The", "cat", "sleeps", "."),
@@ -155,7 +153,7 @@ def test_trees_of_text_in_a_program(trusted, text, tmp_path):
     assert trees[1].to_conllu().startswith(own)
     assert [tree.text for tree in trees] == ["The cat sleeps.", "Don't go!", "Was it round?"]
     out = tmp_path / "out.conllu"
-    assert main(["parse", str(trusted), "--text", text, "--scores", "-o", str(out)]) == 0
+    assert main(["parse", str(model), "--text", text, "--scores", "-o", str(out)]) == 0
     written = "".join(tree.to_conllu() for tree in english.parse_text(TEXT, probabilities=True))
     assert written == out.read_text(encoding="utf-8")
     assert [len(found) for found in english.parse_texts(["", "The cat. She.", " \n", "Was it?", ""])] == [
@@ -173,22 +171,14 @@ def test_trees_of_text_in_a_program(trusted, text, tmp_path):
         english.parse_text("a\ud800")
 
 
-def test_a_program_trusts_by_argument(model):
-    english = parser.load(model)  # which opens no tokenizer
-    assert english.parse(["cats", "sleep"]).words == ("cats", "sleep")
-    with pytest.raises(ValueError, match="its tokenizer was not trained here"):
-        english.parse_text("Cats sleep.")
-    assert len(parser.load(model, trust_tokenizer=True).parse_text("Cats sleep.")) == 1
-
-
-def test_scores_of_raw_text(trusted, tmp_path, capsys):
+def test_scores_of_raw_text(model, tmp_path, capsys):
     treebank = "data/quickstart/dev.conllu"
-    assert main(["evaluate", str(trusted), treebank, "--text", "--json"]) == 0
+    assert main(["evaluate", str(model), treebank, "--text", "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
     assert scores["tokens"] == 100
     assert 80 < scores["sentences"] < 100
     other = tmp_path / "other.txt"
     other.write_text("Another text.", encoding="utf-8")
-    assert main(["evaluate", str(trusted), treebank, "--text", str(other)]) == 2
+    assert main(["evaluate", str(model), treebank, "--text", str(other)]) == 2
     assert "other.txt: not the text of the treebank: at token 1" in capsys.readouterr().err
-    assert main(["evaluate", str(trusted), treebank, "--text", "--no-punct"]) == 2
+    assert main(["evaluate", str(model), treebank, "--text", "--no-punct"]) == 2

@@ -18,7 +18,7 @@ from parser.text.divided import Blanks, Lines
 from parser.text.reading import BLANKS, TextReader
 from parser.text.sentences import as_sentence
 from parser.text.spacy_rules import Spacy
-from parser.text.stored_tokenizer import StoredTokenizer, remember, tokenizer_as_json, tokenizer_from_json
+from parser.text.stored_tokenizer import StoredTokenizer, tokenizer_as_json, tokenizer_from_json
 from parser.text.tokenizer_kinds import KINDS, AnyTokenizer
 from parser.treebank.conllu import blocks, parse_block
 
@@ -51,8 +51,6 @@ def model(stored, tmp_path):
     folder, content = tmp_path / "model", tokenizer_as_json(stored)
     shutil.copytree("tests/model", folder)
     (folder / "tokenizer.json").write_bytes(content)
-    if stored.settings.is_trained:
-        remember(content)
     return folder
 
 
@@ -172,7 +170,7 @@ def test_a_missing_package_is_named_and_only_text_needs_it(kind, extra, tmp_path
     shutil.copytree("tests/model", folder)
     (folder / "tokenizer.json").write_bytes(tokenizer_as_json(stored))
     (tmp_path / "text").write_text("a\n")
-    command = ["parse", str(folder), "--trust-tokenizer", "-o", str(tmp_path / "trees")]
+    command = ["parse", str(folder), "-o", str(tmp_path / "trees")]
     assert main([*command, "--text", str(tmp_path / "text")]) == 2
     assert f"pip install -e '.[{extra}]'" in capsys.readouterr().err
     assert main([*command, "tests/model/parsed.conllu"]) == 0

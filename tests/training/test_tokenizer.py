@@ -16,7 +16,7 @@ from programs import is_mentioned, running, wait_until
 
 from parser.cli import main
 from parser.config.file import read_config
-from parser.text.stored_tokenizer import tokenizer_from_json
+from parser.text.stored_tokenizer import StoredTokenizer, tokenizer_as_json, tokenizer_from_json
 from parser.training import tokenizer
 from parser.training.run import train
 from parser.training.tokenizer import tokenizer_training
@@ -108,16 +108,17 @@ def test_what_waits_for_a_tokenizer_says_how_long(text_config, tmp_path, go, mon
     assert said[1].startswith("tokenizer trained in")
 
 
-def test_a_tokenizer_from_elsewhere_or_a_broken_one_is_replaced(text_config, tmp_path, go, capsys):
+def test_a_broken_tokenizer_is_replaced(text_config, tmp_path, go, capsys):
     config, run = read_config(text_config), tmp_path / "run"
     kept = run / "model" / "tokenizer.json"
     go.touch()
     train(config, run, CPU)
     trained = kept.read_bytes()
-    for content, said in ((trained + b" ", "was not trained here"), (b"{}", "is broken")):
+    unsound = StoredTokenizer(config.tokenizer, b"abc")
+    for content in (tokenizer_as_json(unsound), b"{}"):
         kept.write_bytes(content)
         train(config, run, CPU, resume=True)
-        assert f"{kept}: {said}; it is replaced when" in capsys.readouterr().out
+        assert f"{kept}: is broken; it is replaced when" in capsys.readouterr().out
         assert kept.read_bytes() == trained
 
 
