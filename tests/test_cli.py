@@ -1,5 +1,7 @@
 """The commands as a user gives them."""
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
@@ -17,6 +19,7 @@ from extended import first_of
 from programs import running, wait_until
 
 from parser.cli import argument_parser, main
+from parser.commands.errors import how_to_get
 
 
 @pytest.fixture
@@ -257,3 +260,76 @@ def test_help_describes_every_argument():
         for action in command._actions:
             assert action.help, (name, action.dest)
     assert "--set training.batch_size=32" in " ".join(commands["train"].format_help().split())
+
+
+MODEL = "tests/model"
+
+
+@pytest.fixture(params=["", "\n\n", "\ufeff\n"], ids=["empty", "blank lines", "byte-order mark"])
+def empty(request, tmp_path):
+    path = tmp_path / "empty.conllu"
+    path.write_text(request.param)
+    return str(path)
+
+
+@pytest.mark.parametrize("options", [[], ["--tokenized"], ["--processes", "2"]])
+def test_parsing_nothing_gives_nothing(empty, options, tmp_path, capsys):
+    out = tmp_path / "out.conllu"
+    assert main(["parse", MODEL, empty, "-o", str(out), *options]) == 0
+    assert out.read_bytes() == b""
+    assert capsys.readouterr() == ("", f"warning: {empty}: no sentences\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["check"],
+        ["draw", "--text"],
+        ["draw", "-o", "never.html"],
+        ["evaluate", MODEL],
+        ["evaluate", MODEL, "--processes", "2"],
+        ["compare", MODEL, MODEL],
+    ],
+    ids=" ".join,
+)
+def test_nothing_has_no_trees_and_no_scores(empty, command, capsys):
+    assert main([*command, empty]) == 2
+    assert capsys.readouterr() == ("", f"{empty}: no sentences\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        (
+            "data/ud/UD_Afrikaans-AfriBooms/af_afribooms-ud-train.conllu",
+            "make data TREEBANK=UD_Afrikaans-AfriBooms",
+        ),
+        (
+            "/a b/ud/UD_Ancient_Greek-PTNK/x.conllu",
+            "make data TREEBANK=UD_Ancient_Greek-PTNK ARGUMENTS=\"--into '/a b/ud'\"",
+        ),
+    ],
+)
+def test_treebanks_of_universal_dependencies_are_downloaded(path, told):
+    assert how_to_get(path) == f"; in the project's folder, {told} downloads the treebank"
+
+
+@pytest.mark.parametrize("path", ["x.conllu", "data/ud/x.conllu", "UD_x", "/UD_My treebank/x.conllu", "/"])
+def test_of_other_files_nothing_is_said(path):
+    assert how_to_get(path) == ""
+
+
+def test_a_config_with_a_missing_treebank(config_file, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "data/ud/UD_Wolof-WTB"
+    arguments = ["train", str(config_file), "--run", "run", "--set"]
+    treebank = "treebank.dev=${PARSER_DATA}/ud/UD_Wolof-WTB/wo_wtb-ud-dev.conllu"
+    monkeypatch.delenv("PARSER_DATA", raising=False)
+    assert main([*arguments, treebank]) == 2
+    assert "No such file or directory; in the project's folder, make data TREEBANK=UD_Wolof-WTB " in (
+        capsys.readouterr().err
+    )
+    folder.mkdir(parents=True)
+    (folder / "wo_wtb-ud-test.conllu").touch()
+    assert main([*arguments, treebank]) == 2
+    assert "data/ud/UD_Wolof-WTB has wo_wtb-ud-test.conllu\n" in capsys.readouterr().err

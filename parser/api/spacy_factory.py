@@ -1,14 +1,14 @@
 """Tells spaCy of the component `stack_parser` and of the tokenizer; spaCy imports this in every program.
 
 Also spaCy of another environment does, if it is started in a folder with this package and its `.egg-info`:
-what they need is imported when one is made.
-"""
+what they need is imported when one is made."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spacy import registry
 from spacy.language import Language
@@ -74,3 +74,25 @@ def _naming(part: str) -> Iterator[None]:
             f"{part} needs {error.name}, which is not installed for this Python: "
             "pip install -e '.[spacy]' in the project's folder"
         ) from error
+
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+
+def spacy_pipeline(model: str | os.PathLike[str], language: str = "xx", **config: Any) -> Language:
+    """A pipeline whose words, sentences and trees are those of `Parser.parse_text`.
+
+    model: a folder or a package. language: as spaCy names it; `xx` is none in particular. config: of the
+    component `stack_parser`, such as the device. Raises ImportError without spaCy, and ValueError if the
+    model can not be loaded or has no tokenizer.
+    """
+    import spacy
+
+    path = os.fspath(model)
+    nlp = spacy.blank(language, config={"nlp": {"tokenizer": {"@tokenizers": TOKENIZER, "model": path}}})
+    component = nlp.add_pipe("stack_parser", config={"model": path, **config})
+    parts: tuple[Any, ...] = nlp.tokenizer, component
+    for part in parts:
+        part.ready()
+    return nlp

@@ -16,7 +16,7 @@ from parser.parsing.text_input import reader_with, tokenizer_in, tokenizer_of
 from parser.system.files import write_atomically
 from parser.text.reading import TextReader
 from parser.text.sentences import TokenizedSentence
-from parser.text.stored_tokenizer import StoredTokenizer, tokenizer_as_json
+from parser.text.tokenizer_kinds import StoredTokenizer, tokenizer_as_json
 
 NAME = "the tokenizer of the pipeline"
 

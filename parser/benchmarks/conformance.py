@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, get_args
 
 import torch
 from pydantic import BaseModel
+from torch import Tensor
 
-from parser.benchmarks.agreement import disagreement, numbers
+from parser.batching.functional import Precision
 from parser.benchmarks.discovery import find
 from parser.benchmarks.plugin import NO_BATCHING, PHASES, AnyPlugin, Mode, Setup, Work
 from parser.system.console import LinesError
+
+ROUNDING: dict[Precision, float] = {"float32": 2e-4, "tf32": 1e-2, "bfloat16": 5e-2}
+"""Relative difference of results that is taken for rounding."""
+
+
+def numbers(results: Tensor | Sequence[float]) -> list[float]:
+    """The results of a plugin's `check` as a flat list."""
+    return torch.as_tensor(results).detach().double().flatten().tolist()
+
+
+def disagreement(
+    results: Sequence[float] | None, expected: Sequence[float] | None, rounding: float = ROUNDING["float32"]
+) -> str | None:
+    """Where a method's results differ by more than rounding from those without batching, or None."""
+    if results is None or expected is None or len(results) != len(expected):
+        return f"{len(results or ())} results, but {len(expected or ())} without batching"
+    smallest = rounding**2 * max(map(abs, expected), default=0.0)  # differences below are rounding, too
+    for number, (one, other) in enumerate(zip(results, expected, strict=True)):
+        if not abs(one - other) <= rounding * abs(other) + smallest:  # written so that NaN differs
+            return f"result {number} is {one:.9g}, but {other:.9g} without batching"
+    return None
+
 
 SIZES = (1, 3)
 """Batch sizes to check. With 3 the last batch of most epochs is smaller."""

@@ -1,15 +1,17 @@
-"""Finds plugins: each NAME_plugin.py in a folder of `parser.benchmarks`, and entry points of packages."""
+"""Finding plugins, and what users are told of them: their methods and settings."""
 
 from __future__ import annotations
 
 import pkgutil
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 import parser.benchmarks
 from parser.benchmarks.plugin import AnyPlugin
+from parser.config.description import Setting, SettingsSection, sections
 from parser.system.console import shortened
 
 ENTRY_POINT_GROUP, PLUGIN_SUFFIX = "stack_parser.plugins", "_plugin"
@@ -100,3 +102,36 @@ def _about(name: str) -> str:
         return str(error)
     methods = "; ".join(f"{mode}: {', '.join(methods)}" for mode, methods in plugin.methods.items())
     return f"{plugin.paper}. {methods}"
+
+
+WIDTH = 100
+
+
+def plugin_text(name: str) -> list[str]:
+    """Its lines. Raises ValueError as `find`."""
+    plugin = find(name)
+    lines = [f"{name}: {plugin.paper}"]
+    for mode, methods in plugin.methods.items():
+        lines += _wrapped(f"methods of {mode}: {', '.join(methods)}", "")
+    lines += ["", "settings, in a config below experiments.NAME.settings:"]
+    for section in sections(plugin.Settings):
+        lines += _section(section)
+    return lines
+
+
+def _section(section: SettingsSection) -> Iterator[str]:
+    if section.key:
+        yield ""
+        yield from _wrapped(f"{section.key}: {section.text}" if section.text else f"{section.key}:", "")
+    for setting in section.settings:
+        yield from _setting(setting)
+
+
+def _setting(setting: Setting) -> Iterator[str]:
+    default = f"; default {setting.default}" if setting.default else ""
+    yield f"  {setting.key}: {setting.type.replace('`', '')}{default}"
+    yield from _wrapped(setting.text, "      ")
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent or "  ")

@@ -54,11 +54,12 @@ def check_treebanks(options: argparse.Namespace) -> None:
         repetitions.add(title, sentences)
         if options.transitions:
             transitions[title] = [f"{read:.1f} s", *_transition_cells(sentences)]
+    if not files:
+        raise LinesError(*failures)
     width = max(map(len, titles.values()))
     lines = [f"{title:<{width}}  {path}: {verdict}" for path, title, verdict in verdicts]
     train = [title for title in files if title.split()[0] == TRAIN]
-    if files:
-        lines += counts_as_text(files, train, repetitions)
+    lines += counts_as_text(files, train, repetitions)
     if transitions:
         lines += ["", *table(list(transitions), _transition_rows(list(transitions.values())))]
     if train and not any(title.split()[0] == DEV for title in titles.values()):

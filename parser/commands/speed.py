@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 
 from parser.benchmarks.conformance import check_plugin
-from parser.benchmarks.discovery import about_plugins
-from parser.benchmarks.plugin_text import plugin_text
+from parser.benchmarks.discovery import about_plugins, plugin_text
 from parser.speed import commands
 from parser.system.console import say
 from parser.system.machine import tune_process

@@ -22,7 +22,7 @@ from parser.parsing.ensemble import ModelChoice
 from parser.parsing.part_parser import PartParser
 from parser.system.machine import tune_process
 from parser.text.reading import TextFormat, TextPart
-from parser.text.stored_tokenizer import StoredTokenizer
+from parser.text.tokenizer_kinds import StoredTokenizer
 from parser.treebank.conllu_output import Deps
 from parser.treebank.parts import TreebankPart
 

@@ -1,18 +1,17 @@
 """The processes that train together, and what they tell each other by `torch.distributed`.
 
-One process alone is the usual case; then nothing is sent.
-"""
+One process alone is the usual case; then nothing is sent."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 import torch
 import torch.distributed as torch_distributed
-from torch import Tensor
+from torch import Tensor, nn
 
 Value = TypeVar("Value")
 
@@ -111,3 +110,37 @@ def _reachable() -> Iterator[None]:
         yield
     except RuntimeError as error:  # the connection is closed, or no answer has come
         raise LostProcessError(str(error).partition("\n")[0]) from error
+
+
+def sum_gradients(
+    processes: ProcessGroup, network: nn.Module, changed_rows: Mapping[Tensor, Tensor], numbers: Tensor
+) -> Tensor:
+    """Replace the gradients of a network by their sums over the processes, by one message.
+
+    Each process has the gradients of its sentences, as sums over transitions, which are divided once, by the
+    transitions of all. So any number of processes computes what one computes, also where a process has no
+    sentence of a batch, or computes its part in microbatches. `DistributedDataParallel` takes the mean over
+    processes, and wants the same number of backward passes in all of them.
+
+    changed_rows: for some weights, the rows whose gradient can differ from zero in any process; only these
+    are sent. numbers: [n] what is added up beside. Returns the sums of the numbers. Raises LostProcessError.
+    """
+    weights = [weight for weight in network.parameters() if weight.requires_grad]
+    parts = [_part(weight, changed_rows.get(weight)).flatten() for weight in weights]
+    message = torch.cat([*parts, numbers.to(parts[0].dtype)])
+    processes.add_up(message)
+    *sums, summed_numbers = message.split([*map(len, parts), len(numbers)])
+    for weight, total in zip(weights, sums, strict=True):
+        rows = changed_rows.get(weight)
+        if rows is None:
+            weight.grad = total.view_as(weight)
+        else:
+            assert weight.grad is not None
+            weight.grad.index_copy_(0, rows, total.view(len(rows), -1))
+    return summed_numbers
+
+
+def _part(weight: nn.Parameter, rows: Tensor | None) -> Tensor:
+    """What is sent of the gradient of a weight."""
+    assert weight.grad is not None
+    return weight.grad if rows is None else weight.grad[rows]

@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 from parser.config.settings import Objective
 from parser.networks.loss import BatchLoss
 from parser.networks.stack_parser import StackParser
-from parser.optimization.moving_average import MovingAverage
+from parser.optimization.optimizer import MovingAverage
 from parser.replay.batch import Batch
 from parser.transitions.inventory import Inventory
 

@@ -18,7 +18,7 @@ from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.text_input import reader_with
 from parser.text.reading import TextFormat, TextPart
 from parser.text.sentences import as_sentence
-from parser.text.stored_tokenizer import StoredTokenizer
+from parser.text.tokenizer_kinds import StoredTokenizer
 from parser.treebank.conllu_output import Deps, with_probabilities, with_tags, with_tree, without_enhanced
 from parser.treebank.faults import Faults
 from parser.treebank.parts import TreebankPart, read_part

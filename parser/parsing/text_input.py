@@ -11,7 +11,7 @@ from parser.parsing.model_files import members_of, model_files, refuse_without_m
 from parser.parsing.model_format import MAX_BYTES, TOKENIZER
 from parser.text.divided import Lines
 from parser.text.reading import TextFormat, TextReader
-from parser.text.stored_tokenizer import StoredTokenizer, tokenizer_from_json
+from parser.text.tokenizer_kinds import StoredTokenizer, tokenizer_from_json
 
 MISSING = (
     "the model has no tokenizer. Train it with `tokenizer: {kind: udpipe}`; a finished run gets one by "

@@ -16,7 +16,7 @@ from parser.speed.measuring.rows import SKIPPED, CellRow, FailedRow, has_rows
 from parser.speed.measuring.run import measure, read_run_config, rows_of
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.reporting.speed_ups import ratio_lines, read_ratio
-from parser.system.console import say
+from parser.system.console import LinesError, say
 from parser.system.files import refuse_folder_of_others
 
 ROW_FILES = run.ROWS, external.ROWS, learning.ROWS
@@ -57,10 +57,10 @@ def _refuse_all_skipped(rows: Sequence[CellRow]) -> None:
     """Raises ValueError with the reasons if there was nothing to measure in any cell."""
     reasons = [row.status for row in rows if isinstance(row, FailedRow) and row.status.startswith(SKIPPED)]
     if rows and len(reasons) == len(rows):
-        why = "\n".join(dict.fromkeys(reasons))
-        raise ValueError(
-            f"nothing was measured, and no report is written. All cells are skipped:\n{why}\n"
-            "data/ is looked for in the working directory, and in the folder that PARSER_DATA names"
+        raise LinesError(
+            "nothing was measured, and no report is written. All cells are skipped:",
+            *dict.fromkeys(reasons),
+            "data/ is looked for in the working directory, and in the folder that PARSER_DATA names",
         )
 
 

@@ -87,3 +87,14 @@ def quoted(text: str) -> str:
 def shortened(text: str, length: int = MAX_QUOTE_LENGTH) -> str:
     """Truncate text if it is longer than `length` characters."""
     return text if len(text) <= length else f"{text[:length]}…"
+
+
+def in_words(seconds: float) -> str:
+    """As `a few seconds`, `about 40 s`, `about 12 min` or `about 2.5 h`."""
+    if seconds < 10:
+        return "a few seconds"
+    if seconds < 90:
+        return f"about {round(seconds, -1):.0f} s"
+    if seconds < 90 * 60:
+        return f"about {seconds / 60:.0f} min"
+    return f"about {seconds / 3600:.1f} h"

@@ -25,7 +25,7 @@ from parser.system.interruption import StoppedError, stop_request
 from parser.system.lifeline import end, lifeline, start_process
 from parser.tables.settings import TableConfig
 from parser.training.folder import CHECKPOINT, METRICS
-from parser.training.result import read_result
+from parser.training.record import read_result
 
 ROWS, RUNS = "rows.jsonl", "runs"
 POLL_SECONDS = 0.5

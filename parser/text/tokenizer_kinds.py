@@ -1,13 +1,19 @@
-"""The kinds of tokenizers. Another one is a file in this folder, see `tokenizer.py`, and a line here."""
+"""The kinds of tokenizers, and a tokenizer as the file of a model has it: JSON with its settings and content.
+
+Another kind is a file in this folder, see `tokenizer.py`, and a line here.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, get_args
+import base64
+import json
+from typing import Annotated, Any, NamedTuple, get_args
 
-from pydantic import Discriminator, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Tag
 
 from parser.text.divided import Blanks, Lines
 from parser.text.spacy_rules import Spacy
+from parser.text.tokenizer import TokenizerKind
 from parser.text.udpipe import UDPipe
 
 AnyKind = (
@@ -35,3 +41,32 @@ AnyTokenizer = Annotated[
     ),
 ]
 """For settings: of a tokenizer of any kind."""
+
+
+class StoredTokenizer(NamedTuple):
+    settings: TokenizerKind
+    content: bytes = b""
+    """What the kind opens; nothing for kinds that are not trained."""
+
+
+class _TokenizerFile(BaseModel):
+    """The JSON of `tokenizer_as_json`."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    settings: AnyTokenizer
+    content: str
+
+
+def tokenizer_as_json(tokenizer: StoredTokenizer) -> bytes:
+    told = {
+        "settings": tokenizer.settings.model_dump(),
+        "content": base64.b64encode(tokenizer.content).decode("ascii"),
+    }
+    return (json.dumps(told, indent=2) + "\n").encode()
+
+
+def tokenizer_from_json(content: bytes) -> StoredTokenizer:
+    """Inverse of `tokenizer_as_json`. Raises ValueError, as ValidationError if the JSON is another one."""
+    found = _TokenizerFile.model_validate_json(content)
+    return StoredTokenizer(found.settings, base64.b64decode(found.content, validate=True))

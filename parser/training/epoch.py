@@ -23,14 +23,13 @@ from torch import Tensor
 from parser.batching.device import Packed, in_microbatches, one_memory_error, to_device
 from parser.batching.ragged import group_size
 from parser.config.settings import ExplorationSettings, NetworkSettings, TrainingSettings
-from parser.distributed.process_group import ALONE, ProcessGroup
+from parser.distributed.process_group import ALONE, ProcessGroup, sum_gradients
 from parser.optimization.graphed_gradients import (
     GraphedGradients,
     Graphs,
     PaddedBatch,
     why_no_common_shapes,
 )
-from parser.optimization.shared_gradients import add_up
 from parser.optimization.training_step import TrainingStep
 from parser.replay.batch import Batch
 from parser.replay.examples import Examples
@@ -278,7 +277,7 @@ class BatchGradients:
         loss, transitions = self._sums(own, exploration, prepared) if len(own) else step.sums([])
         numbers = torch.stack([loss, torch.full_like(loss, transitions), torch.full_like(loss, wants_save())])
         if self.processes.count > 1:
-            numbers = add_up(self.processes, step.network, self._changed_rows(rows), numbers)
+            numbers = sum_gradients(self.processes, step.network, self._changed_rows(rows), numbers)
         step.divide(numbers[1])
         return numbers
 

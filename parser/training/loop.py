@@ -23,8 +23,7 @@ from parser.evaluation.report import score_line
 from parser.evaluation.scores import Scores
 from parser.parsing.model import Model
 from parser.replay.examples import Examples
-from parser.system.console import say
-from parser.system.durations import in_words
+from parser.system.console import in_words, say
 from parser.system.interruption import StoppedError, StopRequest
 from parser.training.checkpoint import Progress, TrainingState, random_state, save_checkpoint
 from parser.training.data import TrainingData

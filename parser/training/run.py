@@ -20,8 +20,7 @@ from parser.distributed.joining import own_device
 from parser.distributed.process_group import ALONE, ProcessGroup
 from parser.evaluation.evaluate import evaluate, evaluate_text
 from parser.evaluation.scores import Scores
-from parser.optimization.moving_average import MovingAverage
-from parser.optimization.optimizer import make_optimizer
+from parser.optimization.optimizer import MovingAverage, make_optimizer
 from parser.optimization.training_step import TrainingStep
 from parser.parsing.model import Model
 from parser.parsing.text_input import text_reader
@@ -52,8 +51,7 @@ from parser.training.folder import (
 )
 from parser.training.loop import TrainingLoop, has_stopped_early, progress_as_text
 from parser.training.prepared import cache_folder
-from parser.training.record import Record, write_curves
-from parser.training.result import Results, write_result
+from parser.training.record import Record, Results, write_curves, write_result
 from parser.training.schedule import Schedule, peak_learning_rate
 from parser.training.tokenizer import refuse_untrainable, tokenizer_training
 from parser.training.trees import read_training_trees

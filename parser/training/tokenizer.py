@@ -13,13 +13,12 @@ from pathlib import Path
 
 from parser.config.settings import Config, data_path
 from parser.parsing.model_format import TOKENIZER
-from parser.system.console import say
-from parser.system.durations import in_words
+from parser.system.console import in_words, say
 from parser.system.files import write_atomically
 from parser.system.interruption import StoppedError, StopRequest
 from parser.system.lifeline import end, lifeline
-from parser.text.stored_tokenizer import StoredTokenizer, tokenizer_as_json, tokenizer_from_json
 from parser.text.tokenizer import TokenizerKind
+from parser.text.tokenizer_kinds import StoredTokenizer, tokenizer_as_json, tokenizer_from_json
 from parser.text.training_process import as_training_text, start_training
 from parser.training.folder import BEST_MODEL, TOKENIZER_TRAINING
 from parser.treebank.conllu import read_treebank

@@ -5,8 +5,7 @@ import importlib
 import pytest
 import torch
 
-from parser.benchmarks.agreement import disagreement
-from parser.benchmarks.conformance import faults_of
+from parser.benchmarks.conformance import disagreement, faults_of
 from parser.benchmarks.discovery import find
 from parser.benchmarks.plugin import Work
 from parser.cli import main

@@ -1,8 +1,25 @@
+"""ort pytest
+import torch
+
+from parser.batching.ragged import Ragged
+from parser.config.settings import CharacterSettings, NetworkSettings
+from parser.networks.character_encoder import CharacterEncoder, segment_max
+from parser.networks.token_encoder import TokenEncoder
+from parser.treebank.vocabulary import PRETRAINED, Tokens
+
+
+def tokens(rows):
+"""
+
+from __future__ import annotations
+
 import pytest
 import torch
 
 from parser.batching.ragged import Ragged
 from parser.config.settings import CharacterSettings, NetworkSettings
+from parser.networks import bilstm as module
+from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_packed
 from parser.networks.character_encoder import CharacterEncoder, segment_max
 from parser.networks.token_encoder import TokenEncoder
 from parser.treebank.vocabulary import PRETRAINED, Tokens
@@ -69,3 +86,21 @@ def test_characters_of_other_words_do_not_matter():
     together = encoder(Ragged.of(strings))
     alone = torch.cat([encoder(Ragged.of([string])) for string in strings])
     torch.testing.assert_close(together, alone)
+
+
+LENGTHS = [3, 1, 5, 5, 2, 1]
+
+
+@pytest.mark.parametrize("together", [1, 10, 1000])
+@pytest.mark.parametrize("run", [bilstm_by_levels, bilstm_packed])
+def test_batched_sequences_give_the_results_of_single_ones(run, together, monkeypatch, device):
+    monkeypatch.setattr(module, "MAX_PADDED_FRAMES", together)
+    lstm = bilstm(4, 3, layers=2).double().to(device)
+    inputs = torch.randn(sum(LENGTHS), 4, dtype=torch.double, device=device, requires_grad=True)
+    mixture = torch.randn(sum(LENGTHS), 6, dtype=torch.double, device=device)
+    weights = [inputs, *(weight for weight in lstm.parameters() if weight.requires_grad)]
+    alone = torch.cat([lstm(own)[0] for own in inputs.split(LENGTHS)])
+    expected = torch.autograd.grad((alone * mixture).sum(), weights)
+    states = run(lstm, inputs, LENGTHS)
+    torch.testing.assert_close(states, alone, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(torch.autograd.grad((states * mixture).sum(), weights), expected)

@@ -10,7 +10,7 @@ from parser.text import reading
 from parser.text.divided import DividedText
 from parser.text.reading import BLANKS, TextReader, read_parts, stream_text
 from parser.text.sentences import as_sentence, numbered_from
-from parser.text.stored_tokenizer import tokenizer_from_json
+from parser.text.tokenizer_kinds import tokenizer_from_json
 
 KEPT = Path("tests/text/tokenizer.json")
 

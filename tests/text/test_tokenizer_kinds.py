@@ -18,8 +18,13 @@ from parser.text.divided import Blanks, Lines
 from parser.text.reading import BLANKS, TextReader
 from parser.text.sentences import as_sentence
 from parser.text.spacy_rules import Spacy
-from parser.text.stored_tokenizer import StoredTokenizer, tokenizer_as_json, tokenizer_from_json
-from parser.text.tokenizer_kinds import KINDS, AnyTokenizer
+from parser.text.tokenizer_kinds import (
+    KINDS,
+    AnyTokenizer,
+    StoredTokenizer,
+    tokenizer_as_json,
+    tokenizer_from_json,
+)
 from parser.treebank.conllu import blocks, parse_block
 
 pytest.importorskip("ufal.udpipe")

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from parser.text.reading import TextReader
-from parser.text.stored_tokenizer import tokenizer_from_json
-from parser.text.tokenizer_kinds import UDPipe
+from parser.text.tokenizer_kinds import UDPipe, tokenizer_from_json
 from parser.text.udpipe_format import refuse_unsound
 
 pytest.importorskip("ufal.udpipe")

@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from parser.batching.functional import set_precision, why_unsupported
-from parser.benchmarks.agreement import numbers
+from parser.benchmarks.conformance import numbers
 from parser.benchmarks.discovery import find
 from parser.benchmarks.plugin import MESSAGES, OTHER, AnyPlugin, Learner, Setup, Work, precisions_of
 from parser.speed.measuring.cells import Cell, validated

@@ -9,7 +9,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from parser.batching import Precision
-from parser.benchmarks.agreement import ROUNDING, disagreement
+from parser.benchmarks.conformance import ROUNDING, disagreement
 from parser.benchmarks.plugin import NO_BATCHING, Work
 from parser.speed.measuring.cell_process import Finished, MeasuredCell, Started, Turn
 from parser.speed.measuring.cells import Cell

@@ -1,4 +1,6 @@
-"""Names of files may hold anything. No message hands it to the terminal, in any command."""
+"""Messages: names that could command a terminal, and durations in words."""
+
+from __future__ import annotations
 
 import json
 import shutil
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from parser.cli import main
-from parser.system.console import LinesError, ProgressBar, printable, say, warn
+from parser.system.console import LinesError, ProgressBar, in_words, printable, say, warn
 
 NAME = "\x1b[31mred\rforged\nforged\u202e\udcff\x9b"
 TEXT = NAME.replace("\udcff", "")
@@ -107,7 +109,12 @@ def test_each_line_of_an_error_is_a_line(folder, capsys):
     faulty = f"{NAME}faulty.conllu"
     assert main(["check", faulty, f"{NAME}missing", f"{NAME}.conllu"]) == 2
     written = capsys.readouterr()
-    assert written.out.startswith(f"{ESCAPED}.conllu\n  sentences ")
+    told = [line.split("  ", 1)[1].lstrip() for line in written.out.splitlines()[:3]]
+    assert told == [
+        f"{ESCAPED}faulty.conllu: left out, see the message",
+        f"{ESCAPED}missing: left out, see the message",
+        f"{ESCAPED}.conllu: no faults",
+    ]
     assert written.err == (
         f"{ESCAPED}faulty.conllu:1: sentence #1: HEAD 7 is beyond the last word, 1\n"
         f"{ESCAPED}faulty.conllu:3: sentence #2: HEAD 8 is beyond the last word, 1\n"
@@ -151,3 +158,21 @@ def test_a_corpus_with_hostile_names(folder):
     assert all(line.isprintable() for line in done.stderr.split("\n"))
     assert f"{printable(TEXT)}faulty.conllu:3: sentence #2: no tabs" in done.stderr
     assert Path(f"{TEXT}out", f"{TEXT}.conllu").is_file()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.2, "a few seconds"),
+        (9.9, "a few seconds"),
+        (44, "about 40 s"),
+        (89, "about 90 s"),
+        (100, "about 2 min"),
+        (721, "about 12 min"),
+        (5300, "about 88 min"),
+        (5500, "about 1.5 h"),
+        (90_000, "about 25.0 h"),
+    ],
+)
+def test_durations_are_rounded(seconds, words):
+    assert in_words(seconds) == words

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from parser.optimization.moving_average import MovingAverage
+from parser.optimization.optimizer import MovingAverage
 
 
 def changed(network):
