@@ -3,10 +3,68 @@
 from __future__ import annotations
 
 import argparse
+import difflib
+from collections.abc import Sequence
 from pathlib import Path
 
-from parser.tables import commands
+from parser.config.file import flat, read_settings
+from parser.system.console import say
+from parser.system.files import file_lock, refuse_folder_of_others, refuse_to_overwrite
+from parser.tables.report import write_table
+from parser.tables.runs import ROWS, RUNS, Job, jobs_of, rows_of, run_missing
+from parser.tables.settings import PlotSettings, TableConfig
+from parser.training.data import files_needed
+
+LOCK = "lock"
 
 
 def make_table(options: argparse.Namespace) -> None:
-    commands.make_table(options.config, options.folder or Path("runs") / "tables" / options.config.stem)
+    """Train the missing runs and write the table, also after each run. Raises ValueError, StoppedError."""
+    folder = options.folder or Path("runs") / "tables" / options.config.stem
+    table, jobs = read_table(options.config)
+    for job in jobs:
+        refuse_to_overwrite(folder / RUNS / job.folder_name, files_needed(job.config))
+    refuse_folder_of_others(folder, (folder / ROWS).is_file(), LOCK)
+    folder.mkdir(parents=True, exist_ok=True)
+    if_locked = f"{folder}: another process makes a table there; choose another folder with --run"
+    with file_lock(folder / LOCK, if_locked):
+        (folder / ROWS).touch()
+        for job in run_missing(jobs, folder, table.together):
+            done = rows_of(jobs, folder / ROWS)
+            row = done[job]
+            las = ", ".join(f"{split} LAS {row[split]['las']:.2f}" for split in ("dev", "test") if row[split])
+            say(f"{job.name}, seed {job.seed}: {las} in {row['seconds'] / 60:.1f} min")
+            write_table(table, done, folder)
+        say(f"table: {write_table(table, rows_of(jobs, folder / ROWS), folder)}")
+
+
+def read_table(path: Path) -> tuple[TableConfig, list[Job]]:
+    """A table and all its runs. Raises ValueError for a faulty table, FileNotFoundError."""
+    table = read_settings(path, TableConfig)
+    jobs = jobs_of(table)
+    if not jobs:
+        raise ValueError(f"{path}: there are neither rows nor a search")
+    if table.baseline is not None and table.baseline not in table.all_rows:
+        known = ", ".join(table.all_rows)
+        raise ValueError(f"{path}: baseline: there is no row {table.baseline!r}; the rows are {known}")
+    if table.plot:
+        _check_plot(table.plot, jobs, path)
+    return table, jobs
+
+
+def _check_plot(plot: PlotSettings, jobs: Sequence[Job], path: Path) -> None:
+    """Raises ValueError for unknown keys, for an axis without numbers and for rows without test scores."""
+    for job in jobs:
+        if not job.config.treebank.test:
+            raise ValueError(f"{path}: plot: test LAS is drawn, and {job.name!r} has no treebank.test")
+    for name, key in (("x", plot.x), ("lines", plot.lines)):
+        for job in jobs:
+            values = flat(job.config.model_dump())
+            if key not in values:
+                near = difflib.get_close_matches(key, values, n=1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                raise ValueError(f"{path}: plot.{name}: the config of {job.name!r} has no {key}{hint}")
+            if name == "x" and not (isinstance(values[key], (int, float)) and values[key] > 0):
+                raise ValueError(
+                    f"{path}: plot.x: {key} of {job.name!r} is {values[key]!r}, not a positive number"
+                )

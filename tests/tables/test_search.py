@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parser.cli import main
+from parser.commands.table import read_table
 from parser.config.file import ConfigError
-from parser.tables.commands import read_table
 from parser.tables.search import RangeSettings, SearchSettings, trials
 
 RANGES = {

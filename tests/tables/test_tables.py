@@ -13,8 +13,8 @@ import pytest
 from programs import children_of, running, wait_until
 
 from parser.cli import main
+from parser.commands.table import read_table
 from parser.config.file import read_settings
-from parser.tables.commands import read_table
 from parser.tables.report import difference, write_table
 from parser.tables.runs import jobs_of, rows_of, run_missing
 from parser.tables.settings import TableConfig
