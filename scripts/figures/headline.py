@@ -15,7 +15,7 @@ from parser.benchmarks.plugin import NO_BATCHING
 from parser.config.file import load
 from parser.speed.measuring.rows import SpeedRow
 from parser.speed.measuring.statistics import Estimate
-from parser.speed.reporting.drawing import COLOURS
+from parser.speed.reporting.plot_style import COLOURS
 from parser.speed.reporting.speed_ups import bracketed, ratio
 from parser.system.settings import Settings
 
