@@ -19,8 +19,8 @@ from conllu import SentenceList, TokenList
 from parser.api.token_lists import columns_of, with_tree
 from parser.api.tree import COMMENTS, TAGS, Tree
 from parser.parsing import BATCH_SIZE, refuse_batch_size
+from parser.parsing.column_shares import BLANK
 from parser.parsing.ensemble import ModelChoice, load_models
-from parser.parsing.input_columns import BLANK
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import ParsedTree

@@ -19,8 +19,9 @@ from spacy.util import minibatch
 from spacy.vocab import Vocab
 
 from parser.parsing import BATCH_SIZE, refuse_batch_size
+from parser.parsing.column_shares import BLANK, column_counts
 from parser.parsing.ensemble import ModelChoice, contents, load_models, model_paths
-from parser.parsing.input_columns import BLANK, InputColumnCheck, column_counts
+from parser.parsing.input_columns import InputColumnCheck
 from parser.parsing.model import Model
 from parser.parsing.model_files import write_package
 from parser.parsing.parse import parse_stream
