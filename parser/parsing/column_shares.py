@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from parser.treebank.columns import BLANK
 from parser.treebank.sentence import Sentence
-from parser.treebank.vocabulary import COLUMNS, PARTS, UNKNOWN, Lexicon, Vocabulary
-
-BLANK = "_"
+from parser.treebank.vocabulary import UNKNOWN, Lexicon, Vocabulary, division_of, strings_of
 
 
 class ColumnShares(BaseModel):
@@ -50,11 +49,12 @@ class Counts:
     unknown: int = 0
 
     def add(self, strings: Iterable[str], name: str, lexicon: Lexicon) -> None:
+        divide = division_of(name) or _whole
         for string, count in Counter(strings).items():
             self.values += count
             if string == BLANK:
                 self.blank += count
-            elif UNKNOWN in (lexicon.number(part) for part in PARTS.get(name, _whole)(string)):
+            elif UNKNOWN in (lexicon.number(part) for part in divide(string)):
                 self.unknown += count
 
     def merge(self, other: Counts) -> None:
@@ -86,6 +86,6 @@ def column_counts(
     """The values in all given sentences, by column. columns: the columns that a network reads."""
     counts = {name: Counts() for name in columns}
     for name, own in counts.items():
-        strings = (string for sentence in sentences for string in COLUMNS[name](sentence))
+        strings = (string for sentence in sentences for string in strings_of(sentence, name))
         own.add(strings, name, vocabulary.columns[name])
     return counts

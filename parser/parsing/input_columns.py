@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from parser.parsing.column_shares import ColumnShares, Counts, column_counts
+from parser.treebank.columns import WORD_COLUMNS
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import Vocabulary
 
@@ -18,8 +19,6 @@ MAX_EXCESS = 0.2
 MIN_KNOWN_VALUES = 50
 """Number of values needed to judge the share of unknown ones. Those of a single sentence vary too much."""
 WORDS_BETWEEN_CHECKS = 25_000
-NAMES = {"form": "FORM", "lemma": "LEMMA", "upos": "UPOS", "xpos": "XPOS", "feats": "FEATS"}
-"""The columns that are read, and their names in messages."""
 
 
 class InputColumnCheck:
@@ -51,7 +50,7 @@ class InputColumnCheck:
         """Add the counts of some sentences, see `column_counts`, and check the shares."""
         for name, counts in self._counts.items():
             counts.merge(found[name])
-            message = _message(NAMES[name], counts, self._dev.get(name))
+            message = _message(WORD_COLUMNS[name].title, counts, self._dev.get(name))
             if message and name not in self._warned:
                 self._warned.add(name)
                 warn(message)
