@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
 
+from parser.treebank.columns import BLANK
 from parser.treebank.labels import without_subtype
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import Sentence
 
 UPOS, XPOS, FEATURES, LABELS = "UPOS tags", "XPOS tags", "features", "labels"
-BLANK = "_"
 DIGEST_BYTES = 16
 
 

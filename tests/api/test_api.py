@@ -126,7 +126,7 @@ def test_any_number_of_sentences_in_order(english):
         ({"words": ["a", "b"], "upos": ["X"]}, "2 words, but 1 upos"),
         (
             {"words": ["a"], "tags": ["X"]},
-            "unknown: tags; known: words, upos, xpos, feats, lemmas, sent_id, text",
+            "unknown: tags; known: words, lemmas, upos, xpos, feats, sent_id, text",
         ),
         ({"words": ["a"], "feats": "_"}, "feats: a list of strings is needed, not str"),
         ({"words": ["a"], "feats": []}, "1 words, but 0 feats"),
