@@ -16,6 +16,7 @@ from torch import Tensor
 
 from parser.batching.device import to_device
 from parser.stepping.encoding import WordVectors
+from parser.treebank.columns import WORD_COLUMNS
 from parser.treebank.lemma_rules import lemma_of
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import UNKNOWN, Vocabulary
@@ -81,9 +82,10 @@ def predicted_tags(
         name: [choice.values[place] for place in best]
         for (name, choice), best in zip(chosen.items(), by_word, strict=True)
     }
-    if "lemma" in strings:
-        forms = chain.from_iterable(sentence.forms for sentence in sentences)
-        strings["lemma"] = list(map(lemma_of, forms, strings["lemma"]))
+    for name in strings:
+        if WORD_COLUMNS[name].kind == "word":
+            forms = chain.from_iterable(sentence.forms for sentence in sentences)
+            strings[name] = list(map(lemma_of, forms, strings[name]))
     ends = accumulate(map(len, sentences), initial=0)
     return [
         {name: tuple(values[start:end]) for name, values in strings.items()} for start, end in pairwise(ends)
