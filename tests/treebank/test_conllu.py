@@ -405,8 +405,7 @@ CHANGES = (changed_span, changed_span, cut, lost_or_shuffled_lines, other_separa
 
 
 def check(path: Path) -> bool:
-    """Whether the file is accepted. If it is, writing must reproduce it, but for byte-order marks between files
-    that were joined."""
+    """Whether the file is accepted. If it is, writing must reproduce it, but for byte-order marks in it."""
     try:
         sentences = read_treebank(str(path))
     except TreebankError as refused:
