@@ -51,6 +51,8 @@ def load(
     parses that was trained on several. Raises ValueError if there is no model, or a broken one, if models do
     not fit together or do not know the treebank, and if the device is not there.
     """
+    if not isinstance(path, str | os.PathLike | Iterable):
+        raise ValueError(f"path: a folder, a package or a list of them is needed, not {type(path).__name__}")
     paths = (Path(path),) if isinstance(path, str | os.PathLike) else tuple(map(Path, path))
     if not paths:
         raise ValueError("path: there is no model in an empty list")
@@ -80,6 +82,11 @@ class Parser:
     def __init__(self, model: Model, make_reader: Callable[[], TextReader] | None = None):
         """make_reader: called when the first text is parsed."""
         self._model, self._make_reader = model, make_reader
+
+    def __repr__(self) -> str:
+        network = self._model.network
+        weights = sum(weight.numel() for weight in network.parameters())
+        return f"<Parser: {self._model.settings.system}, {weights:,} weights, on {self._model.device}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         # As bytes: what `multiprocessing` pickles of tensors goes through shared memory, which may be small.
@@ -148,6 +155,8 @@ class Parser:
         the number of a sentence that can not be one.
         """
         refuse_batch_size(batch_size)
+        if not isinstance(sentences, Iterable):
+            raise ValueError(f"sentences: a list of them is needed, not {type(sentences).__name__}")
         return self._parsed(iter(sentences), probabilities, batch_size)
 
     def parse_text(self, text: str, *, probabilities: bool = False) -> list[Tree]:
@@ -277,7 +286,8 @@ def _column(name: str, values: object) -> tuple[str, ...]:
     if values is None:
         return ()
     if isinstance(values, str | Mapping | Set) or not isinstance(values, Iterable):
-        raise ValueError(f"{name}: a list of strings is needed, not {type(values).__name__}")
+        advice = "; parse_all takes mappings" if isinstance(values, Mapping) else ""
+        raise ValueError(f"{name}: a list of strings is needed, not {type(values).__name__}{advice}")
     found = tuple(values)
     for place, value in enumerate(found, 1):
         _refuse_value(f"{name}, number {place}", value)

@@ -1,4 +1,7 @@
-"""Word vectors from the columns of words (Ding & Koehn 2019, section 2.1)."""
+"""Word vectors from the columns of words (Ding & Koehn 2019, section 2.1).
+
+Which columns there are is in `parser/treebank/columns.py`.
+"""
 
 from __future__ import annotations
 

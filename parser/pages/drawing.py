@@ -131,8 +131,8 @@ def _described(words: Sequence[str], heads: Sequence[int], labels: Sequence[str]
 def arc_heights(heads: Sequence[int], may_touch: bool = True) -> list[int]:
     """The height of the arc to each word, above all shorter arcs below it; 0 for arcs from ROOT.
 
-    may_touch: whether the arc to a word and those from it may have one height. In text they would be one line,
-    and a chain of words would look like the dependents of one.
+    may_touch: whether the arc to a word and those from it may have one height. In text they would be one
+    line, and a chain of words would look like the dependents of one.
     """
     heights = [0] * len(heads)
     arcs = sorted(

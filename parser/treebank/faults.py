@@ -135,6 +135,8 @@ def value_fault(value: str) -> str | None:
         return "is empty; write _ for an empty value"
     if BLANK_VALUE.fullmatch(value):
         return f"{quoted(value)} is blank; write _ for an empty value"
+    if value != value.strip():
+        return f"{quoted(value)} begins or ends with a blank"
     for character, name in IN_NO_VALUE.items():
         if character in value:
             return f"{quoted(value)} has {name}"
@@ -174,7 +176,7 @@ def is_usual(row: Row) -> bool:
         and "" not in columns
         and (row.is_ascii or not undecoded("\t".join(columns)))
         and columns[FORM].isprintable()
-        and columns[FORM][0] != " "
+        and columns[FORM][0] != " " != columns[FORM][-1]
     )
 
 

@@ -65,7 +65,7 @@ VARIANTS = {
     "CRLF": RICH.replace("\n", "\r\n"),
     "no final newline": RICH.rstrip("\n"),
     "extra blank lines": "\n\n" + RICH.replace("\n\n", "\n \n\n"),
-    "separators of other kinds in a form": RICH.replace("\tgo\t", "\tg\u2028o\x85\t"),
+    "separators of other kinds in a form": RICH.replace("\tgo\t", "\tg\u2028o\x85n\t"),
 }
 
 
@@ -105,7 +105,7 @@ def test_a_broken_gzip_file_is_named(tmp_path, damage):
 
 COLUMN = st.text(st.characters(blacklist_characters="\t\n\r", blacklist_categories=["Cs"]), min_size=1)
 WORD = COLUMN.filter(
-    lambda text: "\0" not in text and any(not one.isspace() and one != "\ufeff" for one in text)
+    lambda text: "\0" not in text and text == text.strip() and any(one != "\ufeff" for one in text)
 )
 
 
@@ -211,6 +211,8 @@ FAULTS = {
         "'a↑b' has the character ↑, which marks lifted words",
     ),
     "label with a line separator": (row(label="a\u2028b"), r"'a\\u2028b' has a character that cannot be"),
+    "form with a blank": (row(form="go\xa0"), r"FORM 'go\\xa0' begins or ends with a blank"),
+    "form with a space": (row(form=" go"), "FORM ' go' begins or ends with a blank"),
     "blank form": (row(form="\x0b \x85"), r"FORM '\\x0b \\x85' is blank; write _ for an empty value"),
     "form of a byte-order mark": (row(form="\ufeff"), r"FORM '\\ufeff' is blank"),
     "blank form of a multiword token": (row("1-1", form="\xa0") + row(), r":1: .*FORM '\\xa0' is blank"),
