@@ -119,8 +119,7 @@ def train(
     began = time.monotonic()
     with processes.first_before_others():
         model, training_data = data.load(config, device, cache_folder())
-    _say_data(training_data, config, preparation := time.monotonic() - began, resume)
-    _warn_of_other_tags(model)
+    _say_data(model, training_data, config, preparation := time.monotonic() - began, resume)
     training = new_training(model, training_data, config)
     refuse_other_data(processes, training.progress.data)
     with ExitStack() as stack:
@@ -222,7 +221,9 @@ def _go_on_to_more_epochs(config: Config, before: Config | None, training: Train
         say(f"{settings.epochs} epochs in place of {before.training.epochs}: {consequence}")
 
 
-def _say_data(training_data: data.TrainingData, config: Config, seconds: float, resume: bool) -> None:
+def _say_data(
+    model: Model, training_data: data.TrainingData, config: Config, seconds: float, resume: bool
+) -> None:
     crossing = training_data.crossing
     outcome = "lifted" if config.treebank.non_projective == "lift" else "left out"
     say(
@@ -232,6 +233,7 @@ def _say_data(training_data: data.TrainingData, config: Config, seconds: float, 
     )
     if not (resume or config.initial_model):
         _say_if_short(training_data, config.training)
+    _warn_of_other_tags(model)
 
 
 def _warn_of_other_tags(model: Model) -> None:

@@ -110,7 +110,7 @@ def test_any_number_of_sentences_in_order(english):
 def test_what_is_no_list_is_refused(english):
     with pytest.raises(ValueError, match="sentences: a list of them is needed, not int"):
         english.parse_all(5)
-    with pytest.raises(ValueError, match="words: a list of strings .* not dict; parse_all takes mappings"):
+    with pytest.raises(ValueError, match=r"words: a list of strings .* not dict; parse_all takes mappings"):
         english.parse({"words": ["a"]})
     with pytest.raises(ValueError, match="path: a folder, a package or a list of them is needed, not int"):
         parser.load(3)
