@@ -41,6 +41,8 @@ class LineSettings(Settings):
     """Methods, of which the fastest is shown."""
     none: str = NO_BATCHING
     """The method that they are compared with."""
+    none_batch_size: int | None = None
+    """Of that method. None: that of the best, or any if it was not measured so."""
     simple: list[str] = Field([])
     """Simple ways to batch, by hand or with the library; the fastest is compared with, too."""
     paper: PaperSettings
@@ -72,11 +74,17 @@ def _headline(task: str, line: LineSettings) -> Headline:
     if best is None:
         raise ValueError(f"{task}: {line.run} has no row of {', '.join(line.best)} in {line.experiment}")
     at_same_size = [row for row in measured if row.batch_size == best.batch_size]
-    none = _fastest(at_same_size, [line.none]) or _fastest(measured, [line.none])
+    none = _none(line, measured, at_same_size)
     if none is None:
         raise ValueError(f"{task}: {line.run} has no row of {line.none} in {line.experiment}")
     simple = _fastest(at_same_size, line.simple)
     return Headline(task, best, none, simple, ratio(best, none), line.paper)
+
+
+def _none(line: LineSettings, measured: list[SpeedRow], at_same_size: list[SpeedRow]) -> SpeedRow | None:
+    if line.none_batch_size:
+        return _fastest([row for row in measured if row.batch_size == line.none_batch_size], [line.none])
+    return _fastest(at_same_size, [line.none]) or _fastest(measured, [line.none])
 
 
 def _fastest(rows: list[SpeedRow], methods: list[str]) -> SpeedRow | None:

@@ -122,6 +122,19 @@ def test_the_headline_has_the_fastest_method_and_what_was_measured_apart_in_brac
     assert headline.draw(lines).axes[0].get_yticklabels()[0].get_text() == "Toys: 4.0"
 
 
+def test_a_headline_may_compare_a_method_with_its_own_batches_of_another_size(measured):
+    alone = timed("replay", 1, 5, 5, 6)
+    with (measured / "speed/toys/rows.jsonl").open("a") as file:
+        file.write(json.dumps(asdict(alone)) + "\n")
+    own = LINE.replace("simple: [step]", "none: replay\n  none_batch_size: 1")
+    (measured / "headline.yaml").write_text(own)
+    [line] = headline.headlines(measured / "headline.yaml")
+    assert (line.none.method, line.none.batch_size, line.over_none.value) == ("replay", 1, 10)
+    (measured / "headline.yaml").write_text(own.replace("size: 1", "size: 2"))
+    with pytest.raises(ValueError, match="Toys: toys has no row of replay in toy"):
+        headline.headlines(measured / "headline.yaml")
+
+
 @pytest.mark.parametrize("missing", ["best: [replay, late]", "run: toys"])
 def test_a_headline_without_rows_is_refused(measured, missing):
     change = {"best: [replay, late]": "best: [late]", "run: toys": "run: toys\n  none: unbatched"}[missing]
