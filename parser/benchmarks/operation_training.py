@@ -24,7 +24,7 @@ OPERATION_TITLES = {
     "agenda": "batched on the fly, by agenda",
     "manual": "batched by hand",
     "library": "packed sequences, PyTorch's LSTM",
-    "padded": "padded batches of similar lengths, PyTorch's LSTM",
+    "padded": "padded, PyTorch's LSTM",
 }
 
 MAX_PATTERN_NODES = 200_000
@@ -48,10 +48,10 @@ def shuffled(examples: Sequence[Any], seed: int) -> list[Any]:
     return found
 
 
-def epoch_of_sentences(sentences: Sequence[Any], setup: AnySetup) -> list[list[Any]]:
-    """The batches of an epoch: of random sentences or, where they are padded, of similar lengths."""
+def epoch_of_sentences(sentences: Sequence[Any], setup: AnySetup, similar_lengths: bool) -> list[list[Any]]:
+    """The batches of an epoch, of random sentences or of sentences of similar lengths."""
     order = shuffled(sentences, setup.seed)
-    if setup.method == "padded":
+    if similar_lengths:
         order.sort(key=lambda sentence: -len(sentence.words))
     return sentence_batches(order, setup.batch_size)
 

@@ -46,10 +46,7 @@ def summary() -> str:
                 *(f"{value:.1f}" for value in over_none),
             ),
             ("share of the speed of the best simple way", *map(_over_simple, TASKS)),
-            (
-                "the same with single operations, as in the paper",
-                *(_over_simple(f"{task}-operations") for task in TASKS),
-            ),
+            *_variants(),
         ),
     )
 
@@ -69,7 +66,7 @@ def beside_paper() -> str:
         ("ours: agenda / none", *(_over_none(task) for task in TASKS)),
         ("the same with single operations", *(_over_none(f"{task}-operations") for task in TASKS)),
         ("agenda / the best simple way", *map(_over_simple, TASKS)),
-        ("the same with single operations", *(_over_simple(f"{task}-operations") for task in TASKS)),
+        *_variants(),
         ("recording and scheduling, share of a step", *map(_recording, TASKS)),
     ]
     return table(("", *TITLES), lines)
@@ -94,6 +91,15 @@ def _speed(task: str, method: str) -> str:
 
 def _over_none(experiment: str) -> str:
     return f"{speed_run(RUN).ratio(experiment, 'agenda@64', 'none@64'):.1f}"
+
+
+def _variants() -> list[tuple[str, ...]]:
+    """How the agenda compares with the best simple way in other experiments on the tasks."""
+    titles = {
+        "operations": "the same with single operations, as in the paper",
+        "similar-lengths": "the same in batches of similar lengths",
+    }
+    return [(title, *(_over_simple(f"{task}-{end}") for task in TASKS)) for end, title in titles.items()]
 
 
 def _over_simple(experiment: str) -> str:
@@ -132,6 +138,9 @@ def more_ratios() -> str:
         ("padded, tagger", "tagger", "padded@64", "manual@64"),
         ("padded, with characters", "char-tagger", "padded@64", "manual@64"),
         ("padded, transition parser", "parser", "padded@64", "manual@64"),
+        ("the same in similar lengths, tagger", "tagger-similar-lengths", "padded@64", "manual@64"),
+        ("with characters", "char-tagger-similar-lengths", "padded@64", "manual@64"),
+        ("transition parser", "parser-similar-lengths", "padded@64", "manual@64"),
         ("trees, by levels", "trees", "levels@64", "manual@64"),
         ("a single tree (the paper: 2.0)", "trees", "agenda@1", "none@1"),
     )

@@ -397,13 +397,12 @@ def test_a_missing_file_is_a_reason_to_skip():
 
 
 @pytest.mark.parametrize("plugin", [SmallTagger, SmallParser])
-def test_padded_batches_have_sentences_of_similar_lengths(plugin):
-    def lengths(method):
-        return [len(one.words) for batch in prepared(plugin, method, size=2).batches() for one in batch]
+def test_batches_of_random_sentences_and_of_similar_lengths(plugin):
+    def lengths(similar):
+        made = prepared(plugin, "agenda", size=2, similar_lengths=similar)
+        return [len(one.words) for batch in made.batches() for one in batch]
 
-    padded, others = lengths("padded"), lengths("manual")
-    assert padded == sorted(others, reverse=True)
-    assert others != padded
+    assert lengths(True) == sorted(lengths(False), reverse=True) != lengths(False)
 
 
 def test_words_are_dropped_the_more_often_the_rarer_they_are():

@@ -2,8 +2,7 @@
 
 The sentences of a batch are parsed in parallel. Each step depends on the scores of the previous one, so the
 graph is extended and run once per step. Batches consist of the BiLSTMs and the steps of all sentences. By
-hand the BiLSTM runs without padding (`manual`), packed (`library`), or padded in batches of sentences of
-similar lengths (`padded`).
+hand the BiLSTM runs without padding (`manual`), packed (`library`), or padded (`padded`).
 """
 
 from __future__ import annotations
@@ -65,6 +64,8 @@ class TransitionParserSettings(Settings):
     is drawn once for each word of each sentence."""
     explore: float = Field(0.1, ge=0, le=1)
     """The probability of following an incorrect transition that scores lower by less than the margin."""
+    similar_lengths: bool = False
+    """Whether sentences of similar lengths share a batch, or random ones as in the paper."""
     learning_rate: float = Field(1e-3, gt=0)
 
 
@@ -89,7 +90,7 @@ class TransitionParser:
         self._training = OperationTraining(setup, self._network, self._forward(), settings.learning_rate)
 
     def batches(self) -> list[list[FeatureSentence]]:
-        return epoch_of_sentences(self._sentences, self._setup)
+        return epoch_of_sentences(self._sentences, self._setup, self._setup.settings.similar_lengths)
 
     def run(self, batch: Sequence[FeatureSentence]) -> None:
         self._training.step(batch)

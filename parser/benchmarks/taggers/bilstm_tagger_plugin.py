@@ -3,7 +3,7 @@
 `manual` runs all sentences of a batch together, step by step, without padding. `manual-depth` and
 `manual-agenda` record the same steps in a graph, in which batching by depth or by agenda finds further
 batches, such as the outputs of both directions. `library` has PyTorch's LSTM over packed sequences, and
-`padded` over padded ones, in batches of sentences of similar lengths.
+`padded` over padded ones, which suits batches of similar lengths.
 """
 
 from __future__ import annotations
@@ -198,6 +198,8 @@ class BiLSTMTaggerSettings(Settings):
     middle_size: int = Field(32, ge=0)
     """Of the layer between the BiLSTM and the labels; 0 for none."""
     character_size: int = Field(64, gt=0)
+    similar_lengths: bool = False
+    """Whether sentences of similar lengths share a batch, or random ones as in the paper."""
     learning_rate: float = Field(1e-3, gt=0)
 
 
@@ -230,7 +232,7 @@ class BiLSTMTagger:
         self._training = OperationTraining(setup, self._tagger, self._forward(), settings.learning_rate)
 
     def batches(self) -> list[list[TaggedSentence]]:
-        return epoch_of_sentences(self._sentences, self._setup)
+        return epoch_of_sentences(self._sentences, self._setup, self._setup.settings.similar_lengths)
 
     def run(self, batch: Sequence[TaggedSentence]) -> None:
         self._training.step(batch)
