@@ -12,6 +12,14 @@ from parser.speed.reporting.speed_ups import STEP, comparisons, gains_of_parts
 FORWARD, WHOLE_FORWARD = "cells, forward", "forward"
 BACKWARD, WHOLE_BACKWARD = "cells, backward", "backward"
 SIZES = 1, 8, 64, 320, 640, 850
+PAPERS_GRID = (
+    ("1,190", "699", "86.2", "9.43", "1.00"),
+    ("676", "87.4", "9.40", "1.41", "1.00"),
+    ("89.0", "9.80", "1.56", "1.00", "1.00"),
+    ("10.7", "1.65", "1.33", "0.99", "1.03"),
+    ("1.79", "0.86", "1.22", "0.98", "1.01"),
+)
+"""Figure 3, from batches of 10,000 to 1, and from 1 to 10,000 experts."""
 
 
 def gain(run: SpeedRun, experiment: str, mode: str, part: str, method: str, size: int) -> str:
@@ -33,7 +41,7 @@ def short_estimate(estimate: Estimate) -> str:
 
 
 def programs() -> str:
-    """Speed-ups of training on CLEVR's questions, and the calls."""
+    """Speed-ups of training small networks on CLEVR's questions, and the calls."""
     run = speed_run("levels")
 
     def gains(part: str) -> list[str]:
@@ -57,8 +65,8 @@ def programs() -> str:
         (
             ("cells, forward", *gains(FORWARD)),
             ("cells, backward", *gains(BACKWARD)),
-            ("whole step [the paper's GPU: 5.5 forward, 2 backward]", *gains(STEP)),
-            ("`levels` over `columns`, whole step [1.10 to 1.25]", *map(over_columns, SIZES)),
+            ("whole step", *gains(STEP)),
+            ("`levels` over `columns`, whole step", *map(over_columns, SIZES)),
             ("calls by `levels`, `columns`, `agenda`", *map(calls, SIZES)),
         ),
     )
@@ -103,7 +111,7 @@ def sliced_programs() -> str:
 
 
 def programs_at_paper_sizes() -> str:
-    """Whole steps over `none` on CLEVR's questions. The largest batches are of another machine."""
+    """Speed-ups over `none` on CLEVR's questions. The largest batches are of another machine."""
     here, large = speed_run("levels/paper-sizes"), speed_run("levels/batches-of-1024")
     cells = [(here, size) for size in (1, 8, 64, 256)] + [(large, 1024)]
     experiment = "programs-paper"
@@ -112,10 +120,17 @@ def programs_at_paper_sizes() -> str:
         base = next(cell for cell in (f"none@{size}", "none@64") if run.has(experiment, cell))
         return short_estimate(run.ratio(experiment, f"levels@{size}", base))
 
+    def part(name: str) -> list[str]:
+        return [gain(run, experiment, "train", name, "levels", size) for run, size in cells]
+
     gibibytes = [run.cell(experiment, f"levels@{size}").memory.host / 2**30 for run, size in cells]
     return table(
-        ("`levels` over `none`", *(f"{size:,}" for _, size in cells)),
+        ("`levels` over `none`, batches of", *(f"{size:,}" for _, size in cells)),
         [
+            ("calls of modules, forward (the paper: 14.1)", *part(FORWARD)),
+            ("calls of modules, backward", *part(BACKWARD)),
+            ("forward pass (5.5)", *part(WHOLE_FORWARD)),
+            ("backward pass (2)", *part(WHOLE_BACKWARD)),
             ("whole step", *(over_none(run, size) for run, size in cells)),
             ("MFU", *(f"{run.cell(experiment, f'levels@{size}').mfu:.2f}" for run, size in cells)),
             ("GiB of memory", *(f"{size:.1f}" for size in gibibytes)),
@@ -124,11 +139,67 @@ def programs_at_paper_sizes() -> str:
 
 
 def single_modules() -> str:
-    """The largest possible gain of pooling, from the times of single modules."""
-    lines = printed("speed/printed.jsonl", "measure_modules.py")
-    pattern = r"levels +at +(\d+): .* ([\d.]+) times .* forward, ([\d.]+) backward, .*"
-    found = [match.groups() for line in lines if (match := re.fullmatch(pattern, line))]
-    return table(("batch", "forward", "backward"), found)
+    """What pooling can gain, from the times of single modules."""
+    networks = {"128 channels, as in the paper": "programs-paper", "16 channels": "programs"}
+    pattern = r"levels +at +(\d+): .* ([\d.]+) times .* forward, ([\d.]+) backward, ([\d.]+) both"
+    found = []
+    for title, experiment in networks.items():
+        lines = printed_of_modules(experiment)
+        alone = shares_of_products(lines, "unary")[1]
+        matches = (re.fullmatch(pattern, line) for line in lines)
+        found += [(title, f"{alone:.2f}", *match.groups()) for match in matches if match]
+    header = (
+        "",
+        "a call with one image, share of large products",
+        "batches of",
+        "forward",
+        "backward",
+        "both",
+    )
+    return table(header, found)
+
+
+def single_experts() -> str:
+    """The same of experts: what a call reaches of the machine's large products, and what that bounds."""
+    rows_each = 1, 10, 100, 1000, 10_000
+    found = []
+    for title, experiment in (("one expert", "experts-1"), ("100 experts in turn", "experts-100")):
+        shares = shares_of_products(printed_of_modules(experiment), "expert")
+        found += [
+            (f"{title}, share of large products", *(f"{shares[rows]:.3f}" for rows in rows_each)),
+            (f"{title}, over single rows", *(f"{shares[rows] / shares[1]:.1f}" for rows in rows_each)),
+        ]
+    return table(("rows in each call", *(f"{rows:,}" for rows in rows_each)), found)
+
+
+def printed_of_modules(experiment: str) -> list[str]:
+    """What the study of single modules printed of an experiment."""
+    return printed("speed/printed.jsonl", f"measure_modules.py configs/speed/levels.yaml {experiment} ")
+
+
+def shares_of_products(lines: Sequence[str], module: str) -> dict[int, float]:
+    """By the number of images or rows of a call."""
+    pattern = rf"{module} +(\d+) .*; forward ([\d.]+) of large products"
+    matches = (re.fullmatch(pattern, line) for line in lines)
+    return {int(match[1]): float(match[2]) for match in matches if match}
+
+
+def experts_grid() -> str:
+    """Figure 3: the speed-up of calls of experts over one by one, and the paper's."""
+    run, sizes = speed_run("levels"), (10_000, 1000, 100, 10, 1)
+    experiments = [f"experts-{number}" for number in reversed(sizes)]
+    ours = [[gain(run, name, "infer", FORWARD, "static", size) for name in experiments] for size in sizes]
+    return table(
+        (
+            "batches of; the paper's in parentheses",
+            "1 expert",
+            *(f"{size:,} experts" for size in sizes[-2::-1]),
+        ),
+        (
+            (f"{size:,}", *(f"{own} ({theirs})" for own, theirs in zip(line, paper, strict=True)))
+            for size, line, paper in zip(sizes, ours, PAPERS_GRID, strict=True)
+        ),
+    )
 
 
 def experts() -> str:
@@ -167,25 +238,37 @@ def largest_batches_of_experts() -> str:
 
 
 def training_of_experts() -> str:
+    """Over no batching, and over what `transformers` does."""
+    run, experiment = speed_run("levels"), "experts-100"
     lines = (
-        ("100 experts, training", "experts-100", f"{method}@10000", "none@10000")
+        ("100 experts, training", experiment, f"{method}@10000", f"{other}@10000")
         for method in ("static", "grouped")
+        for other in ("none", "loop", "library")
+        if run.has(experiment, f"{other}@10000")
     )
-    return ratios(speed_run("levels"), lines)
+    return ratios(run, lines)
 
 
 def chosen_experts() -> str:
     """With more experts for each example there are more rows for each call."""
     run = speed_run("levels/paper-sizes")
-    names = {"one chosen": "experts-100", "two": "experts-100-top-2", "four": "experts-100-top-4"}
+    names = {
+        "one chosen": "experts-100",
+        "one, noisy gate": "experts-100-noisy",
+        "two": "experts-100-top-2",
+        "four": "experts-100-top-4",
+        "four, noisy gate": "experts-100-top-4-noisy",
+    }
     cells = (*((size, "infer") for size in (100, 1000, 10_000)), (10_000, "train"))
 
     def over_none(experiment: str, size: int, mode: str) -> str:
+        if not run.has(experiment, f"static@{size}", mode):
+            return ""
         return short_estimate(run.ratio(experiment, f"static@{size}", f"none@{size}", mode))
 
     header = [f"{size:,}{', training' if mode == 'train' else ''}" for size, mode in cells]
     lines = ((title, *(over_none(name, *cell) for cell in cells)) for title, name in names.items())
-    return table(("100 experts, `static` over `none`", *header), lines)
+    return table(("100 experts, `static` over `none`", *header), (line for line in lines if any(line[1:])))
 
 
 def learned_programs() -> str:
@@ -202,6 +285,7 @@ def learned_programs() -> str:
 FIGURES: dict[str, Callable[[], str]] = {
     "chosen-experts": chosen_experts,
     "experts": experts,
+    "experts-grid": experts_grid,
     "experts-largest-batches": largest_batches_of_experts,
     "experts-training": training_of_experts,
     "learned-programs": learned_programs,
@@ -209,5 +293,6 @@ FIGURES: dict[str, Callable[[], str]] = {
     "programs-at-paper-sizes": programs_at_paper_sizes,
     "programs-elsewhere": programs_elsewhere,
     "programs-sliced": sliced_programs,
+    "single-experts": single_experts,
     "single-modules": single_modules,
 }

@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 from parser.batching.device import to_device
 from parser.batching.functional import write_product, write_transposed_product
 from parser.batching.groups import Groups, Runs, grouped_product
-from parser.benchmarks.experts.gate import Choice
+from parser.benchmarks.experts.gate import ChosenExperts
 from parser.benchmarks.experts.network import Around, Experts, ExpertSizes, ExpertWeights, weighted_sum
 
 CALLING_METHODS = ("none", "static", "grouped")
@@ -207,7 +207,7 @@ class CalledExperts(Experts):
         super().__init__(sizes)
         self._method = method
 
-    def route(self, choice: Choice) -> Calls:
+    def route(self, choice: ChosenExperts) -> Calls:
         expert, chosen = choice.expert.flatten(), self.sizes.chosen  # expert: [calls]
         if self._method == "none":
             return CallsByRun(Runs.one_by_one(expert), chosen)
@@ -219,7 +219,7 @@ class CalledExperts(Experts):
     def calls(self, routing: Calls) -> int:
         return len(routing)
 
-    def forward(self, inputs: Tensor, choice: Choice, routing: Calls, around: Around) -> Tensor:
+    def forward(self, inputs: Tensor, choice: ChosenExperts, routing: Calls, around: Around) -> Tensor:
         # [calls, outputs]
         found = _ExpertsFunction.apply(inputs, *self.stacks, routing, around)
         return weighted_sum(found, choice)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from parser.batching.functional import linear
 
 
-class Choice(NamedTuple):
+class ChosenExperts(NamedTuple):
     """The experts of each example, best first, and their shares."""
 
     expert: Tensor
@@ -31,7 +31,7 @@ class Gate(nn.Module):
         self.score = nn.Linear(inputs, experts)
         self.scale = nn.Linear(inputs, experts) if noisy else None
 
-    def forward(self, inputs: Tensor, noise: Tensor | None = None) -> Choice:
+    def forward(self, inputs: Tensor, noise: Tensor | None = None) -> ChosenExperts:
         """The experts with the highest scores; their shares are the softmax of these scores.
 
         inputs: [batch, inputs]; noise: [batch, experts] of a noisy gate, drawn from a standard normal
@@ -42,6 +42,6 @@ class Gate(nn.Module):
             drawn = torch.randn_like(scores) if noise is None else noise
             scores = scores + drawn * F.softplus(linear(inputs, self.scale.weight, self.scale.bias))
         if self._chosen == 1:
-            return Choice(scores.max(dim=1, keepdim=True).indices, None)
+            return ChosenExperts(scores.max(dim=1, keepdim=True).indices, None)
         best, expert = scores.topk(self._chosen, dim=1)  # both [batch, chosen]
-        return Choice(expert, best.softmax(dim=1))
+        return ChosenExperts(expert, best.softmax(dim=1))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from parser.benchmarks.experts.gate import Choice, Gate
+from parser.benchmarks.experts.gate import ChosenExperts, Gate
 
 
 class ExpertSizes(NamedTuple):
@@ -68,7 +68,7 @@ class Experts(nn.Module, ABC):
         return ExpertWeights(self.first, self.first_bias, self.second, self.second_bias)
 
     @abstractmethod
-    def route(self, choice: Choice) -> Any:
+    def route(self, choice: ChosenExperts) -> Any:
         """What `forward` needs to know of the gate's choice."""
 
     @abstractmethod
@@ -76,11 +76,11 @@ class Experts(nn.Module, ABC):
         """The number of calls of experts, where those that run together count as one."""
 
     @abstractmethod
-    def forward(self, inputs: Tensor, choice: Choice, routing: Any, around: Around) -> Tensor:
+    def forward(self, inputs: Tensor, choice: ChosenExperts, routing: Any, around: Around) -> Tensor:
         """[batch, outputs] inputs: [batch, inputs]; routing: of this choice, by `route`."""
 
 
-def weighted_sum(calls: Tensor, choice: Choice) -> Tensor:
+def weighted_sum(calls: Tensor, choice: ChosenExperts) -> Tensor:
     """[batch, outputs] Of the outputs of each example's experts. calls: [batch * chosen, outputs]"""
     if choice.share is None:
         return calls

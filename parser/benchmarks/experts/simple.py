@@ -16,7 +16,7 @@ from torch import Tensor
 
 from parser.batching.functional import present_precision
 from parser.batching.groups import Groups, torchs_grouped_product
-from parser.benchmarks.experts.gate import Choice
+from parser.benchmarks.experts.gate import ChosenExperts
 from parser.benchmarks.experts.network import Around, Experts, ExpertSizes, ExpertWeights, weighted_sum
 
 
@@ -48,7 +48,7 @@ class Mask(NamedTuple):
 
 
 class LoopedExperts(PlainExperts):
-    def route(self, choice: Choice) -> Mask:
+    def route(self, choice: ChosenExperts) -> Mask:
         """One host synchronisation."""
         experts = torch.arange(self.sizes.experts, device=choice.expert.device)
         examples = experts[:, None, None] == choice.expert.T  # [experts, chosen, batch]
@@ -57,7 +57,7 @@ class LoopedExperts(PlainExperts):
     def calls(self, routing: Mask) -> int:
         return len(routing.called)
 
-    def forward(self, inputs: Tensor, choice: Choice, routing: Mask, around: Around) -> Tensor:
+    def forward(self, inputs: Tensor, choice: ChosenExperts, routing: Mask, around: Around) -> Tensor:
         """One host synchronisation for each called expert."""
         outputs = inputs.new_zeros(len(inputs), self.sizes.outputs)  # [batch, outputs]
         factors = self._factors()
@@ -76,13 +76,13 @@ class LoopedExperts(PlainExperts):
 
 
 class SortedExperts(PlainExperts):
-    def route(self, choice: Choice) -> Groups:
+    def route(self, choice: ChosenExperts) -> Groups:
         return Groups.of(choice.expert.flatten(), self.sizes.experts)
 
     def calls(self, routing: Groups) -> int:
         return 1
 
-    def forward(self, inputs: Tensor, choice: Choice, routing: Groups, around: Around) -> Tensor:
+    def forward(self, inputs: Tensor, choice: ChosenExperts, routing: Groups, around: Around) -> Tensor:
         first, first_bias, second, second_bias = self._factors()
         product, ends, module = torchs_grouped_product(), routing.ends, routing.module
         rows = inputs[routing.order // self.sizes.chosen].to(first.dtype)  # [calls, inputs]

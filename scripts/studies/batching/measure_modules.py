@@ -55,8 +55,8 @@ from parser.system.machine import tune_process
 
 IMAGES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 ROWS = (1, 10, 100, 1000, 10000)
-ROWS_AT_ONCE = 1024
-"""Of several experts in turns, so that their weights lie in the cache no more than in a batch."""
+AT_ONCE = {"images": 32, "rows": 1024}
+"""About so many are timed at once, at least."""
 PARTS = ("forward", "backward", "weights")
 BATCHES = 8
 """The number of batches that represent an epoch."""
@@ -67,8 +67,8 @@ Call = Callable[[], object]
 class Module(NamedTuple):
     calls: Mapping[int, Sequence[Call]]
     """Number of images or rows -> what is timed of them: the parts of a pass."""
-    repeated: Mapping[int, int]
-    """How often a call runs the module, with as many images or rows each."""
+    modules: Mapping[int, int]
+    """How often a call runs a module, each time with as many images or rows."""
     operations: float
     """Of the forward pass of one image or row."""
 
@@ -88,9 +88,9 @@ class Timed(NamedTuple):
 
 
 def timed(modules: Mapping[str, Module], unit: str) -> dict[str, Timed]:
-    """Times all modules in turns, and prints their times and speeds. unit: what is counted."""
+    """Times all modules in turns, and prints their times and speeds. unit: a key of AT_ONCE."""
     work = {
-        f"{name} {size}": partial(_seconds, calls, size * module.repeated[size])
+        f"{name} {size}": partial(_seconds, calls, size * module.modules[size], AT_ONCE[unit])
         for name, module in modules.items()
         for size, calls in module.calls.items()
     }
@@ -109,9 +109,9 @@ def timed(modules: Mapping[str, Module], unit: str) -> dict[str, Timed]:
     return results
 
 
-def _seconds(calls: Sequence[Call], times: int) -> list[float]:
+def _seconds(calls: Sequence[Call], times: int, at_once: int) -> list[float]:
     """Of each part, for one of so many images or rows."""
-    return [processor_seconds(call, 1) / times for call in calls]
+    return [processor_seconds(call, -(-at_once // times)) / times for call in calls]
 
 
 def modules_of(executor: ProgramExecutor) -> dict[str, Module]:
@@ -187,7 +187,7 @@ def measure_programs(settings: ProgramExecutorSettings, batch_sizes: Sequence[in
 
 def measure_experts(settings: MixtureOfExpertsSettings, batch_sizes: Sequence[int]) -> None:
     experts = CalledExperts(settings.sizes(), "static")
-    called = {rows: min(settings.experts, max(1, ROWS_AT_ONCE // rows)) for rows in ROWS}
+    called = {rows: max(1, AT_ONCE["rows"] // rows) for rows in ROWS}
     calls = {rows: [_expert_call(experts, number, rows)] for rows, number in called.items()}
     operations = 2.0 * (experts.first[0].numel() + experts.second[0].numel())
     [module] = timed({"expert": Module(calls, called, operations)}, "rows").values()
@@ -198,11 +198,14 @@ def measure_experts(settings: MixtureOfExpertsSettings, batch_sizes: Sequence[in
 
 
 def _expert_call(experts: CalledExperts, number: int, rows: int) -> Call:
-    """The forward pass of so many experts with so many rows each; single rows as by `none`."""
-    module = torch.arange(number).repeat_interleave(rows)
-    inputs: Tensor = torch.randn(len(module), experts.sizes.inputs)
-    groups = Groups.of(module, experts.sizes.experts)
-    calls = CallsByRun(Runs.one_by_one(module), 1) if rows == 1 else CallsByRun(groups.runs(), 1, groups)
+    """The forward pass of so many calls with so many rows each, of all experts in turn.
+
+    Single rows are called as by `none`, others as by `static`.
+    """
+    in_turn = (torch.arange(number) % experts.sizes.experts).tolist()
+    groups = None if rows == 1 else Groups.of(torch.zeros(number * rows, dtype=torch.int64), 1)
+    calls = CallsByRun(Runs(in_turn, [rows] * number), 1, groups)
+    inputs: Tensor = torch.randn(number * rows, experts.sizes.inputs)
     return lambda: calls.forward(inputs, experts.stacks)
 
 
