@@ -246,6 +246,17 @@ def run_lstm(
     return top.to(data.dtype), (hidden.to(data.dtype), cell.to(data.dtype))
 
 
+def run_layer(inputs: Tensor, weights: Sequence[Tensor]) -> Tensor:
+    """[frames, batch, hidden] One layer of `torch.lstm` in one direction, from zero states.
+
+    inputs: [frames, batch, input]; weights: of the input, of the recurrence, and both biases.
+    """
+    states = inputs.new_zeros(1, inputs.shape[1], weights[1].shape[1])
+    with _precision_of(inputs):
+        outputs, _, _ = torch.lstm(inputs, (states, states), list(weights), True, 1, 0.0, True, False, False)
+    return outputs.to(inputs.dtype)
+
+
 def run_cell(inputs: Tensor, states: States, weights: Sequence[Tensor]) -> States:
     """`torch.lstm_cell`: the states after a frame. inputs: [batch, input]; states: [batch, hidden] each."""
     with _precision_of(inputs):

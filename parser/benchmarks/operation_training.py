@@ -23,9 +23,9 @@ OPERATION_TITLES = {
     "depth": "batched on the fly, by depth",
     "agenda": "batched on the fly, by agenda",
     "manual": "batched by hand",
-    "library": "batched by hand, PyTorch's LSTM",
+    "library": "packed sequences, PyTorch's LSTM",
+    "padded": "padded batches of similar lengths, PyTorch's LSTM",
 }
-
 
 MAX_PATTERN_NODES = 200_000
 """The cache of patterns is cleared above this size, about 50 MB."""
@@ -46,6 +46,14 @@ def shuffled(examples: Sequence[Any], seed: int) -> list[Any]:
     found = list(examples)
     random.Random(seed).shuffle(found)
     return found
+
+
+def epoch_of_sentences(sentences: Sequence[Any], setup: AnySetup) -> list[list[Any]]:
+    """The batches of an epoch: of random sentences or, where they are padded, of similar lengths."""
+    order = shuffled(sentences, setup.seed)
+    if setup.method == "padded":
+        order.sort(key=lambda sentence: -len(sentence.words))
+    return sentence_batches(order, setup.batch_size)
 
 
 def sentence_batches(sentences: Sequence[Any], size: int) -> list[list[Any]]:

@@ -44,7 +44,10 @@ def numbered(items: Iterable[str], least: int = 1) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class TaggedSentence:
-    """The numbers of words and labels. spellings: by position, of the words that are read by characters."""
+    """The numbers of words and labels.
+
+    spellings: by position, of the words that are read by characters, between two boundaries.
+    """
 
     words: list[int]
     labels: list[int]
@@ -72,11 +75,12 @@ class TagVocabulary:
 
     def number(self, sentence: Sequence[TaggedWord], spell: bool) -> TaggedSentence:
         """spell: read unknown words by their characters. Unknown labels are -1."""
+        boundary = len(self.characters) + 1
         return TaggedSentence(
             [self.words.get(word.word, UNKNOWN) for word in sentence],
             [self.labels.get(word.label, -1) for word in sentence],
             {
-                place: [self.characters.get(character, UNKNOWN) for character in word.word]
+                place: [boundary, *(self.characters.get(own, UNKNOWN) for own in word.word), boundary]
                 for place, word in enumerate(sentence)
                 if spell and word.word not in self.words
             },

@@ -27,13 +27,15 @@ from parser.benchmarks.feature_parser.network import FeatureParser, FeatureParse
 from parser.benchmarks.feature_parser.transition_parser_plugin import (
     TransitionParser,
     TransitionParserSettings,
+    dropout_rates,
 )
 from parser.benchmarks.feature_parser.transition_parser_plugin import (
     forward_operations as operations_of_parse,
 )
+from parser.benchmarks.hand_batched_bilstm import HAND_BATCHED
 from parser.benchmarks.message_training import NEEDS_CPU
 from parser.benchmarks.plugin import Setup
-from parser.benchmarks.tagged_text import TaggedSentence
+from parser.benchmarks.tagged_text import UNKNOWN, TaggedSentence
 from parser.benchmarks.taggers.bilstm_char_tagger_plugin import BiLSTMCharTagger, BiLSTMCharTaggerSettings
 from parser.benchmarks.taggers.bilstm_tagger_plugin import (
     BiLSTMTagger,
@@ -44,13 +46,17 @@ from parser.benchmarks.taggers.bilstm_tagger_plugin import (
     TaggerSizes,
 )
 from parser.benchmarks.taggers.bilstm_tagger_plugin import tagger_operations as operations_of_sentence
+from parser.benchmarks.tree_lstm.by_depth import loss_by_depth
+from parser.benchmarks.tree_lstm.labelled_trees import LabelledTree
 from parser.benchmarks.tree_lstm.network import BinaryTree, RecordedTreeLSTM, TreeLSTM
 from parser.benchmarks.tree_lstm.tree_lstm_plugin import (
     MadeTrees,
     TreeLSTMPlugin,
     TreeLSTMSettings,
     make_trees,
+    prepare_tree,
 )
+from parser.networks.bilstm import bilstm_by_levels
 
 WORDS, LABELS, CHARACTERS = 20, 5, 9
 GRAINS: tuple[Grain, ...] = ("cell", "operation")
@@ -147,8 +153,8 @@ def test_taggers_are_equal(lengths: tuple[int, ...], spelled: bool) -> None:
     )
     tagger, batch = Tagger(sizes).to(DEVICE, torch.double), sentences(lengths, spelled)
     expected = of_torch(torch.stack([plain_tagger(tagger, sentence) for sentence in batch]).sum(), tagger)
-    for library in (False, True):
-        assert_same(of_torch(tagger.loss(batch, library), tagger), expected, library)
+    for by_hand, run in HAND_BATCHED.items():
+        assert_same(of_torch(tagger.loss(batch, run), tagger), expected, by_hand)
     for grain in GRAINS:
         recorded = RecordedTagger(tagger, grain)
         for method in GRAPH_METHODS:
@@ -158,7 +164,7 @@ def test_taggers_are_equal(lengths: tuple[int, ...], spelled: bool) -> None:
             graph.backward(losses)
             assert_same(outcome(loss, tagger), expected, (grain, method))
         scores = [value for sentence in batch for value in recorded.scores(graph, sentence)]
-        torch.testing.assert_close(graph.values(scores), tagger.score(batch, library=False))
+        torch.testing.assert_close(graph.values(scores), tagger.score(batch, bilstm_by_levels))
 
 
 def plain_parser_loss(network: FeatureParser, sentence: FeatureSentence) -> Tensor:
@@ -172,16 +178,11 @@ def plain_parser_loss(network: FeatureParser, sentence: FeatureSentence) -> Tens
     kinds = [0] + [1] * network.sizes.labels + [2] * network.sizes.labels
     losses = [torch.zeros((), dtype=torch.double, device=DEVICE)]
     for states in decisions:
-        shown = states.words[0].tolist()
-        middle = network.middle(
-            torch.cat([network.nothing[0] if place == NOTHING else read[place] for place in shown])
+        features = torch.cat(
+            [network.nothing[0] if place == NOTHING else read[place] for place in states.words[0].tolist()]
         )
-        if network.sizes.relation_size:
-            labels = states.relations[0].tolist()
-            middle = middle + network.middle_of_relations(
-                torch.cat([network.relations[one] for one in labels])
-            )
-        scores = network.scores(middle.tanh())
+        of_kinds, of_labelled = network.middle(features).tanh().chunk(2)
+        scores = torch.cat([network.kinds(of_kinds), network.labelled(of_labelled)])
         chosen = decisions.take(scores.detach().cpu().numpy()[None])
         for pair in chosen.pairs.tolist():
             right, wrong = (scores[kinds[one]] + scores[3 + one] for one in divmod(pair, len(kinds)))
@@ -190,13 +191,10 @@ def plain_parser_loss(network: FeatureParser, sentence: FeatureSentence) -> Tens
 
 
 @pytest.mark.parametrize("heads", [[[1, 3, 1], [1], [4, 0, 1, 1]], [[1]]])
-@pytest.mark.parametrize("relation_size", [0, 3])
-def test_feature_parsers_are_equal(heads: list[list[int]], relation_size: int) -> None:
+def test_feature_parsers_are_equal(heads: list[list[int]]) -> None:
     torch.manual_seed(0)
     draw = np.random.default_rng(3)
-    sizes = FeatureParserSizes(
-        WORDS, 4, LABELS, 5, 3, relation_size, hidden_size=4, middle_size=6, explore=0.5
-    )
+    sizes = FeatureParserSizes(WORDS, 4, LABELS, 5, 3, hidden_size=4, middle_size=6, explore=0.5)
     network = FeatureParser(sizes).to(DEVICE, torch.double)
     batch = [
         FeatureSentence(
@@ -210,8 +208,8 @@ def test_feature_parsers_are_equal(heads: list[list[int]], relation_size: int) -
     ]
     total = torch.stack([plain_parser_loss(network, sentence) for sentence in batch]).sum()
     expected = of_torch(total, network)
-    for library in (False, True):
-        assert_same(of_torch(network.loss(batch, library), network), expected, library)
+    for by_hand, run in HAND_BATCHED.items():
+        assert_same(of_torch(network.loss(batch, run), network), expected, by_hand)
     for grain in GRAINS:
         recorded = RecordedFeatureParser(network, grain)
         for method in GRAPH_METHODS:
@@ -223,23 +221,22 @@ def test_feature_parsers_are_equal(heads: list[list[int]], relation_size: int) -
 
 
 def random_tree(leaves: int, draw: random.Random) -> BinaryTree:
-    left, right, height = [], [], []
+    left, right = [], []
 
-    def build(start: int, stop: int) -> tuple[int, int]:
-        """The number of the node over these leaves, and its height."""
+    def build(start: int, stop: int) -> int:
+        """The number of the node over these leaves."""
         if stop - start == 1:
-            return start, 0
+            return start
         middle = draw.randrange(start + 1, stop)
-        (one, one_height), (other, other_height) = build(start, middle), build(middle, stop)
-        left.append(one)
-        right.append(other)
-        height.append(1 + max(one_height, other_height))
-        return leaves + len(left) - 1, height[-1]
+        children = build(start, middle), build(middle, stop)
+        left.append(children[0])
+        right.append(children[1])
+        return leaves + len(left) - 1
 
     build(0, leaves)
-    words = [draw.randrange(WORDS) for _ in range(leaves)]
+    words = [str(draw.randrange(WORDS)) for _ in range(leaves)]
     labels = [draw.randrange(LABELS) for _ in range(2 * leaves - 1)]
-    return BinaryTree(*(np.array(part, np.int64) for part in (words, labels, left, right, height)))
+    return prepare_tree(LabelledTree(words, labels, left, right), {str(word): word for word in range(WORDS)})
 
 
 def plain_tree(network: TreeLSTM, tree: BinaryTree) -> Tensor:
@@ -265,6 +262,7 @@ def test_tree_lstms_are_equal(leaves: list[int], draw: random.Random) -> None:
     network = TreeLSTM(WORDS, LABELS, word_size=7, hidden_size=6).to(DEVICE, torch.double)
     trees = [random_tree(count, draw) for count in leaves]
     expected = of_torch(torch.stack([plain_tree(network, tree) for tree in trees]).sum(), network)
+    assert_same(of_torch(loss_by_depth(network, trees), network), expected, "by depth")
     for grain in GRAINS:
         recorded = RecordedTreeLSTM(network, grain)
         for method in GRAPH_METHODS:
@@ -273,13 +271,12 @@ def test_tree_lstms_are_equal(leaves: list[int], draw: random.Random) -> None:
             loss = graph.values(losses).sum().item()
             graph.backward(losses)
             assert_same(outcome(loss, network), expected, (grain, method))
-        for by_height in (True, False):
-            computation = StaticComputation(DEVICE, torch.double)
-            calls, numbers = recorded.calls(trees, by_height)
-            computation.run(computation.schedule(calls))
-            loss = computation.rows(numbers, 1).sum().item()
-            computation.backward(numbers)
-            assert_same(outcome(loss, network), expected, (grain, by_height))
+        computation = StaticComputation(DEVICE, torch.double)
+        calls, numbers = recorded.calls(trees)
+        computation.run(computation.schedule(calls))
+        loss = computation.rows(numbers, 1).sum().item()
+        computation.backward(numbers)
+        assert_same(outcome(loss, network), expected, (grain, "levels"))
 
 
 SENTENCES = MadeSentences(sentences=8, longest=7, vocabulary=9)
@@ -336,7 +333,6 @@ class FineTree(TreeLSTMPlugin):
 
 class SmallParserSettings(TransitionParserSettings):
     word_size: int = 6
-    relation_size: int = 3
     hidden_size: int = 5
     middle_size: int = 4
 
@@ -400,24 +396,46 @@ def test_a_missing_file_is_a_reason_to_skip():
         assert plugin().skip(setup) == "no file no/such"
 
 
+@pytest.mark.parametrize("plugin", [SmallTagger, SmallParser])
+def test_padded_batches_have_sentences_of_similar_lengths(plugin):
+    def lengths(method):
+        return [len(one.words) for batch in prepared(plugin, method, size=2).batches() for one in batch]
+
+    padded, others = lengths("padded"), lengths("manual")
+    assert padded == sorted(others, reverse=True)
+    assert others != padded
+
+
+def test_words_are_dropped_the_more_often_the_rarer_they_are():
+    rates = dropout_rates(np.array([0, 1, 3, 99]), 0.25)
+    assert rates[1:].tolist() == [0.2, 0.25 / 3.25, 0.25 / 99.25]
+    assert dropout_rates(np.array([0, 1]), 0.0).tolist() == [0, 0]
+
+    def unknown(word_dropout):
+        made = prepared(TransitionParser, "none", word_dropout=word_dropout)
+        return np.mean([word == UNKNOWN for sentence in made._sentences for word in sentence.words])
+
+    assert unknown(0.0) == 0
+    assert 0 < unknown(0.25) < unknown(5.0) < 1
+
+
 @pytest.mark.parametrize("spelled", [False, True])
 def test_the_taggers_operations_are_those_of_its_products(spelled):
     sizes = TaggerSizes(9, 4, 6, 5, layers=2, middle_size=3, characters=7 if spelled else 0, character_size=4)
     sentence = TaggedSentence([1, 2, 3, 4], [0, 1, 2, 3], {1: [1, 2, 3], 3: [4]} if spelled else {})
     tagger = Tagger(sizes).double()  # by torch's own products, which the counter knows
     with FlopCounterMode(display=False) as counter:
-        tagger.score([sentence], library=False)
+        tagger.score([sentence], bilstm_by_levels)
     assert counter.get_total_flops() == pytest.approx(operations_of_sentence(sizes, sentence))
 
 
-@pytest.mark.parametrize("relation_size", [0, 3])
-def test_the_parsers_operations_are_those_of_its_products(relation_size):
-    sizes = FeatureParserSizes(9, 4, 3, 5, 2, relation_size, hidden_size=6, middle_size=7)
+def test_the_parsers_operations_are_those_of_its_products():
+    sizes = FeatureParserSizes(9, 4, 3, 5, 2, hidden_size=6, middle_size=7)
     words = 4
     sentence = FeatureSentence([1] * 5, [1] * 5, [1, 4, 1, 2], [0, 1, 2, 0], np.ones(2 * words))
     network = FeatureParser(sizes).double()  # by torch's own products, which the counter knows
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        network.loss([sentence], library=False)
+        network.loss([sentence], bilstm_by_levels)
     assert counter.get_total_flops() == pytest.approx(operations_of_parse(sizes, words))
 
 

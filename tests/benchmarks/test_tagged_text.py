@@ -42,9 +42,9 @@ def test_rare_items_have_no_number() -> None:
     assert numbered("abcabca", least=3) == {"a": 1}
 
 
-def test_rare_words_are_spelled() -> None:
+def test_rare_words_are_spelled_between_boundaries() -> None:
     known = [TaggedWord("ab", "X"), TaggedWord("ab", "Y"), TaggedWord("b", "X")]
     vocabulary = TagVocabulary.of([known], rare=2)
     new = [TaggedWord("ab", "Y"), TaggedWord("bc", "Z")]
-    assert vocabulary.number(new, spell=True) == TaggedSentence([1, 0], [1, -1], {1: [2, 0]})
+    assert vocabulary.number(new, spell=True) == TaggedSentence([1, 0], [1, -1], {1: [3, 2, 0, 3]})
     assert vocabulary.number(new, spell=False).spellings == {}

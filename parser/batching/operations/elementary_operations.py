@@ -1,4 +1,4 @@
-"""Elementary operations: elementwise, reductions, with parameters, and modules as single operations."""
+"""Elementary operations: elementwise, reductions, products, and modules as single operations."""
 
 from __future__ import annotations
 
@@ -266,6 +266,31 @@ class Linear(Operation):
         add_product_gradient(self.weight, gradient, inputs)
         if self.bias is not None:
             add_sum_gradient(self.bias, gradient)
+
+
+class MatrixProduct(Operation):
+    """left @ right, both of which are values: matrices, row by row."""
+
+    is_product = True
+
+    def __init__(self, rows: int, inner: int, columns: int):
+        self._left, self._right, self._result = (-1, rows, inner), (-1, inner, columns), (-1, rows, columns)
+        self.outputs = (rows * columns,)
+
+    def signature(self) -> Hashable:
+        return type(self), self._left, self._right
+
+    def forward(self, batch: OperationBatch) -> None:
+        torch.bmm(*self._factors(batch), out=batch.outputs[0].view(self._result))
+
+    def backward(self, batch: OperationBatch, gradients: RowGradients) -> OperationGradients:
+        (left, right), gradient = self._factors(batch), gradients[0].reshape(self._result)
+        d_left, d_right = gradient @ right.mT, left.mT @ gradient
+        return OperationGradients((d_left.flatten(1), d_right.flatten(1)))
+
+    def _factors(self, batch: OperationBatch) -> tuple[Tensor, Tensor]:
+        """[batch, rows, inner] and [batch, inner, columns]"""
+        return batch.inputs[0].reshape(self._left), batch.inputs[1].reshape(self._right)
 
 
 class Module(Operation):

@@ -25,6 +25,7 @@ from parser.batching.operations.elementary_operations import (
     Linear,
     LogSoftmax,
     Lookup,
+    MatrixProduct,
     Multiply,
     Pick,
     Relu,
@@ -67,7 +68,20 @@ class Writer(ABC):
         return self.operate(Add(self._common(left, right)), (left, right))[0]
 
     def multiply(self, left: Value, right: Value) -> Value:
+        """Element by element."""
         return self.operate(Multiply(self._common(left, right)), (left, right))[0]
+
+    def matrix_product(self, left: Value, right: Value, inner: int) -> Value:
+        """left @ right, of values that hold matrices row by row: left [rows, inner], right [inner, columns].
+
+        The inner product of two vectors has their width as `inner`, a scalar times a vector 1. Raises
+        ValueError if `inner` does not divide the widths.
+        """
+        widths = self.width(left), self.width(right)
+        if inner < 1 or any(width % inner for width in widths):
+            raise ValueError(f"widths of {widths[0]} and {widths[1]}, but both must be multiples of {inner}")
+        rows, columns = (width // inner for width in widths)
+        return self.operate(MatrixProduct(rows, inner, columns), (left, right))[0]
 
     def tanh(self, value: Value) -> Value:
         return self.operate(Tanh(self.width(value)), (value,))[0]

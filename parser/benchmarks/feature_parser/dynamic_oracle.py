@@ -4,10 +4,11 @@ Each step compares the best correct transition, after which all reachable gold a
 best incorrect one. There is a hinge loss if the margin is violated, and sometimes the parser follows the
 incorrect one.
 
-The states are arc-hybrid, with ROOT behind the last word. The features are those of the BiLSTM parser of
-Kiperwasser & Goldberg 2016: the three topmost words of the stack and the front of the buffer, each with its
-leftmost and rightmost dependents. Everything is on the host, in numpy. Transitions are Shift, Left (arc from
-the front to the top) and Right (arc from the second to the top); n words take 2n transitions.
+The states are arc-hybrid, with ROOT behind the last word. The features are those with which Neubig et al.
+2017 ran the BiLSTM parser of Kiperwasser & Goldberg 2016: the leftmost and the rightmost dependents of the
+three topmost words of the stack and of the front of the buffer. A word without such a dependent stands for
+itself. Everything is on the host, in numpy. Transitions are Shift, Left (arc from the front to the top) and
+Right (arc from the second to the top); n words take 2n transitions.
 
 This is not `parser/transitions/arc_hybrid.py`: here, as in the paper, ROOT is a word of the buffer that may
 have several dependents and needs no transition of its own, and a step of 64 sentences takes a fifth of the
@@ -27,7 +28,8 @@ from parser.batching.levels import Integers
 
 SHIFT, LEFT, RIGHT = range(3)
 CONTEXT_WORDS = 4
-"""Words in the features of a state: the third, second and first of the stack, the front of the buffer."""
+"""Words of which a state has features: the third, second and first of the stack, the front of the buffer."""
+FEATURES = 2 * CONTEXT_WORDS
 NOTHING = -1
 
 Booleans = NDArray[np.bool_]
@@ -35,8 +37,6 @@ Booleans = NDArray[np.bool_]
 
 HINGE_MARGIN = 1.0
 TRANSITION_KINDS = 3
-DEPENDENT_RELATIONS = 2 * CONTEXT_WORDS
-"""Of the leftmost and the rightmost dependent of each word in the features."""
 
 
 class HybridStates:
@@ -66,18 +66,16 @@ class HybridStates:
         return np.flatnonzero((self._height > 0) | (self._front < self.words))
 
     def features(self, rows: Integers) -> Integers:
-        """[rows, 3 * FEATURE_WORDS] Words, their leftmost and rightmost dependents (or themselves)."""
-        items = np.stack([*(self._from_top(rows, below) for below in (2, 1, 0)), self._front[rows]], 1)
-        return np.stack(
-            [
-                items,
-                *(
-                    np.where(items == NOTHING, NOTHING, side[rows[:, None], items])
-                    for side in (self._leftmost, self._rightmost)
-                ),
-            ],
-            2,
-        ).reshape(len(rows), -1)
+        """[rows, FEATURES] The leftmost and the rightmost dependent of each word, or the word itself.
+
+        NOTHING where the stack has no such word.
+        """
+        words = np.stack([*(self._from_top(rows, below) for below in (2, 1, 0)), self._front[rows]], 1)
+        sides = [
+            np.where(words == NOTHING, NOTHING, side[rows[:, None], words])
+            for side in (self._leftmost, self._rightmost)
+        ]
+        return np.stack(sides, 2).reshape(len(rows), FEATURES)
 
     def legal(self, rows: Integers) -> Booleans:
         """[rows, 3]"""
@@ -138,15 +136,10 @@ class FeatureSentence:
 class StateFeatures(NamedTuple):
     """The features of the sentences that are not complete."""
 
-    rows: NDArray[np.int64]
+    rows: Integers
     """[rows] Their positions in the batch."""
-    words: NDArray[np.int64]
-    """[rows, 3 * FEATURE_WORDS] See `HybridStates.features`."""
-    relations: NDArray[np.int64]
-    """[rows, RELATIONS] The labels of the leftmost and rightmost dependents' arcs, as they were predicted.
-
-    The number of labels where there is no such dependent.
-    """
+    words: Integers
+    """[rows, FEATURES] See `HybridStates.features`."""
 
 
 class Chosen(NamedTuple):
@@ -154,7 +147,7 @@ class Chosen(NamedTuple):
 
     places: list[int]
     """Their positions among the scored states."""
-    pairs: NDArray[np.int64]
+    pairs: Integers
     """[steps] Correct transition * number of labelled transitions + incorrect transition."""
 
 
@@ -170,8 +163,6 @@ class Decisions:
         self._states = HybridStates([sentence.heads for sentence in sentences])
         most = max(len(sentence.heads) for sentence in sentences)
         self._labels = np.zeros((len(sentences), most + 1), np.int64)
-        # Words without a head have no label, among them all words of the stack and NOTHING, the last column.
-        self._predicted = np.full((len(sentences), most + 1), labels)
         self._chances = np.ones((len(sentences), 2 * most))
         for row, sentence in enumerate(sentences):
             self._labels[row, : len(sentence.labels)] = sentence.labels
@@ -181,9 +172,7 @@ class Decisions:
     def __iter__(self) -> Iterator[StateFeatures]:
         while len(rows := self._states.unfinished()):
             self._rows = rows
-            words = self._states.features(rows)
-            dependents = words.reshape(len(rows), CONTEXT_WORDS, 3)[:, :, 1:].reshape(len(rows), -1)
-            yield StateFeatures(rows, words, self._predicted[rows[:, None], dependents])
+            yield StateFeatures(rows, self._states.features(rows))
 
     def take(self, scores: NDArray[np.float64]) -> Chosen:
         """Advance one step. scores: [rows, KINDS + labelled transitions]"""
@@ -193,8 +182,7 @@ class Decisions:
         totals = scores[:, kind_of] + scores[:, TRANSITION_KINDS:]  # [rows, labelled transitions]
         right = self._states.zero_cost(rows)[:, kind_of]
         has_gold_label = np.zeros_like(right)
-        top = self._states.top(rows)
-        gold = self._labels[rows, top]
+        gold = self._labels[rows, self._states.top(rows)]
         has_gold_label[:, 0] = True
         has_gold_label[place, 1 + gold] = has_gold_label[place, 1 + labels + gold] = True
         right &= has_gold_label
@@ -203,8 +191,6 @@ class Decisions:
         gap = totals[place, best_right] - np.where(wrong.any(1), totals[place, best_wrong], -np.inf)
         explores = (gap < 0) | (self._chances[rows, self._step] < self._explore)
         followed = np.where((gap < HINGE_MARGIN) & explores, best_wrong, best_right)
-        arc = followed > 0
-        self._predicted[rows[arc], top[arc]] = (followed[arc] - 1) % labels
         self._states.advance(rows, kind_of[followed])
         self._step += 1
         inside = np.flatnonzero(gap < HINGE_MARGIN)

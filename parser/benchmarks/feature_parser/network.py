@@ -1,9 +1,7 @@
 """The greedy parser over BiLSTM features (Kiperwasser & Goldberg 2016), with exploration.
 
-A state is scored from the BiLSTM vectors of the words in its features and, for each of their leftmost and
-rightmost dependents, from an embedding of its predicted relation to its head, or of "no dependent". This is
-our reading of the relation embeddings in Neubig et al. 2017, Appendix C: the released parser of Kiperwasser &
-Goldberg has a table of them that no feature reads. Each step has a hinge loss; see `decisions`.
+A state is scored from the BiLSTM vectors of the words in its features. Each step has a hinge loss; see
+`dynamic_oracle`.
 """
 
 from __future__ import annotations
@@ -19,24 +17,23 @@ from torch import Tensor, nn
 from parser.batching.device import to_device
 from parser.batching.functional import linear
 from parser.batching.operations.elementary_operations import Lookup
-from parser.batching.operations.lstm import Grain, trace_template
+from parser.batching.operations.lstm import Grain, slices, trace_template
 from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
 from parser.batching.operations.operation_graph import Graph
 from parser.batching.operations.template import Index, Template, Value, Writer
 from parser.benchmarks.embedding_tables import sparse_table
 from parser.benchmarks.feature_parser.dynamic_oracle import (
-    CONTEXT_WORDS,
-    DEPENDENT_RELATIONS,
+    FEATURES,
     HINGE_MARGIN,
     NOTHING,
     TRANSITION_KINDS,
     Decisions,
     FeatureSentence,
 )
+from parser.benchmarks.hand_batched_bilstm import BiLSTM
 from parser.benchmarks.recorded_bilstm import RecordedBiLSTM, flat_tensor
-from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_packed
+from parser.networks.bilstm import bilstm
 
-STATE_WORDS = 3 * CONTEXT_WORDS
 TimedPhase = Callable[[str], AbstractContextManager[object]]
 
 
@@ -47,19 +44,19 @@ class FeatureParserSizes:
     labels: int
     word_size: int = 100
     tag_size: int = 25
-    relation_size: int = 0
-    """0 for a parser without embeddings of relations."""
-    hidden_size: int = 100
+    hidden_size: int = 200
     """Per BiLSTM layer and direction."""
     layers: int = 2
     middle_size: int = 100
+    """Of each of the two hidden layers."""
     explore: float = 0.1
 
 
 class FeatureParser(nn.Module):
     """The score of a labelled transition is the score of its kind plus its own; the output has both.
 
-    Labelled transitions are Shift, then Left and then Right with each label.
+    Each of the two is computed from a hidden layer of its own. Labelled transitions are Shift, then Left and
+    then Right with each label.
     """
 
     def __init__(self, sizes: FeatureParserSizes):
@@ -69,19 +66,14 @@ class FeatureParser(nn.Module):
         self.tags = nn.Parameter(0.1 * torch.randn(sizes.tags, sizes.tag_size))
         self.reader = bilstm(sizes.word_size + sizes.tag_size, sizes.hidden_size, sizes.layers)
         self.nothing = nn.Parameter(torch.zeros(1, 2 * sizes.hidden_size))
-        self.middle = nn.Linear(STATE_WORDS * 2 * sizes.hidden_size, sizes.middle_size)
-        self.scores = nn.Linear(sizes.middle_size, TRANSITION_KINDS + 1 + 2 * sizes.labels)
-        if sizes.relation_size:
-            self.relations = nn.Parameter(0.1 * torch.randn(sizes.labels + 1, sizes.relation_size))
-            # The part of the middle layer's weight that takes the relations.
-            self.middle_of_relations = nn.Linear(
-                DEPENDENT_RELATIONS * sizes.relation_size, sizes.middle_size, bias=False
-            )
+        # Both hidden layers as one product.
+        self.middle = nn.Linear(FEATURES * 2 * sizes.hidden_size, 2 * sizes.middle_size)
+        self.kinds = nn.Linear(sizes.middle_size, TRANSITION_KINDS)
+        self.labelled = nn.Linear(sizes.middle_size, 1 + 2 * sizes.labels)
 
-    def loss(self, sentences: Sequence[FeatureSentence], library: bool) -> Tensor:
-        """The loss, summed over all steps, batched by hand. library: use `nn.LSTM` instead of our LSTM."""
+    def loss(self, sentences: Sequence[FeatureSentence], run: BiLSTM) -> Tensor:
+        """The loss, summed over all steps, batched by hand. run: how the BiLSTM is run."""
         device = self.words.weight.device
-        run = bilstm_packed if library else bilstm_by_levels
         of_words = self.words(flat_tensor([sentence.words for sentence in sentences], device))
         of_tags = self.tags[flat_tensor([sentence.tags for sentence in sentences], device)]
         inputs = torch.cat([of_words, of_tags], dim=1)
@@ -90,25 +82,21 @@ class FeatureParser(nn.Module):
         losses = [self.nothing.new_zeros(())]
         decisions = Decisions(sentences, self.sizes.labels, self.sizes.explore)
         starts = np.cumsum([0, *(len(sentence.words) for sentence in sentences)])
-        for rows, words, relations in decisions:
+        for rows, words in decisions:
             places = np.where(words == NOTHING, len(vectors), starts[rows, None] + words)
-            features = to_device(torch.from_numpy(np.concatenate([places, relations], 1)), device)
-            scores = self._score(table, *features.split([STATE_WORDS, DEPENDENT_RELATIONS], dim=1))
+            scores = self._score(table, to_device(torch.from_numpy(places), device))
             chosen = decisions.take(scores.detach().cpu().double().numpy())
             pairs = to_device(torch.from_numpy(chosen.pairs), device)
             losses.append(hinge(scores[chosen.places], pairs).sum())
         return torch.stack(losses).sum()
 
-    def _score(self, table: Tensor, words: Tensor, relations: Tensor) -> Tensor:
-        """[rows, KINDS + labelled transitions] The scores of some states.
-
-        words: [rows, FEATURES], rows of `table`; relations: [rows, RELATIONS].
-        """
-        middle = linear(table[words].flatten(1), self.middle.weight, self.middle.bias)
-        if self.sizes.relation_size:
-            vectors = self.relations[relations].flatten(1)  # [rows, RELATIONS * relation_size]
-            middle = middle + linear(vectors, self.middle_of_relations.weight)
-        return linear(torch.tanh(middle), self.scores.weight, self.scores.bias)
+    def _score(self, table: Tensor, words: Tensor) -> Tensor:
+        """[rows, KINDS + labelled transitions] words: [rows, FEATURES], rows of `table`."""
+        middle = torch.tanh(linear(table[words].flatten(1), self.middle.weight, self.middle.bias))
+        of_kinds, of_labelled = middle.chunk(2, dim=1)  # [rows, middle] each
+        kinds = linear(of_kinds, self.kinds.weight, self.kinds.bias)
+        labelled = linear(of_labelled, self.labelled.weight, self.labelled.bias)
+        return torch.cat([kinds, labelled], dim=1)
 
 
 def hinge(scores: Tensor, pairs: Tensor) -> Tensor:
@@ -166,22 +154,18 @@ class RecordedFeatureParser:
             of_word = writer.lookup(network.words.weight, word, sparse=True)
             return writer.concatenate([of_word, writer.lookup(network.tags, tag)])
 
-        def score(writer: Writer, *features: Value) -> Value:
-            words, relations = features[:STATE_WORDS], features[STATE_WORDS:]
-            middle = writer.linear(network.middle.weight, *words, bias=network.middle.bias)
-            if relations:
-                middle = writer.add(middle, writer.linear(network.middle_of_relations.weight, *relations))
-            return writer.linear(network.scores.weight, writer.tanh(middle), bias=network.scores.bias)
+        def score(writer: Writer, *words: Value) -> Value:
+            middle = writer.tanh(writer.linear(network.middle.weight, *words, bias=network.middle.bias))
+            of_kinds, of_labelled = slices(writer, middle, sizes.middle_size)
+            kinds = writer.linear(network.kinds.weight, of_kinds, bias=network.kinds.bias)
+            labelled = writer.linear(network.labelled.weight, of_labelled, bias=network.labelled.bias)
+            return writer.concatenate([kinds, labelled])
 
         self._embed = Template.trace(embed, (), indices=2)
         self._reader = RecordedBiLSTM(network.reader, grain)
         self._join = Template.trace(lambda writer, *ways: writer.concatenate(ways), (sizes.hidden_size,) * 2)
         self._nothing = Template.of(Lookup(network.nothing))
-        widths = (2 * sizes.hidden_size,) * STATE_WORDS
-        if sizes.relation_size:
-            self._relation = Template.of(Lookup(network.relations))
-            widths += (sizes.relation_size,) * DEPENDENT_RELATIONS
-        self._score = trace_template(grain, score, widths)
+        self._score = trace_template(grain, score, (2 * sizes.hidden_size,) * FEATURES)
         width = TRANSITION_KINDS + 1 + 2 * sizes.labels
         self._hinge = Template.of(Hinge(width), (width,))
 
@@ -193,10 +177,9 @@ class RecordedFeatureParser:
         with phase("graph"):
             nothing = graph.apply(self._nothing, (), (0,))[0]
             vectors = [[*self._vectors(graph, sentence), nothing] for sentence in sentences]
-            every_relation = self._relations(graph)
         decisions = Decisions(sentences, self._sizes.labels, self._sizes.explore)
         losses: list[Value] = []
-        for rows, words, relations in decisions:
+        for rows, words in decisions:
             with phase("graph"):
                 own = [vectors[row] for row in rows.tolist()]
                 # NOTHING is -1, and the last of a sentence's vectors.
@@ -204,10 +187,6 @@ class RecordedFeatureParser:
                     [of_sentence[place] for of_sentence, place in zip(own, places, strict=True)]
                     for places in words.T.tolist()
                 ]
-                if every_relation:
-                    features += [
-                        list(map(every_relation.__getitem__, label)) for label in relations.T.tolist()
-                    ]
                 scores = graph.each(self._score, features)[0]
             with phase("scheduling"):
                 steps = graph.schedule()
@@ -219,12 +198,6 @@ class RecordedFeatureParser:
                 within = [scores[place] for place in chosen.places]
                 losses += graph.each(self._hinge, [within], [chosen.pairs.tolist()])[0]
         return losses
-
-    def _relations(self, graph: Graph) -> Sequence[Value]:
-        """The embeddings of all relations, read once for all steps; none if the parser has none."""
-        if not self._sizes.relation_size:
-            return ()
-        return graph.each(self._relation, [], [range(self._sizes.labels + 1)])[0]
 
     def _vectors(self, graph: Graph, sentence: FeatureSentence) -> Sequence[Value]:
         inputs = graph.each(self._embed, [], [sentence.words, sentence.tags])[0]

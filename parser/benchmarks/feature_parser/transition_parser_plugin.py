@@ -1,7 +1,9 @@
 """The parser over BiLSTM features (Kiperwasser & Goldberg 2016), as Neubig et al. 2017 train it.
 
 The sentences of a batch are parsed in parallel. Each step depends on the scores of the previous one, so the
-graph is extended and run once per step. Batches consist of the BiLSTMs and the steps of all sentences.
+graph is extended and run once per step. Batches consist of the BiLSTMs and the steps of all sentences. By
+hand the BiLSTM runs without padding (`manual`), packed (`library`), or padded in batches of sentences of
+similar lengths (`padded`).
 """
 
 from __future__ import annotations
@@ -12,28 +14,26 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
 from parser.batching import PRECISIONS
+from parser.batching.levels import Integers
 from parser.batching.operations.lstm import Grain
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.batching.operations.patterns import Patterns
-from parser.benchmarks.feature_parser.dynamic_oracle import DEPENDENT_RELATIONS, FeatureSentence
-from parser.benchmarks.feature_parser.network import (
-    STATE_WORDS,
-    FeatureParser,
-    FeatureParserSizes,
-    RecordedFeatureParser,
-)
+from parser.benchmarks.feature_parser.dynamic_oracle import FEATURES, TRANSITION_KINDS, FeatureSentence
+from parser.benchmarks.feature_parser.network import FeatureParser, FeatureParserSizes, RecordedFeatureParser
+from parser.benchmarks.hand_batched_bilstm import HAND_BATCHED
 from parser.benchmarks.operation_training import (
     OPERATION_TITLES,
     AutogradForward,
     Forward,
     OperationTraining,
+    epoch_of_sentences,
     missing_file,
     sentence_batches,
-    shuffled,
 )
 from parser.benchmarks.plugin import Methods, Plugin, Setup, Work
 from parser.benchmarks.tagged_text import UNKNOWN, numbered
@@ -55,12 +55,14 @@ class TransitionParserSettings(Settings):
     """Whether a cell is recorded as one operation, or as elementary operations as in the paper."""
     word_size: int = Field(100, gt=0)
     tag_size: int = Field(25, gt=0)
-    relation_size: int = Field(0, ge=0)
-    """Of the embeddings of the leftmost and rightmost dependents' relations; 0 for none."""
-    hidden_size: int = Field(100, gt=0)
+    hidden_size: int = Field(200, gt=0)
     """Per BiLSTM layer and direction."""
     layers: int = Field(2, gt=0)
     middle_size: int = Field(100, gt=0)
+    """Of each of the two hidden layers: one for the kinds of transitions, one for those with labels."""
+    word_dropout: float = Field(0.25, ge=0)
+    """A word that occurs n times is read as unknown with probability word_dropout / (word_dropout + n); this
+    is drawn once for each word of each sentence."""
     explore: float = Field(0.1, ge=0, le=1)
     """The probability of following an incorrect transition that scores lower by less than the margin."""
     learning_rate: float = Field(1e-3, gt=0)
@@ -69,7 +71,7 @@ class TransitionParserSettings(Settings):
 class TransitionParser:
     name = "transition_parser"
     paper = "Neubig et al. 2017, Table 1 (Transition-Parsing)"
-    methods: ClassVar[Methods] = {"train": (*GRAPH_METHODS, "manual", "library")}
+    methods: ClassVar[Methods] = {"train": (*GRAPH_METHODS, *HAND_BATCHED)}
     method_titles: ClassVar[dict[str, str]] = OPERATION_TITLES
     precisions = PRECISIONS
     Settings = TransitionParserSettings
@@ -87,7 +89,7 @@ class TransitionParser:
         self._training = OperationTraining(setup, self._network, self._forward(), settings.learning_rate)
 
     def batches(self) -> list[list[FeatureSentence]]:
-        return sentence_batches(shuffled(self._sentences, self._setup.seed), self._setup.batch_size)
+        return epoch_of_sentences(self._sentences, self._setup)
 
     def run(self, batch: Sequence[FeatureSentence]) -> None:
         self._training.step(batch)
@@ -102,13 +104,13 @@ class TransitionParser:
             tokens=sum(len(sentence.heads) for sentence in batch),
             # The backward pass has two products for each of the forward pass.
             operations=3.0 * sum(forward_operations(self._network.sizes, len(tree.heads)) for tree in batch),
-            padding=None if self._setup.method == "library" else 0.0,
+            padding=None if self._setup.method in ("library", "padded") else 0.0,
         )
 
     def _forward(self) -> Callable[[Any], Forward]:
         if self._setup.method not in GRAPH_METHODS:
-            library = self._setup.method == "library"
-            return AutogradForward(self._setup, partial(self._network.loss, library=library))
+            run = HAND_BATCHED[self._setup.method]
+            return AutogradForward(self._setup, partial(self._network.loss, run=run))
         recorded = RecordedFeatureParser(self._network, self._setup.settings.grain)
         return partial(_in_graph, self._setup, recorded, Patterns())
 
@@ -139,23 +141,29 @@ def prepare_trees(
         labels=len(labels),
         word_size=settings.word_size,
         tag_size=settings.tag_size,
-        relation_size=settings.relation_size,
         hidden_size=settings.hidden_size,
         layers=settings.layers,
         middle_size=settings.middle_size,
         explore=settings.explore,
     )
-    chances = np.random.default_rng(seed)
+    draw = np.random.default_rng(seed)
+    numbers = [np.array([words[form] for form in (*tree.forms, ROOT_FORM)]) for tree in trees]
+    rates = dropout_rates(np.bincount(np.concatenate(numbers)), settings.word_dropout)
     return sizes, [
         FeatureSentence(
-            [words.get(form, UNKNOWN) for form in (*tree.forms, ROOT_FORM)],
+            np.where(draw.random(len(own)) < rates[own], UNKNOWN, own).tolist(),
             [tags.get(tag, UNKNOWN) for tag in (*tree.upos, ROOT_FORM)],
             [head - 1 if head else len(tree) for head in tree.heads],
             [labels[label] for label in tree.labels],
-            chances.random(2 * len(tree)),
+            draw.random(2 * len(tree)),
         )
-        for tree in trees
+        for tree, own in zip(trees, numbers, strict=True)
     ]
+
+
+def dropout_rates(counts: Integers, word_dropout: float) -> NDArray[np.float64]:
+    """[words] The probability that each word is unknown. counts: [words], how often each occurs."""
+    return word_dropout / (word_dropout + np.maximum(counts, 1))
 
 
 def forward_operations(sizes: FeatureParserSizes, words: int) -> float:
@@ -165,8 +173,8 @@ def forward_operations(sizes: FeatureParserSizes, words: int) -> float:
         return 2 * 4 * sizes.hidden_size * ((words + 1) * inputs + words * sizes.hidden_size)
 
     products = bilstm(sizes.word_size + sizes.tag_size) + (sizes.layers - 1) * bilstm(2 * sizes.hidden_size)
-    features = STATE_WORDS * 2 * sizes.hidden_size + DEPENDENT_RELATIONS * sizes.relation_size
-    products += 2 * words * sizes.middle_size * (features + 4 + 2 * sizes.labels)
+    scores = TRANSITION_KINDS + 1 + 2 * sizes.labels
+    products += 2 * words * sizes.middle_size * (2 * FEATURES * 2 * sizes.hidden_size + scores)
     return 2.0 * products
 
 

@@ -2,7 +2,8 @@
 
 `manual` runs all sentences of a batch together, step by step, without padding. `manual-depth` and
 `manual-agenda` record the same steps in a graph, in which batching by depth or by agenda finds further
-batches, such as the outputs of both directions.
+batches, such as the outputs of both directions. `library` has PyTorch's LSTM over packed sequences, and
+`padded` over padded ones, in batches of sentences of similar lengths.
 """
 
 from __future__ import annotations
@@ -28,21 +29,22 @@ from parser.batching.operations.lstm import Grain, trace_template
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.batching.operations.template import Index, Template, Value, Writer
 from parser.benchmarks.embedding_tables import sparse_table
+from parser.benchmarks.hand_batched_bilstm import HAND_BATCHED, BiLSTM
 from parser.benchmarks.operation_training import (
     OPERATION_TITLES,
     AutogradForward,
     Forward,
     GraphForward,
     OperationTraining,
+    epoch_of_sentences,
     missing_file,
     sentence_batches,
-    shuffled,
 )
 from parser.benchmarks.plugin import Methods, Plugin, Setup, Work
 from parser.benchmarks.recorded_bilstm import RecordedBiLSTM, end_positions, flat_tensor
 from parser.benchmarks.tagged_text import TaggedSentence, TaggedWord, TagVocabulary, read_tagged_text
 from parser.config.settings import data_path
-from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_packed
+from parser.networks.bilstm import bilstm
 from parser.system.settings import Settings
 
 MANUAL_THEN = {"manual-depth": "depth", "manual-agenda": "agenda"}
@@ -62,7 +64,7 @@ class TaggerSizes:
     middle_size: int
     """Of the layer between the BiLSTM and the labels; 0 for none."""
     characters: int = 0
-    """0 for a tagger without characters."""
+    """With the unknown one and the boundary; 0 for a tagger without characters."""
     character_size: int = 64
 
 
@@ -78,14 +80,13 @@ class Tagger(nn.Module):
         self.middle = nn.Linear(2 * sizes.hidden_size, sizes.middle_size) if sizes.middle_size else None
         self.scores = nn.Linear(sizes.middle_size or 2 * sizes.hidden_size, sizes.labels)
 
-    def loss(self, sentences: Sequence[TaggedSentence], library: bool) -> Tensor:
-        """The loss, summed over all words, batched by hand. library: use `nn.LSTM` instead of our LSTM."""
+    def loss(self, sentences: Sequence[TaggedSentence], run: BiLSTM) -> Tensor:
+        """The loss, summed over all words, batched by hand. run: how the BiLSTMs are run."""
         labels = flat_tensor([sentence.labels for sentence in sentences], self.words.weight.device)
-        return F.cross_entropy(self.score(sentences, library), labels, reduction="sum")
+        return F.cross_entropy(self.score(sentences, run), labels, reduction="sum")
 
-    def score(self, sentences: Sequence[TaggedSentence], library: bool) -> Tensor:
+    def score(self, sentences: Sequence[TaggedSentence], run: BiLSTM) -> Tensor:
         """[words, labels]"""
-        run = bilstm_packed if library else bilstm_by_levels
         device = self.words.weight.device
         vectors = self.words(flat_tensor([sentence.words for sentence in sentences], device))
         spelled, places = _spellings(sentences)
@@ -203,7 +204,7 @@ class BiLSTMTaggerSettings(Settings):
 class BiLSTMTagger:
     name = "bilstm_tagger"
     paper = "Neubig et al. 2017, Table 1 (BiLSTM), Figure 2"
-    methods: ClassVar[Methods] = {"train": (*GRAPH_METHODS, "manual", *MANUAL_THEN, "library")}
+    methods: ClassVar[Methods] = {"train": (*GRAPH_METHODS, *HAND_BATCHED, *MANUAL_THEN)}
     method_titles: ClassVar[dict[str, str]] = {
         **OPERATION_TITLES,
         **{method: f"batched by hand, then by {further}" for method, further in MANUAL_THEN.items()},
@@ -229,7 +230,7 @@ class BiLSTMTagger:
         self._training = OperationTraining(setup, self._tagger, self._forward(), settings.learning_rate)
 
     def batches(self) -> list[list[TaggedSentence]]:
-        return sentence_batches(shuffled(self._sentences, self._setup.seed), self._setup.batch_size)
+        return epoch_of_sentences(self._sentences, self._setup)
 
     def run(self, batch: Sequence[TaggedSentence]) -> None:
         self._training.step(batch)
@@ -244,7 +245,7 @@ class BiLSTMTagger:
             tokens=sum(len(sentence.words) for sentence in batch),
             # The backward pass has two products for each of the forward pass.
             operations=3.0 * sum(tagger_operations(self._tagger.sizes, sentence) for sentence in batch),
-            padding=None if self._setup.method == "library" else 0.0,
+            padding=None if self._setup.method in ("library", "padded") else 0.0,
         )
 
     def _forward(self) -> Callable[[Any], Forward]:
@@ -254,7 +255,7 @@ class BiLSTMTagger:
             return GraphForward.by_example(setup, recorded.losses)
         if setup.method in MANUAL_THEN:
             return GraphForward(setup, recorded.losses_together, MANUAL_THEN[setup.method])
-        return AutogradForward(setup, partial(tagger.loss, library=setup.method == "library"))
+        return AutogradForward(setup, partial(tagger.loss, run=HAND_BATCHED[setup.method]))
 
 
 def make_sentences(made: MadeSentences, seed: int) -> list[list[TaggedWord]]:
@@ -277,7 +278,7 @@ def tagger_sizes(settings: BiLSTMTaggerSettings, vocabulary: TagVocabulary) -> T
         hidden_size=settings.hidden_size,
         layers=settings.layers,
         middle_size=settings.middle_size,
-        characters=len(vocabulary.characters) + 1 if settings.characters else 0,
+        characters=len(vocabulary.characters) + 2 if settings.characters else 0,
         character_size=settings.character_size,
     )
 

@@ -55,6 +55,8 @@ class BinaryTree:
     right: Integers
     height: Integers
     """[inner nodes] The greatest distance from a leaf, at least 1."""
+    depth: Integers
+    """[nodes] The distance from the root."""
 
 
 class TreeLSTM(nn.Module):
@@ -113,11 +115,10 @@ class RecordedTreeLSTM:
             cell.append(state[1])
         return hidden
 
-    def calls(self, trees: Sequence[BinaryTree], by_height: bool) -> tuple[list[Applications], Integers]:
+    def calls(self, trees: Sequence[BinaryTree]) -> tuple[list[Applications], Integers]:
         """The calls for some trees, as `StaticComputation` takes them, and the numbers of the losses.
 
-        The level of a leaf is 0. The level of an inner node is its height, or its position among the inner
-        nodes of its tree, as in padding. The losses come last.
+        The level of a node is its height, that of a leaf 0. The losses come last.
         """
         sizes = np.array([len(tree.words) for tree in trees])
         leaves, nodes = int(sizes.sum()), int(2 * sizes.sum() - len(trees))
@@ -128,7 +129,7 @@ class RecordedTreeLSTM:
             np.concatenate([own[children] for own, children in zip(numbers, side, strict=True)])
             for side in ([tree.left for tree in trees], [tree.right for tree in trees])
         )
-        height = [tree.height if by_height else np.arange(1, len(tree.words)) for tree in trees]
+        height = np.concatenate([tree.height for tree in trees])
         labels = np.empty(nodes, np.int64)
         labels[np.concatenate(numbers)] = np.concatenate([tree.labels for tree in trees])
         # Node n has the values 2n, its hidden state, and 2n + 1, its cell state.
@@ -140,9 +141,7 @@ class RecordedTreeLSTM:
         first, last = np.zeros(leaves, np.int64), np.full(nodes, 1 + sizes.max())
         return [
             Applications(self._leaf, 2 * number[:leaves], nothing[:leaves], words[:, None], first),
-            Applications(
-                self._node, 2 * number[leaves:], of_children, nothing[leaves:], np.concatenate(height)
-            ),
+            Applications(self._node, 2 * number[leaves:], of_children, nothing[leaves:], height),
             Applications(self._loss, losses, 2 * number[:, None], labels[:, None], last),
         ], losses
 

@@ -1,7 +1,7 @@
 """A binary Tree-LSTM (Neubig et al. 2017), batched on the fly or by static levels.
 
-`levels` runs all nodes of equal height together, `manual` all nodes of equal position in their trees, as in
-padding; both use the known trees and record nothing. `active-n` sends messages (Gaunt et al. 2017), with n
+`levels` runs all nodes of equal height together, `manual` all nodes of equal depth, written by hand in plain
+PyTorch; both use the known trees and record nothing. `active-n` sends messages (Gaunt et al. 2017), with n
 trees in flight.
 """
 
@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.optim import Adam
 
 from parser.batching import PRECISIONS
-from parser.batching.levels import heights
+from parser.batching.levels import depths, heights
 from parser.batching.messages.asynchronous_updates import Updates
 from parser.batching.operations.lstm import Grain
 from parser.batching.operations.operation_graph import GRAPH_METHODS
@@ -35,6 +35,7 @@ from parser.benchmarks.message_training import (
 from parser.benchmarks.message_training import MESSAGE_TITLES as MESSAGE_TITLES
 from parser.benchmarks.operation_training import (
     OPERATION_TITLES,
+    AutogradForward,
     Forward,
     GraphForward,
     OperationTraining,
@@ -45,6 +46,7 @@ from parser.benchmarks.operation_training import (
 )
 from parser.benchmarks.plugin import Methods, Plugin, Setup, Work
 from parser.benchmarks.tagged_text import UNKNOWN, numbered
+from parser.benchmarks.tree_lstm.by_depth import loss_by_depth
 from parser.benchmarks.tree_lstm.labelled_trees import LabelledTree, read_labelled_trees
 from parser.benchmarks.tree_lstm.messages import TreeMessages
 from parser.benchmarks.tree_lstm.network import BinaryTree, RecordedTreeLSTM, TreeLSTM
@@ -188,8 +190,9 @@ class TreeLSTMPlugin:
         recorded = RecordedTreeLSTM(self._network, self._setup.settings.grain)
         if self._setup.method in GRAPH_METHODS:
             return GraphForward.by_example(self._setup, recorded.losses)
-        calls = partial(recorded.calls, by_height=self._setup.method == "levels")
-        return StaticForward(self._setup, calls)
+        if self._setup.method == "levels":
+            return StaticForward(self._setup, recorded.calls)
+        return AutogradForward(self._setup, partial(loss_by_depth, self._network))
 
 
 def prepare_tree(tree: LabelledTree, words: dict[str, int]) -> BinaryTree:
@@ -197,8 +200,8 @@ def prepare_tree(tree: LabelledTree, words: dict[str, int]) -> BinaryTree:
     given = (numbers, tree.labels, tree.left, tree.right)
     leaves, labels, left, right = (np.array(part, np.int64) for part in given)
     parents = np.arange(len(leaves), len(labels))
-    height = heights(len(labels), np.concatenate([left, right]), np.tile(parents, 2))
-    return BinaryTree(leaves, labels, left, right, height[len(leaves) :])
+    structure = len(labels), np.concatenate([left, right]), np.tile(parents, 2)
+    return BinaryTree(leaves, labels, left, right, heights(*structure)[len(leaves) :], depths(*structure))
 
 
 def make_trees(made: MadeTrees, seed: int) -> list[LabelledTree]:

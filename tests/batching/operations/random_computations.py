@@ -47,6 +47,9 @@ class Plain:
     def log_softmax(self, value: Tensor) -> Tensor:
         return F.log_softmax(value, 0)
 
+    def matrix_product(self, left: Tensor, right: Tensor, inner: int) -> Tensor:
+        return (left.reshape(-1, inner) @ right.reshape(inner, -1)).flatten()
+
     def concatenate(self, values: list[Tensor]) -> Tensor:
         return torch.cat(values)
 
@@ -77,6 +80,9 @@ WORDS: dict[str, Callable] = {
     "joining": lambda w, p, a, b, n: w.linear(p.joining.weight, a, b),
     "add": lambda w, p, a, b, n: w.add(a, b),
     "multiply": lambda w, p, a, b, n: w.multiply(a, b),
+    "square product": lambda w, p, a, b, n: w.tanh(w.matrix_product(a, b, WIDTH // 2)),
+    "outer product": lambda w, p, a, b, n: w.tanh(w.matrix_product(w.slice(a, 0, 2), w.slice(b, 1, 3), 1)),
+    "inner product": lambda w, p, a, b, n: w.matrix_product(w.tanh(w.matrix_product(a, b, WIDTH)), b, 1),
     "tanh": lambda w, p, a, b, n: w.tanh(a),
     "sigmoid": lambda w, p, a, b, n: w.sigmoid(a),
     "relu": lambda w, p, a, b, n: w.relu(a),

@@ -116,6 +116,27 @@ def test_rows_computed_elsewhere_go_in_and_gradients_come_out(method):
         graph.backward(results, wanted[:, :2])
 
 
+@pytest.mark.parametrize("method", GRAPH_METHODS)
+def test_a_query_is_answered_by_memories_of_different_lengths(method: str) -> None:
+    """Attention without parameters, whose products have values on both sides, some of them in one batch."""
+    parameters, graph = Parameters(), Graph(method, DEVICE, torch.double)
+    answers, plain = [], []
+    for rows in ([1, 2, 3], [4], [2, 5, 0]):
+        keys, query = parameters.table[rows], parameters.sparse[len(plain)]
+        plain.append(torch.sigmoid(keys @ query) @ keys)
+        memory = graph.concatenate([graph.lookup(parameters.table, row) for row in rows])
+        asked = graph.lookup(parameters.sparse, len(answers), sparse=True)
+        weights = graph.sigmoid(graph.matrix_product(memory, asked, inner=WIDTH))
+        answers.append(graph.matrix_product(weights, memory, inner=len(rows)))
+    wanted = torch.randn(3, WIDTH, dtype=torch.double, device=DEVICE)
+    torch.stack(plain).backward(wanted)
+    expected = results(torch.stack(plain).detach(), parameters)
+    parameters.zero_grad()
+    values = graph.values(answers)
+    graph.backward(answers, wanted)
+    assert_same(results(values, parameters), expected)
+
+
 @pytest.mark.parametrize("first", [0, 1])
 def test_inputs_in_one_piece_and_in_several_are_not_mixed(first: int) -> None:
     parameters = Parameters()

@@ -107,6 +107,8 @@ def test_errors_say_what_is_wrong() -> None:
         graph.add(value, graph.slice(value, 0, 2))
     with pytest.raises(ValueError, match="a width of 4, but the width that the weight takes is 8"):
         graph.linear(parameters.joining.weight, value)
+    with pytest.raises(ValueError, match="widths of 4 and 2, but both must be multiples of 4"):
+        graph.matrix_product(value, graph.slice(value, 0, 2), WIDTH)
     with pytest.raises(ValueError, match="slice 2:9 is out of range for a value of width 4"):
         graph.slice(value, 2, 9)
     with pytest.raises(ValueError, match="not its own arguments"):

@@ -93,10 +93,9 @@ def test_every_state_of_every_projective_tree(words: int) -> None:
                 assert set(np.flatnonzero(zero_cost[row])) == good
                 items = [NOTHING] * (3 - len(state[0])) + list(state[0][-3:]) + [state[1]]
                 expected = [
-                    (item, *(children(state, item, words) if item != NOTHING else (item, item)))
-                    for item in items
+                    children(state, item, words) if item != NOTHING else (NOTHING, NOTHING) for item in items
                 ]
-                assert features[row].reshape(4, 3).tolist() == [list(item) for item in expected]
+                assert features[row].reshape(4, 2).tolist() == [list(own) for own in expected]
                 following += [(one, [*path, move]) for move, one in after.items()]
             reached = following
 
@@ -167,7 +166,7 @@ def test_no_loss_where_the_right_one_wins_by_the_margin() -> None:
 
 def stack_height_after(decisions: Decisions) -> int:
     features = next(iter(decisions)).words
-    return int((features[0].reshape(-1, 3)[:3, 0] >= 0).sum())
+    return int((features[0].reshape(-1, 2)[:3, 0] >= 0).sum())
 
 
 @pytest.mark.parametrize(
@@ -184,25 +183,3 @@ def test_when_the_wrong_one_is_followed(chances: float, given: dict[str, float],
     # Make Shift the best wrong one, which leaves two words on the stack where Left leaves none.
     decisions.take(scores(**{"SHIFT": 0.1, **given}))
     assert stack_height_after(decisions) == (2 if follows_wrong else 0)
-
-
-def test_relations_are_the_predicted_labels_of_the_outermost_dependents() -> None:
-    # The first two words are left dependents of the third, the fourth is its right one.
-    decisions = Decisions([sentence([2, 2, 4, 2])], LABELS, explore=0.0)
-    relations = []
-    for move in ("SHIFT", "SHIFT", "LEFT_1", "LEFT_0", "SHIFT", "SHIFT", "RIGHT_1", "LEFT_1"):
-        states = next(iter(decisions))
-        relations.append(states.relations[0].tolist())
-        # An incorrect label scores higher by far, and is followed.
-        decisions.take(scores(**{move: 9.0}))
-    none = [LABELS] * 2
-    assert relations == [
-        none * 4,
-        none * 4,
-        none * 4,
-        [*none * 3, 1, LABELS],
-        [*none * 3, 0, LABELS],
-        [*none * 2, 0, LABELS, *none],
-        [*none, 0, LABELS, *none * 2],
-        [*none * 2, 0, 1, *none],
-    ]
