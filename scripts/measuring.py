@@ -7,15 +7,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from typing import TypeVar
 
+import torch
+import torch.nn.functional as F
+
+from parser.batching.functional import by_onednn
 from parser.speed.measuring.statistics import median_of, ratio_of
 from parser.treebank.conllu import stream_sentences
 
 REPETITIONS = 5
-"""Of what is timed by `least_seconds`, at least."""
+"""Of what is timed by `least_seconds`, at least, and of large products."""
 Result = TypeVar("Result")
 
 
@@ -77,6 +82,13 @@ def processor_seconds(run: Callable[[], object], repetitions: int) -> float:
     for _ in range(repetitions):
         run()
     return (time.process_time() - began) / repetitions
+
+
+def large_products(size: int = 1024) -> Callable[[], float]:
+    """What measures operations per second of large square products, by the faster of both libraries."""
+    left, right = torch.randn(2, size, size)
+    kernels = [partial(kernel, left, right) for kernel in (F.linear, by_onednn)]
+    return lambda: 2 * size**3 / min(processor_seconds(kernel, REPETITIONS) for kernel in kernels)
 
 
 def write_sentences(treebank: str, count: int, path: Path) -> None:

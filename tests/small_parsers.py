@@ -15,7 +15,7 @@ from parser.config.settings import (
     TagSettings,
 )
 from parser.networks.stack_parser import StackParser
-from parser.parsing.input_columns import column_shares
+from parser.parsing.column_shares import column_shares
 from parser.parsing.model import Model
 from parser.replay.examples import Examples
 from parser.treebank.conllu import read_treebank

@@ -58,6 +58,7 @@ def test_dev_and_test_are_compared_with_train(files, capsys):
     printed = capsys.readouterr().out
     rows = table_of(printed)
     assert rows["sentences"] == ["2", "2", "3"]  # train, dev and test
+    assert rows["words without space after"] == ["0", "0", "0"]
     assert rows["words"] == ["5", "4", "6"]
     assert rows["words not in train"] == ["0.0 %", "33.3 %"]
     assert rows["UPOS tags not in train"] == ["0", "0"]
@@ -141,3 +142,30 @@ def test_check_goes_on_after_a_faulty_file(tmp_path, capsys):
     assert f"{faulty}: left out, see the message\n" in captured.out
     assert "data/quickstart/dev.conllu: no faults\n" in captured.out
     assert captured.err == f"{faulty}:1: sentence #1: 2 columns instead of 10\n"
+
+
+def test_words_that_no_space_follows_are_counted(tmp_path, capsys):
+    rows = "1\tdogs\t_\tNOUN\t_\t_\t2\tnsubj\t_\t_\n2\tbark\t_\tVERB\t_\t_\t0\troot\t_\tA=1|SpaceAfter=No\n"
+    (tmp_path / "train.conllu").write_text(f"# SpaceAfter=No\n{rows}\n{rows}\n")
+    assert main(["check", str(tmp_path / "train.conllu")]) == 0
+    assert table_of(capsys.readouterr().out)["words without space after"] == ["2"]
+
+
+def test_the_share_of_words_with_unknown_tags(tmp_path, capsys):
+    train = treebank(tmp_path / "train.conllu", ("a", DOG, BARK))
+    dev = treebank(tmp_path / "dev.conllu", ("b", DOG, "mew V _ root"), ("c", DOG, BARK))
+    assert main(["check", train, dev]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith("UPOS tags not in train"))
+    assert lines[place].split()[-1] == "1"
+    assert lines[place + 1].split() == ["share", "of", "words", "25.0", "%"]
+
+
+def test_training_warns_if_dev_has_other_tags(config_file, tmp_path, capsys):
+    text = (tmp_path / "tiny.conllu").read_text()
+    (tmp_path / "dev.conllu").write_text(text.replace("\tVERB\t", "\tV\t"))
+    command = ["train", str(config_file), "--run", str(tmp_path / "run"), "--set", "training.epochs=1"]
+    assert main([*command, "--set", f"treebank.dev={tmp_path}/dev.conllu"]) == 0
+    assert "33% of the UPOS in dev are in no training tree" in capsys.readouterr().err
+    assert main(command) == 0
+    assert "in no training tree" not in capsys.readouterr().err

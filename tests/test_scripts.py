@@ -13,12 +13,16 @@ import torch
 from plain_parser import make_inventory
 from programs import SCRIPTS, script
 from small_parsers import SOME_TREES, examples
+from torch.utils.flop_counter import FlopCounterMode
 
 from parser.batching.messages.workers import Span
 from parser.batching.recurrence.examples import EXAMPLES, with_scores
 from parser.batching.recurrence.layer_graph import Layer
 from parser.batching.recurrence.unrolled import training_operations
 from parser.batching.recurrence.weights import Weights
+from parser.benchmarks.experts.mixture_of_experts_plugin import MixtureOfExpertsSettings
+from parser.benchmarks.programs.image_blocks import JoiningBlock, ResidualBlock
+from parser.benchmarks.programs.program_executor import ExecutorSizes
 from parser.config.file import read_config
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
@@ -77,6 +81,27 @@ def test_the_products_of_the_bound_are_those_of_the_utilisation(network):
     products = bound.products_of(Weights(graph), 6, 2)
     found = sum(2 * each.rows * each.inner * each.columns * each.times for each in products)
     assert found == training_operations(Weights(graph), 6, 2, 6)
+
+
+def test_the_speed_of_modules_is_of_the_operations_that_they_have():
+    sizes = ExecutorSizes(features=5, side=4, channels=6, projected=3, hidden=2, unary=1, binary=1, answers=2)
+    for block, arguments in ((ResidualBlock(6), 1), (JoiningBlock(6), 2)):
+        with FlopCounterMode(display=False) as counter:
+            block(*[torch.randn(1, 6, 4, 4)] * arguments)
+        assert script("measure_modules").operations_of(sizes, arguments) == counter.get_total_flops()
+
+
+def test_the_bound_of_experts_is_printed(monkeypatch, capsys):
+    study = script("measure_modules")
+    monkeypatch.setattr(study, "TURNS", 1)
+    monkeypatch.setattr(study, "ROWS", (1, 8))
+    settings = MixtureOfExpertsSettings(experts=4, input_size=8, hidden_size=8, output_size=8)
+    with torch.no_grad():
+        study.measure_experts(settings, [4, 32])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:3] for line in lines[:2]] == [["expert", "1", "rows"], ["expert", "8", "rows"]]
+    assert lines[2] == "4 experts at 4: rows about 1.00 times as fast as alone"
+    assert lines[3].startswith("4 experts at 32: rows about ")
 
 
 def test_levels_of_a_treebank():

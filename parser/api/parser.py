@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeGuard, overload
+from typing import Any, TypeGuard, Unpack, overload
 
 from conllu import SentenceList, TokenList
 
 from parser.api.token_lists import columns_of, with_tree
-from parser.api.tree import COMMENTS, TAGS, Tree
+from parser.api.tree import COMMENTS, TAGS, Tags, Tree
 from parser.parsing import BATCH_SIZE, refuse_batch_size
 from parser.parsing.ensemble import ModelChoice, load_models
-from parser.parsing.input_columns import BLANK
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import ParsedTree
@@ -28,8 +27,9 @@ from parser.parsing.text_input import reader_of_model, tokenizer_of
 from parser.system.machine import choose_device
 from parser.text.reading import TextReader
 from parser.text.sentences import TokenizedSentence, as_sentence
+from parser.treebank.columns import BLANK
 from parser.treebank.faults import value_fault
-from parser.treebank.sentence import NO_HEAD, Sentence
+from parser.treebank.sentence import Sentence
 
 PACKAGE = __name__.partition(".")[0] + "."
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -51,6 +51,8 @@ def load(
     parses that was trained on several. Raises ValueError if there is no model, or a broken one, if models do
     not fit together or do not know the treebank, and if the device is not there.
     """
+    if not isinstance(path, str | os.PathLike | Iterable):
+        raise ValueError(f"path: a folder, a package or a list of them is needed, not {type(path).__name__}")
     paths = (Path(path),) if isinstance(path, str | os.PathLike) else tuple(map(Path, path))
     if not paths:
         raise ValueError("path: there is no model in an empty list")
@@ -81,6 +83,11 @@ class Parser:
         """make_reader: called when the first text is parsed."""
         self._model, self._make_reader = model, make_reader
 
+    def __repr__(self) -> str:
+        network = self._model.network
+        weights = sum(weight.numel() for weight in network.parameters())
+        return f"<Parser: {self._model.settings.system}, {weights:,} weights, on {self._model.device}>"
+
     def __reduce__(self) -> tuple[Any, ...]:
         # As bytes: what `multiprocessing` pickles of tensors goes through shared memory, which may be small.
         return _unpickled, (pickle.dumps(self._model), self._make_reader)
@@ -92,16 +99,7 @@ class Parser:
         return self._make_reader()
 
     @overload
-    def parse(
-        self,
-        words: Sequence[str],
-        *,
-        upos: Sequence[str] | None = None,
-        xpos: Sequence[str] | None = None,
-        feats: Sequence[str] | None = None,
-        lemmas: Sequence[str] | None = None,
-        probabilities: bool = False,
-    ) -> Tree: ...
+    def parse(self, words: Sequence[str], *, probabilities: bool = False, **tags: Unpack[Tags]) -> Tree: ...
 
     @overload
     def parse(self, words: TokenList, *, probabilities: bool = False) -> TokenList: ...
@@ -113,27 +111,23 @@ class Parser:
         self,
         words: Sequence[str] | TokenList | Sequence[TokenList],
         *,
-        upos: Sequence[str] | None = None,
-        xpos: Sequence[str] | None = None,
-        feats: Sequence[str] | None = None,
-        lemmas: Sequence[str] | None = None,
         probabilities: bool = False,
+        **tags: Unpack[Tags],
     ) -> Tree | TokenList | list[TokenList]:
         """The tree of a sentence. Raises ValueError for what can not be a sentence.
 
-        words: or a TokenList of conllu, or several; copies with their trees are returned. upos, xpos, feats,
-        lemmas: of all words, for models that read them; `_` for those that have none. probabilities: whether
-        the tree has those of its arcs.
+        words: or a TokenList of conllu, or several; copies with their trees are returned. probabilities:
+        whether the tree has those of its arcs. tags: upos, xpos, feats and lemmas of all words, for models
+        that read them; `_` for those that have none.
         """
-        given = {"upos": upos, "xpos": xpos, "feats": feats, "lemmas": lemmas}
         if isinstance(words, TokenList) or _are_token_lists(words):
-            for name, values in given.items():
+            for name, values in tags.items():
                 if values is not None:
                     raise ValueError(f"{name}: a TokenList has its own")
         if _are_token_lists(words):
             found = list(self.parse_all(words, probabilities=probabilities))
             return SentenceList(found, words.metadata) if isinstance(words, SentenceList) else found
-        sentence: Any = words if isinstance(words, TokenList) else {"words": words, **given}
+        sentence: Any = words if isinstance(words, TokenList) else {"words": words, **tags}
         return next(self._parsed(iter([sentence]), probabilities, BATCH_SIZE))
 
     @overload
@@ -161,6 +155,8 @@ class Parser:
         the number of a sentence that can not be one.
         """
         refuse_batch_size(batch_size)
+        if not isinstance(sentences, Iterable):
+            raise ValueError(f"sentences: a list of them is needed, not {type(sentences).__name__}")
         return self._parsed(iter(sentences), probabilities, batch_size)
 
     def parse_text(self, text: str, *, probabilities: bool = False) -> list[Tree]:
@@ -270,26 +266,13 @@ def _sentence(given: Sequence[str] | Mapping[str, Any] | TokenList, number: int)
         words = _column("words", columns.get("words"))
         if not words:
             raise ValueError("it has no words")
-        blank = (BLANK,) * len(words)
-        found = {name: blank if columns.get(name) is None else _column(name, columns[name]) for name in TAGS}
+        found = {name: _column(name, columns[name]) for name in TAGS if columns.get(name) is not None}
         for name, values in found.items():
             if len(values) != len(words):
                 raise ValueError(f"{len(words)} words, but {len(values)} {name}")
     except ValueError as error:
         raise ValueError(f"sentence {number}: {error}") from None
-    return Sentence(
-        words,
-        upos=found["upos"],
-        xpos=found["xpos"],
-        lemmas=found["lemmas"],
-        feats=found["feats"],
-        heads=(NO_HEAD,) * len(words),
-        labels=(BLANK,) * len(words),
-        identifier=f"#{number}",
-        line=number,
-        lines=(),
-        word_lines=(),
-    )
+    return Sentence.without_tree({"forms": words, **found}, f"#{number}", number)
 
 
 def _comments(given: object) -> dict[str, Any]:
@@ -303,7 +286,8 @@ def _column(name: str, values: object) -> tuple[str, ...]:
     if values is None:
         return ()
     if isinstance(values, str | Mapping | Set) or not isinstance(values, Iterable):
-        raise ValueError(f"{name}: a list of strings is needed, not {type(values).__name__}")
+        advice = "; parse_all takes mappings" if isinstance(values, Mapping) else ""
+        raise ValueError(f"{name}: a list of strings is needed, not {type(values).__name__}{advice}")
     found = tuple(values)
     for place, value in enumerate(found, 1):
         _refuse_value(f"{name}, number {place}", value)
@@ -331,10 +315,8 @@ def _tree_of_text(sentence: Sentence, tree: ParsedTree, found: TokenizedSentence
 
 
 def _tree(sentence: Sentence, tree: ParsedTree) -> Tree:
-    given = sentence.upos, sentence.xpos, sentence.feats, sentence.lemmas
     tags: dict[str, Any] = {
-        name: _filled(values, tree.tags.get(column))
-        for (name, column), values in zip(TAGS.items(), given, strict=True)
+        name: _filled(sentence.column(column), tree.tags.get(column)) for name, column in TAGS.items()
     }
     return Tree(sentence.forms, tree.heads, tree.labels, **tags, probabilities=tree.probabilities)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
@@ -19,30 +19,40 @@ from spacy.util import minibatch
 from spacy.vocab import Vocab
 
 from parser.parsing import BATCH_SIZE, refuse_batch_size
+from parser.parsing.column_shares import column_counts
 from parser.parsing.ensemble import ModelChoice, contents, load_models, model_paths
-from parser.parsing.input_columns import BLANK, InputColumnCheck, column_counts
+from parser.parsing.input_columns import InputColumnCheck
 from parser.parsing.model import Model
 from parser.parsing.model_files import write_package
 from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import ParsedTree
 from parser.system.files import nameless_file, write_atomically
 from parser.system.machine import choose_device
+from parser.treebank.columns import BLANK, WORD_COLUMNS
 from parser.treebank.labels import MARK
-from parser.treebank.sentence import NO_HEAD, Sentence
+from parser.treebank.sentence import Sentence
 
-ATTRIBUTES = {"upos": POS, "xpos": TAG, "feats": MORPH, "lemma": LEMMA}
-"""Columns of a model, and where spaCy keeps them."""
-GIVEN: dict[str, Callable[[Token], str]] = {
-    "upos": lambda token: token.pos_,
-    "xpos": lambda token: token.tag_,
-    "feats": lambda token: str(token.morph),
-    "lemma": lambda token: token.lemma_,
-}
 LABEL_OF_SPACE = "dep"
-TAGS_OF_SPACE = {"upos": "SPACE", "xpos": "_SP", "feats": BLANK}
-"""What spaCy's own pipelines give white space. Its lemma is the white space itself."""
 _COUNTING = Lock()
 """Not of a component, which could not be sent to another process with it."""
+
+
+class SpacyColumn(NamedTuple):
+    """Where spaCy keeps a column."""
+
+    attribute: int
+    given: Callable[[Token], str]
+    of_space: Callable[[Token], str]
+    """What spaCy's own pipelines give white space."""
+
+
+SPACY_COLUMNS = {
+    "upos": SpacyColumn(POS, lambda token: token.pos_, lambda token: "SPACE"),
+    "xpos": SpacyColumn(TAG, lambda token: token.tag_, lambda token: "_SP"),
+    "feats": SpacyColumn(MORPH, lambda token: str(token.morph), lambda token: BLANK),
+    "lemma": SpacyColumn(LEMMA, lambda token: token.lemma_, lambda token: token.text),
+}
+"""The columns of a model that spaCy has, too."""
 
 
 class LoadedModel(NamedTuple):
@@ -215,41 +225,30 @@ def _sentences_of(doc: Doc) -> Iterator[SentenceTokens]:
 
 def _sentence(doc: Doc, words: list[int], columns: Sequence[str], number: int) -> Sentence:
     """words: tokens of the document. columns: those that the model reads. number: of the sentence, from 1."""
-    blank = (BLANK,) * len(words)
-    tags = {
-        name: tuple(given(doc[token]) or BLANK for token in words) if name in columns else blank
-        for name, given in GIVEN.items()
-    }
-    return Sentence(
-        forms=tuple(doc[token].text for token in words),
-        upos=tags["upos"],
-        xpos=tags["xpos"],
-        lemmas=tags["lemma"],
-        feats=tags["feats"],
-        heads=(NO_HEAD,) * len(words),
-        labels=blank,
-        identifier=f"#{number}",
-        line=number,
-        lines=(),
-        word_lines=(),
-    )
+    found = {"forms": tuple(doc[word].text for word in words)}
+    for name in SPACY_COLUMNS.keys() & columns:
+        given = SPACY_COLUMNS[name].given
+        found[WORD_COLUMNS[name].attribute] = tuple(given(doc[word]) or BLANK for word in words)
+    return Sentence.without_tree(found, f"#{number}", number)
 
 
 def _set_tags(
-    doc: Doc, trees: Sequence[tuple[SentenceTokens, ParsedTree]], columns: Iterable[str], overwrite: bool
+    doc: Doc, trees: Sequence[tuple[SentenceTokens, ParsedTree]], columns: Collection[str], overwrite: bool
 ) -> None:
     """columns: those that the model predicts."""
-    for column in columns:
-        values = [token.text if column == "lemma" else TAGS_OF_SPACE[column] for token in doc]
+    for name, (attribute, _, of_space) in SPACY_COLUMNS.items():
+        if name not in columns:
+            continue
+        values = list(map(of_space, doc))
         for place, tree in trees:
-            for word, value in zip(place.words, tree.tags.get(column, ()), strict=True):
+            for word, value in zip(place.words, tree.tags.get(name, ()), strict=True):
                 values[word] = value
-        keys = {value: _key(doc.vocab, column, value) for value in set(values)}
+        keys = {value: _key(doc.vocab, name, value) for value in set(values)}
         numbers: Any = np.array([keys[value] for value in values], dtype=np.uint64)
         if not overwrite:
-            before = doc.to_array(ATTRIBUTES[column])
+            before = doc.to_array(attribute)
             numbers = np.where(before == 0, numbers, before)
-        doc.from_array([ATTRIBUTES[column]], numbers)
+        doc.from_array([attribute], numbers)
 
 
 def _key(vocab: Vocab, column: str, value: str) -> int:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 from parser.pages.drawing import as_svg, as_text
 from parser.text.sentences import Token
+from parser.treebank.columns import BLANK, BLANK_COLUMNS, TITLES, annotation_columns
 from parser.treebank.conllu_output import ARC_PROBABILITY
 
 Column = tuple[str, ...] | None
-TAGS = {"upos": "upos", "xpos": "xpos", "feats": "feats", "lemmas": "lemma"}
+TAGS = {column.attribute: name for name, column in annotation_columns().items()}
 """Columns of a tree that a model may read and predict, and their names in models and in CoNLL-U."""
-
 COMMENTS = "sent_id", "text"
 """What a tree has of its sentence as a whole, and their names in CoNLL-U."""
+
+
+class Tags(TypedDict, total=False):
+    """What may be given of a sentence in addition to its words: for each word a value, `_` for none."""
+
+    upos: Sequence[str] | None
+    xpos: Sequence[str] | None
+    feats: Sequence[str] | None
+    lemmas: Sequence[str] | None
 
 
 @dataclass(frozen=True)
@@ -51,16 +61,15 @@ class Tree:
         multiword, miscellaneous = self._of_tokens()
         for word, probability in enumerate(self.probabilities or ()):
             miscellaneous[word].append(f"{ARC_PROBABILITY}={probability:.4f}")
-        rows = zip(
-            map(str, range(1, len(self) + 1)),
-            self.words,
-            *(column or ["_"] * len(self) for column in (self.lemmas, self.upos, self.xpos, self.feats)),
-            map(str, self.heads),
-            self.labels,
-            ["_"] * len(self),
-            ("|".join(own) or "_" for own in miscellaneous),
-            strict=True,
-        )
+        columns: dict[str, Iterable[str]] = {
+            "ID": map(str, range(1, len(self) + 1)),
+            "FORM": self.words,
+            **{own.title: getattr(self, own.attribute) for own in annotation_columns().values()},
+            "HEAD": map(str, self.heads),
+            "DEPREL": self.labels,
+            "MISC": ("|".join(own) or BLANK for own in miscellaneous),
+        }
+        rows = zip(*(columns.get(title) or [BLANK] * len(self) for title in TITLES), strict=True)
         lines = (multiword.get(word, "") + "\t".join(row) + "\n" for word, row in enumerate(rows))
         return "".join([*self._comments(), *lines, "\n"])
 
@@ -81,8 +90,7 @@ class Tree:
                 miscellaneous[first].append(token.miscellaneous)
             else:
                 numbers = f"{first + 1}-{first + len(token.words)}"
-                blank = "\t".join("_" * 7)
-                multiword[first] = f"{numbers}\t{token.form}\t{blank}\t{token.miscellaneous}\n"
+                multiword[first] = f"{numbers}\t{token.form}\t{BLANK_COLUMNS}\t{token.miscellaneous}\n"
             first += len(token.words)
         return multiword, miscellaneous
 

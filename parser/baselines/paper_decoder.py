@@ -1,8 +1,13 @@
-"""The batched decoder as described by Ding & Koehn 2019, section 3, for comparison.
+"""The batched decoder of Ding & Koehn 2019, section 3, for comparison.
 
-Each step gathers hidden and cell states from the stacks by index, runs one frame of each LSTM with
+Stack and buffer are StackLSTMs, of which each has its own pointer to the top: `PUSH`, `POP` and `HOLD` are
+one operation, without branches. It gathers hidden and cell states by index, runs one frame of the LSTM with
 `torch.lstm_cell`, including the input product, and writes the states back by index. `baselines.stepper` is
 the same algorithm, but computes input products in advance.
+
+The words are pushed to the buffer before the first transition, from right to left. Afterwards it is only
+popped and held. The frame of a pop or hold is never read (Observation 2), so the buffer has none then; in
+this we follow the authors' program (github.com/shuoyangd/hoolock, `StateStack`).
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from parser.batching.device import to_device
 from parser.batching.lstm import run_cell
 from parser.networks.stack_parser import StackParser
 from parser.replay.batch import Batch
@@ -22,34 +28,84 @@ States = tuple[Tensor, Tensor]
 """Hidden and cell states, [batch, layers, hidden] each."""
 
 
+class StackLSTM:
+    """A batch of stacks of the states of an LSTM, for push, pop and hold, and for two kinds of replacing."""
+
+    def __init__(self, lstm: nn.LSTM, first: Tensor, depth: int):
+        """first: [batch, input] The vectors at the bottom. depth: the greatest number of vectors."""
+        self._lstm, self._column = lstm, torch.arange(len(first), device=first.device)
+        bottom = _frame(lstm, first, _zeros(lstm, first))
+        # [depth + 2, batch, layers, hidden]
+        self._hidden, self._cell = (first.new_zeros(depth + 2, *states.shape) for states in bottom)
+        self._hidden[1], self._cell[1] = bottom
+        self._pointer = torch.ones_like(self._column)
+
+    @property
+    def output(self) -> Tensor:
+        """[batch, hidden] The hidden state of the top layer, at the top of each stack."""
+        return self._hidden[self._pointer, self._column, -1]
+
+    def operate(self, read: Tensor, move: Tensor, vectors: Tensor) -> None:
+        """read, move: [batch], see `StackOperation`. vectors: [batch, input], of which pops write nothing."""
+        below = self._pointer - read
+        previous = self._hidden[below, self._column], self._cell[below, self._column]
+        hidden, cell = _frame(self._lstm, vectors, previous)
+        self._hidden[below + 1, self._column] = hidden
+        self._cell[below + 1, self._column] = cell
+        self._pointer = self._pointer + move
+
+
+class FilledStackLSTM:
+    """A batch of StackLSTMs to which nothing is pushed any more: outputs of the LSTM and their pointers."""
+
+    def __init__(self, lstm: nn.LSTM, vectors: Tensor, heights: Tensor):
+        """vectors: [frames, batch, input] What is pushed, from the bottom; the frames above `heights` [batch]
+        are padding."""
+        self._column = torch.arange(vectors.shape[1], device=vectors.device)
+        states, outputs = _zeros(lstm, vectors[0]), []
+        for frame in vectors:
+            states = _frame(lstm, frame, states)
+            outputs.append(states[0][:, -1])
+        self._outputs = torch.stack(outputs)  # [frames, batch, hidden]
+        self._pointer = heights - 1
+
+    @property
+    def output(self) -> Tensor:
+        """[batch, hidden] As `StackLSTM.output`."""
+        return self._outputs[self._pointer, self._column]
+
+    def pop_or_hold(self, popped: Tensor) -> None:
+        """popped: [batch] The number of vectors to pop, 1 or 0."""
+        self._pointer = self._pointer - popped
+
+
 class PaperDecoder:
     """Stacks, buffers and histories of a batch of parsers."""
 
     def __init__(
-        self, network: StackParser, inventory: Inventory, table: Tensor, buffer_tokens: Tensor, depth: int
+        self,
+        network: StackParser,
+        inventory: Inventory,
+        table: Tensor,
+        buffer_tokens: Tensor,
+        lengths: Tensor,
+        depth: int,
     ):
-        """table: [W + 2, token]. buffer_tokens: [frames, batch], see `Batch`. depth: greatest stack depth."""
-        batch = buffer_tokens.shape[1]
+        """table: [W + 2, token]. buffer_tokens: [frames, batch], see `Batch`. lengths: [batch], in words.
+        depth: greatest stack depth."""
         self._network, self._inventory, self._table = network, inventory, table
-        self._column = torch.arange(batch, device=table.device)
-        self._buffer = _frame_by_frame(network.buffer, table[buffer_tokens])  # [frames, batch, hidden]
-        root = _frame(
-            network.stack, network.tokens.root.expand(batch, -1), _zeros(network.stack, table, batch)
-        )
-        # [depth + 2, batch, layers, hidden]
-        self._hidden, self._cell = (table.new_zeros(depth + 2, *states.shape) for states in root)
-        self._hidden[1], self._cell[1] = root
-        self._pointer = torch.ones_like(self._column)
-        no_op = torch.full_like(self._column, inventory.no_op)
-        start = _zeros(network.history, table, batch)
-        self._history = _frame(network.history, network.transition_embeddings(no_op), start)
+        batch = len(lengths)
+        self._stack = StackLSTM(network.stack, network.tokens.root.expand(batch, -1), depth)
+        self._buffer = FilledStackLSTM(network.buffer, table[buffer_tokens], lengths + 1)
+        start = network.transition_embeddings(torch.full_like(lengths, inventory.no_op))
+        self._history = _frame(network.history, start, _zeros(network.history, start))
 
-    def scores(self, frame: Tensor) -> Tensor:
-        """[batch, transitions] frame: [batch], the frame of each buffer's front."""
+    def scores(self) -> Tensor:
+        """[batch, transitions]"""
         network = self._network
         hidden = (
-            network.from_stack(self._dropout(self._hidden[self._pointer, self._column, -1]))
-            + network.from_buffer(self._dropout(self._buffer[frame, self._column]))
+            network.from_stack(self._dropout(self._stack.output))
+            + network.from_buffer(self._dropout(self._buffer.output))
             + network.from_history(self._dropout(self._history[0][:, -1]))
         )
         return network.scores(self._dropout(F.relu(hidden)))
@@ -60,18 +116,14 @@ class PaperDecoder:
     def advance(self, transitions: Tensor, words: Tensor) -> None:
         """Take the transitions [batch]. words: [batch], table rows of the words on top afterwards."""
         network, effects = self._network, self._inventory.effects(transitions)
-        read, move = effects.stack_read, effects.stack_move
-        below = self._pointer - read
-        previous = self._hidden[below, self._column], self._cell[below, self._column]
-        hidden, cell = _frame(network.stack, self._table[words], previous)
-        self._hidden[below + 1, self._column] = hidden
-        self._cell[below + 1, self._column] = cell
-        self._pointer = self._pointer + move
+        self._stack.operate(effects.stack_read, effects.stack_move, self._table[words])
+        self._buffer.pop_or_hold(effects.buffer_move)
         self._history = _frame(network.history, network.transition_embeddings(transitions), self._history)
 
 
-def _zeros(lstm: nn.LSTM, like: Tensor, batch: int) -> States:
-    states = like.new_zeros(batch, lstm.num_layers, lstm.hidden_size)
+def _zeros(lstm: nn.LSTM, vectors: Tensor) -> States:
+    """The states before the first frame. vectors: [batch, input]."""
+    states = vectors.new_zeros(len(vectors), lstm.num_layers, lstm.hidden_size)
     return states, states
 
 
@@ -89,16 +141,6 @@ def _frame(lstm: nn.LSTM, inputs: Tensor, before: States) -> States:
     return torch.stack(hidden, dim=1), torch.stack(cell, dim=1)
 
 
-def _frame_by_frame(lstm: nn.LSTM, inputs: Tensor) -> Tensor:
-    """[frames, batch, hidden] Hidden states of the top layer. inputs: [frames, batch, input]."""
-    states = _zeros(lstm, inputs, inputs.shape[1])
-    outputs = []
-    for frame in inputs:
-        states = _frame(lstm, frame, states)
-        outputs.append(states[0][:, -1])
-    return torch.stack(outputs)
-
-
 def score_with_paper_decoder(
     network: StackParser, inventory: Inventory, table: Tensor, batch: Batch
 ) -> Tensor:
@@ -108,16 +150,15 @@ def score_with_paper_decoder(
     """
     assert network.is_plain
     [buffer_tokens] = batch.buffer_tokens
-    decoder = PaperDecoder(network, inventory, table, buffer_tokens, len(batch.forest.levels))
-    end = batch.tokens.words + 1
+    lengths = to_device(batch.tokens.lengths, table.device)
+    decoder = PaperDecoder(network, inventory, table, buffer_tokens, lengths, len(batch.forest.levels))
     each_step = zip(
         batch.by_step(batch.transitions, inventory.no_op),
-        batch.by_step(batch.top_vector, end),
-        batch.by_step(batch.buffer_row // batch.sentences, 0),
+        batch.by_step(batch.top_vector, batch.tokens.words + 1),
         strict=True,
     )
     scores = []
-    for taken, word, frame in each_step:
-        scores.append(decoder.scores(frame))
+    for taken, word in each_step:
+        scores.append(decoder.scores())
         decoder.advance(taken, word)
     return torch.cat(scores)[batch.step]

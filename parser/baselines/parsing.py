@@ -8,8 +8,8 @@ from parser.baselines.paper_decoder import PaperDecoder
 from parser.baselines.stepped_lstm import SteppedLSTM
 from parser.baselines.stepper import stepper
 from parser.baselines.unbatched import UnbatchedParser
+from parser.parsing.continuous_batching import best_transitions, mask_illegal
 from parser.parsing.model import Model
-from parser.parsing.parse import best_transitions, mask_illegal
 from parser.replay.batch import buffer_rows
 from parser.stepping.encoding import Positions
 from parser.transitions.system import State
@@ -58,9 +58,9 @@ def parse_batch(model: Model, tokens: Tokens) -> State:
     table = network.word_table(tokens)  # [words + 2, token]
     state = State.initial(tokens.lengths, device=model.device)
     lengths, capacity = state.length, int(tokens.lengths.max()) + 1
-    decoder = PaperDecoder(network, inventory, table, buffer_rows(lengths)[0], capacity)
+    decoder = PaperDecoder(network, inventory, table, buffer_rows(lengths)[0], lengths, capacity)
     while not inventory.system.finished(state).all():
-        scores = mask_illegal(inventory, state, decoder.scores(lengths + 1 - state.front))
+        scores = mask_illegal(inventory, state, decoder.scores())
         best = best_transitions(inventory, state, scores)
         top = inventory.apply(state, best)
         decoder.advance(best, torch.where(top > 0, state.base + top, tokens.words))

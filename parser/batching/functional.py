@@ -102,7 +102,7 @@ def why_unsupported(precision: Precision, device: torch.device, processor: Proce
 
 
 def _autocasts_lstms() -> bool:
-    """Whether PyTorch computes an LSTM in bfloat16 as `run_lstm` asks for it.
+    """Whether PyTorch computes an LSTM in bfloat16 as `outputs_of` asks for it.
 
     It is tried, because what oneDNN uses of the processor's instructions can be limited from outside, and
     autocast gives it LSTMs of bfloat16 without asking whether it has them.

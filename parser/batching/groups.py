@@ -15,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from parser.batching.functional import present_precision
+
 
 class Runs(NamedTuple):
     """Runs on the host, in execution order: each is a sequence of calls of one module."""
@@ -70,13 +72,17 @@ class Groups:
 def grouped_product(left: Tensor, right: Tensor, ends: Tensor) -> Tensor:
     """The matrix products of all groups by one call, without gradients. `why_not_grouped` must return None.
 
-    torch iterates over the groups if it has no kernel for the dtype, as for float32.
+    torch iterates over the groups if it has no kernel for the dtype, as for float32, and on a CPU. In the
+    precision bfloat16, float32 factors are converted, and the result is float32.
 
     ends: [groups] int32. With left [rows, k] and right [groups, k, n], each group's rows are multiplied by
     its matrix: [rows, n]. With left [k, rows] and right [rows, n], the result is summed over each group's
     rows: [groups, k, n], zeros for an empty group.
     """
-    return _torchs_grouped_product()(left, right, offs=ends)
+    product = torchs_grouped_product()
+    if left.dtype == torch.float32 and present_precision() == "bfloat16":
+        return product(left.bfloat16(), right.bfloat16(), offs=ends).float()
+    return product(left, right, offs=ends)
 
 
 @cache
@@ -94,7 +100,10 @@ def why_not_grouped(device: torch.device, dtype: torch.dtype, inputs: int, outpu
     return None
 
 
-def _torchs_grouped_product() -> Callable[..., Tensor]:
-    """Its name depends on the version of torch. Raises AttributeError if there is none."""
+def torchs_grouped_product() -> Callable[..., Tensor]:
+    """As `grouped_product`, with gradients, and in the dtype of its factors.
+
+    Its name depends on the version of torch. Raises AttributeError if there is none.
+    """
     public: Callable[..., Tensor] | None = getattr(F, "grouped_mm", None)
     return public or torch._grouped_mm

@@ -223,7 +223,7 @@ class _FusedCellFunction(Function):
 
 
 States: TypeAlias = tuple[Tensor, Tensor]
-"""Hidden and cell states; in `run_lstm` [layers, batch, hidden] each."""
+"""Hidden and cell states."""
 
 
 def outputs_of(lstm: nn.LSTM, inputs: Tensor | PackedSequence) -> Tensor:
@@ -232,18 +232,11 @@ def outputs_of(lstm: nn.LSTM, inputs: Tensor | PackedSequence) -> Tensor:
     inputs: [frames, batch, input], which gives [frames, batch, hidden]; or packed, which gives
     [rows, hidden].
     """
-    return run_lstm(lstm, inputs)[0]
-
-
-def run_lstm(
-    lstm: nn.LSTM, inputs: Tensor | PackedSequence, states: States | None = None
-) -> tuple[Tensor, States]:
-    """As `outputs_of`, from any states; returns the last states as well."""
     data = inputs.data if isinstance(inputs, PackedSequence) else inputs
-    with _precision_of(data):
-        outputs, (hidden, cell) = lstm(inputs, states)
+    with layers_precision(data):
+        outputs, _ = lstm(inputs)
     top = outputs.data if isinstance(outputs, PackedSequence) else outputs
-    return top.to(data.dtype), (hidden.to(data.dtype), cell.to(data.dtype))
+    return top.to(data.dtype)
 
 
 def run_layer(inputs: Tensor, weights: Sequence[Tensor]) -> Tensor:
@@ -252,19 +245,20 @@ def run_layer(inputs: Tensor, weights: Sequence[Tensor]) -> Tensor:
     inputs: [frames, batch, input]; weights: of the input, of the recurrence, and both biases.
     """
     states = inputs.new_zeros(1, inputs.shape[1], weights[1].shape[1])
-    with _precision_of(inputs):
+    with layers_precision(inputs):
         outputs, _, _ = torch.lstm(inputs, (states, states), list(weights), True, 1, 0.0, True, False, False)
     return outputs.to(inputs.dtype)
 
 
 def run_cell(inputs: Tensor, states: States, weights: Sequence[Tensor]) -> States:
     """`torch.lstm_cell`: the states after a frame. inputs: [batch, input]; states: [batch, hidden] each."""
-    with _precision_of(inputs):
+    with layers_precision(inputs):
         hidden, cell = torch.lstm_cell(inputs, states, *weights)
     return hidden.to(inputs.dtype), cell.to(inputs.dtype)
 
 
-def _precision_of(inputs: Tensor) -> AbstractContextManager[object]:
+def layers_precision(inputs: Tensor) -> AbstractContextManager[object]:
+    """In which PyTorch's own recurrent layers compute in the precision of the process."""
     on_cpu = inputs.device.type == "cpu" and inputs.dtype == torch.float32
     if on_cpu and present_precision() == "bfloat16":
         return torch.autocast("cpu", torch.bfloat16)

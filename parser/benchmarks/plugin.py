@@ -90,8 +90,8 @@ class Work:
 class Plugin(Protocol[SettingsT]):
     """A model to measure. It is created without arguments, and `prepare` prepares it for one cell.
 
-    Optional class attributes: `method_titles`, `example_name`, `layer_sizes` and `precisions`, see the
-    functions below.
+    Optional class attributes: `method_titles`, `example_name`, `layer_sizes`, `grid_over` and `precisions`,
+    see the functions below.
     """
 
     name: str
@@ -170,6 +170,14 @@ def layer_sizes(plugin: type[AnyPlugin]) -> Sequence[str]:
     Networks that differ only in these are shown together, over the first.
     """
     return getattr(plugin, "layer_sizes", ())
+
+
+def grid_over(plugin: type[AnyPlugin]) -> str | None:
+    """The number among its settings that is shown beside the batch size as a grid: the attribute `grid_over`.
+
+    Experiments that differ only in it are shown together.
+    """
+    return getattr(plugin, "grid_over", None)
 
 
 def fingerprints(parameters: Iterable[Tensor]) -> Tensor:

@@ -28,7 +28,7 @@ class _Arguments(argparse.ArgumentParser):
     """Its messages are printable, as those of `console`."""
 
     def error(self, message: str) -> NoReturn:
-        super().error(printable(message))
+        super().error(printable(f"{message}; {self.prog} --help tells more"))
 
 
 def argument_parser() -> argparse.ArgumentParser:

@@ -12,7 +12,7 @@ from parser.commands.arguments import PAGE
 from parser.pages.gold_trees import with_gold
 from parser.pages.tree_text import tree_text
 from parser.pages.trees_page import trees_page
-from parser.system.console import warn
+from parser.system.console import counted, warn
 from parser.system.files import STANDARD, atomic_file, refuse_to_overwrite
 from parser.treebank.conllu import NO_SENTENCE, stream_sentences
 from parser.treebank.faults import TreebankError
@@ -31,7 +31,7 @@ def draw_trees(options: argparse.Namespace) -> None:
     if output != STANDARD:
         with atomic_file(output) as file:
             trees = _draw(options, file)
-        warn(f"{output}: {trees:,} trees")
+        warn(f"{output}: {counted(trees, 'tree')}")
     elif sys.stdout is None:
         raise ValueError("standard output is closed; name a file with -o")
     else:

@@ -23,6 +23,7 @@ from parser.training.run import train_and_score
 
 OF_TEXT: tuple[TextMeasure, ...] = "tokens", "sentences", "words", "uas", "las"
 """Scores of the raw text of the test set that are shown."""
+CONFIG_SUFFIXES = ".yaml", ".yml"
 
 
 class _Place(NamedTuple):
@@ -54,6 +55,11 @@ def _place(options: argparse.Namespace) -> _Place:
         raise ValueError("train needs a config, such as configs/quickstart.yaml, or --resume RUN")
     if resumed and options.folder:
         raise ValueError("--resume RUN and --run both name a folder: give one of them")
+    if resumed and resumed.is_file() and resumed.suffix not in CONFIG_SUFFIXES:
+        raise ValueError(
+            f"{resumed}: is no folder of a run, which --resume continues, as in --resume runs/NAME; "
+            "to begin a run with the weights of a model write --from MODEL"
+        )
     run = options.folder or _run_of(resumed or options.config)
     if not options.resume and options.config.is_dir():
         raise ValueError(f"{options.config}: is a folder; give a config, or continue with --resume")

@@ -79,6 +79,7 @@ def _size_rows(files: Sequence[TreebankCounts]) -> Cells:
         ("words in the longest", [f"{own.longest:,}" for own in files]),
         ("multiword tokens", [f"{own.multiword_tokens:,}" for own in files]),
         ("empty nodes", [f"{own.empty_nodes:,}" for own in files]),
+        ("words without space after", [f"{own.joined:,}" for own in files]),
         ("non-projective trees", [f"{own.non_projective:,}" for own in files]),
         ("  share", [_percent(own.non_projective / own.sentences) for own in files]),
     ]
@@ -101,7 +102,12 @@ def _unknown_rows(files: Mapping[str, TreebankCounts], train: Sequence[str], kno
     shares = {title: _percent(own.unknown_share(known)) for title, own in others.items()}
     rows = [row("words", shares)]
     for kind in LACKED:
-        rows.append(row(kind, {title: f"{len(own.lacking(known, kind)):,}" for title, own in others.items()}))
+        lacking = {title: own.lacking(known, kind) for title, own in others.items()}
+        rows.append(row(kind, {title: f"{len(values):,}" for title, values in lacking.items()}))
+        if kind != FEATURES:  # of which a word may have several
+            of_words = {title: lacking[title].total() / own.words for title, own in others.items()}
+            shares = {title: _percent(share) for title, share in of_words.items()}
+            rows.append(("  share of words", [shares.get(title, "") for title in files]))
     return rows
 
 

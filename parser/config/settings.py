@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic_core import PydanticKnownError
 
 from parser.batching import Precision
 from parser.config.measures import Measure
@@ -15,15 +16,30 @@ from parser.config.treebank import Files, TreebankSettings
 from parser.system.settings import Count, Settings, contradiction_error
 from parser.text.tokenizer_kinds import AnyTokenizer
 from parser.transitions import SYSTEMS
+from parser.treebank.columns import annotation_columns
 
 Average = Annotated[float, Field(ge=0, lt=1)]
 Size = Annotated[int, Field(gt=0, le=65_536)]
 """Of a vector or a layer."""
 Layers = Annotated[int, Field(gt=0, le=100)]
 Threads = Annotated[int, Field(gt=0, le=1024)]
-
-
 Width = Annotated[int, Field(gt=0, le=100)]
+
+
+def _known(name: str, names: Collection[str]) -> str:
+    """The name. Raises the error of a `Literal` if it is not one of the names."""
+    if name not in names:
+        *others, last = map(repr, names)
+        raise PydanticKnownError("literal_error", {"expected": f"{', '.join(others)} or {last}"})
+    return name
+
+
+Column = Annotated[
+    str,
+    AfterValidator(lambda name: _known(name, annotation_columns())),
+    WithJsonSchema({"type": "string", "enum": list(annotation_columns())}),
+]
+"""The name of one, see `annotation_columns`."""
 
 
 class CharacterSettings(Settings):
@@ -49,7 +65,7 @@ class SentenceEncoderSettings(Settings):
 
 
 class TagSettings(Settings):
-    predict: tuple[Literal["upos", "xpos", "feats", "lemma"], ...] = Field((), strict=False)
+    predict: tuple[Column, ...] = Field((), strict=False)
     """Columns that the parser does not read from the input, but learns to predict from the word vectors (as
     in Zhang & Weiss 2016), and writes where the input has none. Lemmas are predicted as edit scripts."""
     weight: float = Field(1.0, gt=0)
@@ -74,7 +90,7 @@ class NetworkSettings(Settings):
     word2vec's binary as `.bin` or `.bin.gz`. They are stored with the model."""
     train_pretrained: bool = False
     """Whether the pretrained vectors are fine-tuned."""
-    tag_sizes: dict[Literal["upos", "xpos", "lemma", "feats"], Size] = Field({"upos": 12})
+    tag_sizes: dict[Column, Size] = Field({"upos": 12})
     """The other columns that the parser reads, and the sizes of their embeddings. The embeddings of a word's
     features (FEATS) are summed."""
     characters: CharacterSettings | None = None
@@ -134,14 +150,8 @@ class NetworkSettings(Settings):
         ]
 
 
-def _known_system(name: str) -> str:
-    if name not in SYSTEMS:
-        raise ValueError(f"it should be {', '.join(map(repr, SYSTEMS))}")
-    return name
-
-
 class ParserSettings(Settings):
-    system: Annotated[str, AfterValidator(_known_system)] = "arc-hybrid"
+    system: Annotated[str, AfterValidator(lambda name: _known(name, SYSTEMS))] = "arc-hybrid"
     """The transition system."""
     network: NetworkSettings = NetworkSettings()
 
@@ -321,10 +331,10 @@ def _contradictions(parser: ParserSettings, training: TrainingSettings) -> Itera
     sources = len(network.columns) + bool(network.pretrained) + bool(network.transformer)
     if network.embedding_dropout and sources == 1:
         yield "parser.network.embedding_dropout", "a word has one embedding only; take parser.network.dropout"
-    if training.tag_dropout and not {"upos", "xpos"} & set(network.tag_sizes):
-        yield "training.tag_dropout", "parser.network.tag_sizes has neither upos nor xpos"
-    if training.feature_dropout and "feats" not in network.tag_sizes:
-        yield "training.feature_dropout", "parser.network.tag_sizes has no feats"
+    for dropout, kind in (("tag_dropout", "tag"), ("feature_dropout", "features")):
+        names = [name for name, column in annotation_columns().items() if column.kind == kind]
+        if getattr(training, dropout) and not set(names) & set(network.tag_sizes):
+            yield f"training.{dropout}", f"parser.network.tag_sizes has no {' or '.join(names)}"
 
 
 def _treebank_contradictions(config: Config) -> Iterator[tuple[str, str]]:

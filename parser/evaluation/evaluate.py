@@ -9,8 +9,8 @@ from parser.batching import Precision
 from parser.evaluation.scores import Scores, score
 from parser.evaluation.text_scores import TextScores, gold_text, parsed_text, score_text
 from parser.parsing import BATCH_SIZE
+from parser.parsing.column_shares import Counts, column_counts
 from parser.parsing.ensemble import ModelChoice
-from parser.parsing.input_columns import Counts, column_counts
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.part_parser import model_of_worker

@@ -1,4 +1,8 @@
-"""Scores of trees and tags as in the CoNLL 2018 shared task, for gold tokenization."""
+"""Scores of trees and tags as in the CoNLL 2018 shared task, for gold tokenization.
+
+A new one is counted here (those of raw text in `text_scores.py`), and has its name in `config/measures.py`
+and its meaning in `report.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Word vectors from the columns of words (Ding & Koehn 2019, section 2.1)."""
+"""Word vectors from the columns of words (Ding & Koehn 2019, section 2.1).
+
+Which columns there are is in `parser/treebank/columns.py`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from parser.batching.ragged import Ragged, gather_rows
 from parser.config.settings import NetworkSettings
 from parser.networks.bilstm import bilstm, run_bilstm
 from parser.networks.character_encoder import CharacterEncoder
-from parser.treebank.vocabulary import CHARACTERS, FEATURES, PRETRAINED, TREEBANK, UNKNOWN, Tokens
+from parser.treebank.vocabulary import CHARACTERS, PRETRAINED, TREEBANK, UNKNOWN, Tokens, division_of
 
 if TYPE_CHECKING:
     from parser.networks.transformer_encoder import TransformerEncoder
@@ -119,8 +122,8 @@ def _embedding(column: str, settings: NetworkSettings, count: int, vectors: Tens
     if column == TREEBANK:
         assert settings.treebank_size
         return trained_embedding(count, settings.treebank_size)
-    size = settings.tag_sizes[column]  # type: ignore[index]
-    return SummedEmbedding(count, size) if column == FEATURES else trained_embedding(count, size)
+    size = settings.tag_sizes[column]
+    return SummedEmbedding(count, size) if division_of(column) else trained_embedding(count, size)
 
 
 def _width(embedding: nn.Module) -> int:

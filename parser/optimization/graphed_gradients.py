@@ -20,7 +20,7 @@ from parser.config.settings import NetworkSettings
 from parser.optimization.training_step import TrainingStep, unmeasured
 from parser.replay.batch import Batch
 from parser.replay.padded import Shape, padded
-from parser.treebank.vocabulary import PARTS, Tokens
+from parser.treebank.vocabulary import Tokens, division_of
 
 
 class PaddedBatch(NamedTuple):
@@ -43,7 +43,7 @@ def why_no_common_shapes(settings: NetworkSettings) -> str | None:
         "composition": settings.composition,
         "a sentence encoder": settings.sentence_encoder is not None,
         "a transformer": settings.transformer is not None,
-        "characters or features": not PARTS.keys().isdisjoint(settings.columns),
+        "characters or features": any(map(division_of, settings.columns)),
     }
     found = [name for name, is_there in parts.items() if is_there]
     return f"not for a network with {' and '.join(found)}" if found else None

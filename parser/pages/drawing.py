@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -69,7 +70,7 @@ def _bounded_heights(heads: Sequence[int], beside: int) -> list[int] | None:
     """The heights of all arcs; None if a drawing in text would be too large. beside: columns of words."""
     least = 2 * sum(abs(head - word) for word, head in enumerate(heads, 1) if head)  # arcs do not overlap
     if least <= MAX_CHARACTERS:
-        heights = arc_heights(heads)
+        heights = arc_heights(heads, may_touch=False)
         if len(heads) * (2 * max(heights, default=0) + beside) <= MAX_CHARACTERS:
             return heights
     return None
@@ -127,8 +128,12 @@ def _described(words: Sequence[str], heads: Sequence[int], labels: Sequence[str]
     )
 
 
-def arc_heights(heads: Sequence[int]) -> list[int]:
-    """The height of the arc to each word, above all shorter arcs below it; 0 for arcs from ROOT."""
+def arc_heights(heads: Sequence[int], may_touch: bool = True) -> list[int]:
+    """The height of the arc to each word, above all shorter arcs below it; 0 for arcs from ROOT.
+
+    may_touch: whether the arc to a word and those from it may have one height. In text they would be one
+    line, and a chain of words would look like the dependents of one.
+    """
     heights = [0] * len(heads)
     arcs = sorted(
         (abs(head - word), min(head, word), max(head, word), word)
@@ -137,7 +142,14 @@ def arc_heights(heads: Sequence[int]) -> list[int]:
     )
     reached = [0] * (len(heads) + 1)
     """By the gap between a word and the next."""
+    of_dependents: dict[int, set[int]] = defaultdict(set)
+    """The heights of the arcs from each word."""
     for _, first, last, word in arcs:
-        heights[word - 1] = 1 + max(reached[first:last])
-        reached[first:last] = [heights[word - 1]] * (last - first)
+        head = heads[word - 1]
+        height = 1 + max(reached[first:last])
+        while not may_touch and (height in of_dependents[word] or height == heights[head - 1]):
+            height += 1
+        heights[word - 1] = height
+        of_dependents[head].add(height)
+        reached[first:last] = [height] * (last - first)
     return heights

@@ -6,6 +6,8 @@ from base64 import b64encode
 from hashlib import sha256
 from importlib.resources import files
 
+CONTROLS = dict.fromkeys({*range(32), *range(127, 160)} - set(map(ord, "\t\n\r")), "�")
+"""Characters that no page may have, and what is shown for them."""
 COMPACT = {"ensure_ascii": False, "separators": (",", ":")}
 
 
@@ -15,6 +17,7 @@ def rendered(template: str, **values: object) -> str:
 
     environment = Environment(
         autoescape=True,
+        finalize=_without_controls,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -24,6 +27,10 @@ def rendered(template: str, **values: object) -> str:
     environment.globals.update(asset=_asset, digest=_digest)
     environment.filters["base64"] = _base64
     return environment.get_template(template).render(values)
+
+
+def _without_controls(value: object) -> object:
+    return value.translate(CONTROLS) if isinstance(value, str) else value
 
 
 def _asset(name: str) -> str:

@@ -9,10 +9,8 @@ from typing import Any
 from parser.evaluation.scores import Scores
 from parser.pages.gold_trees import differences
 from parser.pages.page import rendered
-from parser.treebank.faults import FORM, ID, RANGE_ID
+from parser.treebank.columns import BLANK, FORM, ID, RANGE_ID, annotation_columns
 from parser.treebank.sentence import Sentence
-
-NO_VALUE = "_"
 
 
 def trees_page(title: str, sentences: Sequence[Sentence], gold: Sequence[Sentence] | None = None) -> str:
@@ -39,10 +37,10 @@ def tree_data(sentence: Sentence, gold: Sentence | None = None) -> dict[str, Any
         "heads": sentence.heads,
         "labels": sentence.labels,
     }
-    for name in ("lemmas", "upos", "xpos", "feats"):
-        column = getattr(sentence, name)
-        if any(value != NO_VALUE for value in column):
-            data[name] = column
+    for name, column in annotation_columns().items():
+        values = sentence.column(name)
+        if any(value != BLANK for value in values):
+            data[column.attribute] = values
     if tokens := list(_multiword_tokens(sentence)):
         data["tokens"] = tokens
     if is_right_to_left(sentence.forms):

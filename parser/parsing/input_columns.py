@@ -5,17 +5,13 @@ A model that reads tags gives bad trees for an input without tags or with those 
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
-
+from parser.parsing.column_shares import ColumnShares, Counts, column_counts
+from parser.treebank.columns import WORD_COLUMNS
 from parser.treebank.sentence import Sentence
-from parser.treebank.vocabulary import COLUMNS, PARTS, UNKNOWN, Lexicon, Vocabulary
+from parser.treebank.vocabulary import Vocabulary
 
-BLANK = "_"
 MAX_BLANK = 0.5
 """Share of blank values that is accepted whatever the share in the dev treebank."""
 MAX_EXCESS = 0.2
@@ -23,81 +19,6 @@ MAX_EXCESS = 0.2
 MIN_KNOWN_VALUES = 50
 """Number of values needed to judge the share of unknown ones. Those of a single sentence vary too much."""
 WORDS_BETWEEN_CHECKS = 25_000
-NAMES = {"form": "FORM", "lemma": "LEMMA", "upos": "UPOS", "xpos": "XPOS", "feats": "FEATS"}
-"""The columns that are checked, and their names in messages."""
-
-
-class ColumnShares(BaseModel):
-    """Shares of unusual values in a column."""
-
-    model_config = ConfigDict(strict=True, frozen=True)
-
-    blank: float = Field(ge=0, le=1)
-    """Share of the values that are "_"."""
-    unknown: float = Field(ge=0, le=1)
-    """Share of the other values that do not occur in training, or that have a part which does not."""
-
-
-_AS_JSON = TypeAdapter(dict[str, ColumnShares])
-
-
-def as_json(shares: Mapping[str, ColumnShares]) -> str:
-    return json.dumps({name: own.model_dump() for name, own in shares.items()}, indent=2) + "\n"
-
-
-def from_json(text: str) -> dict[str, ColumnShares]:
-    """Inverse of `as_json`. Raises ValueError if the text is invalid."""
-    return _AS_JSON.validate_json(text)
-
-
-@dataclass
-class Counts:
-    """Numbers of values in a column: all, blank and unknown."""
-
-    values: int = 0
-    blank: int = 0
-    unknown: int = 0
-
-    def add(self, strings: Iterable[str], name: str, lexicon: Lexicon) -> None:
-        for string, count in Counter(strings).items():
-            self.values += count
-            if string == BLANK:
-                self.blank += count
-            elif UNKNOWN in (lexicon.number(part) for part in PARTS.get(name, _whole)(string)):
-                self.unknown += count
-
-    def merge(self, other: Counts) -> None:
-        self.values += other.values
-        self.blank += other.blank
-        self.unknown += other.unknown
-
-    @property
-    def shares(self) -> ColumnShares:
-        return ColumnShares(
-            blank=self.blank / max(1, self.values), unknown=self.unknown / max(1, self.values - self.blank)
-        )
-
-
-def _whole(string: str) -> tuple[str]:
-    return (string,)
-
-
-def column_shares(
-    vocabulary: Vocabulary, columns: Iterable[str], sentences: Sequence[Sentence]
-) -> dict[str, ColumnShares]:
-    """The shares in all given sentences. columns: the columns that a network reads."""
-    return {name: own.shares for name, own in column_counts(vocabulary, columns, sentences).items()}
-
-
-def column_counts(
-    vocabulary: Vocabulary, columns: Iterable[str], sentences: Sequence[Sentence]
-) -> dict[str, Counts]:
-    """The values in all given sentences, by column. columns: the columns that a network reads."""
-    counts = {name: Counts() for name in columns if name in NAMES}
-    for name, own in counts.items():
-        strings = (string for sentence in sentences for string in COLUMNS[name](sentence))
-        own.add(strings, name, vocabulary.columns[name])
-    return counts
 
 
 class InputColumnCheck:
@@ -106,7 +27,7 @@ class InputColumnCheck:
     def __init__(self, vocabulary: Vocabulary, columns: Iterable[str], dev: Mapping[str, ColumnShares]):
         """columns: the columns that the network reads. dev: shares in the dev treebank; may be empty."""
         self._vocabulary, self._dev = vocabulary, dev
-        self._counts = {name: Counts() for name in columns if name in NAMES}
+        self._counts = {name: Counts() for name in columns}
         self._warned: set[str] = set()
 
     def check(self, sentences: Iterable[Sentence], warn: Callable[[str], None]) -> Iterator[Sentence]:
@@ -129,7 +50,7 @@ class InputColumnCheck:
         """Add the counts of some sentences, see `column_counts`, and check the shares."""
         for name, counts in self._counts.items():
             counts.merge(found[name])
-            message = _message(NAMES[name], counts, self._dev.get(name))
+            message = _message(WORD_COLUMNS[name].title, counts, self._dev.get(name))
             if message and name not in self._warned:
                 self._warned.add(name)
                 warn(message)

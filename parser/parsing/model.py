@@ -19,7 +19,8 @@ from parser.config.errors import FAULTS_SHOWN, fault_lines, more_faults
 from parser.config.settings import NetworkSettings, ParserSettings
 from parser.networks.shapes import without_values
 from parser.networks.stack_parser import StackParser
-from parser.parsing.input_columns import ColumnShares, InputColumnCheck, as_json, from_json
+from parser.parsing.column_shares import ColumnShares, shares_as_json, shares_from_json
+from parser.parsing.input_columns import InputColumnCheck
 from parser.parsing.model_files import (
     ModelFiles,
     Shapes,
@@ -134,7 +135,7 @@ class Model:
             (SETTINGS, settings_as_json(self.settings).encode()),
             (VOCABULARY, self.vocabulary.as_json().encode()),
             (WEIGHTS, save(weights)),
-            (COLUMN_SHARES, as_json(self.dev_shares).encode()),
+            (COLUMN_SHARES, shares_as_json(self.dev_shares).encode()),
             (SCORES, (json.dumps(scores, indent=2) + "\n").encode()),
         ):
             write_atomically(folder / name, content)
@@ -156,7 +157,7 @@ class Model:
         with _naming(VOCABULARY):
             vocabulary = Vocabulary.from_json(text_of(files, VOCABULARY))
         with _naming(COLUMN_SHARES):
-            shares = from_json(text_of(files, COLUMN_SHARES))
+            shares = shares_from_json(text_of(files, COLUMN_SHARES))
         _refuse_other_columns(settings, vocabulary)
         transformer = read_transformer(files, settings.network)
         _refuse_other_sizes(settings, vocabulary, transformer, files.shapes(WEIGHTS))

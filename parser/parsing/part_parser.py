@@ -10,8 +10,8 @@ import torch
 
 from parser.batching import Precision
 from parser.batching.functional import set_precision
+from parser.parsing.column_shares import Counts, column_counts
 from parser.parsing.ensemble import ModelChoice, load_models
-from parser.parsing.input_columns import Counts, column_counts
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import ParsedTree

@@ -17,7 +17,7 @@ from parser.config.file import flat
 from parser.config.measures import MEASURES, TEXT_MEASURES
 from parser.speed.measuring.statistics import exactly, mean_of
 from parser.speed.reporting.document import MARKDOWN, Heading, Part, Picture, Table, write_document
-from parser.speed.reporting.drawing import PLAIN, REFERENCE, draw_panels, places_of, svg
+from parser.speed.reporting.plot_style import PLAIN, REFERENCE, draw_panels, places_of, svg
 from parser.tables.runs import Job, Row
 from parser.tables.settings import PlotSettings, TableConfig
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from parser.treebank.sentence import NO_HEAD, Sentence
+from parser.treebank.columns import BLANK, BLANK_COLUMNS
+from parser.treebank.sentence import Sentence
 
-BLANK = "_"
 SENTENCE_ID_LINE = re.compile(rb"(?m)^# sent_id = (\d+)$")
-UNKNOWN_COLUMNS = "\t".join([BLANK] * 7)
-"""Between FORM and MISC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +53,13 @@ def as_sentence(found: TokenizedSentence, ordinal: int) -> Sentence:
         miscellaneous = token.miscellaneous
         if len(token.words) > 1:
             numbers = f"{first}-{first + len(token.words) - 1}"
-            lines.append(f"{numbers}\t{token.form}\t{UNKNOWN_COLUMNS}\t{miscellaneous}\n")
+            lines.append(f"{numbers}\t{token.form}\t{BLANK_COLUMNS}\t{miscellaneous}\n")
             miscellaneous = BLANK
         for number, word in enumerate(token.words, first):
             word_lines.append(len(lines))
-            lines.append(f"{number}\t{word}\t{UNKNOWN_COLUMNS}\t{miscellaneous}\n")
+            lines.append(f"{number}\t{word}\t{BLANK_COLUMNS}\t{miscellaneous}\n")
     lines.append("\n")
-    words = found.words
-    blank = (BLANK,) * len(words)
-    return Sentence(
-        words,
-        upos=blank,
-        xpos=blank,
-        lemmas=blank,
-        feats=blank,
-        heads=(NO_HEAD,) * len(words),
-        labels=blank,
-        identifier=str(ordinal),
-        line=1,
-        lines=tuple(lines),
-        word_lines=tuple(word_lines),
-    )
+    return Sentence.without_tree({"forms": found.words}, str(ordinal), 1, lines, word_lines)
 
 
 def numbered_from(before: int, content: bytes) -> bytes:

@@ -18,6 +18,7 @@ from parser.system import lifeline
 from parser.text.tokenizer import TokenizerKind
 from parser.text.tokenizer_kinds import AnyTokenizer
 from parser.text.treebank_text import NO_SPACE, begins_paragraph, surface_tokens
+from parser.treebank.columns import BLANK, BLANK_COLUMNS
 from parser.treebank.sentence import Sentence
 
 
@@ -45,15 +46,14 @@ def as_training_text(sentences: Iterable[Sentence]) -> str:
 def _lines(sentence: Sentence) -> Iterator[str]:
     if begins_paragraph(sentence):
         yield "# newpar\n"
-    blank = "\t".join("_" * 7)
     number = 0
     for token in surface_tokens(sentence):
-        miscellaneous = "_" if token.space_after else NO_SPACE
+        miscellaneous = BLANK if token.space_after else NO_SPACE
         if token.words > 1:
-            yield f"{number + 1}-{number + token.words}\t{token.form}\t{blank}\t{miscellaneous}\n"
-            miscellaneous = "_"
+            yield f"{number + 1}-{number + token.words}\t{token.form}\t{BLANK_COLUMNS}\t{miscellaneous}\n"
+            miscellaneous = BLANK
         for _ in range(token.words):
-            yield f"{number + 1}\t{sentence.forms[number]}\t{blank}\t{miscellaneous}\n"
+            yield f"{number + 1}\t{sentence.forms[number]}\t{BLANK_COLUMNS}\t{miscellaneous}\n"
             number += 1
     yield "\n"
 

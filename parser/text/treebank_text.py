@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from parser.treebank.faults import FORM, ID, MISC, RANGE_ID, WORD_ID
+from parser.treebank.columns import FORM, ID, MISC, RANGE_ID, WORD_ID
 from parser.treebank.sentence import Sentence
 
 NO_SPACE = "SpaceAfter=No"

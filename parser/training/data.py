@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from parser.config.settings import Config, data_path
-from parser.parsing.input_columns import column_shares
+from parser.parsing.column_shares import column_shares
 from parser.parsing.model import Model, system_of
 from parser.parsing.model_files import digest_of
 from parser.replay.examples import Examples

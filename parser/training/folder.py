@@ -54,10 +54,13 @@ def claim(run: Path, resume: bool) -> Iterator[Path | None]:
 def refuse_without_checkpoint(run: Path) -> None:
     """Raises ValueError if there is nothing to resume."""
     if not (run / CHECKPOINT).is_file():
-        raise ValueError(
-            f"{run}: there is no {CHECKPOINT} to resume from; name the folder of the run, "
-            "as in stack-parser train --resume runs/NAME, or train without --resume"
+        advice = (
+            "name the folder of the run, as in stack-parser train --resume runs/NAME, "
+            "or train without --resume"
         )
+        if (run.parent / CHECKPOINT).is_file():
+            advice = f"did you mean {run.parent}?"
+        raise ValueError(f"{run}: there is no {CHECKPOINT} to resume from; {advice}")
 
 
 def refuse_other_config(run: Path, config: Config) -> None:

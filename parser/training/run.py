@@ -24,7 +24,7 @@ from parser.optimization.optimizer import MovingAverage, make_optimizer
 from parser.optimization.training_step import TrainingStep
 from parser.parsing.model import Model
 from parser.parsing.text_input import text_reader
-from parser.system.console import counted, say
+from parser.system.console import counted, say, warn
 from parser.system.files import refuse_to_overwrite
 from parser.system.interruption import stop_request
 from parser.system.machine import choose_device
@@ -55,9 +55,12 @@ from parser.training.record import Record, Results, write_curves, write_result
 from parser.training.schedule import Schedule, peak_learning_rate
 from parser.training.tokenizer import refuse_untrainable, tokenizer_training
 from parser.training.trees import read_training_trees
+from parser.treebank.columns import WORD_COLUMNS
 from parser.treebank.conllu import read_treebank
 
 BAD_BATCH = "bad-batch.conllu"
+MANY_UNKNOWN = 0.2
+"""A greater share of unknown tags in dev is rather another set of tags."""
 FEW_STEPS, ENOUGH_STEPS = 500, 1000
 """Of training from random weights. With fewer than the first, more epochs help much: see docs/accuracy.md."""
 
@@ -116,7 +119,7 @@ def train(
     began = time.monotonic()
     with processes.first_before_others():
         model, training_data = data.load(config, device, cache_folder())
-    _say_data(training_data, config, preparation := time.monotonic() - began, resume)
+    _say_data(model, training_data, config, preparation := time.monotonic() - began, resume)
     training = new_training(model, training_data, config)
     refuse_other_data(processes, training.progress.data)
     with ExitStack() as stack:
@@ -190,12 +193,23 @@ def _claim_and_restore(
 
 
 def _go_on_to_more_epochs(config: Config, before: Config | None, training: TrainingState) -> None:
-    """Whether a resumed run is finished, by the present config. before: its config until now."""
+    """Whether a resumed run is finished, by the present config. before: its config until now.
+
+    Raises ValueError if it has more epochs than it is to have.
+    """
     progress, settings = training.progress, config.training
-    if not progress.batches and progress.epoch > 1:
-        ended = progress.epoch - 1
+    ended = progress.epoch - 1
+    begun = ended + bool(progress.batches)
+    if settings.epochs < begun:
+        raise ValueError(
+            f"training.epochs={settings.epochs}: the run has {counted(begun, 'epoch')} already; "
+            "it can go on to more, and not to fewer"
+        )
+    if not progress.batches and ended:
         progress.finished = ended >= settings.epochs or has_stopped_early(progress, ended, settings)
-    if progress.finished:
+    if progress.finished and before and before.tokenizer != config.tokenizer:
+        say("this run is finished: only its tokenizer is another one from now on")
+    elif progress.finished:
         say(
             "this run is finished: --set training.epochs=N goes on to more epochs, and a new run begins with "
             "its weights by --from, in another folder (--run)"
@@ -207,7 +221,9 @@ def _go_on_to_more_epochs(config: Config, before: Config | None, training: Train
         say(f"{settings.epochs} epochs in place of {before.training.epochs}: {consequence}")
 
 
-def _say_data(training_data: data.TrainingData, config: Config, seconds: float, resume: bool) -> None:
+def _say_data(
+    model: Model, training_data: data.TrainingData, config: Config, seconds: float, resume: bool
+) -> None:
     crossing = training_data.crossing
     outcome = "lifted" if config.treebank.non_projective == "lift" else "left out"
     say(
@@ -217,6 +233,17 @@ def _say_data(training_data: data.TrainingData, config: Config, seconds: float, 
     )
     if not (resume or config.initial_model):
         _say_if_short(training_data, config.training)
+    _warn_of_other_tags(model)
+
+
+def _warn_of_other_tags(model: Model) -> None:
+    """Warns if the tags of dev are other ones than those of training."""
+    for name, shares in model.dev_shares.items():
+        if WORD_COLUMNS[name].kind != "word" and shares.unknown > MANY_UNKNOWN:
+            warn(
+                f"{shares.unknown:.0%} of the {WORD_COLUMNS[name].title} in dev are in no training tree: "
+                f"is it the same set of tags? parser.network.tag_sizes without {name} does not read them"
+            )
 
 
 def _say_if_short(training_data: data.TrainingData, settings: TrainingSettings) -> None:

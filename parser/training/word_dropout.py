@@ -8,9 +8,8 @@ from torch import Tensor
 from parser.batching.device import to_device
 from parser.batching.ragged import Ragged
 from parser.config.settings import TrainingSettings
-from parser.treebank.vocabulary import FEATURES, PARTS, PRETRAINED, TREEBANK, UNKNOWN, Tokens, Vocabulary
-
-WORDS = ("form", "lemma")
+from parser.treebank.columns import WORD_COLUMNS
+from parser.treebank.vocabulary import UNKNOWN, Tokens, Vocabulary
 
 
 class WordDropout:
@@ -28,12 +27,15 @@ class WordDropout:
         self._part_rates: dict[int, float] = {}
         """By column whose strings have parts: the probability of each part."""
         for column, (name, lexicon) in enumerate(vocabulary.columns.items()):
-            if name in PARTS:
-                self._part_rates[column] = settings.feature_dropout if name == FEATURES else 0.0
-            elif name in WORDS:
+            known = WORD_COLUMNS.get(name)
+            if known is None:  # of characters, pretrained vectors and treebanks nothing is replaced
+                continue
+            if known.kind == "features":
+                self._part_rates[column] = settings.feature_dropout
+            elif known.kind == "word":
                 counts = train.values[:, column].bincount(minlength=len(lexicon))
                 self._rates[column] = to_device(word_rates(counts, settings), device)
-            elif name not in (PRETRAINED, TREEBANK):
+            else:
                 self._rates[column] = torch.full((len(lexicon),), settings.tag_dropout, device=device)
 
     def __call__(self, tokens: Tokens) -> Tokens:

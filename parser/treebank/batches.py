@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+SENTENCES_WITHOUT_TRAINING, WORDS_WITHOUT_TRAINING = 64, 20_000
+"""At most, in a batch of a pass that does not train."""
+
 
 def length_buckets(
     lengths: Tensor, size: int, by_words: bool, generator: torch.Generator, max_batch_words: int | None = None
@@ -15,7 +18,8 @@ def length_buckets(
 
     lengths: [sentences] in words. size: sentences in a batch or, if `by_words`, words in a batch, padding
     included. A sentence of more words than that is a batch by itself. max_batch_words: splits each batch
-    further, so that it has at most this many words, padding included.
+    further, so that it has at most this many words, padding included. In training they are the settings
+    `batch_size`, `batch_unit` and `max_batch_words`.
     """
     shuffled = torch.randperm(len(lengths), generator=generator)
     by_length = shuffled[lengths[shuffled].argsort(stable=True)]
@@ -35,15 +39,15 @@ def length_buckets(
     return [batches[place] for place in torch.randperm(len(batches), generator=generator).tolist()]
 
 
-def batches_by_length(lengths: Tensor, size: int = 64, max_batch_words: int = 20_000) -> list[Tensor]:
-    """Partition sentences into batches of similar length, the shortest first.
+def batches_by_length(lengths: Tensor) -> list[Tensor]:
+    """As `length_buckets`, the shortest first, for passes over all sentences in which no weight is changed.
 
-    lengths: [sentences] in words. size: sentences in a batch. max_batch_words: see `length_buckets`.
+    lengths: [sentences] in words.
     """
     return [
         batch
-        for rows in lengths.argsort().split(size)
-        for batch in split_by_words(rows, lengths[rows].tolist(), max_batch_words)
+        for rows in lengths.argsort().split(SENTENCES_WITHOUT_TRAINING)
+        for batch in split_by_words(rows, lengths[rows].tolist(), WORDS_WITHOUT_TRAINING)
     ]
 
 

@@ -10,24 +10,11 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
 
 from parser.system.console import PROGRESS_BAR, ProgressBar
-from parser.treebank.faults import (
-    FEATS,
-    FORM,
-    HEAD,
-    LABEL,
-    LEMMA,
-    UPOS,
-    XPOS,
-    Fault,
-    Faults,
-    Row,
-    TreebankError,
-    sentence_faults,
-    undecoded,
-)
+from parser.treebank.columns import HEAD, LABEL, WORD_COLUMNS
+from parser.treebank.faults import Fault, Faults, Row, TreebankError, sentence_faults, undecoded
 from parser.treebank.sentence import NO_HEAD, Sentence
 from parser.treebank.text_files import BYTE_ORDER_MARK, UnboundedError, bounded_lines, open_text
 
@@ -115,12 +102,9 @@ def parse_block(block: Block, tree: bool, roots: Roots = "refuse") -> Sentence |
         heads, labels = list(map(int, columns[HEAD])), list(columns[LABEL])
     if heads.count(0) > 1:
         heads, labels = _attached_to_first(heads, labels)
+    of_words: dict[str, Any] = {own.attribute: columns[own.place] for own in WORD_COLUMNS.values()}
     return Sentence(
-        forms=columns[FORM],
-        upos=columns[UPOS],
-        xpos=columns[XPOS],
-        lemmas=columns[LEMMA],
-        feats=columns[FEATS],
+        **of_words,
         heads=tuple(heads),
         labels=tuple(labels),
         identifier=block.identifier,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from parser.treebank.faults import DEPS, FEATS, HEAD, LABEL, LEMMA, MISC, UPOS, XPOS
+from parser.treebank.columns import BLANK, DEPS, HEAD, LABEL, MISC, WORD_COLUMNS
 from parser.treebank.sentence import Sentence
 
 ARC_PROBABILITY = "ArcProbability"
@@ -19,22 +19,21 @@ PROJECTIVE_HEAD = re.compile(r"[0-9]+")
 """In CoNLL-X, PHEAD and PDEPREL are in the columns of DEPS and MISC."""
 Deps = Literal["drop", "drop-changed", "keep"]
 """What becomes of enhanced dependencies: dropped in all sentences or in those whose trees change, or kept."""
-TAG_COLUMNS = {"upos": UPOS, "xpos": XPOS, "feats": FEATS, "lemma": LEMMA}
 
 
 def with_tags(sentence: Sentence, tags: Mapping[str, Sequence[str]], retag: bool = False) -> Sentence:
     """The sentence with tags, features and lemmas where it has `_`, or for all words if `retag`.
 
-    tags: by column, see `TAG_COLUMNS`. Only the lines change.
+    tags: by column, see `WORD_COLUMNS`. Only the lines change.
     """
     lines = list(sentence.lines)
     for name, values in tags.items():
-        column = TAG_COLUMNS[name]
+        column = WORD_COLUMNS[name].place
         for place, value in zip(sentence.word_lines, values, strict=True):
-            columns = lines[place].split("\t")
-            if retag or columns[column] == "_":
+            columns, line_end = _columns(lines[place])
+            if retag or columns[column] == BLANK:
                 columns[column] = value
-                lines[place] = "\t".join(columns)
+                lines[place] = "\t".join(columns) + line_end
     return replace(sentence, lines=tuple(lines))
 
 
@@ -52,7 +51,7 @@ def with_probabilities(sentence: Sentence, probabilities: Sequence[float]) -> Se
         others = [
             part
             for part in columns[MISC].split("|")
-            if part != "_" and not part.startswith(f"{ARC_PROBABILITY}=")
+            if part != BLANK and not part.startswith(f"{ARC_PROBABILITY}=")
         ]
         columns[MISC] = "|".join([*others, f"{ARC_PROBABILITY}={probability:.4f}"])
         lines[place] = "\t".join(columns) + line_end
@@ -85,7 +84,7 @@ def without_enhanced(lines: Sequence[str], word_lines: Sequence[int]) -> tuple[s
     found = list(lines)
     for place in word_lines:
         before, deps, misc = found[place].rsplit("\t", 2)
-        if deps != "_" and ENHANCED_ARC.match(deps):
+        if deps != BLANK and ENHANCED_ARC.match(deps):
             found[place] = f"{before}\t_\t{misc}"
     return tuple(line for line in found if not EMPTY_NODE.match(line))
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
 
+from parser.treebank.columns import BLANK
 from parser.treebank.labels import without_subtype
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import Sentence
 
 UPOS, XPOS, FEATURES, LABELS = "UPOS tags", "XPOS tags", "features", "labels"
-BLANK = "_"
 DIGEST_BYTES = 16
+JOINED = "SpaceAfter=No"
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class TreebankCounts:
     """Words of the longest sentence."""
     multiword_tokens: int
     empty_nodes: int
+    joined: int
+    """Tokens that no space follows (`SpaceAfter=No`). A tokenizer learns from them where to divide."""
     non_projective: int
     """Sentences whose trees are not projective."""
     forms: Counter[str]
@@ -47,6 +50,12 @@ class TreebankCounts:
             longest=max(lengths, default=0),
             multiword_tokens=sum("-" in identifier for identifier in ids),
             empty_nodes=sum("." in identifier for identifier in ids),
+            joined=sum(
+                JOINED in line.rstrip().rpartition("\t")[2].split("|")
+                for sentence in sentences
+                for line in sentence.lines
+                if JOINED in line
+            ),
             non_projective=sum(not is_projective(sentence.heads) for sentence in sentences),
             forms=Counter(form for sentence in sentences for form in sentence.forms),
             values={
@@ -82,6 +91,7 @@ def total(treebanks: Sequence[TreebankCounts]) -> TreebankCounts:
         longest=max((own.longest for own in treebanks), default=0),
         multiword_tokens=sum(own.multiword_tokens for own in treebanks),
         empty_nodes=sum(own.empty_nodes for own in treebanks),
+        joined=sum(own.joined for own in treebanks),
         non_projective=sum(own.non_projective for own in treebanks),
         forms=_sum(own.forms for own in treebanks),
         values={kind: _sum(own.values[kind] for own in treebanks) for kind in kinds},

@@ -8,19 +8,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from parser.system.console import LinesError, quoted, shortened
+from parser.treebank.columns import EMPTY_ID, FORM, HEAD, ID, LABEL, RANGE_ID, TITLES, WORD_ID
 from parser.treebank.labels import label_fault
 
-COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
-ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, LABEL, DEPS, MISC = range(10)
-MAX_COLUMNS = len(COLUMNS) + 1
+MAX_COLUMNS = len(TITLES) + 1
 """Into more columns a line is not divided."""
 SHOWN_FAULTS = 50
 SHOWN_WORDS = 10
 """Word numbers that one message lists at most."""
 
-WORD_ID = re.compile(r"[1-9][0-9]{0,8}")
-RANGE_ID = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
-EMPTY_ID = re.compile(r"(0|[1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
 UNDECODED = re.compile("[\udc80-\udcff]")
 """How `text_files.open_text` decodes bytes that are not UTF-8."""
 IN_NO_VALUE = {"\0": "NUL", "\t": "a tab", "\n": "a line end", "\r": "a line end"}
@@ -139,6 +135,8 @@ def value_fault(value: str) -> str | None:
         return "is empty; write _ for an empty value"
     if BLANK_VALUE.fullmatch(value):
         return f"{quoted(value)} is blank; write _ for an empty value"
+    if value != value.strip():
+        return f"{quoted(value)} begins or ends with a blank"
     for character, name in IN_NO_VALUE.items():
         if character in value:
             return f"{quoted(value)} has {name}"
@@ -153,13 +151,13 @@ def row_faults(row: Row, sentence: str) -> Iterator[Fault]:
 
     if message := undecoded("\t".join(row.columns)):
         yield fault(message)
-    if len(row.columns) != len(COLUMNS):
+    if len(row.columns) != len(TITLES):
         if len(row.columns) == 1:
             yield fault("no tabs: a line needs ten columns, separated by tabs, not spaces")
         else:
-            yield fault(f"{row.width:,} columns instead of {len(COLUMNS)}")
+            yield fault(f"{row.width:,} columns instead of {len(TITLES)}")
         return
-    for name, column in zip(COLUMNS, row.columns, strict=True):
+    for name, column in zip(TITLES, row.columns, strict=True):
         if not column:
             yield fault(f"{name} {value_fault(column)}")
     if row.columns[FORM] and (message := value_fault(row.columns[FORM])):
@@ -174,11 +172,11 @@ def is_usual(row: Row) -> bool:
     columns = row.columns
     return (
         row.is_word
-        and row.width == len(COLUMNS)
+        and row.width == len(TITLES)
         and "" not in columns
         and (row.is_ascii or not undecoded("\t".join(columns)))
         and columns[FORM].isprintable()
-        and columns[FORM][0] != " "
+        and columns[FORM][0] != " " != columns[FORM][-1]
     )
 
 

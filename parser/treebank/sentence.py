@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from parser.treebank.columns import BLANK, WORD_COLUMNS
 
 NO_HEAD = -1
 
@@ -34,5 +38,32 @@ class Sentence:
     treebank: str = ""
     """The name of the treebank that it is from; empty if it was not read as a part of one."""
 
+    @classmethod
+    def without_tree(
+        cls,
+        columns: Mapping[str, tuple[str, ...]],
+        identifier: str,
+        line: int,
+        lines: Sequence[str] = (),
+        word_lines: Sequence[int] = (),
+    ) -> Sentence:
+        """columns: by field, those that are known; the others are blank."""
+        blank = (BLANK,) * len(columns["forms"])
+        of_words: dict[str, Any] = {own.attribute: blank for own in WORD_COLUMNS.values()} | dict(columns)
+        return cls(
+            **of_words,
+            heads=(NO_HEAD,) * len(blank),
+            labels=blank,
+            identifier=identifier,
+            line=line,
+            lines=tuple(lines),
+            word_lines=tuple(word_lines),
+        )
+
     def __len__(self) -> int:
         return len(self.forms)
+
+    def column(self, name: str) -> tuple[str, ...]:
+        """The values of a column. name: see `WORD_COLUMNS`."""
+        values: tuple[str, ...] = getattr(self, WORD_COLUMNS[name].attribute)
+        return values

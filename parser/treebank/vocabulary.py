@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 from pydantic import BaseModel, ConfigDict
@@ -16,6 +16,7 @@ from torch import Tensor
 from parser.batching.device import all_to_device
 from parser.batching.ragged import Ragged
 from parser.system.console import quoted
+from parser.treebank.columns import BLANK, WORD_COLUMNS, annotation_columns
 from parser.treebank.labels import lifted_label_fault
 from parser.treebank.lemma_rules import is_rule, lemma_rule
 from parser.treebank.sentence import Sentence
@@ -95,32 +96,35 @@ class Tokens:
 UNKNOWN = 0
 PRETRAINED = "pretrained"
 """The column of the forms that have a pretrained vector."""
-CHARACTERS, FEATURES, TREEBANK = "characters", "feats", "treebank"
-
-COLUMNS: dict[str, Callable[[Sentence], Sequence[str]]] = {
-    "form": lambda sentence: sentence.forms,
-    "lemma": lambda sentence: sentence.lemmas,
-    "upos": lambda sentence: sentence.upos,
-    "xpos": lambda sentence: sentence.xpos,
-    FEATURES: lambda sentence: sentence.feats,
-    CHARACTERS: lambda sentence: sentence.forms,
-    PRETRAINED: lambda sentence: sentence.forms,
-    TREEBANK: lambda sentence: (sentence.treebank,) * len(sentence),
-}
-PARTS: dict[str, Callable[[str], Sequence[str]]] = {
-    CHARACTERS: tuple,
-    FEATURES: lambda feats: () if feats == "_" else feats.split("|"),
-}
-"""The columns that are divided into parts. Their lexicons hold the parts, not whole strings."""
+CHARACTERS, TREEBANK = "characters", "treebank"
+"""Further columns, which are not of CoNLL-U: the forms again, divided, and where a sentence is from."""
 
 
-PREDICTED: dict[str, Callable[[Sentence], Sequence[str]]] = {
-    "upos": lambda sentence: sentence.upos,
-    "xpos": lambda sentence: sentence.xpos,
-    FEATURES: lambda sentence: sentence.feats,
-    "lemma": lambda sentence: tuple(map(lemma_rule, sentence.forms, sentence.lemmas)),
-}
-"""The columns that can be predicted, and what is predicted: whole features, and the rules of lemmas."""
+def strings_of(sentence: Sentence, column: str) -> tuple[str, ...]:
+    """What a network reads of each word. column: of `WORD_COLUMNS`, or one of the three above."""
+    if column == TREEBANK:
+        return (sentence.treebank,) * len(sentence)
+    return sentence.forms if column in (CHARACTERS, PRETRAINED) else sentence.column(column)
+
+
+def division_of(column: str) -> Callable[[str], Sequence[str]] | None:
+    """How its strings are divided into parts; None if they are not. Its lexicon holds the parts."""
+    if column == CHARACTERS:
+        return tuple
+    known = WORD_COLUMNS.get(column)
+    return _features if known and known.kind == "features" else None
+
+
+def _features(together: str) -> Sequence[str]:
+    return () if together == BLANK else together.split("|")
+
+
+def predicted_strings_of(sentence: Sentence, column: str) -> tuple[str, ...]:
+    """What is predicted of each word: a tag, all features together, or the rule of a lemma."""
+    values = sentence.column(column)
+    if WORD_COLUMNS[column].kind == "word":
+        return tuple(map(lemma_rule, sentence.forms, values))
+    return values
 
 
 class Lexicon:
@@ -143,7 +147,7 @@ class Lexicon:
         return number
 
     def string(self, number: int) -> str:
-        return self.strings[number - 1] if number else "_"
+        return self.strings[number - 1] if number else BLANK
 
     @classmethod
     def of(cls, strings: Iterable[str], fold_case: bool = False) -> Lexicon:
@@ -200,8 +204,10 @@ class Vocabulary:
         """
         lexicons = {}
         for name in columns:
-            strings = (string for sentence in sentences for string in COLUMNS[name](sentence))
-            lexicons[name] = Lexicon.of(_divide(name, strings), fold_case and name == "form")
+            strings = (string for sentence in sentences for string in strings_of(sentence, name))
+            if divide := division_of(name):
+                strings = (part for string in strings for part in divide(string))
+            lexicons[name] = Lexicon.of(strings, fold_case and name == "form")
         if pretrained:
             lexicons[PRETRAINED] = Lexicon(pretrained, fold_case=True)
         labels = Lexicon.of(label for sentence in sentences for label in sentence.labels)
@@ -211,7 +217,7 @@ class Vocabulary:
             for head, label in zip(sentence.heads, sentence.labels, strict=True):
                 (between_words if head else on_root).add(labels.number(label))
         of_predicted = {
-            name: Lexicon.of(string for sentence in sentences for string in PREDICTED[name](sentence))
+            name: Lexicon.of(string for one in sentences for string in predicted_strings_of(one, name))
             for name in predicted
         }
         treebank = sentences[0].treebank if sentences else ""
@@ -245,17 +251,17 @@ class Vocabulary:
         """The columns that the parser reads, as integers; then, if `gold`, those that it predicts."""
         numbers, parts = [], {}
         for column, (name, lexicon) in enumerate(self.columns.items()):
-            strings = [string for sentence in sentences for string in COLUMNS[name](sentence)]
+            strings = [string for sentence in sentences for string in strings_of(sentence, name)]
             if name == TREEBANK:
                 strings = [string or self.treebank for string in strings]
-            if name in PARTS:
+            if divide := division_of(name):
                 place = {string: number for number, string in enumerate(dict.fromkeys(strings))}
                 numbers.append([place[string] for string in strings])
-                parts[column] = _encode_parts(PARTS[name], lexicon, place)
+                parts[column] = _encode_parts(divide, lexicon, place)
             else:
                 numbers.append([lexicon.number(string) for string in strings])
         for name, lexicon in self.predicted.items() if gold else ():
-            strings = [string for sentence in sentences for string in PREDICTED[name](sentence)]
+            strings = [string for sentence in sentences for string in predicted_strings_of(sentence, name)]
             numbers.append([lexicon.number(string) for string in strings])
         tokens = Tokens(Ragged(_integers(numbers).T.contiguous(), _lengths(sentences)), parts)
         return self.for_transformer.added(tokens, sentences) if self.for_transformer else tokens
@@ -313,7 +319,7 @@ class _Content(BaseModel):
     labels: list[str]
     root_labels: list[int]
     word_labels: list[int]
-    predicted: dict[Literal["upos", "xpos", "feats", "lemma"], list[str]]
+    predicted: dict[str, list[str]]
     treebank: str = ""
 
 
@@ -329,7 +335,9 @@ def _refuse_bad_labels(labels: Lexicon) -> None:
 def _refuse_bad_values(predicted: Mapping[str, Lexicon]) -> None:
     """Raises ValueError for values, perhaps of an untrusted model, that no column of a treebank can have."""
     for name, lexicon in predicted.items():
-        is_value = is_rule if name == "lemma" else _is_value
+        if name not in annotation_columns():
+            raise ValueError(f"predicted: {quoted(name)} is none of {', '.join(annotation_columns())}")
+        is_value = is_rule if WORD_COLUMNS[name].kind == "word" else _is_value
         for value in lexicon.strings:
             if not is_value(value):
                 raise ValueError(f"predicted {name}: {quoted(value)} can not be written")
@@ -337,11 +345,6 @@ def _refuse_bad_values(predicted: Mapping[str, Lexicon]) -> None:
 
 def _is_value(text: str) -> bool:
     return bool(text) and not any(character in text for character in "\t\n\r")
-
-
-def _divide(column: str, strings: Iterable[str]) -> Iterable[str]:
-    """Divide strings into parts if the column is in `PARTS`; otherwise return them unchanged."""
-    return chain.from_iterable(map(PARTS[column], strings)) if column in PARTS else strings
 
 
 def _encode_parts(divide: Callable[[str], Sequence[str]], lexicon: Lexicon, strings: Iterable[str]) -> Ragged:

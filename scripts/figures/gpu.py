@@ -11,7 +11,7 @@ from prediction.model import GPUS
 from figures.kept import Row, rows, table
 from parser.speed.measuring.statistics import Estimate, exactly
 from parser.speed.reporting.document import Heading, Picture, Table, write_document
-from parser.speed.reporting.drawing import PLAIN, draw_panels, svg
+from parser.speed.reporting.plot_style import PLAIN, draw_panels, svg
 
 FOLDER = "speed/predicted-gpu"
 SIZES = 64, 256

@@ -11,12 +11,11 @@ from matplotlib.figure import Figure
 from pydantic import Field, TypeAdapter
 
 from figures.kept import MEASUREMENTS, speed_run
-from parser.benchmarks.plugin import NO_BATCHING
+from parser.benchmarks.plugin import NO_BATCHING, Mode
 from parser.config.file import load
 from parser.speed.measuring.rows import SpeedRow
-from parser.speed.measuring.statistics import Estimate
-from parser.speed.reporting.drawing import COLOURS
-from parser.speed.reporting.speed_ups import bracketed, ratio
+from parser.speed.reporting.plot_style import COLOURS
+from parser.speed.reporting.speed_ups import STEP, bracketed, ratio, seconds_of
 from parser.system.settings import Settings
 
 WIDTH = 118
@@ -35,12 +34,17 @@ class LineSettings(Settings):
     run: str
     """The folder of a speed run below docs/measurements/speed."""
     experiment: str
+    mode: Mode = "train"
     batch_size: int | None = None
     """None for the fastest."""
+    part: str = STEP
+    """Of a step, as in `speed_ups.PARTS`."""
     best: list[str] = Field(min_length=1)
     """Methods, of which the fastest is shown."""
     none: str = NO_BATCHING
     """The method that they are compared with."""
+    none_batch_size: int | None = None
+    """Of that method. None: that of the best, or any if it was not measured so."""
     simple: list[str] = Field([])
     """Simple ways to batch, by hand or with the library; the fastest is compared with, too."""
     paper: PaperSettings
@@ -53,9 +57,13 @@ class Headline(NamedTuple):
     best: SpeedRow
     none: SpeedRow
     simple: SpeedRow | None
-    over_none: Estimate
-    """Speed-up of the best method over no batching."""
+    part: str
     paper: PaperSettings
+
+    @property
+    def over_none(self) -> float:
+        """Speed-up of the best method over no batching."""
+        return gain(self.best, self.none, self.part)
 
 
 def headlines(config: Path) -> list[Headline]:
@@ -65,23 +73,36 @@ def headlines(config: Path) -> list[Headline]:
 
 
 def _headline(task: str, line: LineSettings) -> Headline:
-    measured = [
-        row for row in speed_run(line.run).rows if row.experiment == line.experiment and row.mode == "train"
-    ]
-    best = _fastest([row for row in measured if line.batch_size in (None, row.batch_size)], line.best)
+    wanted = line.experiment, line.mode
+    measured = [row for row in speed_run(line.run).rows if (row.experiment, row.mode) == wanted]
+    of_size = [row for row in measured if line.batch_size in (None, row.batch_size)]
+    best = _fastest(of_size, line.best, line.part)
     if best is None:
         raise ValueError(f"{task}: {line.run} has no row of {', '.join(line.best)} in {line.experiment}")
     at_same_size = [row for row in measured if row.batch_size == best.batch_size]
-    none = _fastest(at_same_size, [line.none]) or _fastest(measured, [line.none])
+    none = _none(line, measured, at_same_size)
     if none is None:
         raise ValueError(f"{task}: {line.run} has no row of {line.none} in {line.experiment}")
-    simple = _fastest(at_same_size, line.simple)
-    return Headline(task, best, none, simple, ratio(best, none), line.paper)
+    simple = _fastest(at_same_size, line.simple, line.part)
+    return Headline(task, best, none, simple, line.part, line.paper)
 
 
-def _fastest(rows: list[SpeedRow], methods: list[str]) -> SpeedRow | None:
+def _none(line: LineSettings, measured: list[SpeedRow], at_same_size: list[SpeedRow]) -> SpeedRow | None:
+    if line.none_batch_size:
+        rows = [row for row in measured if row.batch_size == line.none_batch_size]
+        return _fastest(rows, [line.none], line.part)
+    return _fastest(at_same_size, [line.none], line.part) or _fastest(measured, [line.none], line.part)
+
+
+def _fastest(rows: list[SpeedRow], methods: list[str], part: str) -> SpeedRow | None:
     own = [row for row in rows if row.method in methods]
-    return max(own, key=lambda row: row.sentences_per_second, default=None)
+    return min(own, key=lambda row: seconds_of(row, part), default=None)
+
+
+def gain(first: SpeedRow, second: SpeedRow, part: str) -> float:
+    """The speed of the first row over that of the second. The share of a part is that of one turn."""
+    whole = ratio(first, second).value
+    return whole if part == STEP else seconds_of(second, part) / seconds_of(first, part)
 
 
 def headline_table(lines: list[Headline]) -> str:
@@ -97,12 +118,12 @@ def _table_line(line: Headline) -> str:
     best = line.best
     over_simple = ""
     if line.simple:
-        value = bracketed(f"{ratio(best, line.simple).value:.2f}", [best, line.simple])
+        value = bracketed(f"{gain(best, line.simple, line.part):.2f}", [best, line.simple])
         over_simple = f"{value} (`{line.simple.method}`)"
     cells = [
         line.task,
         f"`{best.method}`, {best.batch_size:,}",
-        bracketed(f"{line.over_none.value:.1f}", [best, line.none]),
+        bracketed(f"{line.over_none:.1f}", [best, line.none]),
         _range(line.paper.over_none),
         over_simple,
     ]
@@ -126,7 +147,7 @@ def draw(lines: list[Headline]) -> Figure:
     figure = Figure(figsize=(7.2, 0.8 + 0.36 * len(lines)), layout="constrained")
     axes = figure.subplots()
     places = range(len(lines))
-    values = [line.over_none.value for line in lines]
+    values = [line.over_none for line in lines]
     axes.barh(places, values, height=0.6, color=COLOURS[0], label="this program (CPU)")
     marks = [(line.paper.over_none, place) for place, line in enumerate(lines) if line.paper.over_none]
     for number, (bounds, place) in enumerate(marks):
@@ -138,7 +159,9 @@ def draw(lines: list[Headline]) -> Figure:
     axes.set_xscale("log")
     axes.set_xlim(0.9, 1.6 * max([*values, *(high for (_, high), _ in marks)]))
     axes.set_xticks([1, 2, 5, 10, 20, 50, 100], ["1", "2", "5", "10", "20", "50", "100"])
-    axes.set_xlabel("speed-up of training by the best method over no batching", fontsize=9)
+    axes.set_xlabel(
+        "speed-up by the best method over no batching, in training if nothing is said", fontsize=9
+    )
     figure.legend(loc="outside lower center", ncols=2, fontsize=8)
     return figure
 

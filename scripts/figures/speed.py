@@ -6,13 +6,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from figures.kept import plain_speed, printed, ratios, rows, speed_run, table
 from parser.speed.measuring.rows import SpeedRow
-from parser.speed.measuring.statistics import median_of, ratio_of
-from parser.speed.reporting.speed_ups import ratio
+from parser.speed.measuring.statistics import median_of, parallel_share_at, ratio_of
+from parser.speed.reporting.speed_ups import bracketed, ratio
 
 PAPER = "ding-koehn-2019"
+FIGURE_1 = "dyer-2015"
+"""The experiment with the sizes of that figure of Ding & Koehn 2019."""
+FIGURE_1_GAIN = 60.8
+"""Of batches of 64 over 1 (Ding & Koehn 2019, section 5.2)."""
 OUTPUT, SCALE = "speed/printed.jsonl", "scale/printed.jsonl"
 CHECK = "stack-parser check --transitions"
 NETWORKS = {
@@ -26,7 +31,7 @@ NETWORKS = {
 """The experiments of the comparison of precisions."""
 
 
-def stack_lstm() -> str:
+def stack_lstm(experiment: str) -> str:
     methods = {
         "sentence by sentence": ("none", (1,)),
         "by step, as the paper's authors": ("step-naive", (1, 8, 64, 256)),
@@ -35,7 +40,7 @@ def stack_lstm() -> str:
     }
 
     def speed(method: str, size: int) -> str:
-        return plain_speed(speed_run("stack-lstm").cell(PAPER, f"{method}@{size}").sentences_per_second)
+        return plain_speed(speed_run("stack-lstm").cell(experiment, f"{method}@{size}").sentences_per_second)
 
     return table(
         ("training, sentences/s", "batch 1", 8, 64, 256),
@@ -56,6 +61,26 @@ def stack_lstm_ratios() -> str:
         ("what batches give to the authors' steps", "step-naive@64", "step-naive@1"),
     )
     return ratios(speed_run("stack-lstm/in-turns"), ((what, PAPER, one, other) for what, one, other in lines))
+
+
+def parallel_shares() -> str:
+    """What batches of 64 give by Amdahl's law, beside the paper; and what this core could give at most."""
+    found = [("the paper, Figure 1", "", f"{FIGURE_1_GAIN}", "", _percent(FIGURE_1_GAIN))]
+    networks = (
+        ("sizes of Figure 1", FIGURE_1, "stack-lstm"),
+        ("sizes of section 5", PAPER, "stack-lstm/in-turns"),
+    )
+    for sizes, experiment, run in networks:
+        for method in ("step-naive", "replay"):
+            cells = [speed_run(run).cell(experiment, f"{method}@{size}") for size in (64, 1)]
+            gain, most = ratio(*cells).value, 1 / cells[1].mfu_with_update
+            shown = [bracketed(text, cells) for text in (f"{gain:.1f}", _percent(gain))]
+            found.append((sizes, f"`{method}`", shown[0], f"{most:.0f}", shown[1]))
+    return table(("", "", "64 over 1", "at most, on this core", "parallel share"), found)
+
+
+def _percent(gain: float) -> str:
+    return f"{100 * parallel_share_at(64, gain):.2f} %"
 
 
 def stack_lstm_utilisation() -> str:
@@ -223,7 +248,9 @@ FIGURES: dict[str, Callable[[], str]] = {
     "processes": processes,
     "reading": reading,
     "single-figures": single_figures,
-    "stack-lstm": stack_lstm,
+    "parallel-shares": parallel_shares,
+    "stack-lstm": partial(stack_lstm, PAPER),
+    "stack-lstm-figure-1": partial(stack_lstm, FIGURE_1),
     "stack-lstm-ratios": stack_lstm_ratios,
     "stack-lstm-utilisation": stack_lstm_utilisation,
     "training-with-processes": training_with_processes,

@@ -107,6 +107,16 @@ def test_any_number_of_sentences_in_order(english):
     assert list(english.parse_all([])) == []
 
 
+def test_what_is_no_list_is_refused(english):
+    with pytest.raises(ValueError, match="sentences: a list of them is needed, not int"):
+        english.parse_all(5)
+    with pytest.raises(ValueError, match=r"words: a list of strings .* not dict; parse_all takes mappings"):
+        english.parse({"words": ["a"]})
+    with pytest.raises(ValueError, match="path: a folder, a package or a list of them is needed, not int"):
+        parser.load(3)
+    assert repr(english).startswith("<Parser: arc-hybrid, ")
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -118,6 +128,7 @@ def test_any_number_of_sentences_in_order(english):
         (["The", " "], "words, number 2 ' ' is blank; write _ for an empty value"),
         (["The", "\x0b\x85"], "words, number 2 '\\\\x0b\\\\x85' is blank; write _ for an empty value"),
         (["The", "\ufeff"], "words, number 2 '\\\\ufeff' is blank; write _ for an empty value"),
+        (["The", "cat "], "words, number 2 'cat ' begins or ends with a blank"),
         (["The", "c\tat"], "words, number 2 'c\\\\tat' has a tab"),
         (["The", "c\r\nat"], "words, number 2 'c\\\\r\\\\nat' has a line end"),
         (["The", "c\0at"], "words, number 2 'c\\\\x00at' has NUL"),
@@ -126,7 +137,7 @@ def test_any_number_of_sentences_in_order(english):
         ({"words": ["a", "b"], "upos": ["X"]}, "2 words, but 1 upos"),
         (
             {"words": ["a"], "tags": ["X"]},
-            "unknown: tags; known: words, upos, xpos, feats, lemmas, sent_id, text",
+            "unknown: tags; known: words, lemmas, upos, xpos, feats, sent_id, text",
         ),
         ({"words": ["a"], "feats": "_"}, "feats: a list of strings is needed, not str"),
         ({"words": ["a"], "feats": []}, "1 words, but 0 feats"),

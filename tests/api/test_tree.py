@@ -18,10 +18,10 @@ FOX = Tree(
 
 def test_a_drawing_in_text():
     assert str(FOX).splitlines() == [
-        "  ╭───► The    det",
-        "  │ ╭─► quick  amod",
-        "  ╰─┼─► fox    nsubj",
-        "╭─┬─┴── jumps  root (root)",
+        "╭─────► The    det",
+        "│   ╭─► quick  amod",
+        "╰─┬─┴─► fox    nsubj",
+        "╭─┼──── jumps  root (root)",
         "│ │ ╭─► over   case",
         "│ ╰─┴─► <it>   obl",
         "╰─────► .      punct",

@@ -215,7 +215,10 @@ def test_every_config_of_tables_and_speed_is_read(path):
         (["parser.network.tag_sizes={}", "parser.network.embedding_dropout=0.2"], "one embedding only"),
         (["parser.network.train_pretrained=true"], "there are no parser.network.pretrained vectors"),
         (["training.feature_dropout=0.1"], "tag_sizes has no feats"),
-        (["training.tag_dropout=0.1", "parser.network.tag_sizes={lemma: 5}"], "neither upos nor xpos"),
+        (
+            ["training.tag_dropout=0.1", "parser.network.tag_sizes={lemma: 5}"],
+            "tag_sizes has no upos or xpos",
+        ),
     ],
 )
 def test_settings_that_contradict_each_other(config_file, changes, message):

@@ -122,6 +122,35 @@ def test_the_headline_has_the_fastest_method_and_what_was_measured_apart_in_brac
     assert headline.draw(lines).axes[0].get_yticklabels()[0].get_text() == "Toys: 4.0"
 
 
+def test_a_headline_may_compare_a_method_with_its_own_batches_of_another_size(measured):
+    alone = timed("replay", 1, 5, 5, 6)
+    with (measured / "speed/toys/rows.jsonl").open("a") as file:
+        file.write(json.dumps(asdict(alone)) + "\n")
+    own = LINE.replace("simple: [step]", "none: replay\n  none_batch_size: 1")
+    (measured / "headline.yaml").write_text(own)
+    [line] = headline.headlines(measured / "headline.yaml")
+    assert (line.none.method, line.none.batch_size, line.over_none) == ("replay", 1, 10)
+    (measured / "headline.yaml").write_text(own.replace("size: 1", "size: 2"))
+    with pytest.raises(ValueError, match="Toys: toys has no row of replay in toy"):
+        headline.headlines(measured / "headline.yaml")
+
+
+def test_a_headline_may_be_of_a_part_of_a_step_in_inference(measured):
+    own = {"experiment": "toy", "mode": "infer", "batch_size": 8}
+    rows = [
+        speed_row(10.0, method="none", phase_seconds={"forward": 1.0, "cells": 3.0}, **own),
+        speed_row(20.0, method="replay", phase_seconds={"forward": 3.0, "cells": 1.0}, **own),
+    ]
+    path = measured / "speed/toys/rows.jsonl"
+    path.write_text("".join(json.dumps(asdict(row)) + "\n" for row in rows))
+    (measured / "headline.yaml").write_text(
+        LINE.replace("best:", "mode: infer\n  part: cells, forward\n  best:")
+    )
+    [line] = headline.headlines(measured / "headline.yaml")
+    assert line.over_none == pytest.approx(6)  # of 100 and 50 ms the cells take 75 and 12.5
+    assert "| Toys | `replay`, 8 | 6.0 | 2 to 3 | |" in headline.headline_table([line])
+
+
 @pytest.mark.parametrize("missing", ["best: [replay, late]", "run: toys"])
 def test_a_headline_without_rows_is_refused(measured, missing):
     change = {"best: [replay, late]": "best: [late]", "run: toys": "run: toys\n  none: unbatched"}[missing]

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from pages.small_trees import ALL, CATS, DOGS, GOLD, GOLD_DOGS
+from plain_parser import projective_trees
 
 from parser.cli import main
 from parser.pages.drawing import as_svg, as_text, columns
@@ -114,6 +115,12 @@ def test_words_of_wide_and_combining_characters_are_aligned():
     assert [columns(word) for word in ("ab", "日本", "e\u0301", "\uff46")] == [2, 4, 1, 2]
     drawing = as_text(["日本", "e\u0301", "abc"], [0, 1, 1], ["root", "dep", "dep"])
     assert drawing.splitlines() == ["╭─┬── 日本  root (root)", "│ ╰─► e\u0301     dep", "╰───► abc   dep"]
+
+
+@pytest.mark.parametrize("length", range(1, 7))
+def test_different_projective_trees_have_different_drawings_in_text(length):
+    trees = projective_trees(length)
+    assert len({as_text(["a"] * length, heads, ["dep"] * length) for heads in trees}) == len(trees)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from parser.cli import main
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.part_parser import output_of
 from parser.treebank import parts
+from parser.treebank.columns import DEPS, EMPTY_ID, HEAD, ID, LABEL
 from parser.treebank.conllu import blocks, parse_block
-from parser.treebank.faults import DEPS, EMPTY_ID, HEAD, ID, LABEL
 from parser.treebank.text_files import open_text
 
 MODEL = "tests/model"

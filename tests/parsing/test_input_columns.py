@@ -7,7 +7,8 @@ import pytest
 
 from parser.cli import main
 from parser.parsing import input_columns
-from parser.parsing.input_columns import ColumnShares, InputColumnCheck, as_json, column_shares, from_json
+from parser.parsing.column_shares import ColumnShares, column_shares, shares_as_json, shares_from_json
+from parser.parsing.input_columns import InputColumnCheck
 from parser.treebank.conllu import read_treebank
 from parser.treebank.vocabulary import Vocabulary
 
@@ -42,7 +43,7 @@ def test_shares_of_a_treebank(quickstart):
     assert dev_shares["feats"].blank == feats.count("_") / words
     known = vocabulary.columns["form"].strings
     assert dev_shares["form"].unknown == sum(form not in known for s in dev for form in s.forms) / words
-    assert from_json(as_json(dev_shares)) == dev_shares
+    assert shares_from_json(shares_as_json(dev_shares)) == dev_shares
 
 
 def test_no_warnings_for_dev_and_test(quickstart):

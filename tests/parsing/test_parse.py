@@ -9,10 +9,11 @@ from plain_parser import PlainParser, is_tree, sentence
 
 from parser.baselines.parsing import parse_batch, parse_one
 from parser.config.settings import NetworkSettings, ParserSettings
-from parser.parsing import parse as parsing
+from parser.parsing import continuous_batching
 from parser.parsing.arc_probabilities import ArcProbabilities
+from parser.parsing.continuous_batching import parse_tokens
 from parser.parsing.model import Model
-from parser.parsing.parse import parse, parse_stream, parse_tokens
+from parser.parsing.parse import parse, parse_stream
 from parser.stepping import stepper
 from parser.transitions import SYSTEMS
 from parser.treebank.projectivity import is_projective
@@ -160,7 +161,7 @@ def test_a_sentence_of_ten_thousand_words():
     ("room", "message"), [(10, None), (4, "sentence made up: .* too little memory for a sentence of 9 words")]
 )
 def test_too_little_memory(monkeypatch, capsys, room, message):
-    make = parsing.inference_stepper
+    make = continuous_batching.inference_stepper
 
     def make_or_fail(network, inventory, tokens, *rest):
         if tokens.words > room:
@@ -169,7 +170,7 @@ def test_too_little_memory(monkeypatch, capsys, room, message):
 
     parser, sentences = model(dtype=torch.double), [words(length) for length in (5, 9, 2, 4)]
     whole = parse(parser, sentences)
-    monkeypatch.setattr(parsing, "inference_stepper", make_or_fail)
+    monkeypatch.setattr(continuous_batching, "inference_stepper", make_or_fail)
     if message:
         with pytest.raises(ValueError, match=message):
             parse(parser, sentences)

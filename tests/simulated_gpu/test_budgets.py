@@ -13,8 +13,8 @@ from small_parsers import SOME_TREES, examples, network, stepped
 from parser.cli import main
 from parser.networks.loss import BatchLoss, transition_loss
 from parser.optimization.training_step import TrainingStep
-from parser.parsing.parse import STEPS_BETWEEN_REFILLS
-from parser.parsing.parse import STEPS_BETWEEN_SYNCHRONISATIONS as PARSING_STEPS
+from parser.parsing.continuous_batching import STEPS_BETWEEN_REFILLS
+from parser.parsing.continuous_batching import STEPS_BETWEEN_SYNCHRONISATIONS as PARSING_STEPS
 from parser.training.epoch import STEPS_BETWEEN_SYNCHRONISATIONS as TRAINING_STEPS
 from parser.treebank.conllu import stream_sentences
 
@@ -25,7 +25,8 @@ TREEBANK = Path("data/quickstart/train.conllu")
 SENTENCES, BATCH_SIZE = 240, 4
 MOVED = {"parser/parsing/model.py", "parser/transitions/inventory.py"}
 """A model is moved to the device once."""
-PARSED = {"parser/parsing/parse.py"}
+STEPPED = "parser/parsing/continuous_batching.py"
+PARSED = {STEPPED, "parser/parsing/parse.py", "parser/parsing/tag_votes.py"}
 
 
 def counts_of_a_training_step(method, composition=False, rich=False):
@@ -125,6 +126,7 @@ def test_parsing_looks_at_the_device_every_sixteen_steps(trained, treebank, more
     lengths = [len(sentence) for sentence in stream_sentences(str(treebank))]
     # Each row of the batch is idle for some steps after each sentence, and when no sentences are left.
     steps = sum(2 * length + STEPS_BETWEEN_REFILLS for length in lengths) / size + 2 * max(lengths)
+    assert 10 < waits[STEPPED] <= 2 + steps / PARSING_STEPS
     # Afterwards the trees are read: heads and labels of all, and perhaps probabilities.
-    assert 10 < waits["parser/parsing/parse.py"] - read <= 2 + steps / PARSING_STEPS
+    assert sum(waits[file] for file in PARSED - {STEPPED}) == read
     assert set(waits) <= MOVED | PARSED

@@ -17,10 +17,10 @@ NONE = Processor("AuthenticAMD", 23, frozenset({"avx2"}))
 def products(monkeypatch):
     """The precision at each step of training and of parsing."""
     from parser.networks.stack_parser import StackParser
-    from parser.parsing import parse
+    from parser.parsing import continuous_batching
 
     found = {"training": set(), "parsing": set()}
-    forward, stepper = StackParser.forward, parse.inference_stepper
+    forward, stepper = StackParser.forward, continuous_batching.inference_stepper
 
     def in_training(*arguments, **named):
         if torch.is_grad_enabled():
@@ -32,7 +32,7 @@ def products(monkeypatch):
         return stepper(*arguments)
 
     monkeypatch.setattr(StackParser, "forward", in_training)
-    monkeypatch.setattr(parse, "inference_stepper", in_parsing)
+    monkeypatch.setattr(continuous_batching, "inference_stepper", in_parsing)
     return found
 
 

@@ -218,6 +218,15 @@ def test_a_runs_folder_is_all_that_resuming_needs(config_file, tmp_path, capsys)
         assert left_behind(run) == before
 
 
+def test_a_run_is_not_resumed_with_fewer_epochs_than_it_has(config_file, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["train", str(config_file), "--run", str(run), "--set", "training.epochs=2"]) == 0
+    config = (run / "config.yaml").read_bytes()
+    assert main(["train", "--resume", str(run), "--set", "training.epochs=1"]) == 2
+    assert "training.epochs=1: the run has 2 epochs already; it can go on to more" in capsys.readouterr().err
+    assert (run / "config.yaml").read_bytes() == config
+
+
 @pytest.mark.parametrize("decay", first_of(["plateau", "linear"]))
 def test_a_finished_run_goes_on_to_more_epochs(config_file, tmp_path, capsys, decay):
     """As if it had been started with them, unless the learning rate depends on their number."""
@@ -263,6 +272,18 @@ def test_what_can_not_be_resumed_is_not_begun_anew(config_file, tmp_path, monkey
             f"{folder}: there is no checkpoint.safetensors to resume from; name the folder"
         )
         assert not (tmp_path / "runs").exists()
+
+
+def test_resuming_what_is_no_run_names_what_was_meant(config_file, tmp_path, capsys):
+    run, package = tmp_path / "run", tmp_path / "tiny.stackparser"
+    assert main(["train", str(config_file), "--run", str(run), "--set", "training.epochs=1"]) == 0
+    package.write_bytes(b"PK")
+    capsys.readouterr()
+    assert main(["train", "--resume", str(run / "model")]) == 2
+    assert capsys.readouterr().err.endswith(f"to resume from; did you mean {run}?\n")
+    for file in (package, run / "model/settings.json"):
+        assert main(["train", "--resume", str(file)]) == 2
+        assert capsys.readouterr().err.startswith(f"{file}: is no folder of a run, which --resume continues")
 
 
 def test_train_needs_a_config(tmp_path, capsys):

@@ -3,25 +3,34 @@
 Experts are 256-256-256, as in the authors' code; the figure caption of the paper says 256-256-(number of
 experts). Inputs and targets are random, because only one layer is measured. With one expert per example, the
 gate learns nothing.
+
+`none`, `static` and `grouped` are ours; `loop` and `library` are what `transformers` does, with gradients by
+autograd.
 """
 
 from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from parser.batching import PRECISIONS
+from parser.batching.functional import present_precision
 from parser.batching.groups import why_not_grouped
-from parser.benchmarks.experts.network import EXPERT_METHODS, Around, Experts, ExpertSizes
-from parser.benchmarks.plugin import CELLS, CELLS_BACKWARD, Methods, Plugin, Setup, Work, fingerprints
+from parser.benchmarks.experts.calls import CALLING_METHODS, CalledExperts
+from parser.benchmarks.experts.network import Around, Experts, ExpertSizes
+from parser.benchmarks.experts.simple import LoopedExperts, SortedExperts
+from parser.benchmarks.plugin import CELLS, CELLS_BACKWARD, Methods, Mode, Plugin, Setup, Work, fingerprints
 from parser.system.machine import available_memory
 from parser.system.settings import Settings
 
+LOOP, LIBRARY = "loop", "library"
+EXPERT_METHODS = (*CALLING_METHODS, LOOP, LIBRARY)
 CHECKED_EXAMPLES = 24
 """Examples on which the methods must agree."""
 
@@ -30,6 +39,8 @@ class MixtureOfExpertsSettings(Settings):
     experts: int = Field(10, gt=0)
     chosen: int = Field(1, gt=0)
     """The number of experts per example."""
+    gate: Literal["plain", "noisy"] = "plain"
+    """`noisy`: normal noise of learned scales is added to the gate's scores (Shazeer et al. 2017)."""
     input_size: int = Field(256, gt=0)
     hidden_size: int = Field(256, gt=0)
     output_size: int = Field(256, gt=0)
@@ -44,7 +55,8 @@ class MixtureOfExpertsSettings(Settings):
         return self
 
     def sizes(self) -> ExpertSizes:
-        return ExpertSizes(self.experts, self.chosen, self.input_size, self.hidden_size, self.output_size)
+        widths = (self.input_size, self.hidden_size, self.output_size)
+        return ExpertSizes(self.experts, self.chosen, *widths, noisy=self.gate == "noisy")
 
 
 class RegressionExamples(NamedTuple):
@@ -52,6 +64,14 @@ class RegressionExamples(NamedTuple):
     """[batch, inputs]"""
     targets: Tensor
     """[batch, outputs]"""
+    noise: Tensor | None
+    """[batch, experts] For a noisy gate; None if there is none, or if it is drawn anew in each step."""
+
+    def split(self, size: int) -> list[RegressionExamples]:
+        """In batches of at most this size."""
+        inputs, targets = self.inputs.split(size), self.targets.split(size)
+        noise = [None] * len(inputs) if self.noise is None else self.noise.split(size)
+        return [RegressionExamples(*each) for each in zip(inputs, targets, noise, strict=True)]
 
 
 class MixtureOfExperts:
@@ -61,12 +81,16 @@ class MixtureOfExperts:
     method_titles: ClassVar[dict[str, str]] = {
         "static": "a call for each expert",
         "grouped": "a grouped product for all experts",
+        LOOP: "the loop of transformers",
+        LIBRARY: "PyTorch's grouped product with autograd",
     }
     example_name: ClassVar[str] = "examples"
+    grid_over: ClassVar[str] = "experts"
+    precisions = PRECISIONS
     Settings = MixtureOfExpertsSettings
 
     def skip(self, setup: Setup[MixtureOfExpertsSettings]) -> str | None:
-        if setup.method == "grouped" and (reason := missing_product(setup)):
+        if setup.method in ("grouped", LIBRARY) and (reason := missing_product(setup)):
             return reason
         needed, free = needed_memory(setup), free_memory(setup.device)
         if free is not None and needed > free:
@@ -77,14 +101,14 @@ class MixtureOfExperts:
         self._setup = setup
         settings = setup.settings
         torch.manual_seed(setup.seed)
-        self._network = Experts(settings.sizes()).to(setup.device)
+        self._network = make_experts(settings.sizes(), setup.method, setup.mode).to(setup.device)
         self._optimizer = torch.optim.SGD(self._network.parameters(), lr=settings.learning_rate)
-        self._checked = self._make_examples(CHECKED_EXAMPLES)
-        self._examples = self._make_examples(max(settings.examples, setup.batch_size))
+        self._checked = self._make_examples(CHECKED_EXAMPLES, with_noise=settings.gate == "noisy")
+        self._examples = self._make_examples(max(settings.examples, setup.batch_size), with_noise=False)
         self._around = Around(partial(setup.phase, CELLS), partial(setup.phase, CELLS_BACKWARD))
 
     def batches(self) -> list[RegressionExamples]:
-        return self._cut(self._examples)
+        return self._examples.split(self._setup.batch_size)
 
     def run(self, batch: RegressionExamples) -> None:
         if self._setup.mode == "train":
@@ -94,7 +118,7 @@ class MixtureOfExperts:
                 self._outputs(batch)
 
     def check(self) -> Tensor:
-        batches = self._cut(self._checked)
+        batches = self._checked.split(self._setup.batch_size)
         if self._setup.mode == "train":
             return self._loss_and_gradients(batches)
         with torch.inference_mode():
@@ -102,7 +126,7 @@ class MixtureOfExperts:
 
     def work(self, batch: RegressionExamples) -> Work:
         with torch.inference_mode():
-            calls = self._network.route(batch.inputs, self._setup.method).calls
+            routing = self._network.route(self._network.gate(batch.inputs, batch.noise))
         examples = len(batch.inputs)
         training = self._setup.mode == "train"
         return Work(
@@ -110,7 +134,7 @@ class MixtureOfExperts:
             tokens=examples,
             operations=examples * expert_operations(self._network.sizes, training),
             padding=0.0,
-            counts={"calls of experts": len(calls)},
+            counts={"calls of experts": self._network.calls(routing)},
         )
 
     def _train(self, batch: RegressionExamples) -> None:
@@ -136,9 +160,10 @@ class MixtureOfExperts:
         """[batch, outputs]"""
         phase = self._setup.phase
         with phase("scheduling"):
-            routing = self._network.route(batch.inputs, self._setup.method)
+            choice = self._network.gate(batch.inputs, batch.noise)
+            routing = self._network.route(choice)
         with phase("forward"):
-            return self._network(batch.inputs, routing, self._around)
+            return self._network(batch.inputs, choice, routing, self._around)
 
     def _loss_and_gradients(self, batches: list[RegressionExamples]) -> Tensor:
         """[1 + 2 * weights] The loss, and the fingerprints of its gradients."""
@@ -153,22 +178,27 @@ class MixtureOfExperts:
         self._optimizer.zero_grad()
         return results
 
-    def _make_examples(self, number: int) -> RegressionExamples:
+    def _make_examples(self, number: int, with_noise: bool) -> RegressionExamples:
         """The same for every method."""
         sizes = self._network.sizes
         generator = torch.Generator().manual_seed(self._setup.seed)
-        widths = (sizes.inputs, sizes.outputs)
+        widths = (sizes.inputs, sizes.outputs, *([sizes.experts] if with_noise else []))
         made = (torch.randn(number, width, generator=generator) for width in widths)
-        return RegressionExamples(*(rows.to(self._setup.device) for rows in made))
+        inputs, targets, *noise = (rows.to(self._setup.device) for rows in made)
+        return RegressionExamples(inputs, targets, noise[0] if noise else None)
 
-    def _cut(self, examples: RegressionExamples) -> list[RegressionExamples]:
-        parts = (rows.split(self._setup.batch_size) for rows in examples)
-        return [RegressionExamples(*both) for both in zip(*parts, strict=True)]
+
+def make_experts(sizes: ExpertSizes, method: str, mode: Mode) -> Experts:
+    """With the same weights for every method, if they are drawn from the same seed."""
+    fixed = mode == "infer"
+    if method == LOOP:
+        return LoopedExperts(sizes, fixed)
+    return SortedExperts(sizes, fixed) if method == LIBRARY else CalledExperts(sizes, method)
 
 
 def expert_operations(sizes: ExpertSizes, training: bool) -> float:
     """Floating-point operations of the products for one example."""
-    gate = sizes.inputs * sizes.experts
+    gate = sizes.inputs * sizes.experts * (2 if sizes.noisy else 1)
     first = sizes.chosen * sizes.inputs * sizes.hidden
     second = sizes.chosen * sizes.hidden * sizes.outputs
     if training:
@@ -184,7 +214,8 @@ def missing_product(setup: Setup[MixtureOfExpertsSettings]) -> str | None:
     """Why the grouped product is not available for one of the layers, or None."""
     settings = setup.settings
     widths = (settings.input_size, settings.hidden_size, settings.output_size)
-    reasons = (why_not_grouped(setup.device, torch.float32, *layer) for layer in pairwise(widths))
+    dtype = torch.bfloat16 if present_precision() == "bfloat16" else torch.float32
+    reasons = (why_not_grouped(setup.device, dtype, *layer) for layer in pairwise(widths))
     return next(filter(None, reasons), None)
 
 
@@ -195,7 +226,8 @@ def needed_memory(setup: Setup[MixtureOfExpertsSettings]) -> int:
     second = (settings.hidden_size + 1) * settings.output_size
     stored = settings.experts
     if setup.mode == "train":
-        stored += min(settings.experts, setup.batch_size * settings.chosen)
+        dense = setup.method in (LOOP, LIBRARY)  # by autograd all experts have gradients
+        stored += settings.experts if dense else min(settings.experts, setup.batch_size * settings.chosen)
     return 4 * stored * (first + second)
 
 

@@ -1,16 +1,12 @@
-"""Models of running text, over streams of frames: a network of layers, or torch's own LSTM."""
+"""Models of running text, over streams of frames: networks of layers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from parser.batching.functional import linear
-from parser.batching.lstm import run_lstm
 from parser.batching.recurrence.backward import WeightGradients
 from parser.batching.recurrence.layer_graph import Connection, Layer, LayerGraph
 from parser.batching.recurrence.unrolled import Unrolled
@@ -128,47 +124,3 @@ def cross_entropy_and_errors(scores: Tensor, targets: Tensor, errors: Tensor) ->
     losses = errors.gather(-1, right)  # [frames, streams, 1]
     errors.exp_().scatter_add_(-1, right, torch.full_like(losses, -1.0))
     return -losses.sum()
-
-
-class LibraryModel(nn.Module):
-    """`nn.LSTM` with an embedding and scores. Backpropagation is truncated at chunks."""
-
-    def __init__(self, symbols: int, embedding_size: int, hidden_size: int, scores: int):
-        super().__init__()
-        self.embedding = nn.Embedding(symbols, embedding_size, sparse=True)
-        self.lstm = nn.LSTM(embedding_size, hidden_size)
-        second_bias = self.lstm.get_parameter("bias_hh_l0")  # redundant with the other bias
-        nn.init.zeros_(second_bias.requires_grad_(False))
-        self.scores = nn.Linear(hidden_size, scores)
-        self._state: tuple[Tensor, Tensor] | None = None
-
-    def forget(self) -> None:
-        self._state = None
-
-    def forward(self, inputs: Tensor) -> None:
-        state = self._state and (self._state[0].detach(), self._state[1].detach())
-        # [frames, streams, hidden]
-        outputs, self._state = run_lstm(self.lstm, self.embedding(inputs), state)
-        # [frames * streams, scores]
-        self._outputs = linear(outputs.flatten(0, 1), self.scores.weight, self.scores.bias)
-
-    def loss(self, targets: Tensor) -> Tensor:
-        self._loss = F.cross_entropy(self._outputs, targets.flatten(), reduction="sum")
-        return self._loss.detach()
-
-    def backward(self) -> None:
-        self._loss.backward()
-
-    def pairs(self, weights: Weights) -> Iterator[tuple[Tensor, slice, Tensor]]:
-        """Rows of its parameters, paired with those of `examples.lstm` over an embedding."""
-        full = (each for each in weights.graph.connections if each.weight == "full")
-        between = {(each.source, each.target): weights.of(each) for each in full}
-        everything, size = slice(None), self.lstm.hidden_size
-        yield self.embedding.weight, everything, between[INPUT, EMBEDDING].T
-        for number, gate in enumerate(("input gate", "forget gate", "cell gate", "output gate")):
-            rows = slice(number * size, (number + 1) * size)
-            yield self.lstm.get_parameter("weight_ih_l0"), rows, between[EMBEDDING, gate]
-            yield self.lstm.get_parameter("weight_hh_l0"), rows, between["output", gate]
-            yield self.lstm.get_parameter("bias_ih_l0"), rows, weights.bias(gate)
-        yield self.scores.weight, everything, between["output", SCORES_LAYER]
-        yield self.scores.bias, everything, weights.bias(SCORES_LAYER)

@@ -3,7 +3,8 @@
 `none` loops over streams and frames: every connection runs frame by frame, forward and backward, and
 gradients of weights are accumulated in every frame. `streams` does the same for all streams at once;
 `late-gradients` also computes the gradient of each weight by one product over all frames. `components` runs
-only cycles frame by frame, stream by stream; `both` does so for all streams at once. `library` is `nn.LSTM`.
+only cycles frame by frame, stream by stream; `both` does so for all streams at once. `library` is `nn.RNN` or
+`nn.LSTM` over all frames, then one linear layer.
 The batch size is the number of streams; a step has `frames` frames in total.
 """
 
@@ -25,13 +26,13 @@ from parser.batching.recurrence.layer_graph import Layer, LayerGraph
 from parser.batching.recurrence.unrolled import training_operations
 from parser.batching.recurrence.weights import Weights
 from parser.benchmarks.embedding_tables import optimizers
+from parser.benchmarks.language_model.library import LAYERS, LibraryModel
 from parser.benchmarks.language_model.network import (
     INPUT,
     RECURRENCE_METHODS,
     SCORES_LAYER,
     LanguageModel,
     LayeredModel,
-    LibraryModel,
     Text,
     with_embedding,
 )
@@ -120,7 +121,7 @@ class RecurrentLanguageModel:
         "late-gradients": "all frame by frame, weight gradients in one product",
         "components": "stream by stream, only cycles frame by frame",
         "both": "all streams, only cycles frame by frame",
-        LIBRARY: "PyTorch's LSTM",
+        LIBRARY: "PyTorch's own layers",
     }
     example_name: ClassVar[str] = "words"
     layer_sizes: ClassVar[tuple[str, ...]] = ("hidden_size", "inputs", "outputs", "embedding_size")
@@ -131,8 +132,8 @@ class RecurrentLanguageModel:
         settings = setup.settings
         if settings.frames % setup.batch_size:
             return f"{settings.frames} frames cannot be divided equally among {setup.batch_size} streams"
-        if setup.method == LIBRARY and not supported_by_library(settings):
-            return "library needs network: lstm, embedding_size > 0 and window: 1"
+        if setup.method == LIBRARY and (reason := why_no_library(settings)):
+            return reason
         return next(filter(None, (missing_file(data_path(path)) for path in settings.data)), None)
 
     def prepare(self, setup: Setup[RecurrentLanguageModelSettings]) -> None:
@@ -254,15 +255,19 @@ class RecurrentLanguageModel:
             weight.grad = None
 
 
-def supported_by_library(settings: RecurrentLanguageModelSettings) -> bool:
-    wanted = settings.network == "lstm" and settings.graph is None
-    return wanted and settings.embedding_size > 0 and settings.window == 1
+def why_no_library(settings: RecurrentLanguageModelSettings) -> str | None:
+    """Why PyTorch's own layers do not compute such a network; None if they do."""
+    if settings.graph or settings.network not in LAYERS:
+        return f"library needs network: {' or '.join(LAYERS)}"
+    if settings.network == "lstm" and not settings.embedding_size:
+        return "library needs embedding_size > 0 for network: lstm"
+    return None
 
 
 def library_like(weights: Weights, settings: RecurrentLanguageModelSettings) -> LibraryModel:
-    """`nn.LSTM` with the same weights."""
+    """PyTorch's own layers with the same weights."""
     sizes = (settings.inputs, settings.embedding_size, settings.hidden_size, settings.outputs)
-    library = LibraryModel(*sizes).to(weights.like.device)
+    library = LibraryModel(settings.network, *sizes, settings.window).to(weights.like.device)
     for parameter, rows, place in library.pairs(weights):
         parameter.detach()[rows] = place.detach()
     return library

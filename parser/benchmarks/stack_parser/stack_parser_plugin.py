@@ -31,8 +31,8 @@ from parser.networks.stack_parser import StackParser
 from parser.optimization.graphed_gradients import GraphedGradients, PaddedBatch, why_no_common_shapes
 from parser.optimization.optimizer import make_optimizer
 from parser.optimization.training_step import Phase, TrainingStep
+from parser.parsing.continuous_batching import parse_tokens
 from parser.parsing.model import Model
-from parser.parsing.parse import parse_tokens
 from parser.replay.batch import Batch
 from parser.replay.examples import Examples
 from parser.replay.padded import EPOCHS, Shape, fitting, shapes_of, shapes_of_epochs

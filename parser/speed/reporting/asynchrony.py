@@ -14,7 +14,7 @@ from parser.speed.measuring.cells import Cell
 from parser.speed.measuring.rows import SpeedRow
 from parser.speed.measuring.run import RunRows
 from parser.speed.reporting.document import Section, Table, cells_at
-from parser.speed.reporting.drawing import PLAIN, draw_panels, places_of, svg
+from parser.speed.reporting.plot_style import PLAIN, draw_panels, places_of, svg
 from parser.speed.reporting.speed_ups import bracketed, ratio
 from parser.speed.reporting.titles import plot_title
 

@@ -8,8 +8,8 @@ from itertools import combinations
 from parser.benchmarks.plugin import OTHER, PHASES
 from parser.speed.measuring.rows import CellRow, FailedRow, SpeedRow
 from parser.speed.measuring.run import RunRows
-from parser.speed.reporting.comparison_plots import plots
 from parser.speed.reporting.document import Section, Table, cells_at
+from parser.speed.reporting.speed_up_plots import plots
 from parser.speed.reporting.speed_ups import (
     MFU,
     PAPER_SIZE,

@@ -10,7 +10,7 @@ from parser.speed.measuring.rows import OK, ExternalRow
 from parser.speed.measuring.run import RunRows
 from parser.speed.measuring.statistics import median_of, ratio_of
 from parser.speed.reporting.document import Section, Table
-from parser.speed.reporting.drawing import COLOURS, LABEL_SIZE, PLAIN, TITLE_SIZE, WIDTH, svg
+from parser.speed.reporting.plot_style import COLOURS, LABEL_SIZE, PLAIN, TITLE_SIZE, WIDTH, svg
 
 COLUMNS = ("program", "sentences/s", "95 % interval", "over the first", "turns", "command")
 BAR_HEIGHT = 0.35

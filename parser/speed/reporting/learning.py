@@ -16,7 +16,7 @@ from parser.speed.measuring.run import RunRows
 from parser.speed.measuring.statistics import mean_of
 from parser.speed.reporting.asynchrony import ASYNCHRONY, METHOD, line_and_place
 from parser.speed.reporting.document import Section, Table, cells_at
-from parser.speed.reporting.drawing import REFERENCE, draw_panels, places_of, svg
+from parser.speed.reporting.plot_style import REFERENCE, draw_panels, places_of, svg
 from parser.speed.reporting.titles import method_title, plot_title
 
 COLUMNS = (

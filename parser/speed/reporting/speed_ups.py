@@ -13,8 +13,9 @@ from parser.speed.measuring.rows import CellRow, SpeedRow
 from parser.speed.measuring.statistics import Estimate, parallel_share, parallel_share_at, ratio_of
 
 PAPER_SIZE = 64
+CELLS_FORWARD = "cells, forward"
 PARTS: Mapping[str, Sequence[str]] = {
-    "cells, forward": [CELLS],
+    CELLS_FORWARD: [CELLS],
     "forward": ["graph", "scheduling", "forward", CELLS],
     "cells, backward": [CELLS_BACKWARD],
     "backward": ["backward", CELLS_BACKWARD],

@@ -18,7 +18,7 @@ from parser.speed.measuring.rows import SpeedRow
 from parser.speed.measuring.run import RunRows
 from parser.speed.measuring.statistics import exactly
 from parser.speed.reporting.document import Section, Table, cells_at
-from parser.speed.reporting.drawing import draw_panels, places_of, scale_by_size, svg
+from parser.speed.reporting.plot_style import draw_panels, places_of, scale_by_size, svg
 from parser.speed.reporting.speed_ups import MFU, by_method, comparisons
 from parser.speed.reporting.titles import method_title, plot_title
 

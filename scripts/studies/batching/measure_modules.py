@@ -1,29 +1,39 @@
-"""How much batching can speed up a program executor on this machine: a bound for `levels` over `none`.
+"""How much batching can speed up modules on this machine: a bound for `levels` and `static` over `none`.
 
-Single modules are timed for increasing numbers of images, with warm caches: the forward pass, the backward
-pass to the images, and the weights' gradients, which batched methods compute for all images of a module at
-once. The times of all calls of a batch are then summed, without any other costs.
+Modules of a program executor are timed for increasing numbers of images, with warm caches: the forward pass,
+the backward pass to the images, and the weights' gradients, which batched methods compute for all images of a
+module at once. The times of all calls of a batch are then summed, without any other costs. Experts are timed
+forward, for increasing numbers of rows.
+
+Beside each time stands the speed of the forward pass as a share of that of large matrix products: what leaves
+nothing idle alone can gain nothing from company. All are timed in turns; the least processor times count.
 
 python scripts/studies/batching/measure_modules.py configs/speed/levels.yaml programs --batch-sizes 64 640
+python scripts/studies/batching/measure_modules.py configs/speed/levels.yaml experts-100 --batch-sizes 10000
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
 
-from measuring import least_seconds
+from measuring import in_turns, large_products, processor_seconds
 
+from parser.batching.groups import Groups, Runs
 from parser.batching.operations.operation import Operation, OperationBatch
+from parser.benchmarks.experts.calls import CalledExperts, CallsByRun
+from parser.benchmarks.experts.mixture_of_experts_plugin import MixtureOfExperts, MixtureOfExpertsSettings
 from parser.benchmarks.operation_training import in_batches
 from parser.benchmarks.programs.examples import (
     ProgramExecutorSettings,
@@ -34,6 +44,7 @@ from parser.benchmarks.programs.examples import (
 from parser.benchmarks.programs.image_blocks import operation_of
 from parser.benchmarks.programs.program_executor import (
     LABELLINGS,
+    ExecutorSizes,
     ProgramCalls,
     ProgramExecutor,
     number_calls,
@@ -43,72 +54,159 @@ from parser.speed.measuring.settings import SpeedConfig
 from parser.system.machine import tune_process
 
 IMAGES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+ROWS = (1, 10, 100, 1000, 10000)
+ROWS_AT_ONCE = 1024
+"""Of several experts in turns, so that their weights lie in the cache no more than in a batch."""
 PARTS = ("forward", "backward", "weights")
 BATCHES = 8
 """The number of batches that represent an epoch."""
+TURNS = 5
+Call = Callable[[], object]
 
 
-class Seconds:
-    """The times of a module, for different numbers of images."""
+class Module(NamedTuple):
+    calls: Mapping[int, Sequence[Call]]
+    """Number of images or rows -> what is timed of them: the parts of a pass."""
+    repeated: Mapping[int, int]
+    """How often a call runs the module, with as many images or rows each."""
+    operations: float
+    """Of the forward pass of one image or row."""
 
-    def __init__(self, operation: Operation, arguments: int):
-        (width,) = operation.outputs
-        found = [_seconds(operation, torch.randn(arguments + 1, images, width)) for images in IMAGES]
-        self.per_image = np.array(found).T / np.array(IMAGES)  # [parts, numbers of images]
+
+class Timed(NamedTuple):
+    """Seconds for each image or row."""
+
+    sizes: Sequence[int]
+    """Numbers of images or rows."""
+    per_one: NDArray[np.float64]
+    """[parts, sizes]"""
 
     def of(self, part: int, calls: Sequence[int]) -> float:
         """calls: the number of images of each. Interpolates between the measured sizes."""
         images = np.array(calls, np.int64)
-        return float((images * np.interp(images, IMAGES, self.per_image[part])).sum())
+        return float((images * np.interp(images, self.sizes, self.per_one[part])).sum())
 
 
-def _seconds(operation: Operation, rows: torch.Tensor) -> tuple[float, float, float]:
-    """rows: [arguments + 1, images, width], the inputs, and the gradient at the output."""
-    *inputs, gradient = rows
-    batch = OperationBatch(inputs, [torch.empty_like(gradient)], None)
+def timed(modules: Mapping[str, Module], unit: str) -> dict[str, Timed]:
+    """Times all modules in turns, and prints their times and speeds. unit: what is counted."""
+    work = {
+        f"{name} {size}": partial(_seconds, calls, size * module.repeated[size])
+        for name, module in modules.items()
+        for size, calls in module.calls.items()
+    }
+    large = large_products()
+    turns = [(found, large()) for found in in_turns(work, TURNS)]
+    fastest = max(speed for _, speed in turns)
+    results = {}
+    for name, module in modules.items():
+        found = [[seconds[f"{name} {size}"] for size in module.calls] for seconds, _ in turns]
+        own = np.array(found).min(0).T  # [parts, sizes]
+        results[name] = Timed(list(module.calls), own)
+        for size, each in zip(module.calls, own.T, strict=True):
+            times = "  ".join(f"{part} {1e6 * time:8.1f}" for part, time in zip(PARTS, each, strict=False))
+            share = module.operations / each[0] / fastest
+            print(f"{name:6} {size:5} {unit}  {times} us each; forward {share:.3f} of large products")
+    return results
 
-    def forward() -> None:
-        operation.forward(batch)
 
-    with torch.no_grad():
-        forward()
-        kept = operation.backward(batch, [gradient]).kept
-        return (
-            least_seconds(forward),
-            least_seconds(lambda: operation.backward(batch, [gradient])),
-            least_seconds(lambda: operation.accumulate([kept])),
+def _seconds(calls: Sequence[Call], times: int) -> list[float]:
+    """Of each part, for one of so many images or rows."""
+    return [processor_seconds(call, 1) / times for call in calls]
+
+
+def modules_of(executor: ProgramExecutor) -> dict[str, Module]:
+    """One with a single image as input, and one with two."""
+    blocks = {"unary": executor.blocks[0], "binary": executor.blocks[-1]}
+    made = {name: operation_of(block, executor.grid) for name, block in blocks.items()}
+    return {
+        name: Module(
+            {images: _parts(operation, arguments, images) for images in IMAGES},
+            dict.fromkeys(IMAGES, 1),
+            operations_of(executor.sizes, arguments),
         )
+        for name, (operation, arguments) in made.items()
+    }
 
 
-class Modules(NamedTuple):
-    unary: Seconds
-    binary: Seconds
-
-    @classmethod
-    def timed(cls, executor: ProgramExecutor) -> Modules:
-        blocks, grid = executor.blocks, executor.grid
-        return cls(*(Seconds(*operation_of(block, grid)) for block in (blocks[0], blocks[-1])))
-
-    def seconds(
-        self, batches: Sequence[Sequence[ProgramCalls]], labelling: str | None, unary: int
-    ) -> NDArray[np.float64]:
-        """[parts] Of the calls of some batches; labelling None: each call by itself.
-
-        unary: how many modules are, which come first.
-        """
-        total = np.zeros(len(PARTS))
-        for batch in batches:
-            numbered = number_calls(batch, labelling or LABELLINGS[0])
-            images = np.bincount(numbered.module)
-            calls = [(int(numbered.module[which[0]]), len(which)) for which in numbered.batches()]
-            by_part = (calls, calls, list(enumerate(images)))
-            for part, sized in enumerate(by_part):
-                for is_binary, module in enumerate(self):
-                    sizes = [size for number, size in sized if (number >= unary) == is_binary]
-                    total[part] += module.of(part, sizes if labelling else [1] * sum(sizes))
-        return total
+def _parts(operation: Operation, arguments: int, images: int) -> list[Call]:
+    """The three passes of a module, of so many images."""
+    (width,) = operation.outputs
+    *inputs, gradient = torch.randn(arguments + 1, images, width)
+    batch = OperationBatch(inputs, [torch.empty_like(gradient)], None)
+    operation.forward(batch)
+    kept = operation.backward(batch, [gradient]).kept
+    return [
+        lambda: operation.forward(batch),
+        lambda: operation.backward(batch, [gradient]),
+        lambda: operation.accumulate([kept]),
+    ]
 
 
+def operations_of(sizes: ExecutorSizes, arguments: int) -> float:
+    """Of a module's convolutions: two of 3 x 3, and one of 1 x 1 that joins two images."""
+    of_weight = sizes.channels**2 * sizes.side**2
+    return 2.0 * of_weight * (2 * 9 + (2 if arguments == 2 else 0))
+
+
+def seconds_of_batches(
+    modules: Sequence[Timed], batches: Sequence[Sequence[ProgramCalls]], labelling: str | None, unary: int
+) -> NDArray[np.float64]:
+    """[parts] Of the calls of some batches; labelling None: each call by itself.
+
+    modules: unary and binary; unary: how many modules are, which come first.
+    """
+    total = np.zeros(len(PARTS))
+    for batch in batches:
+        numbered = number_calls(batch, labelling or LABELLINGS[0])
+        images = np.bincount(numbered.module)
+        calls = [(int(numbered.module[which[0]]), len(which)) for which in numbered.batches()]
+        by_part = (calls, calls, list(enumerate(images)))
+        for part, sized in enumerate(by_part):
+            for is_binary, module in enumerate(modules):
+                sizes = [size for number, size in sized if (number >= unary) == is_binary]
+                total[part] += module.of(part, sizes if labelling else [1] * sum(sizes))
+    return total
+
+
+def measure_programs(settings: ProgramExecutorSettings, batch_sizes: Sequence[int], seed: int) -> None:
+    questions, _ = load_questions(settings, seed=seed)
+    programs = [prepare_question(question).calls for question in questions]
+    executor = ProgramExecutor(executor_sizes(settings)).arranged_for(torch.device("cpu"))
+    modules = list(timed(modules_of(executor), "images").values())
+    for size in batch_sizes:
+        batches = in_batches(programs, size)[:BATCHES]
+        unbatched = seconds_of_batches(modules, batches, None, executor.sizes.unary)
+        for labelling in LABELLINGS:
+            together = seconds_of_batches(modules, batches, labelling, executor.sizes.unary)
+            forward, backward = unbatched[0] / together[0], unbatched[1:].sum() / together[1:].sum()
+            print(
+                f"{labelling:8} at {size:4}: modules about {forward:.2f} times as fast as alone forward, "
+                f"{backward:.2f} backward, {unbatched.sum() / together.sum():.2f} both"
+            )
+
+
+def measure_experts(settings: MixtureOfExpertsSettings, batch_sizes: Sequence[int]) -> None:
+    experts = CalledExperts(settings.sizes(), "static")
+    called = {rows: min(settings.experts, max(1, ROWS_AT_ONCE // rows)) for rows in ROWS}
+    calls = {rows: [_expert_call(experts, number, rows)] for rows, number in called.items()}
+    operations = 2.0 * (experts.first[0].numel() + experts.second[0].numel())
+    [module] = timed({"expert": Module(calls, called, operations)}, "rows").values()
+    for size in batch_sizes:
+        rows = max(1, size * settings.chosen // settings.experts)
+        gain = rows * module.of(0, [1]) / module.of(0, [rows])
+        print(f"{settings.experts} experts at {size}: rows about {gain:.2f} times as fast as alone")
+
+
+def _expert_call(experts: CalledExperts, number: int, rows: int) -> Call:
+    """The forward pass of so many experts with so many rows each; single rows as by `none`."""
+    module = torch.arange(number).repeat_interleave(rows)
+    inputs: Tensor = torch.randn(len(module), experts.sizes.inputs)
+    groups = Groups.of(module, experts.sizes.experts)
+    calls = CallsByRun(Runs.one_by_one(module), 1) if rows == 1 else CallsByRun(groups.runs(), 1, groups)
+    return lambda: calls.forward(inputs, experts.stacks)
+
+
+@torch.no_grad()
 def main() -> None:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -123,25 +221,12 @@ def main() -> None:
     if given.experiment not in config.experiments:
         known = ", ".join(config.experiments)
         arguments.error(f"{given.config} has no experiment {given.experiment!r}, but {known}")
-    settings = ProgramExecutorSettings.model_validate(config.experiments[given.experiment].settings)
-    questions, _ = load_questions(settings, seed=config.seed)
-    programs = [prepare_question(question).calls for question in questions]
-    executor = ProgramExecutor(executor_sizes(settings)).arranged_for(torch.device("cpu"))
-    modules = Modules.timed(executor)
-    for name, module in zip(Modules._fields, modules, strict=True):
-        for images, each in zip(IMAGES, 1e6 * module.per_image.T, strict=True):
-            times = "  ".join(f"{part} {time:8.1f}" for part, time in zip(PARTS, each, strict=True))
-            print(f"{name:6} {images:4} images  {times} us each")
-    for size in given.batch_sizes:
-        batches = in_batches(programs, size)[:BATCHES]
-        unbatched = modules.seconds(batches, None, executor.sizes.unary)
-        for labelling in LABELLINGS:
-            together = modules.seconds(batches, labelling, executor.sizes.unary)
-            forward, backward = unbatched[0] / together[0], unbatched[1:].sum() / together[1:].sum()
-            print(
-                f"{labelling:8} at {size:4}: modules about {forward:.2f} times as fast as alone forward, "
-                f"{backward:.2f} backward, {unbatched.sum() / together.sum():.2f} both"
-            )
+    experiment = config.experiments[given.experiment]
+    if experiment.plugin == MixtureOfExperts.name:
+        measure_experts(MixtureOfExpertsSettings.model_validate(experiment.settings), given.batch_sizes)
+    else:
+        settings = ProgramExecutorSettings.model_validate(experiment.settings)
+        measure_programs(settings, given.batch_sizes, config.seed)
 
 
 if __name__ == "__main__":

@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
 
-from measuring import in_turns, processor_seconds
+from measuring import in_turns, large_products, processor_seconds
 
-from parser.batching.functional import add_transposed_product, by_onednn, write_product
+from parser.batching.functional import add_transposed_product, write_product
 from parser.batching.recurrence.backward import ACTIVATION_GRADIENTS
 from parser.batching.recurrence.components import components, first_frames
 from parser.batching.recurrence.examples import EXAMPLES, with_scores
@@ -37,8 +36,6 @@ from parser.benchmarks.language_model.network import RECURRENCE_METHODS, Layered
 
 FRAMES = 1024
 """Of all streams, in a step."""
-LARGE = 1024
-"""Rows and columns of a large product."""
 CACHED = 32 * 1024
 """Elements of a tensor that stays in the cache."""
 TURNS, REPETITIONS = 15, 5
@@ -80,19 +77,17 @@ def measure(network: str, size: int, streams: int) -> None:
     kernels = {name: kernel_of(name) for name in elements}
     model = LayeredModel(weights, frames, streams, frames, RECURRENCE_METHODS["both"])
     words = torch.randint(size, (2, frames, streams))  # [inputs and targets, frames, streams]
-    left, right = torch.randn(2, LARGE, LARGE)
-    large = [partial(product, left, right) for product in (F.linear, by_onednn)]
     work: dict[str, Callable[[], float]] = {
         "products": lambda: sum(times * processor_seconds(call, 1) for times, call in products),
         "elementwise": lambda: sum(
             processor_seconds(kernels[name], REPETITIONS) * count / CACHED for name, count in elements.items()
         ),
         "whole": lambda: processor_seconds(partial(step, model, weights, words), 1),
-        "large": lambda: min(processor_seconds(product, REPETITIONS) for product in large),
     }
-    turns = list(in_turns(work, TURNS))
-    multiplied, passed, whole, square = (min(found[name] for found in turns) for name in work)
-    fastest, speed = multiplied + passed, 2 * LARGE**3 / square
+    large = large_products()
+    turns = list(in_turns({**work, "large": large}, TURNS))
+    multiplied, passed, whole = (min(found[name] for found in turns) for name in work)
+    fastest, speed = multiplied + passed, max(found["large"] for found in turns)
     needed = training_operations(weights, frames, streams, frames) / speed
     times = "".join(f"{1e3 * each:>11.2f} ms" for each in (multiplied, passed, fastest, whole))
     shares = "".join(f"{each:>14.3f}" for each in (needed / fastest, needed / whole, fastest / whole))

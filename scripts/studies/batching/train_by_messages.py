@@ -40,7 +40,7 @@ from parser.benchmarks.plugin import Setup
 from parser.config.file import read_settings
 from parser.speed.measuring.cells import validated
 from parser.speed.measuring.settings import SpeedConfig
-from parser.speed.reporting.drawing import COLOURS, LABEL_SIZE, WIDTH, svg
+from parser.speed.reporting.plot_style import COLOURS, LABEL_SIZE, WIDTH, svg
 from parser.system.machine import tune_process
 
 SHOWN = 90

@@ -15,7 +15,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from parser.batching import functional
 from parser.batching.recurrence.examples import EXAMPLES
 from parser.benchmarks.conformance import faults_of
-from parser.benchmarks.language_model.network import RECURRENCE_METHODS, cross_entropy_and_errors
+from parser.benchmarks.language_model.library import LibraryModel
+from parser.benchmarks.language_model.network import (
+    RECURRENCE_METHODS,
+    Text,
+    cross_entropy_and_errors,
+)
 from parser.benchmarks.language_model.recurrent_language_model_plugin import (
     LIBRARY,
     RecurrentLanguageModel,
@@ -24,7 +29,11 @@ from parser.benchmarks.language_model.recurrent_language_model_plugin import (
 from parser.benchmarks.language_model.running_text import END, generate_words, ranks, read_words, replace_rare
 from parser.benchmarks.plugin import Setup
 
-AS_LIBRARY = {"network": "lstm", "embedding_size": 6, "window": 1}
+AS_LIBRARY = [
+    {"network": "lstm", "embedding_size": 6},
+    {"network": "elman", "embedding_size": 6},
+    {"network": "elman", "embedding_size": 0},
+]
 
 OWN = {
     "layers": {
@@ -63,18 +72,54 @@ def test_every_method_gives_the_cpus_results_on_the_device(network, method, devi
     torch.testing.assert_close(found, expected, rtol=2e-4, atol=2e-4)
 
 
-def test_the_library_gives_the_same(device):
-    expected = prepared("none", 1, **AS_LIBRARY).check()
-    torch.testing.assert_close(
-        prepared(LIBRARY, 8, device, **AS_LIBRARY).check().cpu(), expected, rtol=2e-4, atol=2e-4
-    )
+@pytest.mark.parametrize("window", [1, 2])
+@pytest.mark.parametrize("network", AS_LIBRARY)
+def test_the_library_gives_the_same(network, window, device):
+    expected = prepared("none", 1, window=window, **network).check()
+    found = prepared(LIBRARY, 8, device, window=window, **network).check().cpu()
+    torch.testing.assert_close(found, expected, rtol=2e-4, atol=2e-4)
 
 
-@pytest.mark.parametrize("changed", [{"network": "elman"}, {"embedding_size": 0}, {"window": 2}])
-def test_the_library_has_but_one_network(changed):
-    settings = RecurrentLanguageModelSettings(**{**AS_LIBRARY, **changed})
+@pytest.mark.parametrize("window", [1, 2])
+@pytest.mark.parametrize(("network", "embedding_size"), [("lstm", 6), ("elman", 6), ("elman", 0)])
+def test_the_library_goes_on_where_the_chunk_before_ended(network, embedding_size, window):
+    model = LibraryModel(network, 50, embedding_size, 8, 20, window)
+    text = Text(torch.randint(50, (12, 3)), torch.randint(20, (12, 3)))
+
+    def loss(frames):
+        model.forget()
+        total = 0.0
+        for inputs, targets in zip(*(each.split(frames) for each in text), strict=True):
+            model.forward(inputs)
+            total += model.loss(targets).item()
+        return total
+
+    assert loss(4) == pytest.approx(loss(12), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"network": "peephole-lstm", "embedding_size": 6}, "library needs network: elman or lstm"),
+        ({"network": "lstm"}, "library needs embedding_size > 0"),
+        ({"graph": OWN}, "library needs network"),
+    ],
+)
+def test_the_library_lacks_other_networks(changed, message):
+    settings = RecurrentLanguageModelSettings(**changed)
     setup = Setup(settings, LIBRARY, "train", 4, torch.device("cpu"), 1, lambda name: nullcontext())
-    assert "library needs network: lstm" in RecurrentLanguageModel().skip(setup)
+    assert message in RecurrentLanguageModel().skip(setup)
+
+
+@pytest.mark.parametrize("network", AS_LIBRARY)
+def test_the_library_learns_the_same(network):
+    perplexities = []
+    for method in ("both", LIBRARY):
+        plugin = prepared(method, learning_rate=0.01, window=1, **network)
+        for epoch in range(1, 5):
+            plugin.learn(epoch)
+        perplexities.append((plugin.score(), plugin.notes()["perplexity"])[1])
+    assert perplexities[1] == pytest.approx(perplexities[0], rel=1e-3)
 
 
 @pytest.mark.extended

@@ -4,8 +4,8 @@ import pytest
 from speed_rows import curve, failed_row, run_of, speed_row
 
 from parser.speed.reporting import asynchrony, learning, utilisation
-from parser.speed.reporting.comparison_plots import plots
 from parser.speed.reporting.document import Table
+from parser.speed.reporting.speed_up_plots import plots
 from parser.speed.reporting.speed_ups import MFU, comparisons, gains_of_parts
 
 

@@ -7,7 +7,7 @@ from speed_rows import cell
 from parser.benchmarks.discovery import find, installed
 from parser.speed.measuring.statistics import Estimate, exactly
 from parser.speed.reporting.document import Heading, Picture, Section, Table, write_document
-from parser.speed.reporting.drawing import MAX_LINES, draw_panels, legend_below, scale_by_size, svg
+from parser.speed.reporting.plot_style import MAX_LINES, draw_panels, legend_below, scale_by_size, svg
 from parser.speed.reporting.titles import data_title, method_title, plot_title
 
 

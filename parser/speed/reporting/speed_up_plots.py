@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from parser.benchmarks.plugin import CELLS, CELLS_BACKWARD, NO_BATCHING, OTHER, PHASES
 from parser.speed.measuring.rows import SpeedRow
 from parser.speed.measuring.statistics import Estimate, exactly
-from parser.speed.reporting.drawing import (
+from parser.speed.reporting.plot_style import (
     COLOURS,
     HEIGHT,
     LABEL_SIZE,

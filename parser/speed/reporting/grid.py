@@ -1,0 +1,135 @@
+"""The speed-up over no batching as a grid, by batch size and by a setting of the plugin.
+
+As in Suarez & Zhu 2017, Figure 3, which has batch sizes and numbers of experts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+
+from parser.benchmarks.discovery import find_or_none
+from parser.benchmarks.plugin import grid_over
+from parser.speed.measuring.cells import COMPARED, Cell
+from parser.speed.measuring.run import RunRows
+from parser.speed.reporting.document import Section, Table, cells_at
+from parser.speed.reporting.plot_style import HEIGHT, LABEL_SIZE, TITLE_SIZE, WIDTH, places_of, svg
+from parser.speed.reporting.speed_ups import CELLS_FORWARD, STEP, Comparison, comparisons, gains_of_parts
+from parser.speed.reporting.titles import method_title, plot_title
+
+Grid = Mapping[int, Mapping[int, float]]
+"""Value of the setting -> batch size -> speed-up over `none` at that size."""
+PARTS = {CELLS_FORWARD: "modules, forward", STEP: STEP}
+COLOURS = "viridis"
+"""Bright colours are high values, also in grey."""
+
+
+class Family(NamedTuple):
+    """Comparisons that differ in one setting alone."""
+
+    setting: str
+    by_value: dict[int, Comparison]
+
+
+def sections(run: RunRows) -> Iterator[Section]:
+    """For each family of a plugin that names a setting, and each of its methods."""
+    for family in _families(run):
+        comparison = next(iter(family.by_value.values()))
+        cell = comparison[0]
+        tables, plots = [], {}
+        for method, grids in _grids(family).items():
+            tables += [_table(f"`{method}`, {PARTS[part]}", family.setting, grids[part]) for part in grids]
+            subject = f"{method_title(cell.plugin, method)}, speed-up over no batching"
+            title = plot_title(subject, [row for rows in family.by_value.values() for row in rows])
+            plots[f"{cell.experiment}-{cell.mode}-{method}-by-{family.setting}"] = _plot(title, family, grids)
+        if tables:
+            title = f"{cell.experiment}, {cell.mode}, {cell.place}, by {family.setting}"
+            yield Section(title, plots, tables)
+
+
+def _families(run: RunRows) -> Iterator[Family]:
+    found: dict[str, Family] = {}
+    for comparison in comparisons(run.cells):
+        cell = comparison[0]
+        setting = _setting(cell)
+        if setting is not None:
+            shared = [getattr(cell, key) for key in COMPARED if key != "experiment"]
+            others = {name: value for name, value in cell.settings.items() if name != setting}
+            key = json.dumps([*shared, others], sort_keys=True)
+            family = found.setdefault(key, Family(setting, {}))
+            # Of several experiments with the same value, the first counts.
+            family.by_value.setdefault(cell.settings[setting], comparison)
+    return (family for family in found.values() if len(family.by_value) > 1)
+
+
+def _setting(cell: Cell) -> str | None:
+    plugin = find_or_none(cell.plugin)
+    return grid_over(plugin) if plugin else None
+
+
+def _grids(family: Family) -> dict[str, dict[str, Grid]]:
+    """Method -> part of a step -> grid; methods with one batch size are left out."""
+    found: dict[str, dict[str, dict[int, Mapping[int, float]]]] = defaultdict(lambda: defaultdict(dict))
+    for value, comparison in sorted(family.by_value.items()):
+        for part, by_method in gains_of_parts(comparison).items():
+            for method, gains in by_method.items():
+                if part in PARTS and gains:
+                    found[method][part][value] = gains
+    return {
+        method: dict(grids) for method, grids in found.items() if len(places_of(grids[STEP].values())) > 1
+    }
+
+
+def _table(title: str, setting: str, grid: Grid) -> Table:
+    """A line for each batch size, the largest first, as the figure has it."""
+    by_size: dict[int, dict[int, float]] = defaultdict(dict)
+    for value, gains in grid.items():
+        for size, gain in gains.items():
+            by_size[size][value] = gain
+    lines = [[f"{size:,}", *cells_at(by_size[size], grid, _digits)] for size in sorted(by_size, reverse=True)]
+    header = f"{title}: batch size, by {setting}"
+    return Table((header, *(f"{value:,}" for value in grid)), lines)
+
+
+def _plot(title: str, family: Family, grids: Mapping[str, Grid]) -> str:
+    """A heat map for each part of a step, with one scale of colours."""
+    figure = Figure(figsize=(1.5 * WIDTH, HEIGHT), layout="constrained")
+    figure.suptitle(title, fontsize=TITLE_SIZE)
+    gains = [gain for grid in grids.values() for column in grid.values() for gain in column.values()]
+    scale = LogNorm(min(gains), max(gains))
+    panels = figure.subplots(1, len(grids), squeeze=False)[0]
+    for axes, (part, grid) in zip(panels, grids.items(), strict=True):
+        _draw(axes, grid, scale)
+        axes.set_title(PARTS[part], fontsize=TITLE_SIZE)
+        axes.set_xlabel(family.setting)
+        axes.set_ylabel("batch size")
+    return svg(figure)
+
+
+def _draw(axes: Axes, grid: Grid, scale: LogNorm) -> None:
+    """Values from left to right, batch sizes from below, a number in each place that was measured."""
+    sizes, values = places_of(grid.values()), list(grid)
+    cells = [[grid[value].get(size, float("nan")) for value in values] for size in sizes]
+    axes.pcolormesh(cells, cmap=COLOURS, norm=scale, edgecolors="white", linewidth=0.3)
+    for row, line in enumerate(cells):
+        for column, gain in enumerate(line):
+            if gain == gain:
+                colour = "white" if scale(gain) < 0.6 else "black"
+                middle = (column + 0.5, row + 0.5)
+                axes.text(*middle, _digits(gain), ha="center", va="center", color=colour, fontsize=LABEL_SIZE)
+    axes.set_xticks(_middles(values), [f"{value:,}" for value in values])
+    axes.set_yticks(_middles(sizes), [f"{size:,}" for size in sizes])
+
+
+def _middles(places: Sequence[int]) -> list[float]:
+    return [place + 0.5 for place in range(len(places))]
+
+
+def _digits(gain: float) -> str:
+    return f"{gain:.2f}" if gain < 10 else f"{gain:.1f}" if gain < 100 else f"{gain:,.0f}"

@@ -1,0 +1,97 @@
+"""Write a treebank with predicted UPOS: words, heads and labels stay.
+
+PARSER_DATA=../data python scripts/treebank/predict_tags.py configs/ud-tagger.yaml runs/predicted-tags
+
+The config is of a parser that predicts UPOS. The training set is tagged in folds, each by a tagger that was
+trained on the others (jackknifing), so that the tags which a parser learns from have as many errors as those
+of new text. A tagger of the whole training set tags dev and test. Each file's accuracy is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from parser import load, train
+from parser.config.file import read_config
+from parser.config.settings import data_path
+from parser.system.files import atomic_file
+from parser.treebank.conllu import read_treebank
+from parser.treebank.conllu_output import with_tags
+from parser.treebank.sentence import Sentence
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("config", type=Path)
+    arguments.add_argument("output", type=Path, help="folder for train.conllu, dev.conllu and test.conllu")
+    arguments.add_argument("--folds", type=int, default=5, help="of the training set (default: %(default)s)")
+    given = arguments.parse_args()
+    config = read_config(given.config)
+    treebank = config.treebank
+    if "upos" not in config.parser.network.tags.predict:
+        raise SystemExit(f"{given.config}: parser.network.tags.predict has no upos, so there is no tagger")
+    if len(treebank.train_files) > 1:
+        raise SystemExit(
+            f"{given.config}: treebank.train has several files; name one, which is tagged in folds"
+        )
+    given.output.mkdir(parents=True, exist_ok=True)
+    train_set = list(read_treebank(data_path(treebank.train_files[0])))
+    _report(
+        given.output / "train.conllu", train_set, in_folds(given.config, given.output, train_set, given.folds)
+    )
+    model = tagger(given.config, given.output / "whole", train_set)
+    for name, path in (("dev", treebank.dev), ("test", treebank.test)):
+        if path:
+            sentences = list(read_treebank(data_path(path)))
+            _report(given.output / f"{name}.conllu", sentences, tagged(model, sentences))
+
+
+def in_folds(config: Path, output: Path, sentences: Sequence[Sentence], folds: int) -> list[Sentence]:
+    """Sentence i is tagged by the tagger of fold i modulo `folds`, which has not seen it."""
+    found = list(sentences)
+    for fold in range(folds):
+        others = [sentence for number, sentence in enumerate(sentences) if number % folds != fold]
+        model = tagger(config, output / f"fold-{fold}", others)
+        found[fold::folds] = tagged(model, sentences[fold::folds])
+    return found
+
+
+def tagger(config: Path, run: Path, sentences: Sequence[Sentence]) -> Path:
+    """The model of a tagger that is trained on the sentences, in the folder of its run."""
+    treebank = run.with_suffix(".conllu")
+    _write(treebank, sentences)
+    return train(read_config(config, [f"treebank.train={treebank}", "treebank.test=null"]), run=run).model
+
+
+def tagged(model: Path, sentences: Sequence[Sentence]) -> list[Sentence]:
+    trees = load(model).parse_all(list(sentence.forms) for sentence in sentences)
+    found = []
+    for sentence, tree in zip(sentences, trees, strict=True):
+        assert tree.upos
+        found.append(with_tags(sentence, {"upos": tree.upos}, retag=True))
+    return found
+
+
+def _report(path: Path, gold: Sequence[Sentence], found: Sequence[Sentence]) -> None:
+    """Write sentences with predicted tags, and print how many are right."""
+    _write(path, found)
+    pairs = [
+        pair
+        for sentence, own in zip(gold, read_treebank(str(path)), strict=True)
+        for pair in zip(sentence.upos, own.upos, strict=True)
+    ]
+    right = sum(tag == own for tag, own in pairs)
+    print(f"{path}: {len(pairs):,} words, UPOS {100 * right / len(pairs):.2f} %", flush=True)
+
+
+def _write(path: Path, sentences: Sequence[Sentence]) -> None:
+    with atomic_file(str(path)) as file:
+        file.write("".join(line for sentence in sentences for line in sentence.lines).encode())
+
+
+if __name__ == "__main__":
+    main()
