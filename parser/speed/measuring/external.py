@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from parser.config.settings import data_path
-from parser.speed.measuring.rows import OK, ExternalProgram, ExternalRow, RowFile, new_row
+from parser.speed.measuring.rows import OK, SKIPPED, ExternalProgram, ExternalRow, RowFile, new_row
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.measuring.statistics import median_of
 from parser.system.console import PROGRESS_BAR, ProgressBar, say
@@ -26,23 +27,22 @@ class ExternalError(Exception):
 
 
 def measure_external(config: SpeedConfig, folder: Path) -> None:
-    """Measure all programs in turns, unless the folder has all of them already.
+    """Measure the programs of each task in turns, unless the folder has all of them already.
 
-    The first run of each is not counted; it reads files into memory. Rows are written at the end, when all
-    have had the same turns. A program that fails has a row, too, and is measured again by the next call.
+    The first run of each is not counted; it reads files into memory. The rows of a task are written at its
+    end, when all have had the same turns. A program that fails has a row, too, and its task is measured again
+    by the next call; so is a task with a skipped program if that could be measured now.
     """
-    if external_is_left(config, folder):
+    rows = _row_file(folder)
+    for programs in _tasks_left(config, rows):
         folder.mkdir(parents=True, exist_ok=True)
-        rows = _row_file(folder)
-        for row in _measured(config):
+        for row in _measured(programs, config):
             rows.add(row)
             say(summary(row))
 
 
 def external_is_left(config: SpeedConfig, folder: Path) -> bool:
-    rows = external_rows(config, folder)
-    measured = [row for row in rows if row.status == OK and len(row.speeds) == config.external_turns]
-    return len(measured) < len(config.external)
+    return bool(_tasks_left(config, _row_file(folder)))
 
 
 def external_rows(config: SpeedConfig, folder: Path) -> list[ExternalRow]:
@@ -63,12 +63,40 @@ def _row_file(folder: Path) -> RowFile[ExternalRow]:
 
 
 def _programs(config: SpeedConfig) -> list[ExternalProgram]:
-    return [ExternalProgram(name, **program.model_dump()) for name, program in config.external.items()]
+    return [
+        ExternalProgram(name, program.command, program.pattern, program.task)
+        for name, program in config.external.items()
+    ]
 
 
-def _measured(config: SpeedConfig) -> list[ExternalRow]:
-    speeds: dict[ExternalProgram, list[float]] = {program: [] for program in _programs(config)}
+def _tasks_left(config: SpeedConfig, rows: RowFile[ExternalRow]) -> list[list[ExternalProgram]]:
+    """The programs of each task that has some to measure."""
+    tasks: dict[str, list[ExternalProgram]] = {}
+    for program in _programs(config):
+        tasks.setdefault(program.task, []).append(program)
+
+    def is_left(program: ExternalProgram) -> bool:
+        row = rows.find(program)
+        if row is None or _missing(program, config) is None:
+            return row is None or row.status != OK or len(row.speeds) != config.external_turns
+        return False
+
+    return [programs for programs in tasks.values() if any(map(is_left, programs))]
+
+
+def _missing(program: ExternalProgram, config: SpeedConfig) -> str | None:
+    """What the program needs and is not there; None if nothing."""
+    needs = map(data_path, config.external[program.name].needs)
+    return next((path for path in needs if not Path(path).exists()), None)
+
+
+def _measured(programs: Sequence[ExternalProgram], config: SpeedConfig) -> list[ExternalRow]:
+    """A row of each."""
+    speeds: dict[ExternalProgram, list[float]] = {program: [] for program in programs}
     failed: dict[ExternalProgram, ExternalRow] = {}
+    for program in programs:
+        if missing := _missing(program, config):
+            failed[program] = new_row(ExternalRow, program, status=f"{SKIPPED}: no {missing}")
     with ProgressBar(total=(1 + config.external_turns) * len(speeds), desc="programs", **PROGRESS_BAR) as bar:
         for turn in range(1 + config.external_turns):
             for program, own in speeds.items():

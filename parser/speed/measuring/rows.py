@@ -30,6 +30,7 @@ class ExternalProgram:
     name: str
     command: str
     pattern: str
+    task: str = ""
 
     @property
     def identity(self) -> str:

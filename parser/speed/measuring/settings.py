@@ -57,6 +57,10 @@ class External(Settings):
     """For the shell. ${PARSER_DATA} stands for the data folder."""
     pattern: str
     """A regular expression for its output. The first group is the speed in sentences per second."""
+    task: str = ""
+    """Programs of one task take turns, and the report compares them with the first of them."""
+    needs: list[str] = Field([])
+    """Files or folders without which it is skipped. ${PARSER_DATA} stands for the data folder."""
 
     @field_validator("pattern")
     @classmethod

@@ -18,15 +18,18 @@ BAR_HEIGHT = 0.35
 
 
 def sections(run: RunRows) -> Iterator[Section]:
-    """One of all programs. The ratios are over the first that was measured."""
-    if run.external:
-        done = [row for row in run.external if row.status == OK]
-        failures = [f"{row.name}: {row.status}." for row in run.external if row.status != OK]
-        plots = {"programs": _plot(done)} if done else {}
-        yield Section("Programs in turns", plots, [_table(done)], failures=failures)
+    """One of the programs of each task. The ratios are over the first that was measured."""
+    for task in dict.fromkeys(row.task for row in run.external):
+        rows = [row for row in run.external if row.task == task]
+        done = [row for row in rows if row.status == OK]
+        failures = [f"{row.name}: {row.status}." for row in rows if row.status != OK]
+        title = f"Programs in turns: {task}" if task else "Programs in turns"
+        name = f"programs-{task}" if task else "programs"
+        plots = {name: _plot(done, title)} if done else {}
+        yield Section(title, plots, [_table(done)], failures=failures)
 
 
-def _plot(rows: Sequence[ExternalRow]) -> str:
+def _plot(rows: Sequence[ExternalRow], title: str) -> str:
     figure = Figure(figsize=(WIDTH, 1 + BAR_HEIGHT * len(rows)), layout="constrained")
     axes = figure.add_subplot()
     speeds = [median_of(row.speeds) for row in rows]
@@ -39,7 +42,7 @@ def _plot(rows: Sequence[ExternalRow]) -> str:
     axes.margins(x=0.12)
     axes.xaxis.set_major_formatter(PLAIN)
     axes.set_xlabel("sentences/s, median of the turns with its 95 % interval")
-    axes.set_title("Programs in turns", fontsize=TITLE_SIZE)
+    axes.set_title(title, fontsize=TITLE_SIZE)
     return svg(figure)
 
 

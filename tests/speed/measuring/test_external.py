@@ -105,6 +105,37 @@ def test_programs_take_turns(config, tmp_path, capsys):
     assert (tmp_path / "runs.txt").read_text() == before
 
 
+def test_programs_of_a_task_take_turns_and_are_compared(tmp_path, capsys):
+    log, model, run = tmp_path / "runs.txt", tmp_path / "model", tmp_path / "run"
+    text = "external_turns: 1\nexternal:\n"
+    for name, speed, more in (
+        ("first", 100, "task: trees"),
+        ("peer", 50, f"task: trees, needs: ['{model}']"),
+        ("other", 10, "task: tags"),
+        ("last", 300, "task: trees"),
+    ):
+        command = f"echo {name} >> {log}; echo {speed} sentences/s"
+        text += f"  {name}: {{command: '{command}', pattern: '([0-9]+) sentences/s', {more}}}\n"
+    config = tmp_path / "programs.yaml"
+    config.write_text(text)
+
+    def measured():
+        assert main(["speed", str(config), "--run", str(run)]) == 0
+        started = log.read_text().split()
+        log.write_text("")
+        return started
+
+    assert measured() == ["first", "last"] * 2 + ["other"] * 2
+    report = (run / "report.md").read_text()
+    assert f"peer: skipped: no {model}." in report
+    assert "| last | 300 | 300 to 300 | 3.00 [3.00, 3.00] | 1 |" in report
+    assert "| other | 10 | 10 to 10 | 1.00 [1.00, 1.00] | 1 |" in report
+    assert measured() == []  # the peer is still missing
+    model.touch()
+    assert measured() == ["first", "peer", "last"] * 2
+    assert "| peer | 50 | 50 to 50 | 0.50 [0.50, 0.50] | 1 |" in (run / "report.md").read_text()
+
+
 def test_what_is_left_and_what_is_missing(config, tmp_path, capsys):
     run = tmp_path / "run"
     assert main(["speed", str(config), "--run", str(run), "--minutes", "1"]) == 2

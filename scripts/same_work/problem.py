@@ -1,0 +1,84 @@
+"""A problem: the batches that several programs train on, the weights they start with, and two losses.
+
+It is a folder of arrays, `NAME.npy`, which programs in other languages can read, too. Numbers of different
+lengths, such as the words of each sentence, are two arrays: `NAME.npy`, one after the other, and
+`NAME.lengths.npy`. Weights are `weights.NAME.npy`, by their names in our network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+TOLERANCES = 1e-4, 1e-3
+"""Relative differences of the loss before and after a step, each a sum of thousands of float32 numbers."""
+
+
+class Problem:
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def array(self, name: str) -> Array:
+        """Raises SystemExit if there is no such array."""
+        path = self.folder / f"{name}.npy"
+        if not path.is_file():
+            raise SystemExit(f"{path}: no such file; write the problem with write_problem.py")
+        found: Array = np.load(path)
+        return found
+
+    def number(self, name: str) -> int:
+        return int(self.array(name))
+
+    def ragged(self, name: str) -> list[Array]:
+        """The numbers of each example."""
+        ends = self.array(f"{name}.lengths").cumsum()
+        return np.split(self.array(name), ends[:-1])
+
+    def weights(self) -> dict[str, Array]:
+        prefix = "weights."
+        paths = sorted(self.folder.glob(f"{prefix}*.npy"))
+        return {path.stem.removeprefix(prefix): np.load(path) for path in paths}
+
+    def check(self, loss: Callable[[], float], step: Callable[[], object]) -> None:
+        """Take one step on the first batch. loss: of that batch, now.
+
+        Raises SystemExit if the loss before or after the step is not the one that our program computes.
+        """
+        before = loss()
+        step()
+        found = before, loss()
+        for when, own, expected, tolerance in zip(
+            ("before", "after"), found, self.array("losses").tolist(), TOLERANCES, strict=True
+        ):
+            print(f"loss of the first batch {when} a step: {own:.6g}, and {expected:.6g} by our program")
+            if not abs(own - expected) <= tolerance * abs(expected):
+                raise SystemExit("the losses differ")
+
+
+def write(
+    folder: Path,
+    arrays: Mapping[str, Array],
+    ragged: Mapping[str, Sequence[Sequence[float] | Array]],
+    weights: Mapping[str, Array],
+) -> None:
+    """ragged: the numbers of each example, whose lengths differ."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, own in ragged.items():
+        lengths = np.array(list(map(len, own)), np.int32)
+        numbers = np.concatenate([np.asarray(each, np.float64) for each in own])
+        whole = np.array_equal(numbers, np.floor(numbers))
+        _save(folder, name, numbers.astype(np.int32 if whole else np.float64))
+        _save(folder, f"{name}.lengths", lengths)
+    for name, array in arrays.items():
+        _save(folder, name, array)
+    for name, weight in weights.items():
+        _save(folder, f"weights.{name}", weight)
+
+
+def _save(folder: Path, name: str, array: Array) -> None:
+    np.save(folder / f"{name}.npy", np.asarray(array, order="C"))

@@ -1,0 +1,156 @@
+"""What the DyNet programs share: their command line, LSTMs with our weights, and steps of Adam."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import dynet as dy
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+
+from same_work.problem import Array, Problem
+from same_work.timing import add_arguments, print_speed
+
+DIRECTIONS = "", "_reverse"
+
+
+def arguments_of(description: str) -> argparse.Namespace:
+    """The command line. DyNet has read those options of it that begin with --dynet."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("problem", type=Path, help="a folder by write_problem.py")
+    parser.add_argument("--dynet-autobatch", choices="012", help="1: by agenda; 2: by depth; 0: no batching")
+    parser.add_argument("--dynet-mem", help="megabytes that DyNet has from the beginning")
+    parser.add_argument("--builder", choices=BUILDERS, default="vanilla", help="of LSTMs")
+    add_arguments(parser)
+    return parser.parse_args()
+
+
+class Weights:
+    """The weights of a problem as DyNet's parameters, by our names."""
+
+    def __init__(self, problem: Problem):
+        self.collection = dy.ParameterCollection()
+        self._arrays = problem.weights()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._arrays
+
+    def array(self, name: str) -> Array:
+        return self._arrays[name]
+
+    def parameter(self, name: str) -> dy.Parameters:
+        return self.of_array(self._arrays[name])
+
+    def of_array(self, array: Array) -> dy.Parameters:
+        return self.collection.parameters_from_numpy(array)
+
+    def table(self, name: str) -> dy.LookupParameters:
+        return self.collection.lookup_parameters_from_numpy(self._arrays[name])
+
+    def linear(self, name: str) -> tuple[dy.Parameters, dy.Parameters]:
+        """Bias and weight, as `affine_transform` takes them."""
+        return self.parameter(f"{name}.bias"), self.parameter(f"{name}.weight")
+
+
+class BiLSTM:
+    """Bidirectional, with the weights of an `nn.LSTM`."""
+
+    def __init__(self, weights: Weights, name: str, builder: str):
+        layers = 0
+        while f"{name}.weight_ih_l{layers}" in weights:
+            layers += 1
+        self._layers = [
+            [BUILDERS[builder](weights, name, f"l{layer}{way}") for way in DIRECTIONS]
+            for layer in range(layers)
+        ]
+
+    def read(self, vectors: Sequence[dy.Expression]) -> tuple[list[dy.Expression], list[dy.Expression]]:
+        """The states of the top layer in both directions, in the order of the vectors."""
+        for forward, backward in self._layers[:-1]:
+            left, right = _run(forward, vectors), _run(backward, vectors[::-1])[::-1]
+            vectors = [dy.concatenate([*pair]) for pair in zip(left, right, strict=True)]
+        forward, backward = self._layers[-1]
+        return _run(forward, vectors), _run(backward, vectors[::-1])[::-1]
+
+
+def _run(builder: Any, vectors: Sequence[dy.Expression]) -> list[dy.Expression]:
+    return builder.initial_state().transduce(vectors)
+
+
+def _vanilla(weights: Weights, name: str, layer: str) -> dy.VanillaLSTMBuilder:
+    inputs, hidden = _sizes(weights, name, layer)
+    return _filled(
+        dy.VanillaLSTMBuilder(1, inputs, hidden, weights.collection, forget_bias=0.0), weights, name, layer, 0
+    )
+
+
+def _compact(weights: Weights, name: str, layer: str) -> dy.CompactVanillaLSTMBuilder:
+    inputs, hidden = _sizes(weights, name, layer)
+    return _filled(
+        dy.CompactVanillaLSTMBuilder(1, inputs, hidden, weights.collection), weights, name, layer, 1
+    )
+
+
+BUILDERS: dict[str, Callable[[Weights, str, str], Any]] = {"vanilla": _vanilla, "compact": _compact}
+"""`compact` has one node for all gates."""
+
+
+def _sizes(weights: Weights, name: str, layer: str) -> tuple[int, int]:
+    """Of the input and of the state."""
+    rows, inputs = weights.array(f"{name}.weight_ih_{layer}").shape
+    return inputs, rows // 4
+
+
+def _filled(builder: Any, weights: Weights, name: str, layer: str, forget_bias: float) -> Any:
+    """The builder with our weights. forget_bias: what it adds itself to the bias of the forget gates."""
+    arrays = [weights.array(f"{name}.{part}_{layer}") for part in ("weight_ih", "weight_hh", "bias_ih")]
+    for parameter, array in zip(builder.get_parameters()[0], arrays, strict=True):
+        input_gate, forget_gate, cell_gate, output_gate = np.split(array, 4)
+        if array.ndim == 1:
+            forget_gate = forget_gate - np.float32(forget_bias)
+        parameter.set_value(np.concatenate([input_gate, forget_gate, output_gate, cell_gate]))
+    return builder
+
+
+def batches_of(examples: Sequence[Any], problem: Problem) -> list[Sequence[Any]]:
+    size = problem.number("batch_size")
+    starts = [*range(0, len(examples), size), len(examples)]
+    return [examples[start:end] for start, end in pairwise(starts)]
+
+
+def time_training(
+    loss: Callable[[Sequence[Any]], dy.Expression],
+    examples: Sequence[Any],
+    weights: Weights,
+    given: argparse.Namespace,
+) -> None:
+    """Compare the loss of the first batch with ours, and print examples per second.
+
+    loss: records a batch in the current graph, and returns the sum of its losses.
+    """
+    problem = Problem(given.problem)
+    batches = batches_of(examples, problem)
+    trainer = dy.AdamTrainer(weights.collection, alpha=float(problem.array("learning_rate")))
+    trainer.set_clip_threshold(0)  # the others do not clip gradients
+
+    def step(batch: Sequence[Any]) -> None:
+        dy.renew_cg()
+        total = loss(batch)
+        total.forward()
+        total.backward()
+        trainer.update()
+
+    def loss_now() -> float:
+        dy.renew_cg()
+        return loss(batches[0]).value()
+
+    problem.check(loss_now, lambda: step(batches[0]))
+    print_speed(step, batches, len, given)

@@ -1,0 +1,154 @@
+"""The gated graph network in PyTorch Geometric, beside ours: the same weights, batches and steps.
+
+python scripts/studies/peers/pyg_graph_network.py runs/peers/problems/molecules --threads 2
+
+PyG's own `GatedGraphConv` has one kind of edges, and other weights in each step. By default it is extended by
+kinds of edges, with weights that all steps share, so that it computes what ours does; it prints the loss of
+the first batch, beside the one that our program computes. `--plain` takes it as it is: it has less to do. It
+prints examples per second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch_geometric.nn import GatedGraphConv, global_add_pool
+from torch_geometric.utils import softmax
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+
+from same_work.problem import Problem
+from same_work.timing import add_arguments, print_speed
+
+
+class Batch(NamedTuple):
+    """Graphs as one graph."""
+
+    features: Tensor
+    """[nodes, features]"""
+    edges: Tensor
+    """[2, edges] Sources and targets."""
+    kinds: Tensor
+    """[edges]"""
+    graph: Tensor
+    """[nodes] The graph of each node."""
+    answers: Tensor
+    """[graphs] Nodes, or numbers."""
+
+
+def batches_of(problem: Problem) -> list[Batch]:
+    names = ("features", "sources", "targets", "kinds", "graph", "answers")
+    parts = [map(torch.from_numpy, problem.ragged(name)) for name in names]
+    return [
+        Batch(
+            features.float().view(len(graph), -1),
+            torch.stack([sources, targets]).long(),
+            kinds.long(),
+            graph.long(),
+            answers.float() if answers.is_floating_point() else answers.long(),
+        )
+        for features, sources, targets, kinds, graph, answers in zip(*parts, strict=True)
+    ]
+
+
+class KindsGatedGraphConv(GatedGraphConv):
+    """With a linear layer for each kind of edges, which all steps share."""
+
+    def __init__(self, hidden_size: int, steps: int, kinds: int):
+        super().__init__(hidden_size, steps)
+        del self.weight
+        self.kinds = kinds
+        self.layers = nn.Linear(hidden_size, kinds * hidden_size)
+        """Those of all kinds."""
+
+    def forward(self, states: Tensor, edges: Tensor, kinds: Tensor) -> Tensor:
+        """[nodes, hidden] states: [nodes, features]; edges: [2, edges]; kinds: [edges]."""
+        states, nodes = F.pad(states, (0, self.out_channels - states.shape[1])), len(states)
+        source, target = edges
+        edges = torch.stack([source * self.kinds + kinds, target])
+        for _ in range(self.num_layers):
+            messages = self.layers(states).view(nodes * self.kinds, -1)  # one of each kind for each node
+            sums = self.propagate(edges, x=messages, edge_weight=None, size=(nodes * self.kinds, nodes))
+            states = self.rnn(sums, states)
+        return states
+
+
+class GraphNetwork(nn.Module):
+    """Answers are nodes, by a softmax over the nodes of a graph; or numbers, if the readout is gated."""
+
+    def __init__(self, problem: Problem, plain: bool):
+        super().__init__()
+        weights = {name: torch.from_numpy(array) for name, array in problem.weights().items()}
+        steps, kinds = problem.number("steps"), problem.number("kind_count")
+        hidden_size = weights["propagation.update.weight_hh"].shape[1]
+        self.plain = plain
+        self.convolution = (
+            GatedGraphConv(hidden_size, steps) if plain else KindsGatedGraphConv(hidden_size, steps, kinds)
+        )
+        _fill(self.convolution.rnn, weights, "propagation.update")
+        if not plain:
+            for name, parameter in self.convolution.layers.named_parameters():
+                own = [weights[f"propagation._edges.{kind}.{name}"] for kind in range(kinds)]
+                parameter.data.copy_(torch.cat(own))
+        self.score = _linear(weights, "readout.score")
+        self.gate = _linear(weights, "readout.gate") if "readout.gate.weight" in weights else None
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The sum of the graphs' losses."""
+        kinds = () if self.plain else (batch.kinds,)
+        states = self.convolution(batch.features, batch.edges, *kinds)
+        both = torch.cat([states, batch.features], dim=1)  # [nodes, hidden + features]
+        score = self.score(both)
+        if self.gate:
+            sums = global_add_pool(score * torch.sigmoid(self.gate(both)), batch.graph).squeeze(1)
+            return (sums - batch.answers).square().sum()
+        return -softmax(score, batch.graph)[batch.answers].log().sum()
+
+
+def _linear(weights: Mapping[str, Tensor], name: str) -> nn.Linear:
+    outputs, inputs = weights[f"{name}.weight"].shape
+    layer = nn.Linear(inputs, outputs)
+    _fill(layer, weights, name)
+    return layer
+
+
+def _fill(module: nn.Module, weights: Mapping[str, Tensor], name: str) -> None:
+    module.load_state_dict({part: weights[f"{name}.{part}"] for part in module.state_dict()})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("problem", type=Path, help="a folder by write_problem.py")
+    parser.add_argument("--plain", action="store_true", help="without kinds of edges")
+    parser.add_argument("--threads", type=int, default=1)
+    add_arguments(parser)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    problem = Problem(given.problem)
+    network, batches = GraphNetwork(problem, given.plain), batches_of(problem)
+    rate, momentum = float(problem.array("learning_rate")), float(problem.array("momentum"))
+    optimizer = torch.optim.Adam(network.parameters(), rate, (momentum, 0.999), fused=True)
+
+    def step(batch: Batch) -> None:
+        loss = network(batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        loss.item()  # as ours does, which reports it
+
+    if not given.plain:
+        problem.check(lambda: network(batches[0]).item(), lambda: step(batches[0]))
+    print_speed(step, batches, lambda batch: len(batch.answers), given)
+
+
+if __name__ == "__main__":
+    main()
