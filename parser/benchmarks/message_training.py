@@ -60,7 +60,7 @@ class MessageSettings(AsynchronySettings):
     """Settings of plugins whose messages are batches."""
 
     update_after: int = Field(1, gt=0)
-    """The number of batches whose gradients a node accumulates for an update (min_update_frequency)."""
+    """The number of gradients that a node accumulates for an update (min_update_frequency)."""
     together: int = Field(32, gt=0)
     """The number of batches in a measured run."""
     learning_rate: float = Field(1e-3, gt=0)
@@ -70,6 +70,22 @@ class MessageSettings(AsynchronySettings):
     def optimizer(self, weights: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """Adam for some of the parameters."""
         return torch.optim.Adam(weights, self.learning_rate, (self.momentum, 0.999), fused=True)
+
+    @property
+    def updates(self) -> Updates:
+        return Updates(self.optimizer, self.update_after, backward_weights=self.backward_weights)
+
+
+class LoopMessageSettings(MessageSettings):
+    """Settings of plugins with a loop."""
+
+    update_in_loop_after: int | None = Field(None, gt=0)
+    """`update_after` of the nodes in the loop, which get a gradient for each step of a batch; null: as the
+    others."""
+
+    @property
+    def updates(self) -> Updates:
+        return super().updates._replace(in_loop=self.update_in_loop_after)
 
 
 class MessageRun(NamedTuple):

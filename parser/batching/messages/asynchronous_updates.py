@@ -28,12 +28,10 @@ class Updates(NamedTuple):
 
     optimizer: Callable[[Iterable[nn.Parameter]], Optimizer]
     after: int
-    """The number of gradients that are summed for an update (min_update_frequency)."""
+    """The number of gradients that a node accumulates for an update (min_update_frequency)."""
 
     in_loop: int | None = None
     """The same for nodes that get several gradients per instance; None: as `after`."""
-    of_tables: int | None = None
-    """The same for embedding tables; None: as `in_loop`."""
     table_optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None
     """For tables with sparse gradients; None: as `optimizer`."""
     backward_weights: BackwardWeights = "forward"
@@ -47,8 +45,7 @@ class Updates(NamedTuple):
 
     def of_table(self, table: nn.Embedding) -> Parameterised:
         """Its gradients do not depend on its weights, so it needs no copies of them."""
-        after = self.of_tables or self.in_loop or self.after
-        return Parameterised(table, self.table_optimizer or self.optimizer, after, "present")
+        return Parameterised(table, self.table_optimizer or self.optimizer, self.after, "present")
 
 
 class Parameterised(Node):

@@ -82,8 +82,8 @@ class GraphNetwork(nn.Module):
         """By sparse propagation."""
         states, layers = self.begin(batch.features), self.propagation.edges
         for _ in range(self.steps):
-            messages = [layer(states[own]) for layer, own in zip(layers, batch.sources, strict=True)]
-            states = self.propagation.update(scatter_messages(states, batch.targets, messages), states)
+            messages = sparse_messages(layers, states, batch.sources, batch.targets)
+            states = self.propagation.update(messages, states)
         return self._losses(states, batch)
 
     def losses_densely(self, batch: GraphBatch) -> Losses:
@@ -98,12 +98,15 @@ class GraphNetwork(nn.Module):
         return self.loss(self.readout(states, batch.features), batch.graph, batch.answers)
 
 
-def scatter_messages(states: Tensor, targets: Tensor, messages: Sequence[Tensor]) -> Tensor:
+def sparse_messages(
+    layers: Sequence[nn.Linear], states: Tensor, sources: Sequence[Tensor], targets: Tensor
+) -> Tensor:
     """[nodes, hidden] The sum of the messages to each node.
 
-    states: [nodes, hidden]; targets: [all edges]; messages: [edges, hidden] for each kind of edge.
+    layers, sources: of each kind of edge, sources [edges]; states: [nodes, hidden]; targets: [all edges]
     """
-    return torch.zeros_like(states).index_add(0, targets, torch.cat(list(messages)))
+    messages = [layer(states[own]) for layer, own in zip(layers, sources, strict=True)]  # [edges, hidden]
+    return torch.zeros_like(states).index_add(0, targets, torch.cat(messages))
 
 
 def adjacencies(batch: GraphBatch) -> Tensor:
@@ -131,7 +134,7 @@ class DensePropagation(NamedTuple):
     """[graphs, nodes, hidden]"""
 
     def messages(self, states: Tensor) -> Tensor:
-        """[all nodes, hidden] As `scatter_messages`, by one matrix product per graph.
+        """[all nodes, hidden] As `sparse_messages`, by one matrix product per graph.
 
         states: [all nodes, hidden].
         """
