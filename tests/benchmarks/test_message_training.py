@@ -330,7 +330,7 @@ def test_one_batch_at_a_time_learns_what_plain_training_learns(kind):
 
 
 def test_a_message_for_each_edge_learns_what_one_for_all_learns():
-    """Without molecules: the layer of a kind of bond that a batch lacks is updated only if it is one of all."""
+    """Without molecules: a layer of a kind of bond that a batch lacks is updated only where it is fused."""
     settings = {"steps": 2, "update_in_loop_after": 2}
     fused, single = (prepared(Deductions, method=name, **settings) for name in ("active-1", "edges-active-1"))
     for plugin in (fused, single):
