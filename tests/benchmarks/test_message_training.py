@@ -35,6 +35,7 @@ from parser.benchmarks.lists.list_reduction_plugin import (
     Reduction,
     prepare_lists,
 )
+from parser.benchmarks.message_training import evenly_mixed
 from parser.benchmarks.plugin import Setup
 from parser.benchmarks.tree_lstm.messages import TreeMessages
 from parser.benchmarks.tree_lstm.network import BinaryTree, TreeLSTM
@@ -369,6 +370,25 @@ def test_it_says_how_late_gradients_were(kind):
     assert plain.notes() == {}
     assert one.notes() == {"updates late": 0.0}
     assert many.notes()["updates late"] > 0
+
+
+@pytest.mark.parametrize("method", ["none", "active-1", "active-4"])
+def test_validation_goes_on_while_training(method):
+    plugin, alone = (prepared(Digits, method=method) for _ in range(2))
+    held_out = plugin.held_out_batches()
+    ran = plugin.messages.run(plugin.batches()[0], True, held_out)
+    assert [report.examples for report in ran.of(training=False)] == [5, 3]
+    assert sum(report.examples for report in ran.of(training=True)) == 15
+    if method == "active-4":
+        return  # how late its gradients are differs from run to run
+    alone.messages.run(alone.batches()[0], True)
+    assert torch.equal(plugin.check(), alone.check())
+
+
+def test_what_is_validated_lies_evenly_between_what_is_trained_on():
+    found = evenly_mixed("abcdef", True, "xy")
+    assert "".join(batch for batch, _ in found) == "abxcdeyf"
+    assert [batch for batch, training in found if not training] == ["x", "y"]
 
 
 def test_plain_training_has_one_replica():

@@ -37,8 +37,8 @@ UPDATE_AFTER = "update_after"
 FREQUENCY = AsynchronyAxis("gradients for each update (min_update_frequency)", "update after {}")
 EPOCHS = "epochs to the target"
 TEXT = (
-    "Speed, and epochs until the target score where the same experiment was trained, too: the mean, the lowest "
-    "and the highest over seeds."
+    "Speed, and epochs until the target score where the same experiment was trained, too: the mean, the "
+    "lowest and the highest over seeds."
 )
 
 
