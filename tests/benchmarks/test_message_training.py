@@ -24,7 +24,11 @@ from parser.batching.messages.message_graph import MessageGraph
 from parser.batching.messages.workers import run
 from parser.benchmarks.conformance import faults_of
 from parser.benchmarks.digits.mnist_mlp_plugin import DigitClassifier, MnistPlugin, MnistSettings
-from parser.benchmarks.graphs.graph_network_plugin import GraphNetworkPlugin, GraphNetworkSettings
+from parser.benchmarks.graphs.graph_network_plugin import (
+    CHEMICAL_ACCURACIES,
+    GraphNetworkPlugin,
+    GraphNetworkSettings,
+)
 from parser.benchmarks.graphs.labelled_graph import Edge, LabelledGraph, labelled_graph
 from parser.benchmarks.graphs.messages import EdgeMessages, GraphMessages
 from parser.benchmarks.graphs.network import GraphNetwork, batch_of, selection_losses
@@ -453,6 +457,18 @@ def test_images_and_labels_of_different_files(tmp_path):
     labels.write_bytes(struct.pack(">II", 2049, 2) + bytes(2))
     with pytest.raises(ValueError, match=r"images has 3 images, but .*labels 2 labels"):
         prepared(Digits, images=str(images), labels=str(labels))
+
+
+def test_errors_of_molecules_are_told_in_chemical_accuracies():
+    plugin = prepared(Molecules, chemical_accuracy=0.05)
+    plugin.learn(1)
+    errors = []
+    for batch in plugin.held_out_batches():
+        parts = plugin._network.scores(batch)
+        for graph, answer in enumerate(batch.answers):
+            errors.append(abs(parts[batch.graph == graph].sum() - answer).item())
+    assert plugin.notes() == {CHEMICAL_ACCURACIES: pytest.approx(sum(errors) / len(errors) / 0.05)}
+    assert prepared(Molecules).notes() == {}
 
 
 def test_molecules_are_not_a_matrix():

@@ -18,7 +18,7 @@ from pydantic import Field
 from parser.benchmarks.graphs.babi import make_deductions, read_graph_questions, with_more_nodes
 from parser.benchmarks.graphs.labelled_graph import LabelledGraph
 from parser.benchmarks.graphs.messages import EdgeMessages, GraphMessages
-from parser.benchmarks.graphs.network import GraphBatch, GraphNetwork, batch_of
+from parser.benchmarks.graphs.network import GraphBatch, GraphNetwork, batch_of, regression_errors
 from parser.benchmarks.graphs.qm9 import ORDERS, make_molecules, read_molecules
 from parser.benchmarks.message_training import (
     ACTIVE,
@@ -36,6 +36,8 @@ from parser.config.settings import data_path
 CHECKED_GRAPHS = 12
 """Graphs on which the methods must agree."""
 DENSE, EDGES = "dense", "edges"
+CHEMICAL_ACCURACIES = "error, times chemical accuracy"
+"""The name of a note."""
 DEDUCTION = 15
 """The number of bAbI's task."""
 EDGE_KINDS = {"deductions": 2, "molecules": len(ORDERS)}
@@ -54,6 +56,9 @@ class GraphNetworkSettings(LoopMessageSettings):
     """The number of generated questions or molecules."""
     nodes: int | None = Field(54, gt=0)
     """Pad each graph of deductions with isolated nodes to this number of nodes; null: no padding."""
+    chemical_accuracy: float | None = Field(None, gt=0)
+    """Of the property of molecules, in its standard deviations. With it the mean absolute error on `held_out`
+    is told as a multiple of it; null: it is not."""
     hidden_size: int = Field(5, gt=0)
     steps: int = Field(2, gt=0)
     learning_rate: float = Field(1e-2, gt=0)
@@ -127,6 +132,20 @@ class GraphNetworkPlugin(BatchMessagePlugin):
             return super().score()
         reports = self.messages.run(self.held_out_batches(), training=False).reports
         return 1 - sum(report.loss for report in reports) / sum(report.examples for report in reports)
+
+    def notes(self) -> dict[str, float]:
+        """Also the mean absolute error on what is held out, as a multiple of chemical accuracy."""
+        accuracy = self.setup.settings.chemical_accuracy
+        if accuracy is None or not self._held_out:
+            return super().notes()
+        with torch.no_grad():
+            errors = torch.cat(
+                [
+                    regression_errors(self._network.scores(batch), batch.graph, batch.answers)
+                    for batch in self.held_out_batches()
+                ]
+            )  # [graphs]
+        return super().notes() | {CHEMICAL_ACCURACIES: errors.abs().mean().item() / accuracy}
 
     def work(self, batch: Sequence[GraphBatch]) -> Work:
         """By sparse propagation."""
