@@ -6,6 +6,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import torch
@@ -60,7 +61,7 @@ class MessageSettings(AsynchronySettings):
     """Settings of plugins whose messages are batches."""
 
     update_after: int = Field(1, gt=0)
-    """The number of batches whose gradients a node accumulates for an update (min_update_frequency)."""
+    """The number of gradients that a node accumulates for an update (min_update_frequency)."""
     together: int = Field(32, gt=0)
     """The number of batches in a measured run."""
     learning_rate: float = Field(1e-3, gt=0)
@@ -71,12 +72,32 @@ class MessageSettings(AsynchronySettings):
         """Adam for some of the parameters."""
         return torch.optim.Adam(weights, self.learning_rate, (self.momentum, 0.999), fused=True)
 
+    @property
+    def updates(self) -> Updates:
+        return Updates(self.optimizer, self.update_after, backward_weights=self.backward_weights)
+
+
+class LoopMessageSettings(MessageSettings):
+    """Settings of plugins with a loop."""
+
+    update_in_loop_after: int | None = Field(None, gt=0)
+    """`update_after` of the nodes in the loop, which get a gradient for each step of a batch; null: as the
+    others."""
+
+    @property
+    def updates(self) -> Updates:
+        return super().updates._replace(in_loop=self.update_in_loop_after)
+
 
 class MessageRun(NamedTuple):
     reports: list[Report]
     """In the order of arrival."""
     busy: list[float]
     """The busy seconds of each worker of this process."""
+
+    def of(self, training: bool) -> list[Report]:
+        """The reports of training, or those of inference."""
+        return [report for report in self.reports if report.training == training]
 
 
 RunFunction = Callable[..., list[float]]
@@ -125,18 +146,21 @@ class MessageTraining:
         self,
         batches: Sequence[Any],
         training: bool,
+        validated: Sequence[Any] = (),
         trace: Callable[[Span], object] | None = None,
         runner: RunFunction | None = None,
     ) -> MessageRun:
-        """trace: called for each handled message; runner: runs the graph, in other processes than ours."""
+        """validated: batches for inference, evenly between the others; by messages, in flight with them.
+
+        trace: called for each handled message; runner: runs the graph, in other processes than ours.
+        """
+        mixed = evenly_mixed(batches, training, validated)
         if not self._max_active:
-            return MessageRun([self._train_synchronously(batch, training) for batch in batches], [])
-        first, self._begun = self._begun, self._begun + len(batches)
+            return MessageRun([self._train_synchronously(*each) for each in mixed], [])
+        first, self._begun = self._begun, self._begun + len(mixed)
         runner = runner or (self._processes.run if self._processes else workers.run)
         with self._phase(MESSAGES):
-            return run_graph(
-                self.graph, self._instances(batches, first, training), self._max_active, trace, runner
-            )
+            return run_graph(self.graph, self._instances(mixed, first), self._max_active, trace, runner)
 
     def end_epoch(self) -> None:
         """Update with the remaining gradients, and average the replicas."""
@@ -172,7 +196,8 @@ class MessageTraining:
                 partial(torch.optim.SGD, lr=0.0), NEVER, backward_weights=self._backward_weights
             )
             graph = self._model.graph(no_updates, self._workers)
-            ran = run_graph(graph, self._instances(batches, 0, training=True), self._max_active)
+            instances = self._instances([(batch, True) for batch in batches], 0)
+            ran = run_graph(graph, instances, self._max_active)
             loss = sum(report.loss for report in ran.reports)
             for node in parameterised_nodes(graph):
                 node.give_gradients()
@@ -185,9 +210,8 @@ class MessageTraining:
         self._network.zero_grad()
         return results
 
-    def _instances(self, batches: Sequence[Any], first: int, training: bool) -> list[Instance]:
-        model = self._model
-        return [model.instance(number, batch, training) for number, batch in enumerate(batches, first)]
+    def _instances(self, batches: Sequence[tuple[Any, bool]], first: int) -> list[Instance]:
+        return [self._model.instance(number, *each) for number, each in enumerate(batches, first)]
 
     def _train_synchronously(self, batch: Any, training: bool) -> Report:
         self._begun += 1
@@ -210,6 +234,16 @@ class MessageTraining:
                     if copied.grad is not None:
                         weight.grad = copied.grad if weight.grad is None else weight.grad + copied.grad
                         copied.grad = None
+
+
+def evenly_mixed(batches: Sequence[Any], training: bool, validated: Sequence[Any]) -> list[tuple[Any, bool]]:
+    """Batches, between them at equal distances those for inference, and whether each is for training."""
+    both = [
+        ((place + 0.5) / len(own), (batch, kind))
+        for own, kind in ((batches, training), (validated, False))
+        for place, batch in enumerate(own)
+    ]
+    return [each for _, each in sorted(both, key=itemgetter(0))]
 
 
 class BatchMessagePlugin(ABC):

@@ -14,12 +14,21 @@ from extended import first_of
 from message_graphs import check_all
 from torch.utils.flop_counter import FlopCounterMode
 
-from parser.batching.messages.asynchronous_updates import Updates, average, parameterised_nodes
+from parser.batching.messages.asynchronous_updates import (
+    Parameterised,
+    Updates,
+    average,
+    parameterised_nodes,
+)
 from parser.batching.messages.message_graph import MessageGraph
 from parser.batching.messages.workers import run
 from parser.benchmarks.conformance import faults_of
 from parser.benchmarks.digits.mnist_mlp_plugin import DigitClassifier, MnistPlugin, MnistSettings
-from parser.benchmarks.graphs.graph_network_plugin import GraphNetworkPlugin, GraphNetworkSettings
+from parser.benchmarks.graphs.graph_network_plugin import (
+    CHEMICAL_ACCURACIES,
+    GraphNetworkPlugin,
+    GraphNetworkSettings,
+)
 from parser.benchmarks.graphs.labelled_graph import Edge, LabelledGraph, labelled_graph
 from parser.benchmarks.graphs.messages import EdgeMessages, GraphMessages
 from parser.benchmarks.graphs.network import GraphNetwork, batch_of, selection_losses
@@ -27,7 +36,10 @@ from parser.benchmarks.lists.list_reduction_plugin import (
     ListReducer,
     ListReductionPlugin,
     ListReductionSettings,
+    Reduction,
+    prepare_lists,
 )
+from parser.benchmarks.message_training import evenly_mixed
 from parser.benchmarks.plugin import Setup
 from parser.benchmarks.tree_lstm.messages import TreeMessages
 from parser.benchmarks.tree_lstm.network import BinaryTree, TreeLSTM
@@ -80,7 +92,7 @@ def graphs(selects: bool, dense: bool = False) -> tuple[Any, list]:
 
 def edges(selects: bool) -> tuple[Any, list]:
     model, batches = graphs(selects)
-    return EdgeMessages(model.network, nodes=6), batches
+    return EdgeMessages(model.network), batches
 
 
 def trees() -> tuple[Any, list]:
@@ -248,7 +260,6 @@ class Lists(ListReductionPlugin):
         lists: int = 24
         hidden_size: int = 8
         together: int = 3
-        update_cell_after: int = 1
         held_out: int = 8
 
 
@@ -277,6 +288,12 @@ class Trees(TreeLSTMPlugin):
 
 
 PLUGINS = (Digits, Lists, Deductions, Molecules)
+
+
+def nodes_of(plugin) -> dict[str, Parameterised]:
+    """The nodes with parameters, by name."""
+    nodes = plugin.messages.graph.nodes
+    return {name: node for name, node in nodes.items() if isinstance(node, Parameterised)}
 
 
 def setup_of(plugin, method="none", batch_size=5, phase=lambda _: nullcontext(), **settings):
@@ -308,7 +325,7 @@ def test_operations_are_those_that_torch_counts(kind):
 @pytest.mark.parametrize("kind", PLUGINS)
 def test_one_batch_at_a_time_learns_what_plain_training_learns(kind):
     """Every node is updated once for a batch, if the cell of the lists gets its gradients of one length."""
-    settings = {"longest": 1, "update_cell_after": 2, "update_embedding_after": 2} if kind is Lists else {}
+    settings = {"longest": 1, "update_in_loop_after": 2} if kind is Lists else {}
     plain, active = (prepared(kind, method=method, **settings) for method in ("none", "active-1"))
     for plugin in (plain, active):
         for epoch in (1, 2):
@@ -318,11 +335,21 @@ def test_one_batch_at_a_time_learns_what_plain_training_learns(kind):
 
 
 def test_a_message_for_each_edge_learns_what_one_for_all_learns():
-    """Without molecules, of which a batch has not always the same number of nodes."""
-    fused, single = (prepared(Deductions, method=method) for method in ("active-1", "edges-active-1"))
+    """Without molecules: a layer of a kind of bond that a batch lacks is updated only where it is fused."""
+    settings = {"steps": 2, "update_in_loop_after": 2}
+    fused, single = (prepared(Deductions, method=name, **settings) for name in ("active-1", "edges-active-1"))
     for plugin in (fused, single):
         plugin.learn(1)
     torch.testing.assert_close(single.check(), fused.check(), rtol=1e-4, atol=1e-4)
+
+
+def test_all_nodes_of_a_graph_are_updated_by_one_call():
+    plugin = prepared(Molecules, method="edges-active-4", steps=3)
+    batches = plugin.batches()[0]
+    plugin.run(batches)
+    gradients = {name: node.staleness.total() for name, node in nodes_of(plugin).items()}
+    assert gradients["update"] == 3 * len(batches)
+    assert gradients["readout"] == len(batches)
 
 
 @pytest.mark.extended
@@ -349,6 +376,25 @@ def test_it_says_how_late_gradients_were(kind):
     assert many.notes()["updates late"] > 0
 
 
+@pytest.mark.parametrize("method", ["none", "active-1", "active-4"])
+def test_validation_goes_on_while_training(method):
+    plugin, alone = (prepared(Digits, method=method) for _ in range(2))
+    held_out = plugin.held_out_batches()
+    ran = plugin.messages.run(plugin.batches()[0], True, held_out)
+    assert [report.examples for report in ran.of(training=False)] == [5, 3]
+    assert sum(report.examples for report in ran.of(training=True)) == 15
+    if method == "active-4":
+        return  # how late its gradients are differs from run to run
+    alone.messages.run(alone.batches()[0], True)
+    assert torch.equal(plugin.check(), alone.check())
+
+
+def test_what_is_validated_lies_evenly_between_what_is_trained_on():
+    found = evenly_mixed("abcdef", True, "xy")
+    assert "".join(batch for batch, _ in found) == "abxcdeyf"
+    assert [batch for batch, training in found if not training] == ["x", "y"]
+
+
 def test_plain_training_has_one_replica():
     one, two = (prepared(Lists, replicas=replicas) for replicas in (1, 2))
     for plugin in (one, two):
@@ -361,6 +407,16 @@ def test_replicas_are_alike_after_an_epoch():
     plugin.learn(1)
     first, second = (list(cell.parameters()) for cell in plugin._network.cells)
     torch.testing.assert_close(first, second)
+
+
+@pytest.mark.parametrize(("after", "in_loop", "updates"), [(1, None, 6), (3, None, 2), (1, 6, 1)])
+def test_updates_are_counted_in_gradients(after, in_loop, updates):
+    """Two batches of lists of two digits: a cell gets a gradient for each of three tokens."""
+    plugin = prepared(Lists, method="active-1", update_after=after, update_in_loop_after=in_loop)
+    lists = prepare_lists([Reduction(0, (1, 2), 2)] * 2)
+    plugin.run([lists, lists])
+    assert nodes_of(plugin)["cell 1"].updates == updates
+    assert nodes_of(plugin)["scores"].updates == 2 // after
 
 
 def test_gradients_that_are_too_few_are_used_at_the_end_of_an_epoch():
@@ -401,6 +457,18 @@ def test_images_and_labels_of_different_files(tmp_path):
     labels.write_bytes(struct.pack(">II", 2049, 2) + bytes(2))
     with pytest.raises(ValueError, match=r"images has 3 images, but .*labels 2 labels"):
         prepared(Digits, images=str(images), labels=str(labels))
+
+
+def test_errors_of_molecules_are_told_in_chemical_accuracies():
+    plugin = prepared(Molecules, chemical_accuracy=0.05)
+    plugin.learn(1)
+    errors = []
+    for batch in plugin.held_out_batches():
+        parts = plugin._network.scores(batch)
+        for graph, answer in enumerate(batch.answers):
+            errors.append(abs(parts[batch.graph == graph].sum() - answer).item())
+    assert plugin.notes() == {CHEMICAL_ACCURACIES: pytest.approx(sum(errors) / len(errors) / 0.05)}
+    assert prepared(Molecules).notes() == {}
 
 
 def test_molecules_are_not_a_matrix():

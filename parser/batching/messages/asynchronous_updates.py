@@ -28,12 +28,10 @@ class Updates(NamedTuple):
 
     optimizer: Callable[[Iterable[nn.Parameter]], Optimizer]
     after: int
-    """The number of gradients that are summed for an update (min_update_frequency)."""
+    """The number of gradients that a node accumulates for an update (min_update_frequency)."""
 
     in_loop: int | None = None
     """The same for nodes that get several gradients per instance; None: as `after`."""
-    of_tables: int | None = None
-    """The same for embedding tables; None: as `in_loop`."""
     table_optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None
     """For tables with sparse gradients; None: as `optimizer`."""
     backward_weights: BackwardWeights = "forward"
@@ -47,8 +45,7 @@ class Updates(NamedTuple):
 
     def of_table(self, table: nn.Embedding) -> Parameterised:
         """Its gradients do not depend on its weights, so it needs no copies of them."""
-        after = self.of_tables or self.in_loop or self.after
-        return Parameterised(table, self.table_optimizer or self.optimizer, after, "present")
+        return Parameterised(table, self.table_optimizer or self.optimizer, self.after, "present")
 
 
 class Parameterised(Node):
@@ -107,7 +104,7 @@ class Parameterised(Node):
         inputs, outputs = compute(self._used, message.payload, message.training)
         if message.training:
             self._kept[message.state] = Computed(inputs, outputs), self._weights, self.updates
-        return onward(message._replace(payload=detached(outputs)))
+        return onward(message.carrying(detached(outputs)))
 
     def backward(self, port: int, message: Message) -> list[Send]:
         (inputs, outputs), weights, updates = self._kept.pop(message.state)
@@ -118,7 +115,7 @@ class Parameterised(Node):
         self.staleness[self.updates - updates] += 1
         if self._accumulated >= self._update_after:
             self.update()
-        return back(message._replace(payload=d_inputs))
+        return back(message.carrying(d_inputs))
 
     def update(self) -> None:
         """Update the parameters with the accumulated gradients, if there are any."""
@@ -126,7 +123,8 @@ class Parameterised(Node):
             return
         self.give_gradients()
         self._optimizer.step()
-        self._optimizer.zero_grad()
+        for weight in self._parameters:
+            weight.grad = None
         self.updates += 1
         self.refresh()
 
@@ -190,13 +188,14 @@ class ModuleWithWeights:
 
     def __call__(self, *inputs: Tensor | None) -> Any:
         for copied, original in self._modes:
-            copied.training = original.training
+            if copied.training != original.training:
+                copied.training = original.training
         return self._module(*inputs)
 
     def set(self, weights: Sequence[Tensor]) -> None:
         """Weights in the order of the parameters that they replace."""
         for part, name, place in self._places:
-            setattr(part, name, weights[place])
+            object.__setattr__(part, name, weights[place])  # the module's own would look for parameters
 
 
 def parameterised_nodes(graph: MessageGraph) -> list[Parameterised]:

@@ -12,6 +12,8 @@ from parser.batching.messages.node import Node
 class Condition(Node):
     """Sends each message to the output that its state selects (the paper's Cond)."""
 
+    immediate = True
+
     def __init__(self, choose: Callable[[MessageState], int], outputs: int = 2):
         self._choose, self.outputs = choose, outputs
 
@@ -24,6 +26,8 @@ class Condition(Node):
 
 class Join(Node):
     """Merges its inputs, and returns gradients to the input that a message came from (Phi)."""
+
+    immediate = True
 
     def __init__(self, inputs: int = 2):
         self.inputs = inputs
@@ -44,20 +48,24 @@ class Join(Node):
 class ChangeState(Node):
     """Changes the state by an invertible function (Isu)."""
 
+    immediate = True
+
     def __init__(
         self, change: Callable[[MessageState], MessageState], undo: Callable[[MessageState], MessageState]
     ):
         self._change, self._undo = change, undo
 
     def forward(self, port: int, message: Message) -> list[Send]:
-        return onward(message._replace(state=self._change(message.state)))
+        return onward(message.to(self._change(message.state)))
 
     def backward(self, port: int, message: Message) -> list[Send]:
-        return back(message._replace(state=self._undo(message.state)))
+        return back(message.to(self._undo(message.state)))
 
 
 class Broadcast(Node):
     """Broadcasts a message to all outputs, and sums their gradients (Bcast)."""
+
+    immediate = True
 
     def __init__(self, outputs: int):
         self.outputs = outputs
@@ -70,7 +78,7 @@ class Broadcast(Node):
         total = self._sums.setdefault(message.state, PayloadSum(self.outputs))
         if not total.add(message.payload):
             return []
-        return back(message._replace(payload=self._sums.pop(message.state).payload))
+        return back(message.carrying(self._sums.pop(message.state).payload))
 
     def outstanding(self) -> int:
         return len(self._sums)
@@ -80,10 +88,11 @@ class Discard(Node):
     """Discards messages, and answers them without gradients."""
 
     outputs = 0
+    immediate = True
 
     def forward(self, port: int, message: Message) -> list[Send]:
         nothing: Payload = (None,) * len(message.payload)
-        return back(message._replace(payload=nothing)) if message.training else []
+        return back(message.carrying(nothing)) if message.training else []
 
     def backward(self, port: int, message: Message) -> list[Send]:
         raise AssertionError("a node without outputs gets no gradients")
@@ -91,6 +100,8 @@ class Discard(Node):
 
 class FlatMap(Node):
     """Sends the payload once with each of several states, and sums their gradients."""
+
+    immediate = True
 
     def __init__(self, states: Callable[[MessageState], Sequence[MessageState]]):
         """states: maps a state to at least one state; states of different messages must differ."""
@@ -105,7 +116,7 @@ class FlatMap(Node):
         if message.training:
             self._origin.update(dict.fromkeys(states, message.state))
             self._sums[message.state] = PayloadSum(len(states))
-        return [Send(True, 0, message._replace(state=state)) for state in states]
+        return [Send(True, 0, message.to(state)) for state in states]
 
     def backward(self, port: int, message: Message) -> list[Send]:
         origin = self._origin.pop(message.state)

@@ -22,6 +22,8 @@ from parser.batching.messages.node import Node
 class ConcatenatePayloads(Node):
     """Combines messages with the same state, one from each input, by concatenating their payload tuples."""
 
+    immediate = True
+
     def __init__(self, inputs: int = 2):
         self.inputs = inputs
         self._waiting: dict[MessageState, dict[int, Payload]] = {}
@@ -37,12 +39,12 @@ class ConcatenatePayloads(Node):
         del self._waiting[state]
         if message.training:
             self._widths[state] = list(map(len, ordered))
-        return onward(message._replace(payload=sum(ordered, ())))
+        return onward(message.carrying(sum(ordered, ())))
 
     def backward(self, port: int, message: Message) -> list[Send]:
         widths = self._widths.pop(message.state)
         return [
-            Send(False, place, message._replace(payload=part))
+            Send(False, place, message.carrying(part))
             for place, part in enumerate(_split(message.payload, widths))
         ]
 
@@ -53,6 +55,8 @@ class ConcatenatePayloads(Node):
 class Split(Node):
     """Sends some of the payload's tensors to each output."""
 
+    immediate = True
+
     def __init__(self, widths: Sequence[int]):
         """widths: how many tensors each output gets."""
         self._widths, self.outputs = tuple(widths), len(widths)
@@ -60,7 +64,7 @@ class Split(Node):
 
     def forward(self, port: int, message: Message) -> list[Send]:
         return [
-            Send(True, output, message._replace(payload=part))
+            Send(True, output, message.carrying(part))
             for output, part in enumerate(_split(message.payload, self._widths))
         ]
 
@@ -71,7 +75,7 @@ class Split(Node):
             return []
         del self._waiting[message.state]
         whole: Payload = sum((parts[place] for place in range(self.outputs)), ())
-        return back(message._replace(payload=whole))
+        return back(message.carrying(whole))
 
     def outstanding(self) -> int:
         return len(self._waiting)

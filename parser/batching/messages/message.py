@@ -24,7 +24,7 @@ class MessageState(NamedTuple):
         return f"instance {self.instance}, position {self.position}"
 
     def at(self, *position: int) -> MessageState:
-        return self._replace(position=position)
+        return MessageState(self.instance, position)
 
 
 class Message(NamedTuple):
@@ -34,6 +34,12 @@ class Message(NamedTuple):
     state: MessageState
     training: bool = True
     """Whether a message with gradients and the same state must be returned."""
+
+    def carrying(self, payload: tuple[Tensor | None, ...]) -> Message:
+        return Message(payload, self.state, self.training)
+
+    def to(self, state: MessageState) -> Message:
+        return Message(self.payload, state, self.training)
 
 
 class Send(NamedTuple):

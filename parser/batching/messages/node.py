@@ -25,6 +25,8 @@ class Node(ABC):
 
     inputs = 1
     outputs = 1
+    immediate = False
+    """Whether messages take hardly any time, so that a worker handles those that it sends itself at once."""
 
     @abstractmethod
     def forward(self, port: int, message: Message) -> list[Send]:
@@ -48,20 +50,17 @@ class Computed(NamedTuple):
 
 
 def compute(function: Callable[..., ModuleOutputs], payload: Payload, training: bool) -> Computed:
-    inputs = leaves(payload, training)
+    inputs = leaves(payload)
     with torch.set_grad_enabled(training):
         outputs = function(*inputs)
     return Computed(inputs, (outputs,) if isinstance(outputs, Tensor) else outputs)
 
 
-def leaves(payload: Payload, training: bool) -> tuple[Tensor, ...]:
-    """Detached tensors, as leaves of a new autograd graph."""
-    assert all(tensor is not None for tensor in payload), "a payload of values must not contain None"
-    return tuple(
-        tensor.detach().requires_grad_(training and tensor.requires_grad)
-        for tensor in payload
-        if tensor is not None
-    )
+def leaves(payload: Payload) -> tuple[Tensor, ...]:
+    """The tensors, detached from an autograd graph if one is part of it."""
+    found = tuple(tensor for tensor in payload if tensor is not None)
+    assert len(found) == len(payload), "a payload of values must not contain None"
+    return tuple(tensor if tensor.is_leaf else tensor.detach().requires_grad_() for tensor in found)
 
 
 def detached(outputs: Sequence[Tensor]) -> Payload:
@@ -100,12 +99,12 @@ class Transform(Node):
         )
         if message.training:
             self._kept[message.state] = Computed(inputs, outputs)
-        return onward(message._replace(payload=detached(outputs)))
+        return onward(message.carrying(detached(outputs)))
 
     def backward(self, port: int, message: Message) -> list[Send]:
         inputs, outputs = self._kept.pop(message.state)
         d_inputs, _ = local_gradients(inputs, outputs, message.payload, ())
-        return back(message._replace(payload=d_inputs))
+        return back(message.carrying(d_inputs))
 
     def outstanding(self) -> int:
         return len(self._kept)
@@ -143,7 +142,7 @@ class Loss(Node):
             self._waiting[message.state] = message
             return []
         predicted, expected = (message, other) if port == 0 else (other, message)
-        inputs = leaves(predicted.payload, message.training)
+        inputs = leaves(predicted.payload)
         with torch.set_grad_enabled(message.training):
             loss, right, examples = self._loss(*inputs, *expected.payload)
         report = torch.tensor([loss.item(), right, examples], dtype=torch.float64)
@@ -151,9 +150,7 @@ class Loss(Node):
         if message.training:
             d_inputs, _ = local_gradients(inputs, (loss,), (torch.ones_like(loss),), ())
             nothing: Payload = (None,) * len(expected.payload)
-            sends += back(predicted._replace(payload=d_inputs), 0) + back(
-                expected._replace(payload=nothing), 1
-            )
+            sends += back(predicted.carrying(d_inputs), 0) + back(expected.carrying(nothing), 1)
         return sends
 
     def backward(self, port: int, message: Message) -> list[Send]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
-from queue import Empty, SimpleQueue
+from collections.abc import Callable, Iterable, Mapping
+from queue import SimpleQueue
 from typing import NamedTuple, TypeAlias
 
 import torch
@@ -23,6 +23,14 @@ class Delivery(NamedTuple):
     forward: bool
     to: Port
     message: Message
+
+
+class Route(NamedTuple):
+    """Where the messages of a port go: to which port, and to what kind of node."""
+
+    to: Port
+    worker: int
+    immediate: bool
 
 
 class Stop(NamedTuple):
@@ -62,6 +70,7 @@ class Worker:
         """
         self._number, self._graph, self._mailbox = number, graph, mailbox
         self._post, self._stop, self._trace, self._count = post, stop, trace, count
+        self._after, self._before = _routes(graph, graph.after), _routes(graph, graph.before)
         self._gradients: deque[Delivery] = deque()
         self._values: deque[Delivery] = deque()
         self.busy = 0.0
@@ -81,68 +90,65 @@ class Worker:
         sends = self._controller.start(instances, max_active, report)
         self._count(len(sends))
         self._send(CONTROLLER, sends)
-        self._end_if_finished(CONTROLLER)
+        self._end_if_finished()
 
     def run(self) -> None:
         """Handle messages until told to stop. An error of a node stops all workers."""
         torch.set_num_threads(1)
+        began = time.thread_time()
         try:
             with torch.no_grad():
                 while self._receive():
-                    self._work((self._gradients or self._values).popleft())
+                    self._handle(*(self._gradients or self._values).popleft())
         except BaseException as error:
             self._stop(error)
+        self.busy = time.thread_time() - began
 
     def _receive(self) -> bool:
-        """Move messages from the mailbox to the queues, and block if there are none.
+        """Move messages from the mailbox to the queues, and wait for one if the queues are empty.
 
         Returns False to stop.
         """
-        while True:
-            try:
-                item = self._mailbox.get(block=not (self._gradients or self._values))
-            except Empty:
-                return True
+        while not self._mailbox.empty() or not (self._gradients or self._values):
+            item = self._mailbox.get()
             if isinstance(item, Stop):
                 return False
             self._keep(item)
+        return True
 
-    def _work(self, delivery: Delivery) -> None:
-        forward, to, message = delivery
-        node = self._graph.running[to.node]
-        began, busy_before = time.perf_counter(), time.thread_time()
+    def _handle(self, forward: bool, to: Port, message: Message) -> None:
+        """Handle a message, and at once also those that it sends to immediate nodes of this worker."""
+        node, began = self._graph.running[to.node], time.perf_counter() if self._trace else 0.0
         try:
             sends = (node.forward if forward else node.backward)(to.number, message)
-            if len(sends) != 1:
-                self._count(len(sends) - 1)  # before other workers can handle them
-            self._send(to.node, sends)
-        except LostError:
-            raise
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
             raise NodeError(f"{to.node}, worker {self._number}, {message.state}: {what}") from error
-        self._end_if_finished(to.node)
-        ended = time.perf_counter()
-        self.busy += time.thread_time() - busy_before
         if self._trace:
-            waiting = len(self._gradients) + len(self._values)
-            self._trace(Span(self._number, to.node, message.state.instance, forward, began, ended, waiting))
+            span = (self._number, to.node, message.state.instance, forward, began, time.perf_counter())
+            self._trace(Span(*span, len(self._gradients) + len(self._values)))
+        if len(sends) != 1:
+            self._count(len(sends) - 1)  # before other workers can handle them
+        self._send(to.node, sends)
+        if to.node == CONTROLLER:
+            self._end_if_finished()
 
     def _send(self, node: str, sends: list[Send]) -> None:
-        graph = self._graph
+        after, before = self._after[node], self._before[node]
         for forward, port, message in sends:
-            to = (graph.after if forward else graph.before)[Port(node, port)]
-            delivery = Delivery(forward, to, message)
-            if (worker := graph.worker[to.node]) == self._number:
-                self._keep(delivery)
+            to, worker, immediate = (after if forward else before)[port]
+            if worker != self._number:
+                self._post(worker, Delivery(forward, to, message))
+            elif immediate:
+                self._handle(forward, to, message)
             else:
-                self._post(worker, delivery)
+                self._keep(Delivery(forward, to, message))
 
     def _keep(self, delivery: Delivery) -> None:
         (self._values if delivery.forward else self._gradients).append(delivery)
 
-    def _end_if_finished(self, node: str) -> None:
-        if node == CONTROLLER and self._controller.finished:
+    def _end_if_finished(self) -> None:
+        if self._controller.finished:
             self._stop(None)
 
     @property
@@ -150,6 +156,14 @@ class Worker:
         controller = self._graph.nodes[CONTROLLER]
         assert isinstance(controller, Controller)
         return controller
+
+
+def _routes(graph: MessageGraph, connections: Mapping[Port, Port]) -> Mapping[str, Mapping[int, Route]]:
+    """By node, and by the number of its port."""
+    routes: dict[str, dict[int, Route]] = {name: {} for name in graph.nodes}
+    for (node, port), to in connections.items():
+        routes[node][port] = Route(to, graph.worker[to.node], graph.nodes[to.node].immediate)
+    return routes
 
 
 class NodeError(RuntimeError):

@@ -175,12 +175,8 @@ class MnistPlugin(BatchMessagePlugin):
         torch.manual_seed(setup.seed)
         widths = [images.shape[1], *[settings.hidden_size] * len(settings.tiles), DIGIT_CLASSES]
         self._network = DigitClassifier(widths, settings.tiles)
-        updates = Updates(
-            settings.optimizer, settings.update_after, backward_weights=settings.backward_weights
-        )
-        self.messages = MessageTraining(
-            setup, self._network, self._network, updates, ACTIVE.get(setup.method)
-        )
+        active = ACTIVE.get(setup.method)
+        self.messages = MessageTraining(setup, self._network, self._network, settings.updates, active)
 
     def training_batches(self, seed: int) -> list[DigitBatch]:
         order = torch.randperm(len(self._train[0]), generator=torch.Generator().manual_seed(seed))

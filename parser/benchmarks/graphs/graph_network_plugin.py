@@ -1,8 +1,8 @@
 """Gated graph networks on bAbI's deductions and on molecules, by asynchronous messages (Gaunt et al. 2017).
 
 `none` trains batch by batch with sparse propagation, `dense` with dense propagation. `active-n` has n batches
-in flight in a graph of messages, one for each kind of edge; `dense-active-n` likewise with dense propagation,
-and `edges-active-n` with a message for each node and each edge, as in the paper's figure.
+in flight in a graph of messages, one for all nodes and edges; `dense-active-n` likewise with dense
+propagation, and `edges-active-n` with a message for each node and each edge, as in the paper's figure.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from typing import ClassVar, Literal
 import torch
 from pydantic import Field
 
-from parser.batching.messages.asynchronous_updates import Updates
 from parser.benchmarks.graphs.babi import make_deductions, read_graph_questions, with_more_nodes
 from parser.benchmarks.graphs.labelled_graph import LabelledGraph
 from parser.benchmarks.graphs.messages import EdgeMessages, GraphMessages
-from parser.benchmarks.graphs.network import GraphBatch, GraphNetwork, batch_of
+from parser.benchmarks.graphs.network import GraphBatch, GraphNetwork, batch_of, regression_errors
 from parser.benchmarks.graphs.qm9 import ORDERS, make_molecules, read_molecules
 from parser.benchmarks.message_training import (
     ACTIVE,
@@ -27,7 +26,7 @@ from parser.benchmarks.message_training import (
     MESSAGE_TITLES,
     NEEDS_CPU,
     BatchMessagePlugin,
-    MessageSettings,
+    LoopMessageSettings,
     MessageTraining,
 )
 from parser.benchmarks.operation_training import in_batches, missing_file
@@ -37,13 +36,15 @@ from parser.config.settings import data_path
 CHECKED_GRAPHS = 12
 """Graphs on which the methods must agree."""
 DENSE, EDGES = "dense", "edges"
+CHEMICAL_ACCURACIES = "error, times chemical accuracy"
+"""The name of a note."""
 DEDUCTION = 15
 """The number of bAbI's task."""
 EDGE_KINDS = {"deductions": 2, "molecules": len(ORDERS)}
 """Of edges."""
 
 
-class GraphNetworkSettings(MessageSettings):
+class GraphNetworkSettings(LoopMessageSettings):
     task: Literal["deductions", "molecules"] = "deductions"
     data: str | None = None
     """bAbI's folder, or a file of molecules; ${PARSER_DATA} stands for the data folder. null: `made`."""
@@ -55,6 +56,9 @@ class GraphNetworkSettings(MessageSettings):
     """The number of generated questions or molecules."""
     nodes: int | None = Field(54, gt=0)
     """Pad each graph of deductions with isolated nodes to this number of nodes; null: no padding."""
+    chemical_accuracy: float | None = Field(None, gt=0)
+    """Of the property of molecules, in its standard deviations. With it the mean absolute error on `held_out`
+    is told as a multiple of it; null: it is not."""
     hidden_size: int = Field(5, gt=0)
     steps: int = Field(2, gt=0)
     learning_rate: float = Field(1e-2, gt=0)
@@ -106,14 +110,9 @@ class GraphNetworkPlugin(BatchMessagePlugin):
         features = self._examples[0][0].features.shape[1]
         selects = settings.task == "deductions"
         network = GraphNetwork(features, self._kinds, settings.hidden_size, settings.steps, selects)
-        # Nodes in the loop get one gradient per step.
-        in_loop = settings.update_after * settings.steps
-        updates = Updates(
-            settings.optimizer, settings.update_after, in_loop, backward_weights=settings.backward_weights
-        )
         self._network = network
         active = ACTIVE.get(setup.method.removeprefix(f"{DENSE}-").removeprefix(f"{EDGES}-"))
-        self.messages = MessageTraining(setup, network, self._model(), updates, active)
+        self.messages = MessageTraining(setup, network, self._model(), settings.updates, active)
 
     def training_batches(self, seed: int) -> list[GraphBatch]:
         return self._cut(random.Random(seed).sample(self._examples, len(self._examples)))
@@ -134,6 +133,20 @@ class GraphNetworkPlugin(BatchMessagePlugin):
         reports = self.messages.run(self.held_out_batches(), training=False).reports
         return 1 - sum(report.loss for report in reports) / sum(report.examples for report in reports)
 
+    def notes(self) -> dict[str, float]:
+        """Also the mean absolute error on what is held out, as a multiple of chemical accuracy."""
+        accuracy = self.setup.settings.chemical_accuracy
+        if accuracy is None or not self._held_out:
+            return super().notes()
+        with torch.no_grad():
+            errors = torch.cat(
+                [
+                    regression_errors(self._network.scores(batch), batch.graph, batch.answers)
+                    for batch in self.held_out_batches()
+                ]
+            )  # [graphs]
+        return super().notes() | {CHEMICAL_ACCURACIES: errors.abs().mean().item() / accuracy}
+
     def work(self, batch: Sequence[GraphBatch]) -> Work:
         """By sparse propagation."""
         network = self._network
@@ -151,8 +164,7 @@ class GraphNetworkPlugin(BatchMessagePlugin):
     def _model(self) -> GraphMessages | EdgeMessages:
         if not self.setup.method.startswith(EDGES):
             return GraphMessages(self._network, self.setup.method.startswith(DENSE))
-        nodes = sum(graph.nodes for graph, _ in self._examples)
-        return EdgeMessages(self._network, max(1, nodes * self.setup.batch_size // len(self._examples)))
+        return EdgeMessages(self._network)
 
     def _cut(self, examples: Sequence[GraphExample]) -> list[GraphBatch]:
         return [

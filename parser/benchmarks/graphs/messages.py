@@ -1,8 +1,10 @@
 """Gated graph networks as graphs of messages (Gaunt et al. 2017): a loop over the steps.
 
 With messages of batches, propagation is sparse or dense, and the position in the state is (step, steps). With
-messages of single nodes and edges, as in the paper's figure, positions are, where `edge` counts from 1:
+messages of single nodes and edges, as in the paper's figure, the messages of edges are summed by target and
+grouped again, so that one call of the GRU updates all nodes. Positions are, where `edge` counts from 1:
 
+    graph     (step, steps, and for each node: edges to it, length of the routes, *routes)
     node      (step, steps, node, edges to it, 0, nodes, and for each edge from it: *route)
     route     (kind, edges of this kind, edge, target, edges to the target)
     edge      (step, steps, *route)
@@ -29,7 +31,7 @@ from parser.batching.messages.control_flow import (
     each_step,
 )
 from parser.batching.messages.controller import Controller, Entry, Instance
-from parser.batching.messages.grouping import ConcatenatePayloads, Group, Split, Ungroup
+from parser.batching.messages.grouping import ConcatenatePayloads, Group, Ungroup
 from parser.batching.messages.message import MessageState
 from parser.batching.messages.message_graph import CONTROLLER, MessageGraph
 from parser.batching.messages.node import Loss, Losses, Transform
@@ -38,7 +40,7 @@ from parser.benchmarks.graphs.network import (
     GraphNetwork,
     adjacencies,
     dense_propagation,
-    scatter_messages,
+    sparse_messages,
 )
 
 ROUTE = 5
@@ -72,46 +74,23 @@ class GraphMessages:
         return Instance(number, entries, training=training)
 
     def graph(self, updates: Updates, workers: int) -> MessageGraph:
-        """State updates run on another worker than propagation, if there are two."""
+        """State updates run on another worker than all else, if there are two."""
         graph, network = MessageGraph(), self.network
+        propagation = (_Matrix if self._dense else _Edges)(network.propagation.edges)
         graph.add(CONTROLLER, Controller(outputs=4))
-        graph.add("edges", FlatMap(each_step))
-        graph.connect((CONTROLLER, 1), "edges")
+        graph.add("each step", FlatMap(each_step))
         graph.add("states", Broadcast(2))
+        graph.add("states and edges", ConcatenatePayloads())
+        graph.add("propagation", updates.of_repeated(propagation))
+        graph.add("messages and states", ConcatenatePayloads())
         graph.add("update", updates.of_repeated(network.propagation.update), workers - 1)
+        graph.chain("states", "states and edges", "propagation", "messages and states", "update")
+        graph.connect((CONTROLLER, 1), "each step")
+        graph.connect("each step", ("states and edges", 1))
+        graph.connect(("states", 1), ("messages and states", 1))
         done = add_loop(graph, CONTROLLER, "states", "update")
-        (self._add_matrix if self._dense else self._add_edges)(graph, updates)
-        add_readout(graph, network, updates, workers, done, ((CONTROLLER, 2), (CONTROLLER, 3)))
+        add_readout(graph, network, updates, done, ((CONTROLLER, 2), (CONTROLLER, 3)))
         return graph
-
-    def _add_edges(self, graph: MessageGraph, updates: Updates) -> None:
-        """Add sparse propagation from `states` and `edges` to `update`, with one message per kind of edge."""
-        kinds = len(self.network.propagation.edges)
-        graph.add("ends", Split([kinds, 1]))
-        graph.add("states and sources", ConcatenatePayloads())
-        graph.add("at sources", Transform(lambda _, states, *sources: tuple(states[own] for own in sources)))
-        graph.add("by kind", Split([1] * kinds))
-        graph.add("edge outputs", ConcatenatePayloads(kinds + 2))
-        graph.add("sum", Transform(lambda _, *given: _sum_of_kinds(*given)))
-        graph.chain("edges", "ends")
-        graph.chain("states", "states and sources", "at sources", "by kind")
-        graph.connect("ends", ("states and sources", 1))
-        for kind, layer in enumerate(self.network.propagation.edges):
-            name = f"edges of kind {kind}"
-            graph.add(name, updates.of_repeated(layer))
-            graph.connect(("by kind", kind), name)
-            graph.connect(name, ("edge outputs", kind))
-        graph.connect(("ends", 1), ("edge outputs", kinds))
-        graph.connect(("states", 1), ("edge outputs", kinds + 1))
-        graph.chain("edge outputs", "sum", "update")
-
-    def _add_matrix(self, graph: MessageGraph, updates: Updates) -> None:
-        graph.add("states and matrix", ConcatenatePayloads())
-        graph.add("edge outputs", updates.of_repeated(_Matrix(self.network.propagation.edges)))
-        graph.add("and states", ConcatenatePayloads())
-        graph.chain("states", "states and matrix", "edge outputs", "and states", "update")
-        graph.connect("edges", ("states and matrix", 1))
-        graph.connect(("states", 1), ("and states", 1))
 
 
 Output: TypeAlias = tuple[str, int]
@@ -121,7 +100,6 @@ def add_readout(
     graph: MessageGraph,
     network: GraphNetwork,
     updates: Updates,
-    workers: int,
     states: Output,
     given: tuple[Output, Output],
 ) -> None:
@@ -130,16 +108,24 @@ def add_readout(
     graph.add("with features", ConcatenatePayloads())
     graph.connect(states, "with features")
     graph.connect(features, ("with features", 1))
-    graph.add("readout", updates.of(network.readout), workers - 1)
-    graph.add("loss", Loss(lambda scores, *expected: network.loss(scores, *expected)), workers - 1)
+    graph.add("readout", updates.of(network.readout))
+    graph.add("loss", Loss(lambda scores, *expected: network.loss(scores, *expected)))
     graph.chain("with features", "readout", "loss", CONTROLLER)
     graph.connect(answers, ("loss", 1))
 
 
-def _sum_of_kinds(*given: Tensor) -> tuple[Tensor, Tensor]:
-    """given: the messages of each kind of edge, the targets, and the states, which are passed on."""
-    *messages, targets, states = given
-    return scatter_messages(states, targets, messages), states
+class _Edges(nn.Module):
+    """Sparse propagation."""
+
+    def __init__(self, edges: Sequence[nn.Linear]):
+        super().__init__()
+        self._layers = list(edges)
+        self._edges = nn.ModuleList(edges)
+
+    def forward(self, states: Tensor, *ends: Tensor) -> Tensor:
+        """[nodes, hidden] states: [nodes, hidden]; ends: the sources of each kind of edge, and all targets"""
+        *sources, targets = ends
+        return sparse_messages(self._layers, states, sources, targets)
 
 
 class _Matrix(nn.Module):
@@ -158,9 +144,8 @@ class _Matrix(nn.Module):
 class EdgeMessages:
     """A graph network that can be trained by messages of single nodes and edges."""
 
-    def __init__(self, network: GraphNetwork, nodes: int):
-        """nodes: the mean number of nodes in a batch; the state update gets a gradient from each."""
-        self.network, self._nodes = network, nodes
+    def __init__(self, network: GraphNetwork):
+        self.network = network
 
     def losses(self, batch: GraphBatch) -> Losses:
         return self.network.losses(batch)
@@ -170,34 +155,31 @@ class EdgeMessages:
         return ()
 
     def instance(self, number: int, batch: GraphBatch, training: bool) -> Instance:
-        states = self.network.begin(batch.features).split(1)
-        nodes = len(states)
+        steps, routes = self.network.steps, _all_routes(batch)
         entries = [
-            *(
-                Entry(0, (state,), (0, self.network.steps, *position))
-                for state, position in zip(states, _positions(batch), strict=True)
-            ),
-            Entry(1, (batch.features,), (nodes,)),
-            Entry(2, (batch.graph, batch.answers), (nodes,)),
+            Entry(0, (self.network.begin(batch.features),), (0, steps, *routes)),
+            Entry(1, (batch.features,), (steps, steps, *routes)),
+            Entry(2, (batch.graph, batch.answers), (steps, steps, *routes)),
         ]
         return Instance(number, entries, training=training)
 
     def graph(self, updates: Updates, workers: int) -> MessageGraph:
-        """State updates run on another worker than propagation, if there are two."""
+        """State updates run on another worker than all else, if there are two."""
         graph, network = MessageGraph(), self.network
         graph.add(CONTROLLER, Controller(outputs=3))
+        graph.add("single nodes", Ungroup(_nodes))
         graph.add("states", Broadcast(2))
-        of_each_node = updates._replace(in_loop=(updates.in_loop or updates.after) * self._nodes)
-        graph.add("update", of_each_node.of_repeated(network.propagation.update), workers - 1)
-        done = add_loop(graph, CONTROLLER, "states", "update")
+        graph.add("all nodes", Group(_graph_of, lambda state: state.position[2], _with_routes))
+        graph.add("update", updates.of_repeated(network.propagation.update), workers - 1)
+        graph.chain("single nodes", "states")
         self._add_propagation(graph, updates)
-        graph.add("all nodes", Group(lambda state: state.at(state.position[5]), _only))
-        graph.connect(done, "all nodes")
-        add_readout(graph, network, updates, workers, ("all nodes", 0), ((CONTROLLER, 1), (CONTROLLER, 2)))
+        graph.chain("all nodes", "update")
+        done = add_loop(graph, CONTROLLER, "single nodes", "update")
+        add_readout(graph, network, updates, done, ((CONTROLLER, 1), (CONTROLLER, 2)))
         return graph
 
     def _add_propagation(self, graph: MessageGraph, updates: Updates) -> None:
-        """Add the nodes from `states` to `update`."""
+        """Add the nodes from `states` to `all nodes`."""
         layers = self.network.propagation.edges
         graph.add("has edges", Condition(lambda state: int(len(state.position) > NODE_POSITION)))
         graph.add("no edges", Discard())
@@ -220,11 +202,11 @@ class EdgeMessages:
         graph.connect(("states", 1), "own or incoming")
         graph.chain("any kind", "single edges")
         graph.connect("single edges", ("own or incoming", 1))
-        graph.chain("own or incoming", "by target", "sum", "update")
+        graph.chain("own or incoming", "by target", "sum", "all nodes")
 
 
-def _positions(batch: GraphBatch) -> list[tuple[int, ...]]:
-    """For each node its position, without (step, steps)."""
+def _all_routes(batch: GraphBatch) -> list[int]:
+    """What the position of a graph has after (step, steps)."""
     nodes = len(batch.graph)
     to_node = torch.bincount(batch.targets, minlength=nodes).tolist()
     routes: list[list[int]] = [[] for _ in range(nodes)]
@@ -234,7 +216,34 @@ def _positions(batch: GraphBatch) -> list[tuple[int, ...]]:
             target = targets[edge]
             edge += 1
             routes[source] += (kind, len(sources), edge, target, to_node[target])
-    return [(node, to_node[node], 0, nodes, *routes[node]) for node in range(nodes)]
+    return [number for node in range(nodes) for number in (to_node[node], len(routes[node]), *routes[node])]
+
+
+def _nodes(state: MessageState) -> list[tuple[MessageState, int]]:
+    """The nodes of a graph, with one row each."""
+    step, steps, *rest = state.position
+    parts, place = [], 0
+    while place < len(rest):
+        to_node, length = rest[place : place + 2]
+        parts.append((to_node, rest[place + 2 : place + 2 + length]))
+        place += 2 + length
+    return [
+        (state.at(step, steps, node, to_node, 0, len(parts), *routes), 1)
+        for node, (to_node, routes) in enumerate(parts)
+    ]
+
+
+def _graph_of(state: MessageState) -> MessageState:
+    """Of a node: (step, steps, nodes)."""
+    step, steps, _, _, _, nodes, *_ = state.position
+    return state.at(step, steps, nodes)
+
+
+def _with_routes(graph: MessageState, nodes: Sequence[MessageState]) -> MessageState:
+    """The position of a graph, from those of its nodes; the inverse of `_nodes`."""
+    step, steps, _ = graph.position
+    routes = [(node.position[3], node.position[NODE_POSITION:]) for node in nodes]
+    return graph.at(step, steps, *(number for to, own in routes for number in (to, len(own), *own)))
 
 
 def _edges_from(state: MessageState) -> list[MessageState]:
@@ -269,11 +278,6 @@ def _target(state: MessageState) -> MessageState:
 def _own_state(_: MessageState, members: Sequence[MessageState]) -> MessageState:
     """The state of the node, which precedes those of incoming edges."""
     return members[0]
-
-
-def _only(state: MessageState) -> int:
-    (number,) = state.position
-    return number
 
 
 def _sum_of_edges(rows: Tensor) -> tuple[Tensor, Tensor]:

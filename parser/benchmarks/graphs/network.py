@@ -80,11 +80,15 @@ class GraphNetwork(nn.Module):
 
     def losses(self, batch: GraphBatch) -> Losses:
         """By sparse propagation."""
+        return self.loss(self.scores(batch), batch.graph, batch.answers)
+
+    def scores(self, batch: GraphBatch) -> Tensor:
+        """[nodes] By sparse propagation, what the readout says of each node; see `Readout`."""
         states, layers = self.begin(batch.features), self.propagation.edges
         for _ in range(self.steps):
-            messages = [layer(states[own]) for layer, own in zip(layers, batch.sources, strict=True)]
-            states = self.propagation.update(scatter_messages(states, batch.targets, messages), states)
-        return self._losses(states, batch)
+            messages = sparse_messages(layers, states, batch.sources, batch.targets)
+            states = self.propagation.update(messages, states)
+        return self.readout(states, batch.features)
 
     def losses_densely(self, batch: GraphBatch) -> Losses:
         """By dense propagation. Raises ValueError for graphs of different sizes."""
@@ -92,18 +96,18 @@ class GraphNetwork(nn.Module):
         states = self.begin(batch.features)
         for _ in range(self.steps):
             states = self.propagation.update(dense.messages(states), states)
-        return self._losses(states, batch)
-
-    def _losses(self, states: Tensor, batch: GraphBatch) -> Losses:
         return self.loss(self.readout(states, batch.features), batch.graph, batch.answers)
 
 
-def scatter_messages(states: Tensor, targets: Tensor, messages: Sequence[Tensor]) -> Tensor:
+def sparse_messages(
+    layers: Sequence[nn.Linear], states: Tensor, sources: Sequence[Tensor], targets: Tensor
+) -> Tensor:
     """[nodes, hidden] The sum of the messages to each node.
 
-    states: [nodes, hidden]; targets: [all edges]; messages: [edges, hidden] for each kind of edge.
+    layers, sources: of each kind of edge, sources [edges]; states: [nodes, hidden]; targets: [all edges]
     """
-    return torch.zeros_like(states).index_add(0, targets, torch.cat(list(messages)))
+    messages = [layer(states[own]) for layer, own in zip(layers, sources, strict=True)]  # [edges, hidden]
+    return torch.zeros_like(states).index_add(0, targets, torch.cat(messages))
 
 
 def adjacencies(batch: GraphBatch) -> Tensor:
@@ -131,7 +135,7 @@ class DensePropagation(NamedTuple):
     """[graphs, nodes, hidden]"""
 
     def messages(self, states: Tensor) -> Tensor:
-        """[all nodes, hidden] As `scatter_messages`, by one matrix product per graph.
+        """[all nodes, hidden] As `sparse_messages`, by one matrix product per graph.
 
         states: [all nodes, hidden].
         """
@@ -168,8 +172,13 @@ def regression_losses(parts: Tensor, graph: Tensor, answers: Tensor) -> Losses:
 
     Predictions within the tolerance count as right. parts, graph: [nodes]; answers: [graphs]
     """
-    errors = torch.zeros_like(answers).index_add(0, graph, parts) - answers
+    errors = regression_errors(parts, graph, answers)
     return Losses(errors.square().sum(), int((errors.abs() < TOLERANCE).sum()), len(answers))
+
+
+def regression_errors(parts: Tensor, graph: Tensor, answers: Tensor) -> Tensor:
+    """[graphs] The sum of the parts of each graph, minus its answer. parts, graph: [nodes]"""
+    return torch.zeros_like(answers).index_add(0, graph, parts) - answers
 
 
 Answer: TypeAlias = int | float

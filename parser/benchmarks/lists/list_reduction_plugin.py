@@ -20,18 +20,19 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from parser.batching.messages.asynchronous_updates import Updates
-from parser.batching.messages.control_flow import Condition, FlatMap, Join, add_loop, each_step
+from parser.batching.messages.control_flow import Condition, Join, add_loop
 from parser.batching.messages.controller import Controller, Entry, Instance
-from parser.batching.messages.grouping import ConcatenatePayloads
+from parser.batching.messages.grouping import ConcatenatePayloads, Ungroup
+from parser.batching.messages.message import MessageState
 from parser.batching.messages.message_graph import CONTROLLER, MessageGraph
-from parser.batching.messages.node import Loss, Losses, Transform, losses_of
+from parser.batching.messages.node import Loss, Losses, losses_of
 from parser.benchmarks.message_training import (
     ACTIVE,
     MESSAGE_METHODS,
     MESSAGE_TITLES,
     NEEDS_CPU,
     BatchMessagePlugin,
-    MessageSettings,
+    LoopMessageSettings,
     MessageTraining,
 )
 from parser.benchmarks.operation_training import in_batches
@@ -144,7 +145,7 @@ class ListReducer(nn.Module):
         steps = lists.shape[1]
         entries = [
             Entry(0, (self._initial_state(len(lists)),), (0, steps)),
-            Entry(1, (lists,), (steps,)),
+            Entry(1, (lists.t().flatten(),), (steps, len(lists))),
             Entry(2, (results,), (steps, steps)),
         ]
         return Instance(number, entries, training=training)
@@ -153,15 +154,14 @@ class ListReducer(nn.Module):
         """Replicas are on different workers. A cell gets one gradient per step of each instance."""
         graph = MessageGraph()
         graph.add(CONTROLLER, Controller(outputs=3))
-        graph.add("each step", FlatMap(each_step))
-        graph.add("token", Transform(lambda state, lists: lists[:, state.position[0]]))
         graph.add("embedding", updates.of_table(self.tokens))
+        graph.add("each step", Ungroup(_tokens_of_steps))
         graph.add("with token", ConcatenatePayloads())
         graph.add("scores", updates.of(self.scores))
         graph.add("loss", Loss(losses_of))
-        graph.connect((CONTROLLER, 1), "each step")
-        graph.chain("each step", "token", "embedding")
-        graph.connect("embedding", ("with token", 1))
+        graph.connect((CONTROLLER, 1), "embedding")
+        graph.chain("embedding", "each step")
+        graph.connect("each step", ("with token", 1))
         self._add_cells(graph, updates, workers)
         graph.connect(add_loop(graph, CONTROLLER, "with token", "any cell"), "scores")
         graph.chain("scores", "loss", CONTROLLER)
@@ -188,7 +188,13 @@ class ListReducer(nn.Module):
         return torch.zeros(lists, self.hidden_size)
 
 
-class ListReductionSettings(MessageSettings):
+def _tokens_of_steps(state: MessageState) -> list[tuple[MessageState, int]]:
+    """For the position (steps, lists), the states of all steps, with as many tokens as lists each."""
+    steps, lists = state.position
+    return [(state.at(step, steps), lists) for step in range(steps)]
+
+
+class ListReductionSettings(LoopMessageSettings):
     lists: int = Field(512, gt=0)
     """The number of generated lists."""
     held_out: int = Field(0, ge=0)
@@ -198,12 +204,6 @@ class ListReductionSettings(MessageSettings):
     hidden_size: int = Field(128, gt=0)
     replicas: int = Field(1, gt=0)
     """Replicas of the recurrent cell, on different workers."""
-    update_after: int = Field(1, gt=0)
-    """The number of batches whose gradients the output layer accumulates for an update by messages."""
-    update_cell_after: int = Field(6, gt=0)
-    """Gradients that a cell accumulates. It gets one per token of each batch, six on average."""
-    update_embedding_after: int = Field(6, gt=0)
-    """The same for the token embedding."""
 
 
 Lists = tuple[Tensor, Tensor]
@@ -230,15 +230,8 @@ class ListReductionPlugin(BatchMessagePlugin):
         tokens = len(OPERATIONS) + DIGIT_TOKENS
         network = ListReducer(tokens, RESULT_CLASSES, settings.hidden_size, settings.replicas)
         self._network = network
-        updates = Updates(
-            settings.optimizer,
-            settings.update_after,
-            settings.update_cell_after,
-            settings.update_embedding_after,
-            backward_weights=settings.backward_weights,
-        )
         active = ACTIVE.get(setup.method)
-        self.messages = MessageTraining(setup, network, network, updates, active)
+        self.messages = MessageTraining(setup, network, network, settings.updates, active)
 
     def training_batches(self, seed: int) -> list[Lists]:
         draw = random.Random(seed)

@@ -82,9 +82,9 @@ class TreeLSTMSettings(AsynchronySettings):
     held_out: str | None = None
     """As `data`, held out."""
     update_after: int = Field(1, gt=0)
-    """The number of trees whose gradients leaves and scores accumulate for an update by messages."""
+    """The number of gradients that a node accumulates for an update by messages (min_update_frequency)."""
     update_branch_after: int = Field(10, gt=0)
-    """Gradients that branches accumulate: one per inner node of each tree."""
+    """The same for the branches, which get a gradient for each inner node of a tree."""
 
 
 class TreeLSTMPlugin:
@@ -133,7 +133,6 @@ class TreeLSTMPlugin:
                 partial(Adam, lr=rate),
                 settings.update_after,
                 in_loop=settings.update_branch_after,
-                of_tables=settings.update_after,
                 table_optimizer=of_table,
                 backward_weights=settings.backward_weights,
             )

@@ -1,8 +1,7 @@
-"""Speed over asynchrony: batches in flight and update frequency (Gaunt et al. 2017, section 6)."""
+"""Speed over asynchrony: the batches in flight (Gaunt et al. 2017, section 6)."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,14 +19,11 @@ from parser.speed.reporting.titles import plot_title
 
 METHOD = re.compile(r"(?:(?P<kind>.+)-)?active-(?P<active>\d+)")
 """Methods with a number of batches in flight."""
-UPDATE_AFTER = "update_after"
-"""The plugins' setting: gradients for each update."""
 Lines = Mapping[str, Mapping[int, SpeedRow]]
 """Label of a line -> position on the axis -> row."""
 
 
 class AsynchronyAxis(NamedTuple):
-    name: str
     label: str
     column: str
     """Heading of a column, with a place for the number."""
@@ -41,22 +37,17 @@ class AsynchronyAxis(NamedTuple):
         axes.grid(True, color="0.9")
 
 
-ASYNCHRONY = AsynchronyAxis("asynchrony", "batches in flight (max_active_keys)", "{} in flight")
-FREQUENCY = AsynchronyAxis(
-    "update frequency", "gradients for each update (min_update_frequency)", "update after {}"
-)
+ASYNCHRONY = AsynchronyAxis("batches in flight (max_active_keys)", "{} in flight")
 
 
 def sections(run: RunRows) -> Iterator[Section]:
-    """For each plugin with asynchronous messages, and others over the update frequency."""
+    """For each plugin with asynchronous messages."""
     by_plugin: dict[str, list[SpeedRow]] = defaultdict(list)
     for row in run.measured:
         if METHOD.fullmatch(row.method):
             by_plugin[row.plugin].append(row)
     for plugin, own in by_plugin.items():
-        yield _section(plugin, ASYNCHRONY, _by_asynchrony(own))
-        if lines := _by_frequency(own):
-            yield _section(plugin, FREQUENCY, lines)
+        yield _section(plugin, _by_asynchrony(own))
 
 
 def line_and_place(cell: Cell) -> tuple[str, int]:
@@ -74,38 +65,26 @@ def _by_asynchrony(rows: Sequence[SpeedRow]) -> Lines:
     return lines
 
 
-def _by_frequency(rows: Sequence[SpeedRow]) -> Lines:
-    """Experiments that differ only in the update frequency share a line, named after the first."""
-    lines: dict[str, dict[int, SpeedRow]] = defaultdict(dict)
-    first: dict[str, str] = {}
-    for row in rows:
-        settings = dict(row.settings)
-        after = settings.pop(UPDATE_AFTER, 1)
-        experiment = first.setdefault(json.dumps(settings, sort_keys=True), row.experiment)
-        lines[f"{experiment}, {row.method} {_size(row)}"][after] = row
-    return {name: line for name, line in lines.items() if len(line) > 1}
-
-
 def _size(cell: Cell) -> str:
     workers = f", {cell.threads} workers" if cell.threads > 1 else ""
     return f"at batch size {cell.batch_size}{workers}"
 
 
-def _section(plugin: str, axis: AsynchronyAxis, lines: Lines) -> Section:
-    title, places = f"{plugin}, {axis.name}", places_of(lines.values())
+def _section(plugin: str, lines: Lines) -> Section:
+    title, places = f"{plugin}, asynchrony", places_of(lines.values())
     curves = {name: {place: line[place].speed for place in sorted(line)} for name, line in lines.items()}
 
     rows = [row for line in lines.values() for row in line.values()]
     speed = f"{rows[0].examples}/s"
 
     def finish(axes: Axes) -> None:
-        axis.scale(axes, places)
+        ASYNCHRONY.scale(axes, places)
         axes.yaxis.set_major_formatter(PLAIN)
         axes.set_ylabel(speed)
 
-    plot = svg(draw_panels(plot_title(f"speed over {axis.name}", rows), curves, finish))
+    plot = svg(draw_panels(plot_title("speed over asynchrony", rows), curves, finish))
     table = Table(
-        (speed, *map(axis.column.format, places), "largest over 1"),
+        (speed, *map(ASYNCHRONY.column.format, places), "largest over 1"),
         [
             [name, *cells_at(line, places, lambda row: f"{row.sentences_per_second:,.1f}"), _gain(line)]
             for name, line in lines.items()

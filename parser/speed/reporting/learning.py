@@ -13,7 +13,7 @@ from parser.benchmarks.plugin import NO_BATCHING
 from parser.speed.measuring.learning import Curve
 from parser.speed.measuring.rows import FailedRow
 from parser.speed.measuring.run import RunRows
-from parser.speed.measuring.statistics import mean_of
+from parser.speed.measuring.statistics import Estimate, mean_of
 from parser.speed.reporting.asynchrony import ASYNCHRONY, METHOD, line_and_place
 from parser.speed.reporting.document import Section, Table, cells_at
 from parser.speed.reporting.plot_style import REFERENCE, draw_panels, places_of, svg
@@ -131,6 +131,12 @@ def epochs_to_target(curves: Seeds, digits: int) -> str:
     return _spread(epochs, digits) + share
 
 
+def mean_epochs(curves: Seeds) -> Estimate | None:
+    """The mean, the lowest and the highest number until the target, if all of at least one run reached it."""
+    epochs = [reached.epochs for curve in curves if (reached := curve.reached)]
+    return mean_of(epochs) if epochs and len(epochs) == len(curves) else None
+
+
 def _convergence(plugin: str, lines: Mapping[str, Mapping[int, Seeds]]) -> Section:
     """lines: by experiment and batches in flight."""
     places = places_of(lines.values())
@@ -144,11 +150,7 @@ def _convergence(plugin: str, lines: Mapping[str, Mapping[int, Seeds]]) -> Secti
         for name, line in lines.items()
     ]
     epochs = {
-        name: {
-            active: mean_of([reached.epochs for curve in curves if (reached := curve.reached)])
-            for active, curves in sorted(line.items())
-            if all(curve.reached for curve in curves)
-        }
+        name: {active: mean for active, curves in sorted(line.items()) if (mean := mean_epochs(curves))}
         for name, line in lines.items()
     }
 

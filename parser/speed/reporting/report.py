@@ -12,7 +12,15 @@ from torch.utils.tensorboard import SummaryWriter
 
 from parser.speed.measuring.rows import CellRow, ExternalRow, Machine, SpeedRow
 from parser.speed.measuring.run import CONFIG, RunRows
-from parser.speed.reporting import asynchrony, comparison, external, grid, learning, utilisation
+from parser.speed.reporting import (
+    asynchrony,
+    comparison,
+    external,
+    grid,
+    learning,
+    update_frequency,
+    utilisation,
+)
 from parser.speed.reporting.document import HTML, Heading, Part, Section, Table, write_document
 from parser.speed.reporting.speed_ups import baseline_of, by_method, comparisons, ratio, scaling
 
@@ -21,6 +29,7 @@ KINDS: Sequence[Callable[[RunRows], Iterable[Section]]] = (
     grid.sections,
     utilisation.sections,
     asynchrony.sections,
+    update_frequency.sections,
     learning.sections,
     external.sections,
 )

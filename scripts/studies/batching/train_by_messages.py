@@ -26,12 +26,14 @@ from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
 from parser.batching.messages.asynchronous_updates import Parameterised, mean_staleness, parameterised_nodes
+from parser.batching.messages.controller import Report
 from parser.batching.messages.processes import Processes
 from parser.batching.messages.workers import Span
 from parser.benchmarks.discovery import find
 from parser.benchmarks.message_training import (
     ACTIVE,
     AsynchronySettings,
+    BatchMessagePlugin,
     MessageRun,
     MessageTraining,
     accuracy,
@@ -84,9 +86,10 @@ class TrainingLog:
     def __call__(self, ran: MessageRun, spans: Sequence[Span]) -> float:
         """The mean loss."""
         self._runs += 1
-        loss = sum(report.loss for report in ran.reports) / sum(report.examples for report in ran.reports)
+        trained = ran.of(training=True)
+        loss = mean_loss(trained)
         self._write("loss", loss)
-        self._write("accuracy", accuracy(ran.reports))
+        self._write("accuracy", accuracy(trained))
         took = max(span.ended for span in spans) - min(span.began for span in spans)
         for worker, busy in enumerate(ran.busy, 1):
             own = [span.waiting for span in spans if span.worker == worker - 1]
@@ -105,22 +108,36 @@ class TrainingLog:
         self._board.add_scalar(name, value, self._runs)
 
 
-def train(plugin: Any, epochs: int, folder: Path) -> None:
-    """In threads."""
-    watch = TrainingLog(plugin.messages, folder)
+def train(plugin: Any, epochs: int, folder: Path, validate: bool) -> None:
+    """In threads. validate: run what is held out, a part with each run, while the graph trains."""
+    watch, runs = TrainingLog(plugin.messages, folder), plugin.batches()
+    held_out = plugin.held_out_batches() if validate else []
     for epoch in range(1, epochs + 1):
-        with tqdm(plugin.batches(), desc=f"epoch {epoch}", unit="run") as bar:
+        validated: list[Report] = []
+        with tqdm(runs, desc=f"epoch {epoch}", unit="run") as bar:
             for number, batch in enumerate(bar):
                 spans: list[Span] = []
-                ran = plugin.messages.run(batch, training=True, trace=spans.append)
+                ran = plugin.messages.run(batch, True, held_out[number :: len(runs)], spans.append)
+                validated += ran.of(training=False)
                 bar.set_postfix(loss=f"{watch(ran, spans):.4f}")
                 if epoch == 1 and number == 0:
                     (folder / "messages.svg").write_text(gantt(_middle(spans)), encoding="utf-8")
         plugin.messages.end_epoch()
         score = plugin.score()
         watch.score(epoch, score)
-        print(f"epoch {epoch}: score {score:.4f}")
+        print(f"epoch {epoch}: score {score:.4f}{_beside(validated)}")
     print(f"picture and TensorBoard: {folder}")
+
+
+def _beside(validated: Sequence[Report]) -> str:
+    if not validated:
+        return ""
+    found = f"accuracy {accuracy(validated):.4f}, loss {mean_loss(validated):.4f}"
+    return f"; of the same examples while it was trained: {found}"
+
+
+def mean_loss(reports: Sequence[Report]) -> float:
+    return sum(report.loss for report in reports) / sum(report.examples for report in reports)
 
 
 def train_in_processes(plugin: Any, epochs: int) -> None:
@@ -199,6 +216,9 @@ def main() -> None:
         help="worker threads; ignored with torchrun, where each process is a worker",
     )
     arguments.add_argument("--epochs", type=int, default=1)
+    arguments.add_argument(
+        "--validate", action="store_true", help="run what is held out while the graph trains, too; in threads"
+    )
     arguments.add_argument("--folder", type=Path, default=Path("runs/messages"), help="output folder")
     given = arguments.parse_args()
     tune_process()
@@ -207,13 +227,15 @@ def main() -> None:
     try:
         config = read_settings(given.config, SpeedConfig)
         plugin = prepared(config, given.experiment, given.method, given.batch_size, workers)
+        if given.validate and (in_processes or not isinstance(plugin, BatchMessagePlugin)):
+            raise ValueError("--validate: only with threads, and plugins whose messages are batches")
     except ValueError as error:
         arguments.error(str(error))
     if in_processes:
         train_in_processes(plugin, given.epochs)
     else:
         given.folder.mkdir(parents=True, exist_ok=True)
-        train(plugin, given.epochs, given.folder)
+        train(plugin, given.epochs, given.folder, given.validate)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from parser.batching.messages.control_flow import Broadcast, ChangeState, Condit
 from parser.batching.messages.controller import Controller, Entry, Instance, Report
 from parser.batching.messages.message import Message, MessageState
 from parser.batching.messages.message_graph import CONTROLLER, MessageGraph, Port
-from parser.batching.messages.node import Loss, losses_of
+from parser.batching.messages.node import Loss, Transform, losses_of
 from parser.batching.messages.workers import Delivery, Mailbox, NodeError, Stop, Worker, run
 
 
@@ -242,6 +242,30 @@ def test_gradients_come_before_anything_else():
         mailbox.put(Delivery(forward, Port("noting"), Message((), MessageState(instance))))
     Worker(0, graph, mailbox, lambda *_: None, order.append, count=lambda _: mailbox.put(Stop())).run()
     assert order[0] == ("backward", 1)
+
+
+def test_what_only_routes_takes_no_place_in_the_queue():
+    graph, spans, mailbox = MessageGraph(), [], Mailbox()
+    graph.add("compute", Transform(lambda _, rows: rows))
+    graph.add("step", ChangeState(lambda state: state.at(1), lambda state: state.at()))
+    graph.add("there", Broadcast(1), worker=1)
+    graph.chain("compute", "step", "there")
+    for instance in (1, 2):
+        message = Message((torch.zeros(1),), MessageState(instance), training=False)
+        mailbox.put(Delivery(True, Port("compute"), message))
+
+    def post(worker, delivery):
+        assert (worker, delivery.to) == (1, Port("there"))
+        if delivery.message.state == MessageState(2, (1,)):
+            mailbox.put(Stop())
+
+    Worker(0, graph, mailbox, post, lambda error: pytest.fail(str(error)), spans.append).run()
+    assert [(span.node, span.instance) for span in spans] == [
+        ("compute", 1),
+        ("step", 1),
+        ("compute", 2),
+        ("step", 2),
+    ]
 
 
 def test_messages_are_counted_before_others_can_work_on_them():

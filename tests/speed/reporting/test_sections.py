@@ -3,7 +3,7 @@
 import pytest
 from speed_rows import curve, failed_row, run_of, speed_row
 
-from parser.speed.reporting import asynchrony, learning, utilisation
+from parser.speed.reporting import asynchrony, learning, update_frequency, utilisation
 from parser.speed.reporting.document import Table
 from parser.speed.reporting.speed_up_plots import plots
 from parser.speed.reporting.speed_ups import MFU, comparisons, gains_of_parts
@@ -87,8 +87,8 @@ def test_plugins_without_sizes_of_layers_are_left_out():
     )
 
 
-def learned(experiment, method, seed, scores, seconds=None):
-    cell = {"plugin": "mnist_mlp", "threads": 2, "batch_size": 4}
+def learned(experiment, method, seed, scores, seconds=None, batch_size=4):
+    cell = {"plugin": "mnist_mlp", "threads": 2, "batch_size": batch_size}
     return curve(scores, seconds, experiment=experiment, method=method, seed=seed, **cell)
 
 
@@ -157,8 +157,8 @@ def test_without_a_seed_that_reached_the_target_there_is_no_plot():
     assert section.tables[0].rows[0][1:3] == ["not in 2", "not in 2"]
 
 
-def messages_row(method, speed, experiment="lists", update_after=1, **changed):
-    settings = {"update_after": update_after, "size": 3}
+def messages_row(method, speed, experiment="lists", update_after=1, size=3, **changed):
+    settings = {"update_after": update_after, "size": size}
     return speed_row(speed, method=method, experiment=experiment, settings=settings, **changed)
 
 
@@ -194,21 +194,43 @@ def test_speeds_over_batches_in_flight():
     ]
 
 
-def test_speeds_over_the_update_frequency():
+def test_both_parameters_of_asynchrony():
+    seldom = {"experiment": "seldom", "update_after": 8}
     rows = [
-        messages_row("active-4", 40.0, threads=2),
-        messages_row("active-16", 30.0, threads=2),
-        messages_row(
-            "active-4", 60.0, experiment="seldom", threads=2, update_after=8, interleaved_group="two"
-        ),
+        messages_row("active-16", 30.0),
+        messages_row("active-4", 40.0),
+        messages_row("active-4", 60.0, **seldom),
+        messages_row("active-4", 5.0, experiment="replicas", size=7),
+        messages_row("dense-active-4", 2.0, **seldom),
     ]
-    _, section = asynchrony_of(rows)
-    assert section.title == "reading, update frequency"
+    curves = [
+        learned(name, "active-4", seed, scores, batch_size=8)
+        for name, seed, scores in (
+            ("lists", 1, [0.5, 0.9]),
+            ("lists", 2, [0.5, 0.5, 0.5, 0.9]),
+            ("seldom", 1, [0.5]),
+            ("replicas", 1, [0.9]),
+        )
+    ]
+    [section] = update_frequency.sections(run_of(rows, curves))
+    assert section.title == "lists, update frequency"
+    assert section.plots[section.title].startswith("<svg")
     [table] = section.tables
-    assert table.columns == ("sentences/s", "update after 1", "update after 8", "largest over 1")
+    assert table.columns == (
+        "",
+        "sentences/s, update after 1",
+        "sentences/s, update after 8",
+        "epochs to the target, update after 1",
+        "epochs to the target, update after 8",
+    )
     assert table.rows == [
-        ["lists, active-4 at batch size 8, 2 workers", "40.0", "60.0", "(1.50 [1.50, 1.50])"]
+        ["4 in flight", "40.0", "60.0", "3.0 [2.0, 4.0]", "not in 1"],
+        ["16 in flight", "30.0", "", "", ""],
     ]
+
+
+def test_one_update_frequency_is_not_compared():
+    assert list(update_frequency.sections(run_of([messages_row("active-4", 40.0)]))) == []
 
 
 def test_without_messages_there_is_no_section():
