@@ -123,10 +123,10 @@ def test_each_line_of_an_error_is_a_line(folder, capsys):
 
 
 def test_trees_and_scores_stay_as_they_are(folder, capfdbinary):
-    (folder / "trees.conllu").write_text(TREE.format(0).replace("\ta\ta\t", "\t\u202e\u00a0\ta\t"))
+    (folder / "trees.conllu").write_text(TREE.format(0).replace("\ta\ta\t", "\t\u202e\u00a0a\ta\t"))
     assert main(["parse", MODEL, "trees.conllu"]) == 0
     sys.stdout.flush()
-    assert "\t\u202e\u00a0\ta\t".encode() in capfdbinary.readouterr().out
+    assert "\t\u202e\u00a0a\ta\t".encode() in capfdbinary.readouterr().out
     assert main(["evaluate", MODEL, "trees.conllu", "--json"]) == 0
     assert json.loads(capfdbinary.readouterr().out)["words"] == 1
 

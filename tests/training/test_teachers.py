@@ -24,6 +24,7 @@ from parser.replay.padded import Shape, padded
 from parser.training import data, teachers
 from parser.training.run import train
 from parser.training.trees import read_training_trees
+from parser.treebank import batches
 
 CPU = torch.device("cpu")
 NETWORKS = (["parser.network.tag_sizes={upos: 4}"], ["parser.network.composition=true", "training.seed=2"])
@@ -141,8 +142,7 @@ def test_targets_are_the_mean_of_the_teachers_one_sentence_at_a_time(
     config_file, tmp_path, models, device, monkeypatch, kept
 ):
     monkeypatch.setattr(teachers, "KEPT_TRANSITIONS", kept)
-    cut = teachers.batches_by_length
-    monkeypatch.setattr(teachers, "batches_by_length", lambda lengths: cut(lengths, size=3))
+    monkeypatch.setattr(batches, "SENTENCES_WITHOUT_TRAINING", 3)
     (tmp_path / "other.conllu").write_text(OTHER)
     files = f"treebank.train=[{tmp_path}/tiny.conllu, {tmp_path}/other.conllu]"
     config = read_config(config_file, [files, taught_by(models, weight=0.5)])
