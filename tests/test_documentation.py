@@ -96,7 +96,7 @@ def test_a_command_is_understood(page, found):
         assert not path.startswith(("configs/", "data/quickstart/", "scripts/")) or (ROOT / path).is_file()
     if program == "stack-parser":
         understood(words)
-    elif program == "make":
+    elif program == "make" and words[0] != "-f":
         made(*words)
 
 

@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 from statistics import mean
 
 from figures.kept import MEASUREMENTS, SpeedRun, rows, speed_run, table
+from parser.benchmarks.graphs.graph_network_plugin import CHEMICAL_ACCURACIES
 from parser.speed.measuring.learning import Curve, learned
-from parser.speed.measuring.run import read_run_config
+from parser.speed.measuring.run import read_run_config, rows_of
+from parser.speed.reporting import update_frequency
 from parser.speed.reporting.learning import epochs_to_target
+from parser.speed.reporting.speed_ups import bracketed
 
 RUN = MEASUREMENTS / "speed/messages"
 ACTIVE = 1, 4, 16
@@ -41,7 +44,6 @@ LEARNING = {
     "updates after 16": ("mnist-update-after-16", ""),
     "backward through present weights": ("mnist-present-weights", ""),
     "lists (50,000): 85 %, 12 epochs": ("lists", "none"),
-    "all nodes' updates after 4 times as many gradients": ("lists-update-after-4", ""),
     "lists, backward through present weights": ("lists-present-weights", ""),
     "deductions (1,000 graphs): 100 %, 3 epochs": ("deductions", "none"),
     "molecules (13,291): half of the variance, 8 epochs": ("molecules", "none"),
@@ -58,7 +60,7 @@ def speeds() -> str:
             "examples/s",
             "plain",
             *(f"{active} in flight" for active in ACTIVE),
-            "16 over 1 [paper: 1.3 to 3.5]",
+            "16 over 1",
             "16 over plain",
         ),
         (
@@ -95,32 +97,54 @@ def _both(name: str, size: int, plain: str) -> list[str]:
 
 
 def sparse() -> str:
-    """Sparse messages over the dense connectivity matrix, and over messages of single edges."""
-    run = speed_run("messages")
-    lines = (
-        ("sparse over dense, batches of 20", "deductions", "active-1@20", "dense-active-1@20"),
-        ("", "deductions", "active-16@20", "dense-active-16@20"),
-        ("batches of 100 [paper: about 9]", "deductions", "active-1@100", "dense-active-1@100"),
-        ("", "deductions", "active-16@100", "dense-active-16@100"),
-        ("trained as a whole, 20", "deductions", "none@20", "dense@20"),
-        ("trained as a whole, 100", "deductions", "none@100", "dense@100"),
-        (
-            "a message for all edges of a kind over one for each",
-            "deductions-edges",
-            "active-1@20",
-            "edges-active-1@20",
-        ),
-        ("", "deductions-edges", "active-16@20", "edges-active-16@20"),
-        ("molecules", "molecules-edges", "active-1@20", "edges-active-1@20"),
-        ("", "molecules-edges", "active-16@20", "edges-active-16@20"),
-        ("64 trees by levels over one by one", "trees", "levels@64", "none@1"),
+    """Sparse propagation over that by a dense connectivity matrix, on the same graphs in the same turns."""
+    lines = [
+        (f"{what}, batches of {size}", "deductions", f"{first}@{size}", f"{second}@{size}")
+        for what, first, second in (
+            ("sparse, by messages, over dense, without [paper: 9]", "active-16", "dense"),
+            ("both without messages", "none", "dense"),
+            ("both by messages", "active-16", "dense-active-16"),
+        )
+        for size in (20, 100)
+    ]
+    return _ratios(lines)
+
+
+def sizes_of_messages() -> str:
+    """One message for all nodes and edges over one for each."""
+    return _ratios(
+        [
+            (what if active == 1 else "", name, f"active-{active}@20", f"edges-active-{active}@20")
+            for what, name in (("deductions", "deductions-edges"), ("molecules", "molecules-edges"))
+            for active in (1, 16)
+        ]
     )
+
+
+def _ratios(lines: Sequence[tuple[str, str, str, str]]) -> str:
+    """lines: what is said of it, the experiment, and METHOD@BATCH_SIZE of both cells."""
+    run = speed_run("messages")
     return table(
         ("", "speed of", "over that of", "ratio"),
         (
-            (what, f"`{one}`", f"`{other}`", f"{run.ratio(name, one, other).value:.1f}")
+            (
+                what,
+                f"`{one}`",
+                f"`{other}`",
+                bracketed(f"{run.ratio(name, one, other):.1f}", [run.cell(name, one), run.cell(name, other)]),
+            )
             for what, name, one, other in lines
         ),
+    )
+
+
+def asynchrony() -> str:
+    """Speed, and epochs to the target, by both parameters of asynchrony."""
+    found = update_frequency.sections(rows_of(RUN, read_run_config(RUN)))
+    return "\n\n".join(
+        f"{section.title}:\n\n{table(grid.columns, grid.rows)}"
+        for section in found
+        for grid in section.tables
     )
 
 
@@ -148,8 +172,11 @@ def _learned(runs: Sequence[Curve]) -> str:
         return ""
     best = 100 * mean(max(curve.scores) for curve in runs)
     epochs = epochs_to_target(runs, 1 if len(runs) > 1 else 0).replace(".0,", ",").replace(".0]", "]")
-    late = [curve.notes["updates late"] for curve in runs if "updates late" in curve.notes]
-    return "; ".join([epochs, f"{best:.1f}", *([f"late {mean(late):.1f}"] if late else [])])
+    noted = {
+        text: [curve.notes[note] for curve in runs if note in curve.notes]
+        for note, text in (("updates late", "late {:.1f}"), (CHEMICAL_ACCURACIES, "error {:.1f}"))
+    }
+    return "; ".join([epochs, f"{best:.1f}", *(text.format(mean(own)) for text, own in noted.items() if own)])
 
 
 def late_gradients() -> str:
@@ -168,7 +195,9 @@ def late_gradients() -> str:
 FIGURES: dict[str, Callable[[], str]] = {
     "late-gradients": late_gradients,
     "messages": speeds,
+    "messages-asynchrony": asynchrony,
     "messages-learning": learning,
     "messages-processes": processes,
+    "messages-sizes": sizes_of_messages,
     "messages-sparse": sparse,
 }
