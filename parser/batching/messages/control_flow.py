@@ -134,14 +134,14 @@ def each_step(state: MessageState) -> Sequence[MessageState]:
     return [state.at(step, steps) for step in range(steps)]
 
 
-def add_loop(graph: MessageGraph, before: str, first: str, last: str) -> tuple[str, int]:
-    """Add a loop from `before` through `first` to `last`.
+def add_loop(graph: MessageGraph, before: str, first: str, last: str, worker: int = 0) -> tuple[str, int]:
+    """Add a loop from `before` through `first` to `last`, whose own nodes are on a worker.
 
     Returns the output that is taken after all steps.
     """
-    graph.add("again", Join())
-    graph.add("count", ChangeState(_next_step, _step_before))
-    graph.add("all steps", Condition(lambda state: int(state.position[0] == state.position[1])))
+    graph.add("again", Join(), worker)
+    graph.add("count", ChangeState(_next_step, _step_before), worker)
+    graph.add("all steps", Condition(lambda state: int(state.position[0] == state.position[1])), worker)
     graph.chain(before, "again", first)
     graph.chain(last, "count", "all steps")
     graph.connect("all steps", ("again", 1))

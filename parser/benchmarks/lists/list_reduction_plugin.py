@@ -151,28 +151,31 @@ class ListReducer(nn.Module):
         return Instance(number, entries, training=training)
 
     def graph(self, updates: Updates, workers: int) -> MessageGraph:
-        """Replicas are on different workers. A cell gets one gradient per step of each instance."""
-        graph = MessageGraph()
+        """Replicas are on different workers, and what leads from step to step on that of the first one.
+
+        A cell gets one gradient per step of each instance.
+        """
+        graph, loop = MessageGraph(), 1 % workers
         graph.add(CONTROLLER, Controller(outputs=3))
         graph.add("embedding", updates.of_table(self.tokens))
         graph.add("each step", Ungroup(_tokens_of_steps))
-        graph.add("with token", ConcatenatePayloads())
+        graph.add("with token", ConcatenatePayloads(), loop)
         graph.add("scores", updates.of(self.scores))
         graph.add("loss", Loss(losses_of))
         graph.connect((CONTROLLER, 1), "embedding")
         graph.chain("embedding", "each step")
         graph.connect("each step", ("with token", 1))
         self._add_cells(graph, updates, workers)
-        graph.connect(add_loop(graph, CONTROLLER, "with token", "any cell"), "scores")
+        graph.connect(add_loop(graph, CONTROLLER, "with token", "any cell", loop), "scores")
         graph.chain("scores", "loss", CONTROLLER)
         graph.connect((CONTROLLER, 2), ("loss", 1))
         return graph
 
     def _add_cells(self, graph: MessageGraph, updates: Updates, workers: int) -> None:
         """Add the cells between `with token` and `any cell`."""
-        replicas = len(self.cells)
-        graph.add("which cell", Condition(lambda state: state.instance % replicas, replicas))
-        graph.add("any cell", Join(replicas))
+        replicas, loop = len(self.cells), graph.worker["with token"]
+        graph.add("which cell", Condition(lambda state: state.instance % replicas, replicas), loop)
+        graph.add("any cell", Join(replicas), loop)
         graph.chain("with token", "which cell")
         for number, cell in enumerate(self.cells):
             name = f"cell {number + 1}"
