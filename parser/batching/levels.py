@@ -25,15 +25,19 @@ def heights(nodes: int, used: Integers, user: Integers) -> Integers:
 
     used, user: [edges], node `user[i]` uses node `used[i]`. Raises ValueError for a cycle.
     """
-    level = np.zeros(nodes, np.int64)
-    for distance in range(1, nodes + 1):
-        if not len(used):
-            return level
-        # Only an edge whose lower end was raised in this round can raise its upper end further.
-        level[user] = distance
-        raised = level[used] == distance
-        used, user = used[raised], user[raised]
-    if len(used):
+    order = used.argsort(kind="stable")
+    users, counts = user[order], np.bincount(used, minlength=nodes)
+    starts = counts.cumsum() - counts
+    missing = np.bincount(user, minlength=nodes)
+    level, reached = np.zeros(nodes, np.int64), np.flatnonzero(missing == 0)
+    while len(reached):
+        own = counts[reached]
+        places = np.arange(own.sum()) + (starts[reached] - own.cumsum() + own).repeat(own)
+        using = users[places]
+        np.subtract.at(missing, using, 1)
+        level[using] = level[reached[0]] + 1
+        reached = np.unique(using[missing[using] == 0])
+    if missing.any():
         raise ValueError("a cycle: a node must not depend on itself, directly or through others")
     return level
 

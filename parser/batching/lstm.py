@@ -32,6 +32,9 @@ from parser.system.console import warn
 from parser.system.machine import AMD, processor
 
 MINUS_ONE = torch.tensor(-1.0)
+SIGMOID_BACKWARD = torch.ops.aten.sigmoid_backward.grad_input
+TANH_BACKWARD = torch.ops.aten.tanh_backward.grad_input
+"""From the gradient and the activated tensor, written to `grad_input`."""
 FUSED_OPERATOR = "_thnn_fused_lstm_cell"
 TOLERANCES = {torch.float32: 1e-5, torch.float64: 1e-12}
 """Of the fused cell by data type, the others being unsupported."""
@@ -150,11 +153,10 @@ def activation_backward_(gradient: Tensor, active: Tensor, hidden: int, cell_gat
 
     gradient, active: [batch, gates * hidden], the latter the activated gates; cell_gate: as in `activate_`.
     """
-    sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
     pairs = zip(_split(gradient, hidden, cell_gate), _split(active, hidden, cell_gate), strict=True)
-    backwards = (sigmoid_backward, tanh_backward, sigmoid_backward)
+    backwards = (SIGMOID_BACKWARD, TANH_BACKWARD, SIGMOID_BACKWARD)
     for (d_gate, gate), backward in zip(pairs, backwards, strict=True):
-        backward.grad_input(d_gate, gate, grad_input=d_gate)
+        backward(d_gate, gate, grad_input=d_gate)
     return gradient
 
 
@@ -169,8 +171,7 @@ def cell_state_gradient(d_hidden: Tensor, output_gate: Tensor, tanh_cell: Tensor
 
     All [batch, hidden]. tanh_cell: tanh of the cell state; d_cell: the direct part.
     """
-    found = d_hidden * output_gate
-    return torch.ops.aten.tanh_backward.grad_input(found, tanh_cell, grad_input=found).add_(d_cell)
+    return torch.addcmul(d_cell, torch.ops.aten.tanh_backward(d_hidden, tanh_cell), output_gate)
 
 
 class _PlainCellFunction(Function):

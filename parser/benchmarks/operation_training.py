@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from parser.batching.levels import Integers
-from parser.batching.operations.computation import Computation, StaticComputation
-from parser.batching.operations.layout import Applications, Step
+from parser.batching.operations.computation import Computation
+from parser.batching.operations.layout import Step
 from parser.batching.operations.operation_graph import Graph
-from parser.batching.operations.patterns import Patterns
+from parser.batching.operations.static_computation import StaticApplications, StaticComputation
 from parser.batching.operations.template import Value
 from parser.benchmarks.embedding_tables import optimizers
 from parser.benchmarks.plugin import AnySetup, fingerprints
@@ -26,9 +26,6 @@ OPERATION_TITLES = {
     "library": "packed sequences, PyTorch's LSTM",
     "padded": "padded, PyTorch's LSTM",
 }
-
-MAX_PATTERN_NODES = 200_000
-"""The cache of patterns is cleared above this size, about 50 MB."""
 
 
 def missing_file(path: str) -> str | None:
@@ -59,10 +56,6 @@ def epoch_of_sentences(sentences: Sequence[Any], setup: AnySetup, similar_length
 def sentence_batches(sentences: Sequence[Any], size: int) -> list[list[Any]]:
     """Batches of sentences, sorted by decreasing length, so that those still running are always the first."""
     return [sorted(batch, key=lambda sentence: -len(sentence.words)) for batch in in_batches(sentences, size)]
-
-
-def bounded_cache(patterns: Patterns) -> Patterns:
-    return patterns if len(patterns.nodes) <= MAX_PATTERN_NODES else Patterns()
 
 
 class Forward(NamedTuple):
@@ -120,7 +113,6 @@ class GraphForward:
     def __init__(self, setup: AnySetup, record: Callable[[Graph, Any], Sequence[Value]], method: str):
         """record: records a batch, and returns its losses; method: the batching method of the graph."""
         self._setup, self._record, self._method = setup, record, method
-        self._patterns = Patterns()
 
     @classmethod
     def by_example(cls, setup: AnySetup, record: Callable[[Graph, Any], Sequence[Value]]) -> GraphForward:
@@ -133,9 +125,8 @@ class GraphForward:
 
     def __call__(self, batch: Any) -> Forward:
         setup = self._setup
-        self._patterns = bounded_cache(self._patterns)
         with setup.phase("graph"):
-            graph = Graph(self._method, setup.device, patterns=self._patterns)
+            graph = Graph(self._method, setup.device)
             losses = self._record(graph, batch)
         with setup.phase("scheduling"):
             steps = graph.schedule()
@@ -145,7 +136,7 @@ class GraphForward:
 class StaticForward:
     """The forward pass of a static structure."""
 
-    def __init__(self, setup: AnySetup, calls: Callable[[Any], tuple[list[Applications], Integers]]):
+    def __init__(self, setup: AnySetup, calls: Callable[[Any], tuple[list[StaticApplications], Integers]]):
         """calls: the calls of a batch, and the numbers of its losses."""
         self._setup, self._calls = setup, calls
 

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from parser.batching.device import to_device
 from parser.batching.operations.lstm import Grain, LSTMTemplates, lstm_templates
 from parser.batching.operations.operation_graph import Graph
-from parser.batching.operations.template import Value
+from parser.batching.operations.template import Value, Writer
 from parser.networks.bilstm import DIRECTIONS, weights_of
 
 
 class RecordedBiLSTM:
-    """A BiLSTM that is recorded in a graph."""
+    """A BiLSTM that is recorded in a graph, or in a template for sequences of one length."""
 
     def __init__(self, lstm: nn.LSTM, grain: Grain):
         self._layers = [
@@ -27,15 +27,15 @@ class RecordedBiLSTM:
             for layer in range(lstm.num_layers)
         ]
 
-    def read(self, graph: Graph, values: Sequence[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
+    def read(self, writer: Writer, values: Sequence[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
         """The forward and the backward hidden states of the top layer, both in the order of the sequence."""
         inputs: tuple[Sequence[Value], ...] = (values,)
         for forward, backward in self._layers:
-            rightward = graph.each(forward.project, inputs)[0]
-            leftward = graph.each(backward.project, inputs)[0][::-1]
+            rightward = writer.each(forward.project, inputs)[0]
+            leftward = writer.each(backward.project, inputs)[0][::-1]
             inputs = (
-                graph.chain(forward.first, forward.following, rightward)[0],
-                graph.chain(backward.first, backward.following, leftward)[0][::-1],
+                writer.chain(forward.first, forward.following, rightward)[0],
+                writer.chain(backward.first, backward.following, leftward)[0][::-1],
             )
         left, right = inputs
         return left, right

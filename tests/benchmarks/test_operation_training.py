@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from parser.batching.operations.computation import StaticComputation
 from parser.batching.operations.lstm import Grain
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
+from parser.batching.operations.static_computation import StaticComputation
 from parser.benchmarks.conformance import faults_of
 from parser.benchmarks.feature_parser.dynamic_oracle import NOTHING, Decisions, FeatureSentence
 from parser.benchmarks.feature_parser.network import FeatureParser, FeatureParserSizes, RecordedFeatureParser

@@ -1,91 +1,109 @@
 """Batching schedules: by depth or by agenda (Neubig et al. 2017, section 3.2).
 
-The scheduled nodes are nodes of patterns. Each stands for one operation per application of its pattern.
+The agenda is that of the paper, but it schedules groups: operations that the same line of code has recorded,
+and that have equally many such operations before them, wait for each other. So the n-th steps of all
+sequences are one batch, and their outputs are another, whatever is ready first.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from parser.batching.levels import batches
-from parser.batching.operations.patterns import PatternNode
+from parser.batching.levels import Integers, heights
+from parser.batching.operations.batches import Batches
+from parser.batching.operations.occurrences import occurrences
+from parser.batching.operations.pending import Pending
 
-Batches = list[list[PatternNode]]
-
-
-def by_depth(nodes: Sequence[PatternNode], numbers: Sequence[int], counts: Mapping[int, int]) -> Batches:
-    """Batches of equal depth and signature, as TensorFlow Fold makes them (Looks et al. 2017)."""
-    chosen = [nodes[number] for number in numbers]
-    depth = np.array([node.depth for node in chosen])
-    signature = np.array([node.signature for node in chosen])
-    return [[chosen[place] for place in which.tolist()] for which in batches(depth, signature)]
+WAITING = -1
 
 
-def by_agenda(nodes: Sequence[PatternNode], numbers: Sequence[int], counts: Mapping[int, int]) -> Batches:
-    """Repeatedly run all ready operations of the signature with the lowest mean depth.
+def by_depth(pending: Pending) -> Batches:
+    """Batches of equal depth and kind, as TensorFlow Fold makes them (Looks et al. 2017)."""
+    depth = heights(len(pending), *pending.edges)
+    return Batches.by(depth * len(pending.kinds.all) + pending.kind)
+
+
+def by_agenda(pending: Pending) -> Batches:
+    """Repeatedly run all ready groups of the kind with the lowest mean depth.
 
     The mean is over all pending operations, ready or not. Ties are broken in favour of cheap operations.
-
-    nodes: all nodes; numbers: the pending ones; counts: the number of applications of each pattern.
     """
-    priority = _priorities([nodes[number] for number in numbers], counts)
+    found = occurrences(pending)
+    place = _in_agenda_order(pending, found.before, found.depth)
+    if place is None:
+        place = _in_agenda_order(pending, found.depth, found.depth)
+    assert place is not None, "an operation is deeper than all that it uses"
+    return Batches.by(place)
+
+
+def _in_agenda_order(pending: Pending, part: Integers, depth: Integers) -> Integers | None:
+    """[operations] The number of the batch of each; None if groups wait for each other in a circle.
+
+    part: [operations]; operations of equal origin and part are a group. depth: [operations]
+    """
+    group, origins = _groups(pending.origin, part)
+    kinds = np.array(pending.kinds.of_origin)[origins].tolist()
+    followers, missing = _waiting(group, len(kinds), pending)
+    priority = _priorities(pending, depth)
     ready: dict[int, list[int]] = {}
     agenda: list[tuple[float, bool, int]] = []
 
     def make_ready(number: int) -> None:
-        signature = nodes[number].signature
-        if signature in ready:
-            ready[signature].append(number)
+        kind = kinds[number]
+        if kind in ready:
+            ready[kind].append(number)
         else:
-            ready[signature] = [number]
-            heapq.heappush(agenda, priority[signature])
+            ready[kind] = [number]
+            heapq.heappush(agenda, priority[kind])
 
-    missing_arguments: dict[int, int] = {}
-    followers: dict[int, list[int]] = defaultdict(list)
-    for number in numbers:
-        before = nodes[number].before
-        for one in before:
-            followers[one].append(number)
-        if before:
-            missing_arguments[number] = len(before)
-        else:
+    for number, count in enumerate(missing):
+        if not count:
             make_ready(number)
-    scheduled = []
+    batch = np.full(len(kinds), WAITING)
+    batches = 0
     while agenda:
-        *_, signature = heapq.heappop(agenda)
-        batch = ready.pop(signature)
-        scheduled.append([nodes[number] for number in batch])
-        for number in batch:
-            for follower in followers.get(number, ()):
-                missing_arguments[follower] -= 1
-                if not missing_arguments[follower]:
+        *_, kind = heapq.heappop(agenda)
+        together = ready.pop(kind)
+        batch[together] = batches
+        batches += 1
+        for number in together:
+            for follower in followers[number]:
+                missing[follower] -= 1
+                if not missing[follower]:
                     make_ready(follower)
-    return scheduled
+    return None if WAITING in batch else batch[group]
 
 
-def _priorities(
-    nodes: Sequence[PatternNode], counts: Mapping[int, int]
-) -> dict[int, tuple[float, bool, int]]:
-    """The priority of each signature; the lowest runs first."""
-    depths: dict[int, int] = defaultdict(int)
-    totals: dict[int, int] = defaultdict(int)
-    is_product: dict[int, bool] = {}
-    for node in nodes:
-        count = counts[node.pattern]
-        depths[node.signature] += node.depth * count
-        totals[node.signature] += count
-        is_product[node.signature] = node.is_product
-    return {
-        signature: (depths[signature] / total, is_product[signature], signature)
-        for signature, total in totals.items()
-    }
+def _groups(origin: Integers, part: Integers) -> tuple[Integers, Integers]:
+    """[operations] The group of each; and the origin of each group."""
+    parts = int(part.max()) + 1
+    key = origin * parts + part
+    exists = np.zeros(int(key.max()) + 1, np.int64)
+    exists[key] = 1
+    return (exists.cumsum() - 1)[key], np.flatnonzero(exists) // parts
 
 
-SCHEDULES: Mapping[str, Callable[[Sequence[PatternNode], Sequence[int], Mapping[int, int]], Batches]] = {
-    "depth": by_depth,
-    "agenda": by_agenda,
-}
+def _waiting(group: Integers, groups: int, pending: Pending) -> tuple[list[list[int]], list[int]]:
+    """For each group, the groups that use its values, and the number of groups whose values it uses."""
+    used, user = pending.edges
+    edges = np.unique(group[used] * groups + group[user])
+    followers: list[list[int]] = [[] for _ in range(groups)]
+    for one, other in zip((edges // groups).tolist(), (edges % groups).tolist(), strict=True):
+        followers[one].append(other)
+    return followers, np.bincount(edges % groups, minlength=groups).tolist()
+
+
+def _priorities(pending: Pending, depth: Integers) -> list[tuple[float, bool, int]]:
+    """The priority of each kind; the lowest runs first."""
+    totals = np.bincount(pending.kind, minlength=len(pending.kinds.all))
+    means = np.bincount(pending.kind, depth, len(totals)) / totals.clip(min=1)
+    return [
+        (mean, kind.operation.is_product, number)
+        for number, (mean, kind) in enumerate(zip(means.tolist(), pending.kinds.all, strict=True))
+    ]
+
+
+SCHEDULES: Mapping[str, Callable[[Pending], Batches]] = {"depth": by_depth, "agenda": by_agenda}

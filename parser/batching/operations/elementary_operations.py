@@ -167,7 +167,7 @@ class Pick(Operation):
     has_index = True
 
     def __init__(self, width: int):
-        self.width = self.indices = width
+        self.width = self.index_bound = width
 
     def signature(self) -> Hashable:
         return type(self), self.width
@@ -209,7 +209,7 @@ class Lookup(Operation):
     def __init__(self, table: Tensor, sparse: bool = False):
         """table: [entries, width], trainable or not; sparse: use a sparse gradient."""
         self.table, self.only_gathers = leaf(table), sparse
-        self.indices = len(table)
+        self.index_bound = len(table)
         self.outputs = (table.shape[1],)
 
     def signature(self) -> Hashable:

@@ -12,7 +12,15 @@ import torch
 from torch import Tensor
 
 from parser.batching.functional import times_transposed
-from parser.batching.lstm import activate_, activation_backward_, cell_state_gradient, tanh
+from parser.batching.lstm import (
+    SIGMOID_BACKWARD,
+    TANH_BACKWARD,
+    activate_,
+    activation_backward_,
+    cell_state_gradient,
+    tanh,
+)
+from parser.batching.operations.cell import CellOperation
 from parser.batching.operations.elementary_operations import Linear
 from parser.batching.operations.operation import (
     Operation,
@@ -22,7 +30,7 @@ from parser.batching.operations.operation import (
     concatenate_kept,
     leaf,
 )
-from parser.batching.operations.template import CellOperation, Template, Value, Writer
+from parser.batching.operations.template import Template, Value, Writer
 
 Grain = Literal["cell", "operation"]
 """Whether a cell is recorded as a single operation, or as its elementary operations, as in the paper."""
@@ -123,12 +131,14 @@ class LSTMStart(Operation):
         d_hidden, d_cell = gradients
         input_gate, cell_gate, output_gate = self._gates(active)
         d_cell = cell_state_gradient(d_hidden, output_gate, tanh_cell, d_cell)
-        d_gates = torch.zeros_like(active)
+        d_gates = batch.empty_gradient(0)
         d_input, d_cell_gate, d_output = self._gates(d_gates)
+        d_gates[:, self.outputs[0] : -2 * self.outputs[0]] = 0.0  # the forget gate, if there is one
         torch.mul(d_cell, cell_gate, out=d_input)
         torch.mul(d_cell, input_gate, out=d_cell_gate)
         torch.mul(d_hidden, tanh_cell, out=d_output)
-        return OperationGradients((activation_backward_(d_gates, active, self.outputs[0], self._cell_gate),))
+        activation_backward_(d_gates, active, self.outputs[0], self._cell_gate)
+        return OperationGradients((d_gates,))
 
     def _gates(self, gates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The input gate, the cell gate and the output gate, [rows, hidden] each."""
@@ -164,29 +174,22 @@ class LSTMStep(Operation):
     def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
         _, previous_hidden, previous_cell = batch.inputs
         active, tanh_cell = batch.saved
-        d_gates, d_cell = _step_backward(active, tanh_cell, previous_cell, *gradients)
-        _, forget_gate, _, _ = active.chunk(4, dim=1)
-        d_inputs = d_gates, times_transposed(d_gates, self.weight.T), d_cell.mul_(forget_gate)
-        return OperationGradients(d_inputs, (d_gates, previous_hidden))
+        d_hidden, d_cell = gradients
+        input_gate, forget_gate, cell_gate, output_gate = active.chunk(4, dim=1)
+        d_cell = cell_state_gradient(d_hidden, output_gate, tanh_cell, d_cell)
+        d_gates, d_previous_cell = batch.empty_gradient(0), batch.empty_gradient(2)
+        d_input, d_forget, d_cell_gate, d_output = d_gates.chunk(4, dim=1)
+        torch.mul(d_cell, cell_gate, out=d_input)
+        torch.mul(d_cell, previous_cell, out=d_forget)
+        torch.mul(d_hidden, tanh_cell, out=d_output)
+        # For few rows, all at once is faster than in two parts. The cell gate, no sigmoid, comes later.
+        SIGMOID_BACKWARD(d_gates, active, grad_input=d_gates)
+        torch.mul(d_cell, input_gate, out=d_cell_gate)
+        TANH_BACKWARD(d_cell_gate, cell_gate, grad_input=d_cell_gate)
+        torch.mul(d_cell, forget_gate, out=d_previous_cell)
+        d_previous_hidden = times_transposed(d_gates, self.weight.T)
+        return OperationGradients((d_gates, d_previous_hidden, d_previous_cell), (d_gates, previous_hidden))
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
         d_gates, previous_hidden = concatenate_kept(batches)
         add_product_gradient(self.weight, d_gates, previous_hidden)
-
-
-def _step_backward(
-    active: Tensor, tanh_cell: Tensor, previous_cell: Tensor, d_hidden: Tensor, d_cell: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Gradients with respect to the gates before activation [rows, 4 * hidden] and the cell [rows, hidden].
-
-    active: [rows, 4 * hidden], the activated gates; tanh_cell: [rows, hidden], tanh of the cell state.
-    """
-    input_gate, _, cell_gate, output_gate = active.chunk(4, dim=1)
-    d_cell = cell_state_gradient(d_hidden, output_gate, tanh_cell, d_cell)
-    d_gates = torch.empty_like(active)
-    d_input, d_forget, d_cell_gate, d_output = d_gates.chunk(4, dim=1)
-    torch.mul(d_cell, cell_gate, out=d_input)
-    torch.mul(d_cell, previous_cell, out=d_forget)
-    torch.mul(d_cell, input_gate, out=d_cell_gate)
-    torch.mul(d_hidden, tanh_cell, out=d_output)
-    return activation_backward_(d_gates, active, previous_cell.shape[1]), d_cell

@@ -20,7 +20,7 @@ ALL = slice(None)
 class OperationBatch:
     """Equal operations that run as one batch."""
 
-    __slots__ = ("index", "inputs", "outputs", "saved")
+    __slots__ = ("index", "input_gradients", "inputs", "outputs", "saved")
 
     def __init__(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], index: Tensor | None):
         self.inputs = inputs
@@ -31,6 +31,13 @@ class OperationBatch:
         """[rows], if the operation takes an index."""
         self.saved: Any = None
         """Saved by `forward` for `backward`."""
+        self.input_gradients: Sequence[Tensor | None] = (None,) * len(inputs)
+        """Where `backward` may write the gradient of each input, to save a copy of it; None for nowhere."""
+
+    def empty_gradient(self, place: int) -> Tensor:
+        """For the gradient of an input: that of `input_gradients` or a new tensor, with any contents."""
+        found = self.input_gradients[place]
+        return torch.empty_like(self.inputs[place]) if found is None else found
 
 
 class OperationGradients(NamedTuple):
@@ -49,7 +56,7 @@ class Operation:
     """The widths of its output values."""
     has_index = False
     """Whether each application takes an integer: a row of a table, or a label."""
-    indices: int | None = None
+    index_bound: int | None = None
     """Upper bound (exclusive) of that integer; None if unknown."""
     is_product = False
     """Whether it is expensive, such as a matrix product.
@@ -90,9 +97,22 @@ class Operation:
 
 def concatenate_kept(batches: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:
     """The kept tensors, each concatenated over the batches."""
-    if len(batches) == 1:
-        return list(batches[0])
-    return [torch.cat(parts) for parts in zip(*batches, strict=True)]
+    return [concatenate_rows(parts) for parts in zip(*batches, strict=True)]
+
+
+def concatenate_rows(parts: Sequence[Tensor]) -> Tensor:
+    """A view if the parts are views of rows that lie one after another."""
+    first, place = parts[0], parts[0].storage_offset()
+    storage, strides = first.untyped_storage().data_ptr(), first.stride()
+    for part in parts:
+        if (part.storage_offset(), part.untyped_storage().data_ptr(), part.stride()) != (
+            place,
+            storage,
+            strides,
+        ):
+            return torch.cat(list(parts))
+        place += len(part) * strides[0]
+    return first.as_strided((sum(map(len, parts)), *first.shape[1:]), strides)
 
 
 def leaf(parameter: Tensor) -> Tensor:

@@ -1,22 +1,21 @@
 """Templates: computations that are traced once and applied many times, each application a compact record.
 
-A `Writer` records operations, either in a graph or while a template is traced. A `CellOperation` is a whole
-template fused into one operation, the coarse grain: its operations run one after the other on the rows of a
-batch. The scheduler sees a single node, and the values between the operations need no rows in the graph's
-memory.
+A `Writer` records operations, either in a graph or while a template is traced. Templates may be made of
+templates: that of a sentence of five words consists of five applications of the template of a word.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
-import torch
+import numpy as np
 from torch import Tensor
 
+from parser.batching.levels import Integers
 from parser.batching.operations.elementary_operations import (
     Add,
     Concatenate,
@@ -34,7 +33,8 @@ from parser.batching.operations.elementary_operations import (
     Sum,
     Tanh,
 )
-from parser.batching.operations.operation import ALL, Operation, OperationBatch, OperationGradients
+from parser.batching.operations.operation import Operation
+from parser.batching.operations.wiring import TemplateNode, Wiring, nodes_of, wiring_of
 
 Value = int
 """The number of a vector that may not be computed yet."""
@@ -52,8 +52,41 @@ class Writer(ABC):
         """Record an operation, and return its outputs."""
 
     @abstractmethod
+    def apply(
+        self, template: Template, values: Sequence[Value], indices: Sequence[Index] = ()
+    ) -> Sequence[Value]:
+        """Record one application of a template, and return its results."""
+
+    @abstractmethod
     def width(self, value: Value) -> int:
         """The number of a value's elements."""
+
+    def each(
+        self, template: Template, values: Sequence[Sequence[Value]], indices: Sequence[Sequence[Index]] = ()
+    ) -> tuple[Sequence[Value], ...]:
+        """Record many applications of a template, and return the values of each of its results.
+
+        values: for each argument, the values of all applications; indices: likewise.
+        """
+        columns = [*values, *indices]
+        rows = zip(*columns, strict=True)
+        found = [self.apply(template, row[: len(values)], row[len(values) :]) for row in rows]
+        return tuple(zip(*found, strict=True)) if found else ((),) * len(template.results)
+
+    def chain(
+        self, first: Template, following: Template, values: Sequence[Value]
+    ) -> tuple[Sequence[Value], ...]:
+        """Record a recurrence: each application takes a value and the results of the previous application.
+
+        The first application is of `first`, which takes a value only. Returns as `each`. Raises ValueError if
+        there are no values.
+        """
+        if not values:
+            raise ValueError("a chain needs at least one value")
+        found = [self.apply(first, values[:1])]
+        for value in values[1:]:
+            found.append(self.apply(following, (value, *found[-1])))
+        return tuple(zip(*found, strict=True))
 
     def lookup(self, table: Tensor, row: Index, sparse: bool = False) -> Value:
         """A row of the table. sparse: use a sparse gradient, with only the rows that were read."""
@@ -132,21 +165,6 @@ def _check(width: int, expected: int, what: str) -> None:
         raise ValueError(f"a width of {width}, but {what} is {expected}")
 
 
-@dataclass(frozen=True)
-class TemplateNode:
-    """An operation of a template.
-
-    A template's values are numbered: first its arguments, then the nodes' outputs.
-    """
-
-    operation: Operation
-    arguments: tuple[int, ...]
-    index: int | None
-    """The position of its index among the template's indices."""
-    first: int
-    """The number of its first output."""
-
-
 @dataclass(frozen=True, eq=False)
 class Template:
     """widths: of all values; arguments, indices: how many values and integers an application takes."""
@@ -154,26 +172,54 @@ class Template:
     widths: tuple[int, ...]
     arguments: int
     indices: int
-    nodes: tuple[TemplateNode, ...]
+    wiring: Wiring
     results: tuple[int, ...]
-    """The values that an application returns; all are outputs of nodes."""
+    """The values that an application returns; all are outputs of operations."""
 
     @cached_property
-    def signatures(self) -> tuple[Hashable, ...]:
-        """The signatures of its nodes, with the widths of their arguments."""
-        return tuple(
-            (node.operation.signature(), tuple(self.widths[value] for value in node.arguments))
-            for node in self.nodes
-        )
+    def nodes(self) -> tuple[TemplateNode, ...]:
+        """Its operations."""
+        return nodes_of(self.wiring, self.arguments)
 
     @cached_property
-    def bounds(self) -> tuple[tuple[int, int], ...]:
-        """The positions of its bounded indices, with their exclusive upper bounds."""
-        return tuple(
-            (node.index, node.operation.indices)
-            for node in self.nodes
-            if node.index is not None and node.operation.indices is not None
-        )
+    def computed_widths(self) -> array[int]:
+        """The widths of the values that its operations compute."""
+        return array("q", self.widths[self.arguments :])
+
+    @cached_property
+    def result_places(self) -> tuple[int, ...]:
+        """Of the results, counted from the first value that is computed."""
+        return tuple(result - self.arguments for result in self.results)
+
+    @cached_property
+    def argument_widths(self) -> Integers:
+        """[arguments]"""
+        return np.array(self.widths[: self.arguments], np.int64)
+
+    @cached_property
+    def index_bounds(self) -> Integers:
+        """[indices] Their upper bounds (exclusive)."""
+        bounds = np.full(self.indices, np.iinfo(np.int64).max)
+        of_origin = [origin.operation.index_bound for origin in self.wiring.origins]
+        for index, origin in zip(self.wiring.index_place.tolist(), self.wiring.origin.tolist(), strict=True):
+            bound = of_origin[origin]
+            if index >= 0 and bound is not None:
+                bounds[index] = min(bounds[index], bound)
+        return bounds
+
+    def check_counts(self, values: int, indices: int) -> None:
+        """Raises ValueError for other numbers of values and indices than an application takes."""
+        for given, taken, what in ((values, self.arguments, "values"), (indices, self.indices, "indices")):
+            if given != taken:
+                raise ValueError(f"{given} {what} given, but the template takes {taken}")
+
+    def check_widths(self, given: Sequence[int]) -> None:
+        """Raises ValueError if values of these widths are not what an application takes."""
+        taken = self.widths[: self.arguments]
+        if tuple(given) != taken:
+            raise ValueError(
+                f"values of widths {list(given)} given, but the template takes widths {list(taken)}"
+            )
 
     @classmethod
     def of(cls, operation: Operation, widths: Sequence[int] = ()) -> Template:
@@ -182,7 +228,8 @@ class Template:
         index = 0 if operation.has_index else None
         node = TemplateNode(operation, tuple(range(count)), index, count)
         results = tuple(range(count, count + len(operation.outputs)))
-        return cls((*widths, *operation.outputs), count, int(operation.has_index), (node,), results)
+        all_widths = *widths, *operation.outputs
+        return cls(all_widths, count, int(operation.has_index), wiring_of([node], all_widths), results)
 
     @classmethod
     def trace(
@@ -190,13 +237,20 @@ class Template:
     ) -> Template:
         """The operations that `write(writer, *values, *indices)` records. Raises ValueError."""
         tracer = _Tracer(widths)
-        results = write(tracer, *range(len(widths)), *range(indices))
+        results = write(tracer, *range(len(widths)), *map(_IndexPlace, range(indices)))
         results = results if isinstance(results, tuple) else (results,)
+        if not results:
+            raise ValueError("a template must return a result")
         if any(result < len(widths) for result in results):
             raise ValueError("a template must return results of its operations, not its own arguments")
         if len(set(results)) < len(results):
             raise ValueError("a template must not return the same value twice")
-        return cls(tuple(tracer.widths), len(widths), indices, tuple(tracer.nodes), results)
+        wiring = wiring_of(tracer.nodes, tracer.widths)
+        return cls(tuple(tracer.widths), len(widths), indices, wiring, results)
+
+
+class _IndexPlace(int):
+    """What a template that is traced gets for an index: its position among the template's indices."""
 
 
 class _Tracer(Writer):
@@ -207,123 +261,27 @@ class _Tracer(Writer):
     def operate(
         self, operation: Operation, values: Sequence[Value], index: Index | None = None
     ) -> list[Value]:
+        name = type(operation).__name__
+        if operation.has_index != (index is not None):
+            raise ValueError(f"{name} takes {'an' if operation.has_index else 'no'} index")
+        if index is not None and not isinstance(index, _IndexPlace):
+            raise ValueError(f"{name}: in a template an index must be one of the template's own, not {index}")
         first = len(self.widths)
         self.nodes.append(TemplateNode(operation, tuple(values), index, first))
         self.widths += operation.outputs
         return list(range(first, len(self.widths)))
 
+    def apply(
+        self, template: Template, values: Sequence[Value], indices: Sequence[Index] = ()
+    ) -> list[Value]:
+        """The template's operations become the tracer's own."""
+        template.check_counts(len(values), len(indices))
+        template.check_widths([self.widths[value] for value in values])
+        own = [*values]
+        for node in template.nodes:
+            index = None if node.index is None else indices[node.index]
+            own += self.operate(node.operation, [own[value] for value in node.arguments], index)
+        return [own[result] for result in template.results]
+
     def width(self, value: Value) -> int:
         return self.widths[value]
-
-
-class CellOperation(Operation):
-    def __init__(self, template: Template):
-        """Raises ValueError for a template of several indices."""
-        if template.indices > 1:
-            raise ValueError(f"a cell takes at most one index, not {template.indices}")
-        self._template = template
-        self._nodes = [_node_of(template, node) for node in template.nodes]
-        self.outputs = tuple(template.widths[result] for result in template.results)
-        self.has_index = template.indices == 1
-        self.indices = min((bound for _, bound in template.bounds), default=None)
-        self.is_product = any(node.operation.is_product for node in template.nodes)
-        self.kept = sum(node.operation.kept for node in template.nodes)
-
-    def signature(self) -> Hashable:
-        template = self._template
-        wiring = tuple((node.arguments, node.index) for node in template.nodes)
-        return type(self), template.signatures, wiring, template.results
-
-    def forward(self, batch: OperationBatch) -> None:
-        values: list[Tensor] = list(batch.inputs)
-        rows = len(batch.outputs[0])
-        batch.saved = []
-        for node in self._nodes:
-            outputs = [
-                batch.outputs[0].new_empty(rows, width) if result is None else batch.outputs[result]
-                for width, result in node.outputs
-            ]
-            columns = node.operation.columns
-            inputs = [_joined([values[value][:, columns] for value in pack]) for pack in node.packs]
-            inner = OperationBatch(inputs, outputs, batch.index if node.has_index else None)
-            node.operation.forward(inner)
-            batch.saved.append(inner)
-            values += outputs
-
-    def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
-        template = self._template
-        gradient_of = _GradientBuffer(template.widths, batch.outputs[0])
-        for result, gradient in zip(template.results, gradients, strict=True):
-            gradient_of.add(result, gradient)
-        kept: tuple[Tensor, ...] = ()
-        for node, inner in zip(reversed(self._nodes), reversed(batch.saved), strict=True):
-            found = node.operation.backward(inner, [gradient_of.at(value) for value in node.values])
-            kept = found.kept + kept
-            for pack, joint in zip(node.packs, found.inputs, strict=False):
-                if joint is not None:
-                    for value, part in zip(pack, joint.chunk(len(pack), dim=1), strict=True):
-                        gradient_of.add(value, part, node.operation.columns)
-        return OperationGradients([gradient_of.at(argument) for argument in range(template.arguments)], kept)
-
-    def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
-        start = 0
-        for node in self._template.nodes:
-            stop = start + node.operation.kept
-            if stop > start:
-                node.operation.accumulate([batch[start:stop] for batch in batches])
-            start = stop
-
-
-class _Node(NamedTuple):
-    """An operation of the template, with what its forward and backward passes need."""
-
-    operation: Operation
-    packs: list[list[int]]
-    """For each input of the operation, the values that are concatenated."""
-    values: range
-    """Those that it computes."""
-    outputs: list[tuple[int, int | None]]
-    """The width of each of them, and its position among the results if it is one."""
-    has_index: bool
-
-
-def _node_of(template: Template, node: TemplateNode) -> _Node:
-    operation, results = node.operation, template.results
-    values = range(node.first, node.first + len(operation.outputs))
-    return _Node(
-        operation,
-        [[node.arguments[place] for place in pack] for pack in operation.packs(len(node.arguments))],
-        values,
-        [(template.widths[value], results.index(value) if value in results else None) for value in values],
-        node.index is not None,
-    )
-
-
-def _joined(values: Sequence[Tensor]) -> Tensor:
-    return values[0] if len(values) == 1 else torch.cat(list(values), dim=1)
-
-
-class _GradientBuffer:
-    """Gradients with respect to a template's values."""
-
-    def __init__(self, widths: Sequence[int], like: Tensor):
-        self._widths, self._like = widths, like
-        self._gradients: dict[int, Tensor] = {}
-        self._own: set[int] = set()  # values whose gradients may be modified
-
-    def at(self, value: int) -> Tensor:
-        """[rows, width]"""
-        if value not in self._gradients:
-            self._gradients[value] = self._like.new_zeros(len(self._like), self._widths[value])
-            self._own.add(value)
-        return self._gradients[value]
-
-    def add(self, value: int, gradient: Tensor, columns: slice = ALL) -> None:
-        if columns == ALL and value not in self._gradients:
-            self._gradients[value] = gradient  # copied only if more is added; most values have one user
-            return
-        found = self.at(value)
-        if value not in self._own:
-            found = self._gradients[value] = found.clone()
-            self._own.add(value)
-        found[:, columns] += gradient

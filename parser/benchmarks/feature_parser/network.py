@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from parser.batching.device import to_device
 from parser.batching.functional import linear
+from parser.batching.levels import Integers
 from parser.batching.operations.elementary_operations import Lookup
 from parser.batching.operations.lstm import Grain, slices, trace_template
 from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
@@ -164,6 +166,7 @@ class RecordedFeatureParser:
         self._embed = Template.trace(embed, (), indices=2)
         self._reader = RecordedBiLSTM(network.reader, grain)
         self._join = Template.trace(lambda writer, *ways: writer.concatenate(ways), (sizes.hidden_size,) * 2)
+        self._vectors = cache(self._trace_vectors)
         self._nothing = Template.of(Lookup(network.nothing))
         self._score = trace_template(grain, score, (2 * sizes.hidden_size,) * FEATURES)
         width = TRANSITION_KINDS + 1 + 2 * sizes.labels
@@ -175,19 +178,12 @@ class RecordedFeatureParser:
         phase: see `Setup.phase`.
         """
         with phase("graph"):
-            nothing = graph.apply(self._nothing, (), (0,))[0]
-            vectors = [[*self._vectors(graph, sentence), nothing] for sentence in sentences]
+            vectors = self._vectors_of(graph, sentences)
         decisions = Decisions(sentences, self._sizes.labels, self._sizes.explore)
         losses: list[Value] = []
         for rows, words in decisions:
             with phase("graph"):
-                own = [vectors[row] for row in rows.tolist()]
-                # NOTHING is -1, and the last of a sentence's vectors.
-                features = [
-                    [of_sentence[place] for of_sentence, place in zip(own, places, strict=True)]
-                    for places in words.T.tolist()
-                ]
-                scores = graph.each(self._score, features)[0]
+                scores = graph.each(self._score, vectors[rows[:, None], words].T)[0]
             with phase("scheduling"):
                 steps = graph.schedule()
             with phase("forward"):
@@ -196,9 +192,23 @@ class RecordedFeatureParser:
             chosen = decisions.take(found)
             with phase("graph"):
                 within = [scores[place] for place in chosen.places]
-                losses += graph.each(self._hinge, [within], [chosen.pairs.tolist()])[0]
+                losses += graph.each(self._hinge, [within], chosen.pairs[None])[0]
         return losses
 
-    def _vectors(self, graph: Graph, sentence: FeatureSentence) -> Sequence[Value]:
-        inputs = graph.each(self._embed, [], [sentence.words, sentence.tags])[0]
-        return graph.each(self._join, self._reader.read(graph, inputs))[0]
+    def _vectors_of(self, graph: Graph, sentences: Sequence[FeatureSentence]) -> Integers:
+        """[sentences, words of the longest + 1] Vectors of words, and in the last place that of `NOTHING`."""
+        nothing = graph.apply(self._nothing, (), (0,))[0]
+        found = np.full((len(sentences), max(len(sentence.words) for sentence in sentences) + 1), nothing)
+        for row, sentence in zip(found, sentences, strict=True):
+            length = len(sentence.words)
+            row[:length] = graph.apply(self._vectors(length), (), (*sentence.words, *sentence.tags))
+        return found
+
+    def _trace_vectors(self, length: int) -> Template:
+        """From the words and tags of a sentence to the vectors of its words."""
+
+        def write(writer: Writer, *given: Index) -> tuple[Value, ...]:
+            inputs = writer.each(self._embed, [], [given[:length], given[length:]])[0]
+            return tuple(writer.each(self._join, self._reader.read(writer, inputs))[0])
+
+        return Template.trace(write, (), 2 * length)

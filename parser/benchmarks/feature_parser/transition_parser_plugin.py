@@ -21,7 +21,6 @@ from parser.batching import PRECISIONS
 from parser.batching.levels import Integers
 from parser.batching.operations.lstm import Grain
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
-from parser.batching.operations.patterns import Patterns
 from parser.benchmarks.feature_parser.dynamic_oracle import FEATURES, TRANSITION_KINDS, FeatureSentence
 from parser.benchmarks.feature_parser.network import FeatureParser, FeatureParserSizes, RecordedFeatureParser
 from parser.benchmarks.hand_batched_bilstm import HAND_BATCHED
@@ -113,16 +112,15 @@ class TransitionParser:
             run = HAND_BATCHED[self._setup.method]
             return AutogradForward(self._setup, partial(self._network.loss, run=run))
         recorded = RecordedFeatureParser(self._network, self._setup.settings.grain)
-        return partial(_in_graph, self._setup, recorded, Patterns())
+        return partial(_in_graph, self._setup, recorded)
 
 
 def _in_graph(
     setup: Setup[TransitionParserSettings],
     recorded: RecordedFeatureParser,
-    patterns: Patterns,
     batch: Sequence[FeatureSentence],
 ) -> Forward:
-    graph = Graph(setup.method, setup.device, patterns=patterns)
+    graph = Graph(setup.method, setup.device)
     losses = recorded.losses(graph, batch, setup.phase)
     with setup.phase("forward"):
         loss = graph.values(losses).sum()

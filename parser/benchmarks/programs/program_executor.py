@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from parser.batching.levels import Integers, batches
-from parser.batching.operations.layout import Applications
 from parser.batching.operations.operation import Operation
 from parser.batching.operations.operation_graph import Graph
+from parser.batching.operations.static_computation import StaticApplications
 from parser.batching.operations.template import Template, Value
 from parser.benchmarks.programs.image_blocks import (
     Grid,
@@ -199,7 +199,7 @@ class RecordedExecutor:
             values += graph.apply(template, [values[place] for place in places[: template.arguments]])
         return [values[place] for place in calls.results.tolist()]
 
-    def calls(self, numbered: NumberedCalls) -> list[Applications]:
+    def calls(self, numbered: NumberedCalls) -> list[StaticApplications]:
         """As `StaticComputation` takes them."""
         number, nothing = numbered.number, np.empty((len(numbered.module), 0), np.int64)
         found = []
@@ -207,7 +207,7 @@ class RecordedExecutor:
             template = self._templates[numbered.module[which[0]]]
             arguments = numbered.given[which, : template.arguments]
             found.append(
-                Applications(template, number[which], arguments, nothing[which], numbered.level[which])
+                StaticApplications(template, number[which], arguments, nothing[which], numbered.level[which])
             )
         return found
 

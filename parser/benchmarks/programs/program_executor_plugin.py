@@ -19,17 +19,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from parser.batching.device import to_device
-from parser.batching.operations.computation import Computation, StaticComputation
+from parser.batching.operations.computation import Computation
 from parser.batching.operations.layout import Step
 from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
-from parser.batching.operations.patterns import Patterns
+from parser.batching.operations.static_computation import StaticComputation
 from parser.batching.operations.template import Value
 from parser.benchmarks.operation_training import (
     OPERATION_TITLES,
     Forward,
     OperationTraining,
-    bounded_cache,
     in_batches,
     missing_file,
     shuffled,
@@ -65,7 +64,7 @@ class Timed(Operation):
     def __init__(self, operation: Operation, phase: Callable[[str], AbstractContextManager[object]]):
         self._operation, self._phase = operation, phase
         self.outputs, self.kept, self.columns = operation.outputs, operation.kept, operation.columns
-        self.has_index, self.indices = operation.has_index, operation.indices
+        self.has_index, self.index_bound = operation.has_index, operation.index_bound
         self.is_product, self.only_gathers = operation.is_product, operation.only_gathers
 
     def signature(self) -> Hashable:
@@ -117,7 +116,6 @@ class ProgramExecutorPlugin:
         torch.manual_seed(setup.seed)
         self.executor = ProgramExecutor(executor_sizes(settings)).arranged_for(setup.device)
         self._recorded = RecordedExecutor(self.executor, partial(Timed, phase=setup.phase))
-        self._patterns = Patterns()
         forward = self._by_slices if setup.method == "sliced" else self._in_graph
         self.training = OperationTraining(setup, self.executor, forward, settings.learning_rate)
 
@@ -203,8 +201,7 @@ class ProgramExecutorPlugin:
                 steps = computation.schedule(recorded.calls(numbered))
                 return computation, steps, numbered.results.tolist()
         with setup.phase("graph"):
-            self._patterns = bounded_cache(self._patterns)
-            graph = Graph(setup.method, device, patterns=self._patterns, gradients=gradients)
+            graph = Graph(setup.method, device, gradients=gradients)
             values = recorded.results(graph, graph.add_values(features), programs)
         with setup.phase("scheduling"):
             return graph, graph.schedule(), values

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -117,10 +117,10 @@ def _spellings(sentences: Sequence[TaggedSentence]) -> tuple[list[list[int]], li
 
 
 class RecordedTagger:
-    """A tagger recorded in a graph, sentence by sentence."""
+    """A tagger recorded in a graph, sentence by sentence, with a template for each length of a sentence."""
 
     def __init__(self, tagger: Tagger, grain: Grain):
-        sizes = tagger.sizes
+        sizes = self._sizes = tagger.sizes
         self._word = Template.of(Lookup(tagger.words.weight, sparse=True))
         self._reader = RecordedBiLSTM(tagger.reader, grain)
         if sizes.characters:
@@ -128,6 +128,7 @@ class RecordedTagger:
             self._speller = RecordedBiLSTM(tagger.speller, grain)
             halves = (sizes.word_size // 2,) * 2
             self._join = Template.trace(lambda writer, *ways: writer.concatenate(ways), halves)
+            self._spelled = cache(self._trace_spelling)
 
         def score(writer: Writer, *states: Value) -> Value:
             if tagger.middle:
@@ -138,13 +139,14 @@ class RecordedTagger:
         def loss(writer: Writer, forward: Value, backward: Value, label: Index) -> Value:
             return writer.cross_entropy(score(writer, forward, backward), label)
 
-        self._score = trace_template(grain, score, (sizes.hidden_size,) * 2)
+        score_of_word = trace_template(grain, score, (sizes.hidden_size,) * 2)
         self._loss = trace_template(grain, loss, (sizes.hidden_size,) * 2, indices=1)
+        self._scores = cache(partial(self._trace_sentence, score_of_word))
+        self._losses = cache(partial(self._trace_sentence, self._loss))
 
     def losses(self, graph: Graph, sentence: TaggedSentence) -> Sequence[Value]:
         """The loss of each word."""
-        states = self._reader.read(graph, self._words(graph, sentence))
-        return graph.each(self._loss, states, [sentence.labels])[0]
+        return graph.apply(self._losses(len(sentence.words)), self._words(graph, sentence), sentence.labels)
 
     def losses_together(self, graph: Graph, sentences: Sequence[TaggedSentence]) -> Sequence[Value]:
         """The losses of all words, recorded step by step over all sentences, as in manual batching."""
@@ -154,21 +156,37 @@ class RecordedTagger:
 
     def scores(self, graph: Graph, sentence: TaggedSentence) -> Sequence[Value]:
         """The scores of all labels for each word."""
-        return graph.each(self._score, self._reader.read(graph, self._words(graph, sentence)))[0]
+        return graph.apply(self._scores(len(sentence.words)), self._words(graph, sentence))
 
     def _words(self, graph: Graph, sentence: TaggedSentence) -> Sequence[Value]:
         if not sentence.spellings:
             return graph.each(self._word, [], [sentence.words])[0]
         return [
-            self._spell(graph, sentence.spellings[place])
-            if place in sentence.spellings
+            graph.apply(self._spelled(len(spelling)), (), spelling)[0]
+            if (spelling := sentence.spellings.get(place))
             else graph.apply(self._word, (), (word,))[0]
             for place, word in enumerate(sentence.words)
         ]
 
-    def _spell(self, graph: Graph, spelling: Sequence[int]) -> Value:
-        forward, backward = self._speller.read(graph, graph.each(self._character, [], [spelling])[0])
-        return graph.apply(self._join, (forward[-1], backward[0]))[0]
+    def _trace_sentence(self, of_word: Template, length: int) -> Template:
+        """From the vectors of a sentence's words to the results of a template for each word's states."""
+
+        def write(writer: Writer, *given: Value) -> tuple[Value, ...]:
+            words, labels = given[:length], given[length:]
+            states = self._reader.read(writer, words)
+            return tuple(writer.each(of_word, states, [labels] if of_word.indices else [])[0])
+
+        return Template.trace(write, (self._sizes.word_size,) * length, of_word.indices * length)
+
+    def _trace_spelling(self, length: int) -> Template:
+        """From the characters of a word to its vector."""
+
+        def write(writer: Writer, *characters: Index) -> Value:
+            vectors = writer.each(self._character, [], [characters])[0]
+            forward, backward = self._speller.read(writer, vectors)
+            return writer.apply(self._join, (forward[-1], backward[0]))[0]
+
+        return Template.trace(write, (), length)
 
 
 class MadeSentences(Settings):

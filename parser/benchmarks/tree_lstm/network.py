@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from parser.batching.functional import add_product, write_product
 from parser.batching.levels import Integers
 from parser.batching.lstm import activate_, activation_backward_, cell_state_gradient, tanh
-from parser.batching.operations.layout import Applications
 from parser.batching.operations.lstm import (
     Grain,
     LSTMStart,
@@ -38,6 +37,7 @@ from parser.batching.operations.operation import (
     concatenate_kept,
 )
 from parser.batching.operations.operation_graph import Graph
+from parser.batching.operations.static_computation import StaticApplications
 from parser.batching.operations.template import Index, Template, Value, Writer
 from parser.benchmarks.embedding_tables import sparse_table
 
@@ -115,7 +115,7 @@ class RecordedTreeLSTM:
             cell.append(state[1])
         return hidden
 
-    def calls(self, trees: Sequence[BinaryTree]) -> tuple[list[Applications], Integers]:
+    def calls(self, trees: Sequence[BinaryTree]) -> tuple[list[StaticApplications], Integers]:
         """The calls for some trees, as `StaticComputation` takes them, and the numbers of the losses.
 
         The level of a node is its height, that of a leaf 0. The losses come last.
@@ -140,9 +140,9 @@ class RecordedTreeLSTM:
         nothing = np.empty((nodes, 0), np.int64)
         first, last = np.zeros(leaves, np.int64), np.full(nodes, 1 + sizes.max())
         return [
-            Applications(self._leaf, 2 * number[:leaves], nothing[:leaves], words[:, None], first),
-            Applications(self._node, 2 * number[leaves:], of_children, nothing[leaves:], height),
-            Applications(self._loss, losses, 2 * number[:, None], labels[:, None], last),
+            StaticApplications(self._leaf, 2 * number[:leaves], nothing[:leaves], words[:, None], first),
+            StaticApplications(self._node, 2 * number[leaves:], of_children, nothing[leaves:], height),
+            StaticApplications(self._loss, losses, 2 * number[:, None], labels[:, None], last),
         ], losses
 
 

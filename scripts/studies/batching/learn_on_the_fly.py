@@ -17,10 +17,9 @@ from torch import nn
 
 from parser.batching.operations.lstm import Grain
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
-from parser.batching.operations.patterns import Patterns
 from parser.batching.operations.template import Value
 from parser.benchmarks.embedding_tables import optimizers
-from parser.benchmarks.operation_training import bounded_cache, in_batches
+from parser.benchmarks.operation_training import in_batches
 from parser.benchmarks.tagged_text import TagVocabulary, numbered, read_tagged_text
 from parser.benchmarks.taggers.bilstm_tagger_plugin import (
     BiLSTMTaggerSettings,
@@ -87,14 +86,13 @@ TASKS = {"tagger": tagger, "trees": trees}
 
 def learn(task: Task, method: str, epochs: int) -> None:
     steps = optimizers(task.network, LEARNING_RATE)
-    patterns, order = Patterns(), random.Random(1)
+    order = random.Random(1)
     for epoch in range(1, epochs + 1):
         examples = list(task.train)
         order.shuffle(examples)
         began, total, count = time.perf_counter(), 0.0, 0
         for batch in in_batches(examples, BATCH):
-            patterns = bounded_cache(patterns)
-            graph = Graph(method, torch.device("cpu"), patterns=patterns)
+            graph = Graph(method, torch.device("cpu"))
             losses = [value for example in batch for value in task.record(graph, example)]
             total, count = total + float(graph.values(losses).sum()), count + len(losses)
             task.network.zero_grad()

@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parser.batching.operations.cell import CellOperation
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
-from parser.batching.operations.patterns import Patterns
-from parser.batching.operations.template import CellOperation, Template, Value
+from parser.batching.operations.template import Template, Value
 
 from .random_computations import (
     DEVICE,
@@ -58,11 +58,10 @@ def test_every_method_equals_torch(examples: list[Example], loss: str, forward_a
     total.sum().backward()
     expected = results(total.detach()[:, None], parameters)
     templates: dict[tuple[str, int], Template] = {}
-    patterns = Patterns()  # of all graphs here
     for kind in (Recorded, ByTemplates):
         for method in GRAPH_METHODS:
             parameters.zero_grad()
-            graph = kind(method, DEVICE, torch.double, patterns)
+            graph = kind(method, DEVICE, torch.double)
             graph.templates = templates
             losses = []
             for place, example in enumerate(examples):

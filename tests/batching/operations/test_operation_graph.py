@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from parser.batching.operations.computation import ValueGradients
-from parser.batching.operations.elementary_operations import Dropout, Module
+from parser.batching.operations.elementary_operations import Dropout, Module, Tanh
 from parser.batching.operations.layout import Read
-from parser.batching.operations.operation import ALL
+from parser.batching.operations.operation import ALL, Operation, OperationBatch
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
-from parser.batching.operations.patterns import Patterns
 from parser.batching.operations.template import Template, Value, Writer
+from parser.batching.operations.value_gradients import ValueGradients
 
 from .random_computations import (
     DEVICE,
@@ -94,7 +93,78 @@ def test_no_losses() -> None:
     for value in given:
         graph.tanh(value)
     assert graph.values([]).sum() == 0
-    graph.backward([])
+    (gradient,) = graph.backward([])
+    assert gradient.tolist() == [[0.0] * 5] * 3
+
+
+@pytest.mark.parametrize("method", GRAPH_METHODS)
+def test_what_leads_to_no_loss_gets_no_gradient(method: str) -> None:
+    """As by autograd: infinities and weights on other ways are no concern of the loss."""
+    parameters = Parameters()
+    unused = nn.Parameter(torch.ones(1, 2, dtype=torch.double))
+    graph = Graph(method, DEVICE, torch.double)
+    value, infinite = graph.add_values(torch.tensor([[1.0, 2.0], [torch.inf, 1.0]], dtype=torch.double))
+    graph.linear(unused, graph.multiply(value, infinite))
+    graph.lookup(parameters.table, 3, sparse=True)
+    graph.forward()
+    seen = graph.lookup(parameters.table, 1, sparse=True)
+    loss = graph.add(graph.pick(value, 0), graph.pick(seen, 0))
+    (gradient,) = graph.backward([loss])
+    assert gradient.tolist() == [[1.0, 0.0], [0.0, 0.0]]
+    assert unused.grad is None
+    assert parameters.table.grad.coalesce().indices().tolist() == [[1]]
+
+
+def test_values_are_not_read_after_an_error() -> None:
+    class Failing(nn.Module):
+        def forward(self, rows: Tensor) -> Tensor:
+            raise RuntimeError("no memory")
+
+    graph = Graph("agenda", DEVICE, torch.double)
+    value = graph.add_values(torch.ones(1, WIDTH, dtype=torch.double))[0]
+    result = graph.operate(Module(Failing(), (WIDTH,)), (value,))[0]
+    with pytest.raises(RuntimeError, match="no memory"):
+        graph.forward()
+    with pytest.raises(ValueError, match="an error has stopped a batch"):
+        graph.values([result])
+
+
+class Constant(Operation):
+    """One, without arguments."""
+
+    outputs = (1,)
+
+    def signature(self) -> str:
+        return "one"
+
+    def forward(self, batch: OperationBatch) -> None:
+        batch.outputs[0].fill_(1.0)
+
+
+def test_errors_of_templates_say_what_is_wrong() -> None:
+    graph = Graph("agenda", DEVICE, torch.double)
+    value = graph.lookup(Parameters().table, 0)
+    with pytest.raises(ValueError, match="not its own arguments"):
+        Template.trace(lambda writer, value: value, (3,))
+    with pytest.raises(ValueError, match="must return a result"):
+        Template.trace(lambda writer, value: (), (3,))
+    with pytest.raises(ValueError, match="Pick: in a template an index must be one of the template's"):
+        Template.trace(lambda writer, value: writer.pick(value, 0), (3,))
+    with pytest.raises(ValueError, match="Tanh takes no index"):
+        Template.trace(lambda writer, value, i: writer.operate(Tanh(3), (value,), i)[0], (3,), 1)
+    with pytest.raises(ValueError, match="must be applied one by one"):
+        graph.each(Template.trace(lambda writer: writer.operate(Constant(), ())[0], ()), [])
+    with pytest.raises(ValueError, match="the same value twice"):
+        Template.trace(lambda writer, value: (writer.tanh(value),) * 2, (3,))
+    template = Template.trace(lambda writer, value, label: writer.pick(value, label), (3,), 1)
+    with pytest.raises(ValueError, match=r"widths \[4\] given, but the template takes widths \[3\]"):
+        graph.apply(template, (value,), (0,))
+    with pytest.raises(ValueError, match=r"widths \[4\] given, but the template takes widths \[3\]"):
+        graph.each(template, [[value]], [[0]])
+    with pytest.raises(ValueError, match="0 indices given, but the template takes 1"):
+        graph.apply(template, (value,))
+    with pytest.raises(ValueError, match="a chain needs at least one value"):
+        graph.chain(template, template, [])
 
 
 def test_errors_say_what_is_wrong() -> None:
@@ -111,17 +181,6 @@ def test_errors_say_what_is_wrong() -> None:
         graph.matrix_product(value, graph.slice(value, 0, 2), WIDTH)
     with pytest.raises(ValueError, match="slice 2:9 is out of range for a value of width 4"):
         graph.slice(value, 2, 9)
-    with pytest.raises(ValueError, match="not its own arguments"):
-        Template.trace(lambda writer, value: value, (3,))
-    with pytest.raises(ValueError, match="the same value twice"):
-        Template.trace(lambda writer, value: (writer.tanh(value),) * 2, (3,))
-    template = Template.trace(lambda writer, value, label: writer.pick(value, label), (3,), 1)
-    with pytest.raises(ValueError, match=r"widths \[4\] given, but the template takes widths \[3\]"):
-        graph.apply(template, (value,), (0,))
-    with pytest.raises(ValueError, match="0 indices given, but the template takes 1"):
-        graph.apply(template, (value,))
-    with pytest.raises(ValueError, match="a chain needs at least one value"):
-        graph.chain(template, template, [])
     for nothing in (graph.sum, graph.concatenate):
         with pytest.raises(ValueError, match="needs at least one value"):
             nothing([])
@@ -134,16 +193,15 @@ def test_errors_say_what_is_wrong() -> None:
     with pytest.raises(ValueError, match="a loss must be of width 1, not 4"):
         graph.backward([value])
     graph.pick(value, 9)
-    with pytest.raises(ValueError, match="index 9 is out of range: it must be from 0 to 3"):
-        graph.forward()
+    for _ in range(2):  # nothing that was recorded is lost
+        with pytest.raises(ValueError, match="index 9 is out of range: it must be from 0 to 3"):
+            graph.forward()
 
 
-def read_of(rows):
+def read_of(rows: list[int], columns: slice = ALL) -> Read:
     """In place where the rows are contiguous and in order."""
-    first = rows[0]
-    if rows == list(range(first, first + len(rows))):
-        return Read(WIDTH, first, len(rows))
-    return Read(WIDTH, first, len(rows), torch.tensor(rows), np.array(rows))
+    in_place = rows == list(range(rows[0], rows[0] + len(rows)))
+    return Read(WIDTH, columns, rows[0], len(rows), np.array(rows), None if in_place else torch.tensor(rows))
 
 
 @st.composite
@@ -156,33 +214,33 @@ def readers(draw):
     return len(rows), once + again
 
 
-@given(readers(), st.integers(0, 2**16), st.data())
-def test_sums_over_the_readers_of_a_value(found, seed, data):
+@given(readers(), st.integers(0, 2**16), st.booleans(), st.data())
+def test_sums_over_the_readers_of_a_value(found, seed, add_all, data):
     count, every = found
     torch.manual_seed(seed)
-    columns = data.draw(
-        st.lists(st.sampled_from([ALL, slice(1, 3)]), min_size=len(every), max_size=len(every))
-    )
-    reads = list(zip(map(read_of, every), columns, strict=True))
-    total = ValueGradients({WIDTH: torch.full((count, WIDTH), torch.nan)}, reads)
+    reads = [read_of(rows, data.draw(st.sampled_from([ALL, slice(1, 3)]))) for rows in every]
+    total = ValueGradients({WIDTH: torch.full((count, WIDTH), torch.nan)}, reads, add_all)
     expected = torch.zeros(count, WIDTH)
-    for rows, (read, own) in zip(every, reads, strict=True):
+    for number, (rows, read) in enumerate(zip(every, reads, strict=True)):
+        own = read.columns
         gradient = torch.randn(len(rows), WIDTH)[:, own] if data.draw(st.booleans()) else None
-        total.add(read, own, gradient)
-        for place, row in enumerate(rows):
-            if gradient is not None:
-                expected[row, own] += gradient[place]
+        place = total.place(number)
+        if gradient is not None and place is not None and data.draw(st.booleans()):
+            place.copy_(gradient)  # as an operation that writes its gradient where it belongs
+        else:
+            total.add(number, gradient)
+        for row, part in zip(rows, () if gradient is None else gradient, strict=gradient is not None):
+            expected[row, own] += part
     torch.testing.assert_close(total.of(WIDTH, 0, count), expected)
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_a_gradient_may_be_that_of_other_rows(known):
-    first, then = read_of([4, 2]), read_of([3, 1])
-    reads = [(first, ALL), (then, ALL), (read_of([0]), ALL)]
-    total = ValueGradients({WIDTH: torch.zeros(5, WIDTH)}, reads if known else [])
-    total.add(first, ALL, torch.tensor([[1.0] * WIDTH, [2.0] * WIDTH]))
-    total.add(then, ALL, total.of(WIDTH, 2, 3)[::2])  # rows 2 and 4, a view
-    assert total.of(WIDTH, 1, 4)[:, 0].tolist() == [1.0, 2.0, 2.0, 1.0]
+@pytest.mark.parametrize("add_all", [True, False])
+def test_a_gradient_may_be_that_of_other_rows(add_all):
+    reads = [read_of([4, 2]), read_of([3, 1])]
+    total = ValueGradients({WIDTH: torch.zeros(5, WIDTH)}, reads, add_all)
+    total.add(0, torch.tensor([[1.0] * WIDTH, [2.0] * WIDTH]))
+    total.add(1, total.of(WIDTH, 2, 3)[::2])  # rows 2 and 4, a view
+    assert total.of(WIDTH, 0, 5)[:, 0].tolist() == [0.0, 1.0, 2.0, 2.0, 1.0]
 
 
 @pytest.mark.parametrize("method", GRAPH_METHODS)
@@ -266,27 +324,40 @@ def test_only_equal_operations_are_batched() -> None:
         assert all(count == 1 for _, count in steps_of(method, several))
 
 
-def test_arguments_in_their_order_are_used_in_place() -> None:
+def test_operations_that_wait_for_each_other_in_a_circle_are_batched_by_depth() -> None:
+    """One example has a product before its sigmoid, the other after it."""
+
+    def both(graph: Graph, parameters: Parameters) -> None:
+        value = graph.lookup(parameters.table, 0)
+        graph.sigmoid(graph.linear(parameters.square.weight, value))
+        graph.linear(parameters.square.weight, graph.sigmoid(value))
+
+    assert steps_of("agenda", both) == [("Lookup", 1), ("Sigmoid", 1), ("Linear", 2), ("Sigmoid", 1)]
+
+
+def test_rows_lie_in_the_order_of_their_first_readers() -> None:
     parameters = Parameters()
     graph = Graph("agenda", DEVICE, torch.double)
     values = [graph.lookup(parameters.table, row) for row in range(5)]
     for value in values:
         graph.tanh(value)
-    for value in reversed(values):
-        graph.sigmoid(value)
+    for left, right in zip(reversed(values), values, strict=True):
+        graph.add(left, right)
     reads = {type(step.operation).__name__: step.inputs for step in graph.schedule()}
-    assert reads["Tanh"][0].rows is None
-    assert reads["Sigmoid"][0].rows.tolist() == [4, 3, 2, 1, 0]
+    assert reads["Tanh"][0].on_device is None
+    left, right = (list(read.rows - min(read.rows)) for read in reads["Add"])
+    assert left == list(reversed(right))
+    assert sorted(left) == list(range(5))
 
 
-def test_patterns_are_found_once() -> None:
-    parameters, patterns, found = Parameters(), Patterns(), []
-    for _ in range(3):
-        graph = Graph("agenda", DEVICE, torch.double, patterns)
-        state = graph.lookup(parameters.table, 1)
-        for _ in range(3):
-            state = graph.tanh(graph.linear(parameters.square.weight, state))
-            graph.concatenate([state, state])
-        graph.forward()
-        found.append(len(patterns.nodes))
-    assert found == [found[0]] * 3
+@pytest.mark.parametrize("method", ["depth", "agenda"])
+def test_every_step_of_sequences_of_any_lengths_reads_in_place(method: str) -> None:
+    parameters = Parameters()
+    graph = Graph(method, DEVICE, torch.double)
+    for length in (2, 5, 1, 4, 4, 3):
+        state = graph.lookup(parameters.table, length)
+        for _ in range(length):
+            state = graph.linear(parameters.square.weight, state)
+    steps = [step for step in graph.schedule() if type(step.operation).__name__ == "Linear"]
+    assert [step.length for step in steps] == [6, 5, 4, 3, 1]
+    assert all(read.on_device is None for step in steps for read in step.inputs)

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from parser.batching.levels import depths
-from parser.batching.operations.computation import StaticComputation
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
+from parser.batching.operations.static_computation import StaticComputation
 from parser.benchmarks.conformance import faults_of
 from parser.benchmarks.plugin import Setup
 from parser.benchmarks.programs.examples import (
