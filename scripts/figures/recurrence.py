@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from figures.kept import Row, SpeedRun, ratios, rows, speed_run, table
+from figures.kept import Row, SpeedRun, rows, speed_run, table
 from parser.speed.measuring.statistics import Estimate
 
 NETWORKS = {
@@ -111,12 +111,6 @@ def streams() -> str:
     )
 
 
-def streams_in_turns() -> str:
-    run = speed_run("recurrence/in-turns")
-    names = [name for name in NETWORKS if run.has(name, "both@1024")]
-    return ratios(run, ((NETWORKS[name], name, "both@64", "both@1024") for name in names))
-
-
 def beside_library() -> str:
     """Our implementation beside PyTorch's own layers."""
     run, sizes = speed_run("recurrence"), (1, 16, 64, 256, 1024)
@@ -130,7 +124,7 @@ def beside_library() -> str:
 
 def layer_sizes() -> str:
     """Utilisation by the size of the layers, as in Figure 4, with the paper's peephole LSTM."""
-    run = speed_run("recurrence/layer-sizes")
+    run = speed_run("recurrence")
     methods = {
         "none@1": "1 stream, without batching",
         ONE_STREAM: "1 stream, by components",
@@ -154,16 +148,6 @@ def layer_sizes() -> str:
             (title, inputs, *(mfu(names[size], cell) for size in sizes))
             for inputs, title, names, cell in lines
         ),
-    )
-
-
-def lstm_layer_sizes() -> str:
-    """The same of an LSTM as in PyTorch, with 64 streams."""
-    run = speed_run("recurrence")
-    names = {"lstm-128": 128, "lstm-256": 256, "lstm-equal": 512, "lstm-1024": 1024}
-    mfus = [f"{run.cell(name, 'both@64').mfu:.2f}" for name in names]
-    return table(
-        ("MFU", *(f"{size:,} units" for size in names.values())), [("LSTM as in PyTorch, 64 streams", *mfus)]
     )
 
 
@@ -196,8 +180,6 @@ FIGURES: dict[str, Callable[[], str]] = {
     "recurrence-beside-library": beside_library,
     "recurrence-layer-sizes": layer_sizes,
     "recurrence-learning": learning,
-    "recurrence-lstm-layer-sizes": lstm_layer_sizes,
     "recurrence-one-stream": one_stream,
     "recurrence-streams": streams,
-    "recurrence-streams-in-turns": streams_in_turns,
 }

@@ -66,13 +66,10 @@ def stack_lstm_ratios() -> str:
 def parallel_shares() -> str:
     """What batches of 64 give by Amdahl's law, beside the paper; and what this core could give at most."""
     found = [("the paper, Figure 1", "", f"{FIGURE_1_GAIN}", "", _percent(FIGURE_1_GAIN))]
-    networks = (
-        ("sizes of Figure 1", FIGURE_1, "stack-lstm"),
-        ("sizes of section 5", PAPER, "stack-lstm/in-turns"),
-    )
-    for sizes, experiment, run in networks:
+    run = speed_run("stack-lstm/in-turns")
+    for sizes, experiment in (("sizes of Figure 1", FIGURE_1), ("sizes of section 5", PAPER)):
         for method in ("step-naive", "replay"):
-            cells = [speed_run(run).cell(experiment, f"{method}@{size}") for size in (64, 1)]
+            cells = [run.cell(experiment, f"{method}@{size}") for size in (64, 1)]
             gain, most = ratio(*cells).value, 1 / cells[1].mfu_with_update
             shown = [bracketed(text, cells) for text in (f"{gain:.1f}", _percent(gain))]
             found.append((sizes, f"`{method}`", shown[0], f"{most:.0f}", shown[1]))
