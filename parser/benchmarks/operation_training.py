@@ -150,7 +150,7 @@ class StaticForward:
 
 
 def _run(setup: AnySetup, computation: Computation, steps: list[Step], losses: Sequence[Value]) -> Forward:
-    with setup.phase("forward"):
+    with setup.phase("forward"), torch.no_grad():
         computation.run(steps)
         loss = computation.rows(losses, 1).sum()
     return Forward(loss, lambda: computation.backward(losses))

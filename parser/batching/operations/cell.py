@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.operations.operation import ALL, Operation, OperationBatch, OperationGradients
+from parser.batching.operations.parameter_gradients import ParameterGradients
 from parser.batching.operations.template import Template
 
 
@@ -29,6 +30,10 @@ class CellOperation(Operation):
         self.has_index = template.indices == 1
         self.index_bound = int(template.index_bounds[0]) if self.has_index else None
         self.is_product = any(node.operation.is_product for node in template.nodes)
+        self.parameters = tuple(
+            dict.fromkeys(parameter for node in template.nodes for parameter in node.operation.parameters)
+        )
+        self.keeps_rows = all(node.operation.keeps_rows for node in template.nodes)
         self.kept = sum(node.operation.kept for node in template.nodes)
         operations = tuple(
             (node.operation.signature(), node.arguments, node.index) for node in template.nodes
@@ -75,12 +80,12 @@ class CellOperation(Operation):
                         gradient_of.add(value, part, node.operation.columns)
         return OperationGradients([gradient_of.at(value) for value in range(len(batch.inputs))], kept)
 
-    def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
+    def accumulate(self, batches: Sequence[tuple[Tensor, ...]], gradients: ParameterGradients) -> None:
         start = 0
         for node in self._template.nodes:
             stop = start + node.operation.kept
             if stop > start:
-                node.operation.accumulate([batch[start:stop] for batch in batches])
+                node.operation.accumulate([batch[start:stop] for batch in batches], gradients)
             start = stop
 
 

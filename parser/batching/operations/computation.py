@@ -5,18 +5,33 @@ Common to computations whose structure is recorded and those whose structure is 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from parser.batching.device import to_device
 from parser.batching.levels import Integers
+from parser.batching.operations.backward import TapeEntry, backpropagate, trained_parameters
 from parser.batching.operations.layout import Read, Step
-from parser.batching.operations.operation import ALL, Operation, OperationBatch
+from parser.batching.operations.operation import ALL, OperationBatch
+from parser.batching.operations.parameter_gradients import ParameterGradients
 from parser.batching.operations.template import Value
-from parser.batching.operations.value_gradients import ValueGradients, batches_that_lead_to
+from parser.batching.operations.value_gradients import ValueGradients
+
+
+class Place(NamedTuple):
+    """Where external values are."""
+
+    width: int
+    start: int
+    """The first row."""
+    length: int
 
 
 class Computation:
@@ -32,8 +47,8 @@ class Computation:
         self._row: Integers = np.empty(0, np.int64)  # [values] the row of each value
         self._used: dict[int, int] = {}  # the number of rows in use, by width
         self._blocks: dict[int, Tensor] = {}  # the rows, by width: [capacity, width]
-        self._given: list[tuple[int, int, int]] = []  # external values: width, first row, number of rows
-        self._tape: list[tuple[Step, OperationBatch]] = []
+        self._given: list[tuple[Place, Tensor]] = []  # external values
+        self._tape: list[TapeEntry] = []
         self._failed = False
 
     @torch.no_grad()
@@ -52,16 +67,34 @@ class Computation:
         self._failed = False
 
     def rows(self, values: Sequence[Value] | Integers, width: int) -> Tensor:
-        """[values, width] A copy of computed values, all of the same width. Raises ValueError."""
-        self._check()
-        if not len(values):
-            return torch.empty(0, width, device=self._device, dtype=self._dtype)
-        rows = torch.from_numpy(self._row[np.asarray(values, np.int64)])
-        return self._blocks[width].index_select(0, to_device(rows, self._device))
+        """[values, width] A copy of computed values, all of the same width. Raises ValueError.
 
-    @torch.no_grad()
+        Unless gradients are off, autograd differentiates it, with respect to the parameters and to the
+        tensors that were given.
+        """
+        self._check()
+        own = self._row[np.asarray(values, np.int64)]
+        if not (self._gradients and torch.is_grad_enabled() and len(own)):
+            return self._copied(own, width)
+        tape, given = list(self._tape), [(place, rows) for place, rows in self._given if rows.requires_grad]
+        parameters = trained_parameters(tape)
+        run = _Run(
+            partial(self._copied, own, width),
+            partial(self._backpropagate, tape, own),
+            [place for place, _ in given],
+            parameters,
+        )
+        found: Tensor = _Values.apply(run, *(rows for _, rows in given), *parameters)
+        return found
+
+    def _copied(self, rows: Integers, width: int) -> Tensor:
+        """[rows, width]"""
+        if not len(rows):
+            return torch.empty(0, width, device=self._device, dtype=self._dtype)
+        return self._blocks[width].index_select(0, to_device(torch.from_numpy(rows), self._device))
+
     def backward(self, values: Sequence[Value] | Integers, gradient: Tensor | None = None) -> list[Tensor]:
-        """Backpropagate from computed values, and add to the parameters' `.grad`.
+        """Backpropagate from computed values, and add to the parameters' `.grad`, without autograd.
 
         gradient: [values, width], of the loss with respect to these values; None if the values are losses, of
         width 1, to be summed. Can be called once, because it frees what the forward pass has saved. Returns
@@ -74,50 +107,38 @@ class Computation:
         self._gradients = False
         if gradient is None:
             gradient = torch.ones(len(values), 1, device=self._device)
+        tape, self._tape = self._tape, []
         rows = self._row[np.asarray(values, np.int64)]
+        of_values, of_parameters = self._backpropagate(tape, rows, gradient)
+        of_parameters.add_to_parameters()
+        return [of_values.of(*place) for place, _ in self._given]
+
+    def _backpropagate(
+        self, tape: Sequence[TapeEntry], rows: Integers, gradient: Tensor
+    ) -> tuple[ValueGradients, ParameterGradients]:
+        """rows: of values of one width; gradient: [rows, width], with respect to them."""
         on_device = to_device(torch.from_numpy(rows), self._device)
-        last = Read(gradient.shape[1], ALL, 0, len(rows), rows, on_device)
-        tape, self._tape = batches_that_lead_to(last, self._tape, self._used), []
-        reads = [last, *(read for step, _ in tape for read in step.inputs)]
+        read = Read(gradient.shape[1], ALL, 0, len(rows), rows, on_device)
         blocks = {width: self._blocks[width][:used] for width, used in self._used.items()}
-        gradients = ValueGradients(blocks, reads, add_all=self._unbatched)
-        if len(rows):
-            gradients.add(0, gradient.to(self._dtype))
-        self._backward(tape, gradients)
-        return [gradients.of(*given) for given in self._given]
+        return backpropagate(tape, blocks, read, gradient.to(self._dtype), self._unbatched)
 
-    def _backward(self, tape: Iterable[tuple[Step, OperationBatch]], gradients: ValueGradients) -> None:
-        """tape: the last batch first; gradients: of the final values."""
-        kept: dict[Hashable, tuple[Operation, list[tuple[Tensor, ...]]]] = {}
-        number = 1  # of the next read
-        for step, batch in tape:
-            operation, count = step.operation, step.length
-            d_outputs = [gradients.of(width, start, count) for width, start in step.outputs]
-            own = range(number, number := number + len(step.inputs))
-            if not self._unbatched:
-                batch.input_gradients = [_in_rows(gradients.place(one), count) for one in own]
-            found = operation.backward(batch, d_outputs)
-            for one, gradient, place in zip(own, found.inputs, batch.input_gradients, strict=True):
-                if gradient is None or gradient is not place:
-                    gradients.add(one, gradient)
-            if found.kept and self._unbatched and not operation.only_gathers:
-                operation.accumulate([found.kept])
-            elif found.kept:
-                kept.setdefault(operation.signature(), (operation, []))[1].append(found.kept)
-        for operation, rows in kept.values():
-            operation.accumulate(rows[::-1])  # in the order of the schedule, in which rows lie
-
-    @torch.no_grad()
     def _give(self, first: Value, rows: Tensor) -> None:
-        """Add external values, numbered from `first`. rows: [values, width]"""
+        """Add external values, numbered from `first`. rows: [values, width]. Raises ValueError."""
+        if rows.dim() != 2:
+            raise ValueError(f"values are the rows of a tensor of two dimensions, not of {rows.dim()}")
+        if rows.dtype != self._dtype:
+            raise ValueError(
+                f"values of {rows.dtype}, but the computation is of {self._dtype}: convert them, or create "
+                f"it with dtype={rows.dtype}"
+            )
         count, width = rows.shape
         start = self._used.get(width, 0)
         self._used[width] = start + count
         self._make_room(first + count)
         self._row[first : first + count] = np.arange(start, start + count)
         self._reserve()
-        self._blocks[width][start : start + count] = rows
-        self._given.append((width, start, count))
+        self._blocks[width][start : start + count] = rows.detach()
+        self._given.append((Place(width, start, count), rows))
 
     def _check(self) -> None:
         if self._failed:
@@ -141,11 +162,6 @@ class Computation:
             self._blocks[width] = grown
 
 
-def _in_rows(place: Tensor | None, count: int) -> Tensor | None:
-    """[count, width], or [count, arguments * width] for a pack of several arguments."""
-    return place if place is None or len(place) == count else place.view(count, -1)
-
-
 def _gather(values: Tensor, read: Read, count: int) -> Tensor:
     """[count, columns], or [count, arguments * columns] for a pack of several arguments."""
     if read.columns != ALL:
@@ -155,3 +171,28 @@ def _gather(values: Tensor, read: Read, count: int) -> Tensor:
     else:
         gathered = values.index_select(0, read.on_device)
     return gathered if read.length == count else gathered.reshape(count, -1)
+
+
+class _Run(NamedTuple):
+    """What autograd knows of a computation."""
+
+    forward: Callable[[], Tensor]
+    backward: Callable[[Tensor], tuple[ValueGradients, ParameterGradients]]
+    given: list[Place]
+    parameters: list[Tensor]
+
+
+class _Values(Function):
+    """Values of a computation, as a function of the tensors that were given and of the parameters."""
+
+    @staticmethod
+    def forward(ctx: Any, run: _Run, *_: Tensor) -> Tensor:
+        ctx.run = run
+        return run.forward()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        run: _Run = ctx.run
+        of_values, of_parameters = run.backward(gradient)
+        return None, *(of_values.of(*place) for place in run.given), *map(of_parameters.of, run.parameters)

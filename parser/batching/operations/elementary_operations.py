@@ -14,11 +14,10 @@ from parser.batching.operations.operation import (
     Operation,
     OperationBatch,
     OperationGradients,
-    add_product_gradient,
-    add_sum_gradient,
     concatenate_kept,
     leaf,
 )
+from parser.batching.operations.parameter_gradients import ParameterGradients
 
 RowGradients = Sequence[Tensor]
 
@@ -209,6 +208,7 @@ class Lookup(Operation):
     def __init__(self, table: Tensor, sparse: bool = False):
         """table: [entries, width], trainable or not; sparse: use a sparse gradient."""
         self.table, self.only_gathers = leaf(table), sparse
+        self.parameters = (table,)
         self.index_bound = len(table)
         self.outputs = (table.shape[1],)
 
@@ -223,18 +223,9 @@ class Lookup(Operation):
         assert batch.index is not None
         return OperationGradients((), (gradients[0], batch.index))
 
-    def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
-        if not self.table.requires_grad:
-            return
+    def accumulate(self, batches: Sequence[tuple[Tensor, ...]], gradients: ParameterGradients) -> None:
         gradient, rows = concatenate_kept(batches)
-        if self.only_gathers:
-            shape = self.table.shape
-            found = torch.sparse_coo_tensor(rows[None], gradient, shape, check_invariants=False)
-            self.table.grad = found if self.table.grad is None else self.table.grad + found
-            return
-        if self.table.grad is None:
-            self.table.grad = torch.zeros_like(self.table)
-        self.table.grad.index_add_(0, rows, gradient)
+        gradients.add_rows(self.table, rows, gradient, self.only_gathers)
 
 
 class Linear(Operation):
@@ -246,6 +237,7 @@ class Linear(Operation):
     def __init__(self, weight: Tensor, bias: Tensor | None = None):
         """weight: [out, in]; bias: [out]."""
         self.weight, self.bias = leaf(weight), None if bias is None else leaf(bias)
+        self.parameters = (weight,) if bias is None else (weight, bias)
         self.outputs = (weight.shape[0],)
 
     def signature(self) -> Hashable:
@@ -261,11 +253,11 @@ class Linear(Operation):
         inputs = times_transposed(gradients[0], self.weight.T)
         return OperationGradients((inputs,), (gradients[0], batch.inputs[0]))
 
-    def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
+    def accumulate(self, batches: Sequence[tuple[Tensor, ...]], gradients: ParameterGradients) -> None:
         gradient, inputs = concatenate_kept(batches)
-        add_product_gradient(self.weight, gradient, inputs)
+        gradients.add_product(self.weight, gradient, inputs)
         if self.bias is not None:
-            add_sum_gradient(self.bias, gradient)
+            gradients.add_sum(self.bias, gradient)
 
 
 class MatrixProduct(Operation):
@@ -301,10 +293,13 @@ class Module(Operation):
     """
 
     is_product = True
+    keeps_rows = False
 
     def __init__(self, module: nn.Module, outputs: tuple[int, ...]):
         """outputs: the width of each tensor that the module returns."""
         self.module, self.outputs = module, outputs
+        self.parameters = tuple(module.parameters())
+        self.kept = len(self.parameters)
         self._training = tuple(part.training for part in module.modules())
 
     def signature(self) -> Hashable:
@@ -327,10 +322,30 @@ class Module(Operation):
     def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
         inputs, results = batch.saved
         needing = [place for place, result in enumerate(results) if result.requires_grad]
-        if needing:
-            # Also adds to the parameters' gradients.
-            torch.autograd.backward([results[place] for place in needing], [gradients[p] for p in needing])
-        return OperationGradients([value.grad for value in inputs])
+        if not needing:
+            return OperationGradients([None] * len(inputs), tuple(map(torch.zeros_like, self.parameters)))
+        trained = [parameter for parameter in self.parameters if parameter.requires_grad]
+        found = torch.autograd.grad(
+            [results[place] for place in needing],
+            [*inputs, *trained],
+            [gradients[place] for place in needing],
+            retain_graph=True,
+            allow_unused=True,
+        )
+        of_trained = dict(zip(trained, found[len(inputs) :], strict=True))
+        kept = (of_trained.get(parameter) for parameter in self.parameters)
+        return OperationGradients(
+            found[: len(inputs)],
+            tuple(
+                torch.zeros_like(parameter) if gradient is None else gradient
+                for parameter, gradient in zip(self.parameters, kept, strict=True)
+            ),
+        )
+
+    def accumulate(self, batches: Sequence[tuple[Tensor, ...]], gradients: ParameterGradients) -> None:
+        for batch in batches:
+            for parameter, gradient in zip(self.parameters, batch, strict=True):
+                gradients.add(parameter, gradient)
 
     @contextmanager
     def _mode(self) -> Iterator[None]:

@@ -26,10 +26,10 @@ from parser.batching.operations.operation import (
     Operation,
     OperationBatch,
     OperationGradients,
-    add_product_gradient,
     concatenate_kept,
     leaf,
 )
+from parser.batching.operations.parameter_gradients import ParameterGradients
 from parser.batching.operations.template import Template, Value, Writer
 
 Grain = Literal["cell", "operation"]
@@ -155,6 +155,7 @@ class LSTMStep(Operation):
     def __init__(self, weight: Tensor):
         """weight: [4 * hidden, hidden], the recurrent weights."""
         self.weight = leaf(weight)
+        self.parameters = (weight,)
         self.outputs = (weight.shape[1], weight.shape[1])
 
     def signature(self) -> Hashable:
@@ -190,6 +191,6 @@ class LSTMStep(Operation):
         d_previous_hidden = times_transposed(d_gates, self.weight.T)
         return OperationGradients((d_gates, d_previous_hidden, d_previous_cell), (d_gates, previous_hidden))
 
-    def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
+    def accumulate(self, batches: Sequence[tuple[Tensor, ...]], gradients: ParameterGradients) -> None:
         d_gates, previous_hidden = concatenate_kept(batches)
-        add_product_gradient(self.weight, d_gates, previous_hidden)
+        gradients.add_product(self.weight, d_gates, previous_hidden)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from parser.batching.functional import transposed_times
+from parser.batching.operations.parameter_gradients import ParameterGradients
 
 ALL = slice(None)
 
@@ -46,7 +46,7 @@ class OperationGradients(NamedTuple):
     inputs: Sequence[Tensor | None]
     """With respect to each input, in its shape; None for zero."""
     kept: tuple[Tensor, ...] = ()
-    """Rows from which `accumulate` computes the parameters' gradients, for many batches at a time."""
+    """From which `accumulate` computes the parameters' gradients, for many batches at a time."""
 
 
 class Operation:
@@ -63,8 +63,12 @@ class Operation:
 
     The agenda breaks ties in favour of cheap operations.
     """
+    parameters: tuple[Tensor, ...] = ()
+    """Those that it reads, trained or not."""
     kept = 0
     """Number of tensors in `OperationGradients.kept`."""
+    keeps_rows = True
+    """Whether these are rows, which wait for those of other batches; else they are added after each batch."""
     only_gathers = False
     """Whether `accumulate` merely concatenates, so that unbatched runs need not call it per batch."""
     columns = ALL
@@ -91,8 +95,8 @@ class Operation:
         """gradients: with respect to the outputs, [rows, width] each; must not be modified."""
         raise NotImplementedError
 
-    def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
-        """Add the gradients of some batches to the parameters' `.grad`. batches: what each has kept."""
+    def accumulate(self, batches: Sequence[tuple[Tensor, ...]], gradients: ParameterGradients) -> None:
+        """Add the parameters' gradients of some batches. batches: what each has kept."""
 
 
 def concatenate_kept(batches: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:
@@ -123,25 +127,3 @@ def leaf(parameter: Tensor) -> Tensor:
     if parameter.requires_grad and not parameter.is_leaf:
         raise ValueError("a parameter must be a leaf tensor, and must not be computed from others")
     return parameter
-
-
-def add_product_gradient(parameter: Tensor, gradient: Tensor, inputs: Tensor) -> None:
-    """Add the gradient of a weight matrix [out, in].
-
-    gradient: [rows, out], of its outputs; inputs: [rows, in].
-    """
-    if parameter.requires_grad:
-        _add_gradient(parameter, transposed_times(gradient, inputs))
-
-
-def add_sum_gradient(parameter: Tensor, gradient: Tensor) -> None:
-    """Add the gradient of a bias [out]. gradient: [rows, out], with respect to the outputs."""
-    if parameter.requires_grad:
-        _add_gradient(parameter, gradient.sum(0))
-
-
-def _add_gradient(parameter: Tensor, gradient: Tensor) -> None:
-    if parameter.grad is None:
-        parameter.grad = gradient.contiguous()
-    else:
-        parameter.grad += gradient

@@ -27,7 +27,8 @@ class Graph(Computation, Writer):
     """A lazily evaluated graph. Values are identified by numbers.
 
     Operations are recorded by `apply` or by the methods of `Writer`. `forward` computes everything that is
-    pending; recording may continue afterwards. `backward` adds to the parameters' `.grad`.
+    pending; recording may continue afterwards. `values` gives tensors that autograd differentiates. Faster is
+    `backward` after `values` under `torch.no_grad()`, which adds to the parameters' `.grad` by itself.
     """
 
     def __init__(
@@ -105,10 +106,11 @@ class Graph(Computation, Writer):
         return tuple(range(first + place, stop, step) for place in template.result_places)
 
     def add_values(self, rows: Tensor) -> range:
-        """Add values that were computed outside the graph. rows: [values, width]"""
-        first, (count, width) = len(self._widths), rows.shape
-        self._widths.extend([width] * count)
+        """Add values that were computed outside the graph. rows: [values, width]. Raises ValueError."""
+        first = len(self._widths)
         self._give(first, rows)
+        count, width = rows.shape
+        self._widths.extend([width] * count)
         if not self._recorded:
             self._scheduled = len(self._widths)
         return range(first, first + count)
@@ -132,7 +134,8 @@ class Graph(Computation, Writer):
     def values(self, values: Sequence[Value]) -> Tensor:
         """[values, width] A copy of values of equal width, after computing all pending operations.
 
-        [0, 0] if there are no values. Raises ValueError for values of different widths.
+        [0, 0] if there are no values. Autograd differentiates it, see `rows`. Raises ValueError for values of
+        different widths.
         """
         if self._recorded:
             self.forward()
@@ -172,8 +175,19 @@ class Graph(Computation, Writer):
     def _recorded_of(self, template: Template) -> _Recorded:
         found = self._recorded.get(template)
         if found is None:
+            self._check_types(template)
             found = self._recorded[template] = _Recorded(template)
         return found
+
+    def _check_types(self, template: Template) -> None:
+        """Raises ValueError for parameters of another data type than the graph's."""
+        for operation, _ in template.wiring.origins:
+            for parameter in operation.parameters:
+                if parameter.dtype != self._dtype and parameter.is_floating_point():
+                    raise ValueError(
+                        f"{type(operation).__name__} has parameters of {parameter.dtype}, but the graph is "
+                        f"of {self._dtype}: create it with dtype={parameter.dtype}, or convert the parameters"
+                    )
 
 
 class _Recorded:

@@ -43,7 +43,7 @@ class StaticComputation(Computation):
         self._values = 0
 
     def add_values(self, first: Value, rows: Tensor) -> None:
-        """Add external values, numbered from `first`. rows: [values, width]"""
+        """Add external values, numbered from `first`. rows: [values, width]. Raises ValueError."""
         self._renumber(np.arange(first, first + len(rows)), np.arange(self._values, self._values + len(rows)))
         self._give(self._values, rows)
         self._values += len(rows)

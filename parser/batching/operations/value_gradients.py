@@ -12,32 +12,8 @@ from torch import Tensor
 
 from parser.batching.device import to_device
 from parser.batching.levels import Integers
-from parser.batching.operations.layout import Read, Step
-from parser.batching.operations.operation import ALL, OperationBatch
-
-
-def batches_that_lead_to(
-    last: Read, tape: Sequence[tuple[Step, OperationBatch]], used: Mapping[int, int]
-) -> list[tuple[Step, OperationBatch]]:
-    """Those on the tape that compute a value which is read last or by another of them, the last batch first.
-
-    used: the number of rows, by width.
-    """
-    needed = {width: np.zeros(rows, np.bool_) for width, rows in used.items()}
-
-    def need(read: Read) -> None:
-        rows = read.rows if read.on_device is not None else slice(read.start, read.start + read.length)
-        needed[read.width][rows] = True
-
-    found: list[tuple[Step, OperationBatch]] = []
-    if last.length:
-        need(last)
-    for step, batch in reversed(tape):
-        if any(needed[width][start : start + step.length].any() for width, start in step.outputs):
-            found.append((step, batch))
-            for read in step.inputs:
-                need(read)
-    return found
+from parser.batching.operations.layout import Read
+from parser.batching.operations.operation import ALL
 
 
 class ValueGradients:

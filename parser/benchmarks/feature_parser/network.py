@@ -186,7 +186,7 @@ class RecordedFeatureParser:
                 scores = graph.each(self._score, vectors[rows[:, None], words].T)[0]
             with phase("scheduling"):
                 steps = graph.schedule()
-            with phase("forward"):
+            with phase("forward"), torch.no_grad():
                 graph.run(steps)
                 found = graph.values(scores).cpu().double().numpy()
             chosen = decisions.take(found)

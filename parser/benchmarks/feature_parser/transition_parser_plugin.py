@@ -122,7 +122,7 @@ def _in_graph(
 ) -> Forward:
     graph = Graph(setup.method, setup.device)
     losses = recorded.losses(graph, batch, setup.phase)
-    with setup.phase("forward"):
+    with setup.phase("forward"), torch.no_grad():
         loss = graph.values(losses).sum()
     return Forward(loss, partial(graph.backward, losses))
 

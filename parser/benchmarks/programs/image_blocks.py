@@ -20,6 +20,7 @@ from parser.batching.operations.operation import (
     OperationGradients,
     concatenate_kept,
 )
+from parser.batching.operations.parameter_gradients import ParameterGradients
 
 
 class Grid(NamedTuple):
@@ -83,6 +84,7 @@ class _OnImages(Operation):
 
     def __init__(self, module: nn.Module, grid: Grid):
         self._module, self._grid = module, grid
+        self.parameters = tuple(module.parameters())
         self.outputs = (grid.width,)
 
     def signature(self) -> Hashable:
@@ -107,8 +109,8 @@ class ApplyResidual(_OnImages):
         d_image, kept = _residual_backward(self._block, image, batch.saved, output, d_output)
         return OperationGradients([rows(d_image)], kept)
 
-    def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
-        _add_residual_gradients(self._block, self._grid, concatenate_kept(batches))
+    def accumulate(self, batches: Sequence[tuple[Tensor, ...]], gradients: ParameterGradients) -> None:
+        _add_residual_gradients(self._block, self._grid, concatenate_kept(batches), gradients)
 
 
 class ApplyJoining(_OnImages):
@@ -135,10 +137,10 @@ class ApplyJoining(_OnImages):
         d_left, d_right = _input_gradient(self._join, d_image, both).chunk(2, dim=1)
         return OperationGradients([rows(d_left), rows(d_right)], (*kept, rows(d_image), rows(both)))
 
-    def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
+    def accumulate(self, batches: Sequence[tuple[Tensor, ...]], gradients: ParameterGradients) -> None:
         *of_block, d_image, both = concatenate_kept(batches)
-        _add_residual_gradients(self._block, self._grid, of_block)
-        _add_gradients(self._join, self._grid.images(d_image), self._both.images(both))
+        _add_residual_gradients(self._block, self._grid, of_block, gradients)
+        _add_gradients(self._join, self._grid.images(d_image), self._both.images(both), gradients)
 
 
 def operation_of(block: nn.Module, grid: Grid) -> tuple[Operation, int]:
@@ -166,10 +168,12 @@ def _residual_backward(
     return d_image, (rows(d_inner), rows(image), rows(d_sum), rows(inner))
 
 
-def _add_residual_gradients(block: ResidualBlock, grid: Grid, kept: Sequence[Tensor]) -> None:
+def _add_residual_gradients(
+    block: ResidualBlock, grid: Grid, kept: Sequence[Tensor], gradients: ParameterGradients
+) -> None:
     d_inner, image, d_sum, inner = map(grid.images, kept)
-    _add_gradients(block.first, d_inner, image)
-    _add_gradients(block.second, d_sum, inner)
+    _add_gradients(block.first, d_inner, image, gradients)
+    _add_gradients(block.second, d_sum, inner, gradients)
 
 
 def _relu_backward(gradient: Tensor, output: Tensor) -> Tensor:
@@ -180,12 +184,12 @@ def _input_gradient(layer: nn.Conv2d, gradient: Tensor, images: Tensor) -> Tenso
     return _convolution_backward(layer, gradient, images, [True, False, False])[0]
 
 
-def _add_gradients(layer: nn.Conv2d, gradient: Tensor, images: Tensor) -> None:
-    """Add to the `.grad` of the parameters."""
+def _add_gradients(layer: nn.Conv2d, gradient: Tensor, images: Tensor, gradients: ParameterGradients) -> None:
+    """Add those of the layer's parameters. gradient: with respect to its outputs."""
     found = _convolution_backward(layer, gradient, images, [False, True, True])[1:]
     assert layer.bias is not None
     for parameter, part in zip((layer.weight, layer.bias), found, strict=True):
-        parameter.grad = part if parameter.grad is None else parameter.grad.add_(part)
+        gradients.add(parameter, part)
 
 
 def _convolution_backward(

@@ -23,6 +23,7 @@ from parser.batching.operations.computation import Computation
 from parser.batching.operations.layout import Step
 from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
+from parser.batching.operations.parameter_gradients import ParameterGradients
 from parser.batching.operations.static_computation import StaticComputation
 from parser.batching.operations.template import Value
 from parser.benchmarks.operation_training import (
@@ -63,6 +64,7 @@ class Timed(Operation):
 
     def __init__(self, operation: Operation, phase: Callable[[str], AbstractContextManager[object]]):
         self._operation, self._phase = operation, phase
+        self.parameters, self.keeps_rows = operation.parameters, operation.keeps_rows
         self.outputs, self.kept, self.columns = operation.outputs, operation.kept, operation.columns
         self.has_index, self.index_bound = operation.has_index, operation.index_bound
         self.is_product, self.only_gathers = operation.is_product, operation.only_gathers
@@ -81,9 +83,9 @@ class Timed(Operation):
         with self._phase(CELLS_BACKWARD):
             return self._operation.backward(batch, gradients)
 
-    def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
+    def accumulate(self, batches: Sequence[tuple[Tensor, ...]], gradients: ParameterGradients) -> None:
         with self._phase(CELLS_BACKWARD):
-            self._operation.accumulate(batches)
+            self._operation.accumulate(batches, gradients)
 
 
 class ProgramExecutorPlugin:
@@ -148,7 +150,9 @@ class ProgramExecutorPlugin:
     def _in_graph(self, batch: Sequence[ProgramExample]) -> Forward:
         features, computation, values = self._execute(batch)
         with self.setup.phase("forward"):
-            results = computation.rows(values, features.shape[1]).requires_grad_()
+            with torch.no_grad():  # our own backward pass below takes their gradient
+                results = computation.rows(values, features.shape[1])
+            results.requires_grad_()
             loss = self._loss(results, batch)
 
         def backward() -> None:

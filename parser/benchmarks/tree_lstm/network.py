@@ -32,11 +32,10 @@ from parser.batching.operations.operation import (
     Operation,
     OperationBatch,
     OperationGradients,
-    add_product_gradient,
-    add_sum_gradient,
     concatenate_kept,
 )
 from parser.batching.operations.operation_graph import Graph
+from parser.batching.operations.parameter_gradients import ParameterGradients
 from parser.batching.operations.static_computation import StaticApplications
 from parser.batching.operations.template import Index, Template, Value, Writer
 from parser.benchmarks.embedding_tables import sparse_table
@@ -183,6 +182,8 @@ class TreeNode(Operation):
     def __init__(self, network: TreeLSTM):
         self.network = network
         self._forgets = network.forget_left, network.forget_right
+        layers = (network.gates, *self._forgets)
+        self.parameters = tuple(parameter for layer in layers for parameter in (layer.weight, layer.bias))
         self.outputs = (network.hidden_size, network.hidden_size)
 
     def signature(self) -> Hashable:
@@ -235,7 +236,7 @@ class TreeNode(Operation):
             add_product(d_child, d_gate, linear.weight.T)
         return OperationGradients((d_inputs,), (d_gates, children))
 
-    def accumulate(self, batches: Sequence[tuple[Tensor, ...]]) -> None:
+    def accumulate(self, batches: Sequence[tuple[Tensor, ...]], gradients: ParameterGradients) -> None:
         d_gates, children = concatenate_kept(batches)
         network, size = self.network, self.outputs[0]
         for linear, d_output, inputs in (
@@ -243,5 +244,5 @@ class TreeNode(Operation):
             (network.forget_left, d_gates[:, 3 * size : 4 * size], children[:, :size]),
             (network.forget_right, d_gates[:, 4 * size :], children[:, size:]),
         ):
-            add_product_gradient(linear.weight, d_output, inputs)
-            add_sum_gradient(linear.bias, d_output)
+            gradients.add_product(linear.weight, d_output, inputs)
+            gradients.add_sum(linear.bias, d_output)

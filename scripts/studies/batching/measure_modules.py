@@ -32,6 +32,7 @@ from measuring import in_turns, large_products, processor_seconds
 
 from parser.batching.groups import Groups, Runs
 from parser.batching.operations.operation import Operation, OperationBatch
+from parser.batching.operations.parameter_gradients import ParameterGradients
 from parser.benchmarks.experts.calls import CalledExperts, CallsByRun
 from parser.benchmarks.experts.mixture_of_experts_plugin import MixtureOfExperts, MixtureOfExpertsSettings
 from parser.benchmarks.operation_training import in_batches
@@ -138,7 +139,7 @@ def _parts(operation: Operation, arguments: int, images: int) -> list[Call]:
     return [
         lambda: operation.forward(batch),
         lambda: operation.backward(batch, [gradient]),
-        lambda: operation.accumulate([kept]),
+        lambda: operation.accumulate([kept], ParameterGradients()),
     ]
 
 

@@ -50,9 +50,14 @@ class ByTemplates(Recorded):
 
 @settings(deadline=None, max_examples=60)
 @given(
-    st.lists(EXAMPLES, min_size=1, max_size=5), st.sampled_from(sorted(LOSSES)), st.sets(st.integers(0, 4))
+    st.lists(EXAMPLES, min_size=1, max_size=5),
+    st.sampled_from(sorted(LOSSES)),
+    st.sets(st.integers(0, 4)),
+    st.booleans(),
 )
-def test_every_method_equals_torch(examples: list[Example], loss: str, forward_after: set[int]) -> None:
+def test_every_method_equals_torch(
+    examples: list[Example], loss: str, forward_after: set[int], by_autograd: bool
+) -> None:
     parameters = Parameters()
     total = torch.cat([write(Plain(), parameters, example, loss) for example in examples])
     total.sum().backward()
@@ -69,8 +74,11 @@ def test_every_method_equals_torch(examples: list[Example], loss: str, forward_a
                 if place in forward_after:
                     graph.forward()
             values = graph.values(losses)
-            graph.backward(losses)
-            assert_same(results(values, parameters), expected)
+            if by_autograd:
+                values.sum().backward()
+            else:
+                graph.backward(losses)
+            assert_same(results(values.detach(), parameters), expected)
 
 
 @pytest.mark.parametrize("method", GRAPH_METHODS)

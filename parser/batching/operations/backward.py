@@ -1,0 +1,88 @@
+"""The backward pass: the batches of a tape in reverse order."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from parser.batching.operations.layout import Read, Step
+from parser.batching.operations.operation import Operation, OperationBatch
+from parser.batching.operations.parameter_gradients import ParameterGradients
+from parser.batching.operations.value_gradients import ValueGradients
+
+TapeEntry = tuple[Step, OperationBatch]
+"""A batch that has run."""
+
+
+@torch.no_grad()
+def backpropagate(
+    tape: Sequence[TapeEntry], blocks: Mapping[int, Tensor], last: Read, gradient: Tensor, unbatched: bool
+) -> tuple[ValueGradients, ParameterGradients]:
+    """The gradients of all values and parameters. The tape can be used again.
+
+    blocks: the values, by width: [rows, width]; last: some of them; gradient: of these, [length, width].
+    unbatched: batches are single operations, whose parameters' gradients are added one by one.
+    """
+    led = _batches_that_lead_to(last, tape, blocks)
+    reads = [last, *(read for step, _ in led for read in step.inputs)]
+    values, parameters = ValueGradients(blocks, reads, add_all=unbatched), ParameterGradients()
+    if last.length:
+        values.add(0, gradient)
+    kept: dict[Hashable, tuple[Operation, list[tuple[Tensor, ...]]]] = {}
+    number = 1  # of the next read
+    for step, batch in led:
+        operation, count = step.operation, step.length
+        d_outputs = [values.of(width, start, count) for width, start in step.outputs]
+        own = range(number, number := number + len(step.inputs))
+        if not unbatched:
+            batch.input_gradients = [_in_rows(values.place(one), count) for one in own]
+        found = operation.backward(batch, d_outputs)
+        for one, d_input, place in zip(own, found.inputs, batch.input_gradients, strict=True):
+            if d_input is None or d_input is not place:
+                values.add(one, d_input)
+        batch.input_gradients = (None,) * len(own)  # they would keep all gradients alive
+        if not found.kept:
+            continue
+        if operation.keeps_rows and (operation.only_gathers or not unbatched):
+            kept.setdefault(operation.signature(), (operation, []))[1].append(found.kept)
+        else:
+            operation.accumulate([found.kept], parameters)
+    for operation, rows in kept.values():
+        operation.accumulate(rows[::-1], parameters)  # in the order of the schedule, in which rows lie
+    return values, parameters
+
+
+def trained_parameters(tape: Iterable[TapeEntry]) -> list[Tensor]:
+    """Those of the batches that need gradients, each once."""
+    operations = {step.operation: None for step, _ in tape}
+    found = {parameter: None for operation in operations for parameter in operation.parameters}
+    return [parameter for parameter in found if parameter.requires_grad]
+
+
+def _batches_that_lead_to(
+    last: Read, tape: Sequence[TapeEntry], blocks: Mapping[int, Tensor]
+) -> list[TapeEntry]:
+    """Those that compute a value which is read last or by another of them; the last batch comes first."""
+    needed = {width: np.zeros(len(block), np.bool_) for width, block in blocks.items()}
+
+    def need(read: Read) -> None:
+        rows = read.rows if read.on_device is not None else slice(read.start, read.start + read.length)
+        needed[read.width][rows] = True
+
+    found: list[TapeEntry] = []
+    if last.length:
+        need(last)
+    for step, batch in reversed(tape):
+        if any(needed[width][start : start + step.length].any() for width, start in step.outputs):
+            found.append((step, batch))
+            for read in step.inputs:
+                need(read)
+    return found
+
+
+def _in_rows(place: Tensor | None, count: int) -> Tensor | None:
+    """[count, width], or [count, arguments * width] for a pack of several arguments."""
+    return place if place is None or len(place) == count else place.view(count, -1)

@@ -1,0 +1,60 @@
+"""The gradients of parameters: sums over all batches of a backward pass."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from parser.batching.functional import transposed_times
+
+
+class ParameterGradients:
+    """Those of parameters that need none are left out."""
+
+    def __init__(self) -> None:
+        self._sums: dict[Tensor, Tensor] = {}
+
+    def add(self, parameter: Tensor, gradient: Tensor) -> None:
+        """gradient: in the parameter's shape, and not modified by anybody else later."""
+        if not parameter.requires_grad:
+            return
+        total = self._sums.get(parameter)
+        if total is None:
+            self._sums[parameter] = gradient if gradient.is_sparse else gradient.contiguous()
+        elif total.is_sparse or gradient.is_sparse:
+            self._sums[parameter] = total + gradient
+        else:
+            total += gradient
+
+    def add_product(self, weight: Tensor, gradient: Tensor, inputs: Tensor) -> None:
+        """weight: [out, in]; gradient: [rows, out], of the outputs; inputs: [rows, in]."""
+        if weight.requires_grad:
+            self.add(weight, transposed_times(gradient, inputs))
+
+    def add_sum(self, bias: Tensor, gradient: Tensor) -> None:
+        """bias: [out]; gradient: [rows, out], of the outputs."""
+        if bias.requires_grad:
+            self.add(bias, gradient.sum(0))
+
+    def add_rows(self, table: Tensor, rows: Tensor, gradient: Tensor, sparse: bool) -> None:
+        """table: [entries, width]; rows: [rows], which were read; gradient: [rows, width]."""
+        if not table.requires_grad:
+            return
+        if sparse:
+            shape = table.shape
+            self.add(table, torch.sparse_coo_tensor(rows[None], gradient, shape, check_invariants=False))
+            return
+        if table not in self._sums:
+            self._sums[table] = torch.zeros_like(table)
+        elif self._sums[table].is_sparse:
+            self._sums[table] = self._sums[table].to_dense()
+        self._sums[table].index_add_(0, rows, gradient)
+
+    def of(self, parameter: Tensor) -> Tensor | None:
+        """None if no batch has added any."""
+        return self._sums.get(parameter)
+
+    def add_to_parameters(self) -> None:
+        """Add all to the parameters' `.grad`."""
+        for parameter, gradient in self._sums.items():
+            parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient

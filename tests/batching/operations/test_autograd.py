@@ -1,0 +1,215 @@
+"""Graphs within PyTorch: in modules, between layers, with hooks, in several processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as processes
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from parser.batching.operations.elementary_operations import Module
+from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
+from parser.batching.operations.static_computation import StaticApplications, StaticComputation
+from parser.batching.operations.template import Template, Value, Writer
+
+CPU = torch.device("cpu")
+SIZE, WORDS, LABELS = 3, 7, 4
+SENTENCES = ([1, 2, 3], [4], [5, 6, 1, 2], [3, 3])
+TARGETS = torch.tensor([0, 2, 1, 3])
+
+
+class Reader(nn.Module):
+    """An embedding, a recurrence, and scores, of which the recurrence is a graph; or all one by one."""
+
+    def __init__(self, method: str | None):
+        """method: None for PyTorch alone."""
+        super().__init__()
+        torch.manual_seed(1)
+        self._method = method
+        self.words = nn.Embedding(WORDS, SIZE)
+        self.step = nn.Linear(2 * SIZE, SIZE)
+        self.scores = nn.Linear(SIZE, LABELS)
+        self.double()
+
+    def forward(self, sentences: Sequence[Sequence[int]]) -> Tensor:
+        """[sentences, labels]"""
+        vectors = [self.words(torch.tensor(sentence)) for sentence in sentences]
+        states = self._one_by_one(vectors) if self._method is None else self._by_graph(vectors, self._method)
+        return self.scores(self.step(torch.cat([states, states], 1)))  # `step` is of the graph, too
+
+    def _one_by_one(self, vectors: Sequence[Tensor]) -> Tensor:
+        found = []
+        for rows in vectors:
+            state = rows[0]
+            for row in rows[1:]:
+                state = torch.tanh(self.step(torch.cat([state, row])))
+            found.append(state)
+        return torch.stack(found)
+
+    def _by_graph(self, vectors: Sequence[Tensor], method: str) -> Tensor:
+        graph = Graph(method, CPU, torch.double)
+        template = Template.trace(self._write, (SIZE, SIZE))
+        states = []
+        for rows in vectors:
+            state, *others = graph.add_values(rows)
+            for value in others:
+                (state,) = graph.apply(template, (state, value))
+            states.append(state)
+        return graph.values(states)
+
+    def _write(self, writer: Writer, state: Value, word: Value) -> Value:
+        return writer.tanh(writer.linear(self.step.weight, state, word, bias=self.step.bias))
+
+
+def gradients_of(model: nn.Module) -> list[Tensor]:
+    return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+
+
+def loss_of(
+    model: nn.Module, sentences: Sequence[Sequence[int]] = SENTENCES, targets: Tensor = TARGETS
+) -> Tensor:
+    return nn.functional.cross_entropy(model(sentences), targets, reduction="sum")
+
+
+@pytest.mark.parametrize("method", GRAPH_METHODS)
+def test_a_module_between_layers_learns_as_one_by_one(method: str) -> None:
+    plain, batched = Reader(None), Reader(method)
+    optimizers = [torch.optim.Adam(model.parameters()) for model in (plain, batched)]
+    for _ in range(3):
+        losses = []
+        for model, optimizer in zip((plain, batched), optimizers, strict=True):
+            optimizer.zero_grad()
+            loss = loss_of(model)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+        torch.testing.assert_close(*losses, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(gradients_of(batched), gradients_of(plain), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", GRAPH_METHODS)
+def test_gradients_are_asked_for_and_none_is_stored(method: str) -> None:
+    plain, batched = Reader(None), Reader(method)
+    expected, found = (torch.autograd.grad(loss_of(m), list(m.parameters())) for m in (plain, batched))
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    assert not gradients_of(batched)
+
+
+@pytest.mark.parametrize("method", GRAPH_METHODS)
+def test_what_was_computed_outside_goes_in_again(method: str) -> None:
+    """Both tensors have a part in the loss, and the second is computed from the first."""
+
+    def loss_of_both(graph: Graph | None, weight: Tensor, rows: Tensor) -> Tensor:
+        if graph is None:
+            first = torch.tanh(rows @ weight.T)
+            second = torch.sigmoid(first.exp() @ weight.T) + first
+            return (first * rows).sum() + second.square().sum()
+        states = [graph.tanh(graph.linear(weight, value)) for value in graph.add_values(rows)]
+        first = graph.values(states)
+        again = graph.add_values(first.exp())
+        sums = [
+            graph.add(graph.sigmoid(graph.linear(weight, value)), state)
+            for value, state in zip(again, states, strict=True)
+        ]
+        return (first * rows).sum() + graph.values(sums).square().sum()
+
+    found = []
+    for graph in (None, Graph(method, CPU, torch.double)):
+        torch.manual_seed(2)
+        weight = nn.Parameter(torch.randn(SIZE, SIZE, dtype=torch.double))
+        rows = torch.randn(5, SIZE, dtype=torch.double, requires_grad=True)
+        loss_of_both(graph, weight, rows).backward()
+        found.append((weight.grad, rows.grad))
+    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", GRAPH_METHODS)
+def test_a_module_as_an_operation_may_lead_to_several_tensors(method: str) -> None:
+    found = []
+    for recorded in (False, True):
+        torch.manual_seed(3)
+        layer, rows = nn.Linear(SIZE, SIZE).double(), torch.randn(2, SIZE, dtype=torch.double)
+        if recorded:
+            graph = Graph(method, CPU, torch.double)
+            results = [graph.operate(Module(layer, (SIZE,)), (v,))[0] for v in graph.add_values(rows)]
+            outputs = graph.values(results), graph.values([graph.tanh(result) for result in results])
+        else:
+            outputs = layer(rows), layer(rows).tanh()
+        (outputs[0].sum() + outputs[1].square().sum()).backward()
+        found.append((layer.weight.grad, layer.bias.grad))
+    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
+
+
+def test_levels_are_differentiated_too() -> None:
+    weight = nn.Parameter(torch.randn(SIZE, SIZE, dtype=torch.double))
+    rows = torch.randn(2, SIZE, dtype=torch.double, requires_grad=True)
+    template = Template.trace(lambda writer, value: writer.tanh(writer.linear(weight, value)), (SIZE,))
+    computation = StaticComputation(CPU, torch.double)
+    computation.add_values(0, rows)
+    nothing = np.empty((2, 0), np.int64)
+    calls = [
+        StaticApplications(template, place + 2, place[:, None], nothing, np.full(2, level))
+        for level, place in enumerate((np.arange(2), np.arange(2, 4)))
+    ]
+    computation.run(computation.schedule(calls))
+    found = torch.autograd.grad(computation.rows([4, 5], SIZE).sum(), (weight, rows))
+    plain = torch.tanh(torch.tanh(rows @ weight.T) @ weight.T)
+    torch.testing.assert_close(found, torch.autograd.grad(plain.sum(), (weight, rows)))
+
+
+def test_without_gradients_a_tensor_belongs_to_no_graph() -> None:
+    model = Reader("agenda")
+    with torch.no_grad():
+        assert not model._by_graph([model.words(torch.tensor([1, 2]))], "agenda").requires_grad
+    graph = Graph("agenda", CPU, torch.double, gradients=False)
+    assert not graph.values([graph.lookup(model.words.weight, 1)]).requires_grad
+
+
+def test_hooks_see_the_gradients_of_parameters() -> None:
+    model, seen = Reader("agenda"), []
+    model.step.weight.register_hook(lambda gradient: 2 * gradient)
+    model.scores.weight.register_post_accumulate_grad_hook(lambda parameter: seen.append(parameter))
+    model.step.bias.register_post_accumulate_grad_hook(lambda parameter: seen.append(parameter))
+    loss_of(model).backward()
+    plain = Reader(None)
+    loss_of(plain).backward()
+    assert {id(parameter) for parameter in seen} == {id(model.scores.weight), id(model.step.bias)}
+    torch.testing.assert_close(model.step.weight.grad, 2 * plain.step.weight.grad)
+
+
+def test_errors_say_which_type_is_meant() -> None:
+    graph = Graph("agenda", CPU)
+    with pytest.raises(ValueError, match="rows of a tensor of two dimensions, not of 1"):
+        graph.add_values(torch.ones(3))
+    with pytest.raises(ValueError, match=r"values of torch.float64, but .* with dtype=torch.float64"):
+        graph.add_values(torch.ones(3, 2, dtype=torch.double))
+    value = graph.add_values(torch.ones(1, SIZE))[0]
+    module = Module(nn.Linear(SIZE, 2).double(), (2,))
+    with pytest.raises(ValueError, match=r"Module has parameters of torch\.float64, but the graph is of "):
+        graph.operate(module, (value,))
+
+
+def train_in_process(rank: int, folder: str) -> None:
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    model = DistributedDataParallel(Reader("agenda"))
+    loss_of(model, SENTENCES[rank::2], TARGETS[rank::2]).backward()
+    torch.save(gradients_of(model), Path(folder, f"{rank}.pt"))
+    dist.destroy_process_group()
+
+
+def test_processes_share_gradients(tmp_path: Path) -> None:
+    processes.spawn(train_in_process, (str(tmp_path),), nprocs=2)
+    plain = Reader(None)
+    loss_of(plain).backward()
+    for rank in range(2):
+        mean = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
+        torch.testing.assert_close([2 * gradient for gradient in mean], gradients_of(plain))
