@@ -206,6 +206,7 @@ def train_in_process(rank: int, folder: str) -> None:
     dist.destroy_process_group()
 
 
+@pytest.mark.extended
 def test_processes_share_gradients(tmp_path: Path) -> None:
     processes.spawn(train_in_process, (str(tmp_path),), nprocs=2)
     plain = Reader(None)
