@@ -13,6 +13,7 @@ from torch import Tensor
 
 from parser.batching.functional import Precision
 from parser.benchmarks.discovery import find
+from parser.benchmarks.gradients import gradients_of_run
 from parser.benchmarks.plugin import NO_BATCHING, PHASES, AnyPlugin, Mode, Setup, Work
 from parser.system.console import LinesError
 
@@ -91,6 +92,7 @@ def _faults_in_mode(plugin: type[AnyPlugin], mode: Mode, methods: list[str]) -> 
             f"{mode}: skipped with the defaults of `Settings` ({reference.skipped}); they must work anywhere"
         ]
     expected, expected_works = reference.results(), reference.works()
+    gradients = {size: _Trial(plugin, mode, NO_BATCHING, size).gradients() for size in SIZES}
     if not expected or not all(map(torch.isfinite, torch.tensor(expected))):
         faults.append(f"{mode}: `check` must return finite numbers, at least one")
     for method in sorted(methods, key=lambda name: name != NO_BATCHING):
@@ -99,6 +101,9 @@ def _faults_in_mode(plugin: type[AnyPlugin], mode: Mode, methods: list[str]) -> 
             trial = _Trial(plugin, mode, method, size)
             if not trial.skipped:  # some methods need kernels that not every machine has
                 faults += [f"{place}: {fault}" for fault in trial.faults(expected, expected_works)]
+                fresh = _Trial(plugin, mode, method, size)  # its weights are the first, too
+                if difference := disagreement(fresh.gradients(), gradients[size]):
+                    faults.append(f"{place}: `run` must have the gradients without batching: {difference}")
     return faults
 
 
@@ -120,6 +125,10 @@ class _Trial:
 
     def results(self) -> list[float]:
         return numbers(self._plugin.check())
+
+    def gradients(self) -> list[float]:
+        """Of the first batch, in training."""
+        return gradients_of_run(self._plugin, self._plugin.batches()[0]) if self._mode == "train" else []
 
     def works(self) -> list[Work]:
         """Of an epoch."""

@@ -47,8 +47,9 @@ def table_optimizer(weights: Iterable[Tensor], rate: float) -> Optimizer:
 
 def optimizers(network: nn.Module, rate: float) -> list[Optimizer]:
     """Adam for dense parameters, and SparseAdam for sparse tables if there are any."""
-    tables = {part.weight for part in network.modules() if isinstance(part, nn.Embedding) and part.sparse}
-    others = [weight for weight in network.parameters() if weight.requires_grad and weight not in tables]
+    tables = [part.weight for part in network.modules() if isinstance(part, nn.Embedding) and part.sparse]
+    sparse = set(tables)
+    others = [weight for weight in network.parameters() if weight.requires_grad and weight not in sparse]
     found: list[Optimizer] = [Adam(others, lr=rate, fused=True)]
     if tables:
         found.append(table_optimizer(tables, rate))

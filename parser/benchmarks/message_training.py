@@ -30,7 +30,7 @@ from parser.batching.messages.node import Losses
 from parser.batching.messages.processes import LocalProcesses
 from parser.batching.messages.workers import Span
 from parser.benchmarks.operation_training import in_batches
-from parser.benchmarks.plugin import MESSAGES, Setup, fingerprints
+from parser.benchmarks.plugin import MESSAGES, Setup, fingerprints, gradients_of
 from parser.system.settings import Settings
 
 ACTIVE = {f"active-{number}": number for number in (1, 4, 16)}
@@ -188,6 +188,15 @@ class MessageTraining:
 
     def loss_and_gradients(self, batches: Sequence[Any]) -> Tensor:
         """[1 + 2 * weights] The sum of the batches' losses, and its gradients' fingerprints."""
+        loss, gradients = self._differentiated(batches)
+        return torch.cat([torch.tensor([loss]), fingerprints(gradients)])
+
+    def gradients(self, batches: Sequence[Any]) -> Sequence[Tensor] | None:
+        """See `GivesGradients`. By messages some nodes wait for more gradients."""
+        return self._differentiated(batches)[1] if self._max_active else None
+
+    def _differentiated(self, batches: Sequence[Any]) -> tuple[float, list[Tensor]]:
+        """The sum of the batches' losses, and its gradients, without an update."""
         self._network.zero_grad()
         if self._processes:
             self._processes.share()
@@ -206,9 +215,9 @@ class MessageTraining:
             total = torch.stack([self._model.losses(batch).loss for batch in batches]).sum()
             total.backward()
             loss = total.item()
-        results = torch.cat([torch.tensor([loss]), fingerprints(self._network.parameters())])
+        gradients = list(gradients_of(self._network.parameters()))
         self._network.zero_grad()
-        return results
+        return loss, gradients
 
     def _instances(self, batches: Sequence[tuple[Any, bool]], first: int) -> list[Instance]:
         return [self._model.instance(number, *each) for number, each in enumerate(batches, first)]
@@ -273,6 +282,9 @@ class BatchMessagePlugin(ABC):
 
     def check(self) -> Tensor:
         return self.messages.loss_and_gradients(self.checked_batches())
+
+    def gradients(self, batch: Sequence[Any]) -> Sequence[Tensor] | None:
+        return self.messages.gradients(batch)
 
     def learn(self, epoch: int) -> None:
         self.messages.run(self.training_batches(epoch), training=True)

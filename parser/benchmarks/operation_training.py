@@ -17,7 +17,7 @@ from parser.batching.operations.operation_graph import Graph
 from parser.batching.operations.static_computation import StaticApplications, StaticComputation
 from parser.batching.operations.template import Value
 from parser.benchmarks.embedding_tables import optimizers
-from parser.benchmarks.plugin import AnySetup, fingerprints
+from parser.benchmarks.plugin import AnySetup, fingerprints, gradients_of
 
 OPERATION_TITLES = {
     "depth": "batched on the fly, by depth",
@@ -98,7 +98,9 @@ class OperationTraining:
             loss, backward = self._forward(batch)
             backward()
             losses.append(loss.detach())
-        results = torch.cat([torch.stack(losses).sum().cpu()[None], fingerprints(self._weights)])
+        results = torch.cat(
+            [torch.stack(losses).sum().cpu()[None], fingerprints(gradients_of(self._weights))]
+        )
         self._clear_gradients()
         return results
 

@@ -7,7 +7,7 @@ calls, in this order, `skip`, `prepare`, `batches`, `check` and, many times, `ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
@@ -111,12 +111,18 @@ class Plugin(Protocol[SettingsT]):
     def batches(self) -> Sequence[Any]:
         """One epoch in batches of `batch_size`, with the same examples for every method.
 
+        In training the first batch of an epoch is the same for every method.
+
         In inference a batch may have more examples, of which `batch_size` are processed at the same time. In
         training it may consist of several batches, given as `Work.batches`.
         """
 
     def run(self, batch: Any) -> None:
-        """One training step, or inference. Only this is timed."""
+        """One training step, or inference. Only this is timed.
+
+        In training the gradients that optimizers of PyTorch get in it are compared with those without
+        batching; `parser.benchmarks.gradients.GivesGradients` is for methods where this cannot be.
+        """
 
     def check(self) -> Tensor:
         """The loss or the outputs on some examples, in batches of `batch_size`, with the current weights.
@@ -180,15 +186,20 @@ def grid_over(plugin: type[AnyPlugin]) -> str | None:
     return getattr(plugin, "grid_over", None)
 
 
-def fingerprints(parameters: Iterable[Tensor]) -> Tensor:
-    """[2 * parameters] Norms of the positive and of the negative part of each weighted gradient.
+def gradients_of(parameters: Iterable[Tensor]) -> Iterator[Tensor]:
+    """The `.grad` of each, or zeros."""
+    for parameter in parameters:
+        yield torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+
+
+def fingerprints(gradients: Iterable[Tensor]) -> Tensor:
+    """[2 * gradients] Norms of the positive and of the negative part of each gradient, weighted.
 
     The parts reveal wrong signs. Fixed random weights reveal wrong positions, for example rows that are
-    shifted by one. A missing gradient counts as zero.
+    shifted by one.
     """
     found = [torch.zeros(0)]
-    for parameter in parameters:
-        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+    for gradient in gradients:
         flat = (gradient.to_dense() if gradient.is_sparse else gradient).flatten()
         drawn = torch.rand(len(flat), generator=torch.Generator().manual_seed(WEIGHTS_SEED))
         flat = flat * (0.5 + drawn).to(flat)

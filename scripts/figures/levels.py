@@ -21,7 +21,7 @@ PAPERS_GRID = (
 )
 """Figure 3, from batches of 10,000 to 1, and from 1 to 10,000 experts.
 
-By the colours of the figure. Its digits are transposed: `MOE.py` of the authors writes `dat[i, j]` at x = i, y = j.
+By the colours of the figure. Its digits are transposed: `MOE.py` of the authors has `dat[i, j]` at (i, j).
 """
 
 

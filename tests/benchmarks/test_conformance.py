@@ -28,6 +28,14 @@ def test_it_is_as_short_as_promised(example):
         assert len(file.readlines()) < 60
 
 
+def run_with_wrong_gradients(self, batch):
+    with self.setup.phase("forward"):
+        loss = self.loss(batch)
+    self.optimizer.zero_grad()
+    (loss if self.setup.method == "none" else -3 * loss).backward()
+    self.optimizer.step()
+
+
 def faults(example, **changes):
     return faults_of(type("Changed", (example,), changes))
 
@@ -53,6 +61,10 @@ def faults(example, **changes):
             "train, none at 3: `check` must return",
         ),
         ({"check": lambda self: [0.5]}, "train, none at 1: `run` must change the results of `check`"),
+        (
+            {"run": run_with_wrong_gradients},
+            "train, packed at 1: `run` must have the gradients",
+        ),
         ({"work": lambda self, batch: Work(len(batch), 0, 1.0)}, "train, none at 1: `work` must count"),
         ({"work": lambda self, batch: Work(len(batch), 1, 1.0, padding=1.5)}, "`work` must give the padding"),
         (

@@ -25,7 +25,7 @@ from parser.batching.operations.template import Value
 from parser.batching.operations.value_gradients import ValueGradients
 
 
-class Place(NamedTuple):
+class GivenRows(NamedTuple):
     """Where external values are."""
 
     width: int
@@ -47,7 +47,7 @@ class Computation:
         self._row: Integers = np.empty(0, np.int64)  # [values] the row of each value
         self._used: dict[int, int] = {}  # the number of rows in use, by width
         self._blocks: dict[int, Tensor] = {}  # the rows, by width: [capacity, width]
-        self._given: list[tuple[Place, Tensor]] = []  # external values
+        self._given: list[tuple[GivenRows, Tensor]] = []  # external values
         self._tape: list[TapeEntry] = []
         self._failed = False
 
@@ -138,7 +138,7 @@ class Computation:
         self._row[first : first + count] = np.arange(start, start + count)
         self._reserve()
         self._blocks[width][start : start + count] = rows.detach()
-        self._given.append((Place(width, start, count), rows))
+        self._given.append((GivenRows(width, start, count), rows))
 
     def _check(self) -> None:
         if self._failed:
@@ -178,7 +178,7 @@ class _Run(NamedTuple):
 
     forward: Callable[[], Tensor]
     backward: Callable[[Tensor], tuple[ValueGradients, ParameterGradients]]
-    given: list[Place]
+    given: list[GivenRows]
     parameters: list[Tensor]
 
 

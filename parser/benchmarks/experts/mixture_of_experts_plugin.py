@@ -25,7 +25,17 @@ from parser.batching.groups import why_not_grouped
 from parser.benchmarks.experts.calls import CALLING_METHODS, CalledExperts
 from parser.benchmarks.experts.network import Around, Experts, ExpertSizes
 from parser.benchmarks.experts.simple import LoopedExperts, SortedExperts
-from parser.benchmarks.plugin import CELLS, CELLS_BACKWARD, Methods, Mode, Plugin, Setup, Work, fingerprints
+from parser.benchmarks.plugin import (
+    CELLS,
+    CELLS_BACKWARD,
+    Methods,
+    Mode,
+    Plugin,
+    Setup,
+    Work,
+    fingerprints,
+    gradients_of,
+)
 from parser.system.machine import available_memory
 from parser.system.settings import Settings
 
@@ -174,7 +184,7 @@ class MixtureOfExperts:
             loss.backward()
             losses.append(loss.detach())
         loss = torch.stack(losses).sum().cpu()
-        results = torch.cat([loss[None], fingerprints(self._network.parameters())])
+        results = torch.cat([loss[None], fingerprints(gradients_of(self._network.parameters()))])
         self._optimizer.zero_grad()
         return results
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -43,7 +43,7 @@ from parser.benchmarks.language_model.running_text import (
     unigram_perplexity,
 )
 from parser.benchmarks.operation_training import missing_file
-from parser.benchmarks.plugin import Methods, Plugin, Setup, Work, fingerprints
+from parser.benchmarks.plugin import Methods, Plugin, Setup, Work, fingerprints, gradients_of
 from parser.config.settings import data_path
 from parser.system.settings import Settings
 
@@ -160,15 +160,26 @@ class RecurrentLanguageModel:
 
     def run(self, batch: Text) -> None:
         phase = self._setup.phase
+        self._differentiate(batch)
+        with phase("update"):
+            for optimizer in self._optimizers:
+                optimizer.step()
+
+    def _differentiate(self, batch: Text) -> None:
+        phase = self._setup.phase
         with phase("forward"):
             self._model.forward(batch.inputs)
             self._model.loss(batch.targets)
         with phase("backward"):
             self._clear_gradients()
             self._model.backward()
-        with phase("update"):
-            for optimizer in self._optimizers:
-                optimizer.step()
+
+    def gradients(self, batch: Text) -> Sequence[Tensor] | None:
+        """See `GivesGradients`. The library has parameters of its own."""
+        if not self._library:
+            return None
+        self._differentiate(batch)
+        return list(gradients_of(self._as_layers().parameters()))
 
     def check(self) -> Tensor:
         """[1 + 2 * weights] The loss of some chunks, and the fingerprints of its gradients."""
@@ -181,7 +192,7 @@ class RecurrentLanguageModel:
             losses.append(model.loss(chunk.targets))
             model.backward()
         model.forget()
-        gradients = fingerprints(self._as_layers().parameters())
+        gradients = fingerprints(gradients_of(self._as_layers().parameters()))
         self._clear_gradients()
         return torch.cat([torch.stack(losses).sum().cpu()[None], gradients])
 

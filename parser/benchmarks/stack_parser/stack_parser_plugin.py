@@ -24,7 +24,7 @@ from parser.baselines.stepper import score_by_stepping
 from parser.baselines.unbatched import score_sentence
 from parser.batching import PRECISIONS
 from parser.batching.ragged import Padding, group_size
-from parser.benchmarks.plugin import NO_BATCHING, Methods, Plugin, Setup, Work, fingerprints
+from parser.benchmarks.plugin import NO_BATCHING, Methods, Plugin, Setup, Work, fingerprints, gradients_of
 from parser.config.settings import OptimizerSettings, ParserSettings, data_path
 from parser.networks.loss import BatchLoss, transition_loss
 from parser.networks.stack_parser import StackParser
@@ -261,7 +261,7 @@ class StackParserPlugin:
                 loss = self._graphed.checked(torch.cat(list(batches)))
             else:
                 loss = self._gradients(*batches)
-        results = torch.cat([loss.cpu()[None], fingerprints(network.parameters())])
+        results = torch.cat([loss.cpu()[None], fingerprints(gradients_of(network.parameters()))])
         network.zero_grad()
         return results
 

@@ -157,6 +157,9 @@ class TreeLSTMPlugin:
             in_batches(self._trees[:CHECKED_TREES], self._setup.batch_size)
         )
 
+    def gradients(self, batch: Sequence[BinaryTree]) -> Sequence[Tensor] | None:
+        return self.messages.gradients(batch) if self._by_messages else None
+
     def learn(self, epoch: int) -> None:
         trees = shuffled(self._trees, epoch)
         if self._by_messages:

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from parser.batching.functional import set_precision, why_unsupported
 from parser.benchmarks.conformance import numbers
 from parser.benchmarks.discovery import find
+from parser.benchmarks.gradients import gradients_of_run
 from parser.benchmarks.plugin import MESSAGES, OTHER, AnyPlugin, Learner, Setup, Work, precisions_of
 from parser.speed.measuring.cells import Cell, validated
 from parser.speed.measuring.stopwatch import PhaseClock, synchronise, time_steps
@@ -28,12 +29,21 @@ COUNTED_STEPS = 4
 GOLDEN_RATIO = 0.618034
 
 
+class ComparedResults(NamedTuple):
+    """What all methods must agree on."""
+
+    check: list[float]
+    """What the plugin's `check` returns."""
+    gradients: list[float]
+    """In training: of all parameters in a step with the first batch, as fingerprints."""
+
+
 class Started(NamedTuple):
     skipped: str | None = None
-    check: list[float] | None = None
+    results: ComparedResults | None = None
     prepare_seconds: float = 0.0
     first_seconds: float = 0.0
-    """Seconds of the check. It runs first, so compilation and graph capture are included."""
+    """Seconds until there are results. They come first, so compilation and graph capture are included."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +101,19 @@ class MeasuredCell:
             threads=cell.threads,
         )
 
-    def results(self) -> list[float] | None:
-        """The results that all methods must agree on, or None if the cell is skipped."""
+    def results(self) -> ComparedResults | None:
+        """None if the cell is skipped."""
         if self._skip():
             return None
         self._plugin.prepare(self._setup)
-        return numbers(self._plugin.check())
+        return self._results()
+
+    def _results(self) -> ComparedResults:
+        check = numbers(self._plugin.check())
+        if self._setup.mode != "train":
+            return ComparedResults(check, [])
+        torch.manual_seed(self._setup.seed)
+        return ComparedResults(check, gradients_of_run(self._plugin, self._plugin.batches()[0]))
 
     def start(self, warmup: float, turn: float) -> Started:
         """Prepare and warm up. warmup: seconds. turn: seconds that each turn shall take, roughly."""
@@ -110,7 +127,7 @@ class MeasuredCell:
         gc.collect()
         gc.freeze()  # prepared objects stay alive, so the garbage collector need not visit them
         began = time.perf_counter()
-        check = numbers(self._plugin.check())
+        results = self._results()
         first_seconds = time.perf_counter() - began
         works = [(batch, _with_python_numbers(self._plugin.work(batch))) for batch in self._plugin.batches()]
         self._by_length = sorted(works, key=lambda pair: pair[1].tokens / pair[1].sentences)
@@ -122,7 +139,7 @@ class MeasuredCell:
             number += 1
         self._steps = self._steps_of_a_turn(round(turn * self._steps / fastest))
         reset_peak_memory(self._device)
-        return Started(None, check, prepare_seconds, first_seconds)
+        return Started(None, results, prepare_seconds, first_seconds)
 
     def _skip(self) -> str | None:
         """Why the cell cannot be measured. Sets the precision if it can."""

@@ -64,9 +64,9 @@ class Cell:
         plugin = find_or_none(self.plugin)
         return examples_counted(plugin) if plugin else "sentences"
 
-    def without_batching(self) -> Cell:
+    def without_batching(self, batch_size: int) -> Cell:
         """The cell whose results this one must reproduce."""
-        return replace(self, method=NO_BATCHING, batch_size=1)
+        return replace(self, method=NO_BATCHING, batch_size=batch_size)
 
 
 def cells_of(config: SpeedConfig, find: Callable[[str], type[AnyPlugin]]) -> list[Cell]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from statistics import median, quantiles
 from typing import Any
 
 from parser.batching import Precision
 from parser.benchmarks.conformance import ROUNDING, disagreement
-from parser.benchmarks.plugin import NO_BATCHING, Work
-from parser.speed.measuring.cell_process import Finished, MeasuredCell, Started, Turn
+from parser.benchmarks.plugin import Work
+from parser.speed.measuring.cell_process import ComparedResults, Finished, MeasuredCell, Started, Turn
 from parser.speed.measuring.cells import Cell
 from parser.speed.measuring.progress import CellProgress, MachineLoad
 from parser.speed.measuring.rows import SKIPPED, WRONG, CellRow, FailedRow, SpeedRow, new_row
@@ -26,32 +27,45 @@ MIN_TURNS_FOR_INTERVAL = 5
 """An interval of fewer turns is not used to end a cell early."""
 
 
+LARGEST_COMPARED = 64
+"""Gradients are compared in batches of this size at most: `none` takes the examples of a batch one by one."""
+
+
 class References:
-    """The results of `none`, which all methods must reproduce. Those of each experiment are computed once."""
+    """ComparedResults with which those of a cell are compared. Each is computed once."""
 
     def __init__(self, timeout: float):
         """timeout: seconds to wait for them."""
         self._timeout = timeout
-        self._results: dict[tuple[str, ...], list[float] | RemoteError] = {}
+        self._results: dict[str, ComparedResults | RemoteError] = {}  # by identity
 
-    def of(self, cell: Cell) -> list[float]:
-        """Raises RemoteError if `none` has no results."""
-        key = (cell.experiment, cell.mode, cell.device, cell.precision)
-        if key not in self._results:
-            self._results[key] = self._compute(cell.without_batching())
-        results = self._results[key]
+    def difference(self, cell: Cell, results: ComparedResults) -> str | None:
+        """Where a cell's results are not those without batching, or None. Raises RemoteError."""
+        rounding = ROUNDING[cell.precision]
+        found = disagreement(results.check, self._of(cell.without_batching(1)).check, rounding)
+        if found or cell.mode != "train":
+            return found
+        size = min(cell.batch_size, LARGEST_COMPARED)
+        gradients = results if size == cell.batch_size else self._of(replace(cell, batch_size=size))
+        found = disagreement(gradients.gradients, self._of(cell.without_batching(size)).gradients, rounding)
+        return found and f"gradients of `run`: {found}"
+
+    def _of(self, cell: Cell) -> ComparedResults:
+        if cell.identity not in self._results:
+            self._results[cell.identity] = self._compute(cell)
+        results = self._results[cell.identity]
         if isinstance(results, RemoteError):
             raise results
         return results
 
-    def _compute(self, cell: Cell) -> list[float] | RemoteError:
+    def _compute(self, cell: Cell) -> ComparedResults | RemoteError:
+        what = f"{cell.method} at {cell.batch_size}, with which its results are compared"
         try:
             with Remote(MeasuredCell, cell, timeout=self._timeout, advice=IF_KILLED) as remote:
                 results = remote.call("results")
         except RemoteError as error:
-            status = f"error: {NO_BATCHING}, whose results it must have: {error.status}"
-            return RemoteError(status, error.traceback)
-        return results or RemoteError(f"error: {NO_BATCHING}, whose results it must have, is skipped")
+            return RemoteError(f"error: {what}: {error.status}", error.traceback)
+        return results or RemoteError(f"error: {what}, is skipped")
 
 
 class _Runner:
@@ -68,8 +82,8 @@ class _Runner:
         self.started = self.remote.call("start", self._config.warmup, self._config.turn)
         if self.started.skipped:
             return new_row(FailedRow, self.cell, status=f"{SKIPPED}: {self.started.skipped}")
-        expected = references.of(self.cell)
-        difference = disagreement(self.started.check, expected, ROUNDING[self.cell.precision])
+        assert self.started.results
+        difference = references.difference(self.cell, self.started.results)
         return new_row(FailedRow, self.cell, status=f"{WRONG}: {difference}") if difference else None
 
     @property

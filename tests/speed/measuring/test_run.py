@@ -112,6 +112,7 @@ def test_only_some_cells_and_later_the_others(config, tmp_path, capsys):
         "good 1 train",
         "good 4 train",
         "none 1 train",
+        "none 4 train",
     ]  # none is what they must equal
     assert main(["speed", str(config), "--run", str(run), "--only", "method=good"]) == 0
     assert "good 1 train" not in prepared(tmp_path)

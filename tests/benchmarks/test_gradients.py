@@ -1,0 +1,115 @@
+"""The harness sees the gradients of every method of every plugin, and each kind of wrong ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import torch
+from _pytest.mark import ParameterSet
+from torch import Tensor
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from parser.benchmarks.conformance import disagreement
+from parser.benchmarks.discovery import find, installed
+from parser.benchmarks.gradients import GivesGradients, gradients_of_run
+from parser.benchmarks.language_model.network import Text
+from parser.benchmarks.plugin import NO_BATCHING, AnyPlugin, Setup
+
+SIZE = 3
+Gradients = Sequence[Tensor]
+
+
+def prepared(name: str, method: str) -> AnyPlugin:
+    plugin = find(name)()
+    setup = Setup(
+        plugin.Settings(), method, "train", SIZE, torch.device("cpu"), 1, lambda _: nullcontext(), 2
+    )
+    if reason := plugin.skip(setup):
+        pytest.skip(reason)
+    plugin.prepare(setup)
+    return plugin
+
+
+def without_the_last(batch: Any) -> Any:
+    """Without the last sentence or row. The last frame of a text has the words of the first."""
+    if isinstance(batch, (list, Tensor)):
+        return batch[:-1]
+    if isinstance(batch, Text):
+        return Text(*(torch.cat([part[:-1], part[:1]]) for part in batch))
+    return type(batch)(*(None if part is None else part[:-1] for part in batch))
+
+
+def scaled(gradients: Gradients) -> None:
+    for gradient in gradients:
+        gradient.mul_(-3)
+
+
+def zero(gradients: Gradients) -> None:
+    for gradient in gradients:
+        gradient.zero_()
+
+
+def one_forgotten(gradients: Gradients) -> None:
+    max(gradients, key=lambda gradient: gradient.to_dense().norm()).zero_()
+
+
+def negated(gradients: Gradients) -> None:
+    """Of one parameter."""
+    min(gradients, key=len).neg_()
+
+
+MUTANTS: dict[str, Callable[[Gradients], None]] = {
+    mutant.__name__: mutant for mutant in (scaled, zero, one_forgotten, negated)
+}
+
+
+def mutated(plugin: AnyPlugin, batch: Any, mutant: Callable[[Gradients], None]) -> list[float]:
+    """What the harness sees of a method whose gradients are wrong."""
+    given = plugin.gradients(batch) if isinstance(plugin, GivesGradients) else None
+    if given is not None:
+        mutant(given)
+        plugin.gradients = lambda _: given
+        return gradients_of_run(plugin, batch)
+
+    def before(optimizer: torch.optim.Optimizer, *_: object) -> None:
+        weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+        if given := [weight.grad for weight in weights if weight.grad is not None]:
+            mutant(given)
+
+    hook = register_optimizer_step_pre_hook(before)
+    try:
+        return gradients_of_run(plugin, batch)
+    finally:
+        hook.remove()
+
+
+def trained_plugins() -> Iterator[ParameterSet]:
+    """Each plugin with each method; `make test` has the first method of each."""
+    for name in installed():
+        methods = [method for method in find(name).methods.get("train", ()) if method != NO_BATCHING]
+        for number, method in enumerate(methods):
+            yield pytest.param(name, method, marks=[pytest.mark.extended] if number else [])
+
+
+@pytest.mark.parametrize(("name", "method"), [*trained_plugins()])
+def test_gradients_of_run(name: str, method: str) -> None:
+    reference, plugin = prepared(name, NO_BATCHING), prepared(name, method)
+    expected = gradients_of_run(reference, reference.batches()[0])
+    batch = plugin.batches()[0]
+    assert any(expected)
+    assert disagreement(gradients_of_run(plugin, batch), expected) is None
+    assert disagreement(gradients_of_run(plugin, without_the_last(batch)), expected)
+    for mutant in MUTANTS.values():
+        assert disagreement(mutated(prepared(name, method), batch, mutant), expected), mutant
+
+
+def test_no_parameter_is_changed() -> None:
+    plugin = prepared("bilstm_tagger", "agenda")
+    before = plugin.check()
+    gradients_of_run(plugin, plugin.batches()[0])
+    torch.testing.assert_close(plugin.check(), before)
+    plugin.run(plugin.batches()[0])
+    assert not torch.equal(plugin.check(), before)
