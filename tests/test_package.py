@@ -31,6 +31,22 @@ def test_the_licence_is_there_and_named():
     assert "Apache License" in Path("LICENSE").read_text(encoding="utf-8")[:200]
 
 
+LIBRARIES = (
+    "parser.batching.forest",
+    "parser.batching.lstm",
+    "parser.batching.messages.workers",
+    "parser.batching.operations.operation_graph",
+    "parser.batching.operations.static_computation",
+    "parser.batching.stack",
+)
+
+
+def test_the_libraries_need_pytorch_and_numpy_alone():
+    others = ("conllu", "jinja2", "matplotlib", "pydantic", "safetensors", "tensorboard", "tqdm", "yaml")
+    code = f"import sys; sys.modules.update(dict.fromkeys({others})); import {', '.join(LIBRARIES)}"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 SLOW = ("torch", "numpy", "pydantic", "yaml", "matplotlib", "tensorboard", "networkx", "jinja2")
 SLOW += ("ray", "spacy", "ufal")
 """Packages that take long to import, or are optional."""

@@ -23,8 +23,9 @@ from parser.parsing.parse import parse_stream
 from parser.parsing.part_parser import PartParser, output_of
 from parser.parsing.text_input import text_reader, tokenizer_of
 from parser.parsing.worker_processes import answers, start_workers
-from parser.system.console import PROGRESS_BAR, LinesError, ProgressBar, counted, lines_of, warn
+from parser.system.console import LinesError, counted, lines_of, warn
 from parser.system.files import STANDARD, atomic_file, refuse_to_overwrite
+from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.system.remote import Remote
 from parser.text.reading import TextPart, read_parts, stream_text
 from parser.text.sentences import numbered_from

@@ -10,8 +10,9 @@ from parser.corpus.run import Summary, parse_corpus, report_path
 from parser.corpus.workers import WorkerSettings
 from parser.parsing.ensemble import load_models
 from parser.parsing.text_input import tokenizer_of
-from parser.system.console import PROGRESS_BAR, LinesError, ProgressBar, counted, warn
+from parser.system.console import LinesError, counted, warn
 from parser.system.files import refuse_to_overwrite
+from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 
 FAILURES_SHOWN = 20
 """Files whose faults are printed."""

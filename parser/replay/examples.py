@@ -12,7 +12,7 @@ from parser.batching.forest import Forest, StackForest
 from parser.batching.levels import heights
 from parser.batching.ragged import Padding, Ragged
 from parser.replay.batch import Batch, SoftTargets, VectorNumbers, VectorRows, buffer_rows, number_vectors
-from parser.system.console import PROGRESS_BAR, ProgressBar
+from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import oracle_trajectory
 from parser.transitions.system import Place

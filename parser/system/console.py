@@ -8,13 +8,9 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import MutableMapping, Sequence
-from typing import Any, TextIO
+from collections.abc import Sequence
+from typing import TextIO
 
-from tqdm import tqdm
-
-PROGRESS_BAR: dict[str, Any] = {"delay": 2, "leave": False, "disable": None}
-"""Options of a progress bar that is shown only in a terminal, and only after two seconds."""
 MAX_QUOTE_LENGTH = 60
 """Characters; longer text is truncated."""
 
@@ -32,16 +28,6 @@ class LinesError(ValueError):
 def lines_of(error: Exception) -> Sequence[str]:
     """What an error says, line by line."""
     return error.args if isinstance(error, LinesError) else (str(error),)
-
-
-class ProgressBar(tqdm):
-    """A bar whose description is printable."""
-
-    @property
-    def format_dict(self) -> MutableMapping[str, Any]:
-        """What the library draws."""
-        drawn = super().format_dict
-        return {**drawn, "prefix": printable(drawn["prefix"])}
 
 
 def counted(count: int, noun: str) -> str:
@@ -64,7 +50,9 @@ def _write(lines: Sequence[str], file: TextIO | None) -> None:
     if file is None:
         return
     try:
-        tqdm.write("\n".join(map(printable, lines)), file=file)
+        bars = sys.modules.get("tqdm")  # without it there is no bar, and the libraries do not need it
+        write = bars.tqdm.write if bars else print
+        write("\n".join(map(printable, lines)), file=file)
         file.flush()
     except OSError as error:
         if error.errno not in (errno.EPIPE, errno.EIO):

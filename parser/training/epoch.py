@@ -35,8 +35,9 @@ from parser.replay.batch import Batch
 from parser.replay.examples import Examples
 from parser.replay.padded import EPOCHS, Shape, fitting, shapes_of_epochs
 from parser.stepping.exploration import explore
-from parser.system.console import ProgressBar, warn
+from parser.system.console import warn
 from parser.system.machine import is_of_memory, return_unused_memory
+from parser.system.progress_bar import ProgressBar
 from parser.training.checkpoint import Progress, TrainingState
 from parser.training.data import TrainingData
 from parser.treebank.batches import length_buckets, padding_share

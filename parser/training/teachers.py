@@ -18,7 +18,7 @@ from parser.parsing.ensemble import Transition, load_each, numbered_transitions
 from parser.parsing.model import Model
 from parser.replay.batch import SoftTargets
 from parser.replay.examples import Examples
-from parser.system.console import PROGRESS_BAR, ProgressBar
+from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.transitions.inventory import Inventory
 from parser.treebank.batches import batches_by_length
 from parser.treebank.sentence import Sentence

@@ -25,8 +25,9 @@ from parser.config.settings import data_path
 from parser.config.transformer import TransformerSettings
 from parser.parsing.model import Model
 from parser.parsing.transformer_files import refuse_missing_libraries
-from parser.system.console import PROGRESS_BAR, ProgressBar, say
+from parser.system.console import say
 from parser.system.interruption import interruptible
+from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.training.prepared import remove_old
 from parser.treebank.batches import batches_by_length
 from parser.treebank.sentence import Sentence

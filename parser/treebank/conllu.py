@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, TextIO
 
-from parser.system.console import PROGRESS_BAR, ProgressBar
+from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.treebank.columns import HEAD, LABEL, WORD_COLUMNS
 from parser.treebank.faults import Fault, Faults, Row, TreebankError, sentence_faults, undecoded
 from parser.treebank.sentence import NO_HEAD, Sentence

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from parser.cli import main
-from parser.system.console import LinesError, ProgressBar, in_words, printable, say, warn
+from parser.system.console import LinesError, in_words, printable, say, warn
+from parser.system.progress_bar import ProgressBar
 
 NAME = "\x1b[31mred\rforged\nforged\u202e\udcff\x9b"
 TEXT = NAME.replace("\udcff", "")

@@ -14,8 +14,9 @@ from parser.config.settings import data_path
 from parser.speed.measuring.rows import OK, SKIPPED, ExternalProgram, ExternalRow, RowFile, new_row
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.measuring.statistics import median_of
-from parser.system.console import PROGRESS_BAR, ProgressBar, say
+from parser.system.console import say
 from parser.system.lifeline import end, lifeline, start_process
+from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 
 ROWS = "external.jsonl"
 SHOWN = 500

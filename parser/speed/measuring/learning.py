@@ -15,8 +15,9 @@ from parser.speed.measuring.cell_process import MeasuredCell
 from parser.speed.measuring.cells import Cell, methods_of, settings_of
 from parser.speed.measuring.rows import SKIPPED, FailedRow, LearningRow, RowFile, new_row
 from parser.speed.measuring.settings import SpeedConfig
-from parser.system.console import ProgressBar, say
+from parser.system.console import say
 from parser.system.machine import choose_device
+from parser.system.progress_bar import ProgressBar
 from parser.system.remote import Remote, RemoteError
 
 ROWS = "learning.jsonl"

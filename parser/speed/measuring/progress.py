@@ -6,8 +6,9 @@ import os
 import time
 from collections.abc import Callable
 
-from parser.system.console import ProgressBar, warn
+from parser.system.console import warn
 from parser.system.machine import CpuTimes, cpu_times
+from parser.system.progress_bar import ProgressBar
 
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n:.1f}/{total} cells, {elapsed} elapsed, {remaining} remaining"
 SAMPLE_SECONDS, SECONDS_BETWEEN = 0.25, 20.0

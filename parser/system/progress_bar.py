@@ -1,0 +1,23 @@
+"""Progress bars in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+from tqdm import tqdm
+
+from parser.system.console import printable
+
+PROGRESS_BAR: dict[str, Any] = {"delay": 2, "leave": False, "disable": None}
+"""Options of a bar that is shown only in a terminal, and only after two seconds."""
+
+
+class ProgressBar(tqdm):
+    """A bar whose description is printable."""
+
+    @property
+    def format_dict(self) -> MutableMapping[str, Any]:
+        """What the library draws."""
+        drawn = super().format_dict
+        return {**drawn, "prefix": printable(drawn["prefix"])}
