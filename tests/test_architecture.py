@@ -94,7 +94,7 @@ def test_only_the_console_writes_messages():
     """Elsewhere, names of files would reach the terminal as they are."""
     there = "parser.system.console"
     may_print = {there, "parser.system.interruption"}  # within a signal's handler, a constant
-    may_have_bars = {"parser.system.progress_bar", "parser.system.remote"}  # the latter for the library's lock
+    may_have_bars = {"parser.system.progress_bar", "parser.system.remote"}  # the latter for its lock
     wrong = [
         module
         for module, path in modules().items()
