@@ -10,18 +10,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from parser.baselines.stepped_lstm import (
+from parser.baselines.memory import (
     Inputs,
     Memory,
     Outputs,
-    SteppedLSTM,
     buffer_states,
     frames_by_front,
-    join,
     sentence_groups,
 )
 from parser.batching.device import to_device
 from parser.batching.ragged import gather_rows
+from parser.batching.stepped_lstm import SteppedLSTM, join
 from parser.networks.stack_parser import StackParser
 from parser.replay.batch import front_rows
 from parser.stepping.encoding import Positions

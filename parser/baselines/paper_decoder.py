@@ -28,7 +28,7 @@ States = tuple[Tensor, Tensor]
 """Hidden and cell states, [batch, layers, hidden] each."""
 
 
-class StackLSTM:
+class PaperStackLSTM:
     """A batch of stacks of the states of an LSTM, for push, pop and hold, and for two kinds of replacing."""
 
     def __init__(self, lstm: nn.LSTM, first: Tensor, depth: int):
@@ -71,7 +71,7 @@ class FilledStackLSTM:
 
     @property
     def output(self) -> Tensor:
-        """[batch, hidden] As `StackLSTM.output`."""
+        """[batch, hidden] As `PaperStackLSTM.output`."""
         return self._outputs[self._pointer, self._column]
 
     def pop_or_hold(self, popped: Tensor) -> None:
@@ -95,7 +95,7 @@ class PaperDecoder:
         depth: greatest stack depth."""
         self._network, self._inventory, self._table = network, inventory, table
         batch = len(lengths)
-        self._stack = StackLSTM(network.stack, network.tokens.root.expand(batch, -1), depth)
+        self._stack = PaperStackLSTM(network.stack, network.tokens.root.expand(batch, -1), depth)
         self._buffer = FilledStackLSTM(network.buffer, table[buffer_tokens], lengths + 1)
         start = network.transition_embeddings(torch.full_like(lengths, inventory.no_op))
         self._history = _frame(network.history, start, _zeros(network.history, start))

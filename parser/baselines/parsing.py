@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from parser.baselines.paper_decoder import PaperDecoder
-from parser.baselines.stepped_lstm import SteppedLSTM
 from parser.baselines.stepper import stepper
 from parser.baselines.unbatched import UnbatchedParser
+from parser.batching.stepped_lstm import SteppedLSTM
 from parser.parsing.continuous_batching import best_transitions, mask_illegal
 from parser.parsing.model import Model
 from parser.replay.batch import buffer_rows

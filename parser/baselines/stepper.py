@@ -8,17 +8,16 @@ import torch
 from torch import Tensor
 
 from parser.baselines.composing import ComposingStepper
-from parser.baselines.stepped_lstm import (
+from parser.baselines.memory import (
     Inputs,
     Memory,
     Outputs,
-    SteppedLSTM,
     frames_by_front,
-    join,
     sentence_groups,
 )
 from parser.batching.device import to_device
 from parser.batching.ragged import gather_rows
+from parser.batching.stepped_lstm import SteppedLSTM, join
 from parser.networks.stack_parser import FEATURE_WORDS, StackParser
 from parser.replay.batch import Batch, front_rows
 from parser.stepping.encoding import Positions

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from parser.baselines.paper_decoder import FilledStackLSTM, StackLSTM
+from parser.baselines.paper_decoder import FilledStackLSTM, PaperStackLSTM
 from parser.batching.stack import HOLD, POP, PUSH, REDUCE_AND_REPLACE, REPLACE
 
 INPUT, HIDDEN = 3, 4
@@ -44,7 +44,7 @@ PROGRAMS = [
 @pytest.mark.parametrize("layers", [1, 2])
 def test_stacks_are_those_of_lists(layers):
     lstm, first = lstm_of(layers), torch.randn(len(PROGRAMS), INPUT, dtype=torch.double)
-    stacks, lists = StackLSTM(lstm, first, depth=4), [[vector] for vector in first]
+    stacks, lists = PaperStackLSTM(lstm, first, depth=4), [[vector] for vector in first]
     found, expected = [], []
     for operations in zip(*PROGRAMS, strict=True):
         vectors = torch.randn(len(PROGRAMS), INPUT, dtype=torch.double)

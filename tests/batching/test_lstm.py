@@ -5,9 +5,9 @@ import torch
 from simulated_cuda import kernels as simulated
 from torch import nn
 
-from parser.baselines.stepped_lstm import SteppedLSTM, output
 from parser.batching.forest import Forest, forest_lstm, lstm_over_forest
 from parser.batching.lstm import fused_cell, has_fused_cell, lstm_cell
+from parser.batching.stepped_lstm import SteppedLSTM, output
 
 
 @pytest.fixture(params=["slow tanh", "fast tanh"])

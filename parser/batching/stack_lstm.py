@@ -1,0 +1,71 @@
+"""An LSTM over the rows of stacks (Dyer et al. 2015; Ding & Koehn 2019), each of which follows the one below.
+
+`PUSH`, `POP` and `HOLD` of `parser.batching.stack` are its operations, and two that replace rows.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from parser.batching.device import to_device
+from parser.batching.forest import Forest, StackForest, lstm_over_forest, recurrent_weight
+from parser.batching.stack import Stack
+from parser.batching.stepped_lstm import SteppedLSTM, join
+
+
+class StackLSTM(nn.Module):
+    """Stacks whose operations are known are computed level by level, others step by step; both give the same.
+
+    An empty stack has the state zero.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, layers: int = 1, dropout: float = 0.0):
+        """dropout: between layers, as in `torch.nn.LSTM`."""
+        super().__init__()
+        self.lstm = nn.LSTM(input_size, hidden_size, layers, dropout=dropout)
+
+    def forward(self, vectors: Tensor, read: Tensor, move: Tensor) -> Tensor:
+        """[batch, steps + 1, hidden] The state on top of each stack before each step, and after the last.
+
+        vectors: [batch, steps, input], of which those of `POP` and `HOLD` have no effect; read, move: [batch,
+        steps] on the host, see `StackOperation`. Shorter sequences end with `HOLD`.
+        """
+        stacks = StackForest.of(read, move)
+        batch, columns = stacks.top.shape
+        # Column 0 is the empty stack, which has no node here.
+        is_node = stacks.is_node & (torch.arange(columns) > 0)  # [batch, columns]
+        number = (is_node.flatten().cumsum(0) - 1).view(batch, columns)
+        below = number.gather(1, stacks.parent.clamp(min=0)).masked_fill(stacks.parent <= 0, -1)
+        forest = Forest.of(below[is_node], stacks.depth[is_node] - 1)
+        rows = torch.arange(batch * columns)[is_node.flatten()] - is_node.nonzero()[:, 0] - 1
+        inputs = vectors.flatten(0, 1)[to_device(rows[forest.order], vectors.device)]  # [nodes, input]
+        states = lstm_over_forest(self.lstm, inputs, forest.to(vectors.device))  # [nodes, hidden]
+        empty = torch.zeros(1, dtype=torch.long)
+        place = torch.cat([empty, forest.position + 1])  # of each node, after the empty stack
+        top = (number.gather(1, stacks.top) + 1).masked_fill(stacks.top == 0, 0)  # [batch, columns]
+        with_empty = torch.cat([states.new_zeros(1, self.lstm.hidden_size), states])
+        return with_empty[to_device(place[top], vectors.device)]
+
+    def begin(self, batch: int) -> SteppedStacks:
+        """Empty stacks, to be operated on step by step."""
+        return SteppedStacks(self.lstm, batch)
+
+
+class SteppedStacks:
+    """A batch of stacks of the states of an LSTM."""
+
+    def __init__(self, lstm: nn.LSTM, batch: int):
+        self._lstm, self._steps = SteppedLSTM(lstm), 0
+        self._stack = Stack(batch, self._lstm.state_size, like=recurrent_weight(lstm, 0))
+
+    def operate(self, vectors: Tensor, read: Tensor | int, move: Tensor | int) -> None:
+        """vectors: [batch, input]; read, move: [batch], or one for all, see `StackOperation`."""
+        self._steps += 1
+        self._stack.reserve(self._steps)
+        before = self._lstm.split(self._stack.previous(read))
+        self._stack.write(read, move, join(self._lstm.advance(self._lstm.project(vectors), before)))
+
+    def top(self) -> Tensor:
+        """[batch, hidden] The state of the top layer, on top of each stack."""
+        return self._lstm.output(self._stack.top())

@@ -1,0 +1,65 @@
+"""StackLSTMs as a library: by replay and step by step, against lists and torch's own LSTM."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from parser.batching.stack import HOLD, POP, StackOperation
+from parser.batching.stack_lstm import StackLSTM
+
+from .test_stack import programs
+
+SIZE, HIDDEN = 3, 4
+Program = list[list[StackOperation]]
+
+
+def on_lists(lstm: nn.LSTM, vectors: Tensor, program: Program) -> Tensor:
+    """[batch, steps + 1, hidden] Each stack is a list of the states of torch's LSTM."""
+    zeros = torch.zeros(lstm.num_layers, HIDDEN, dtype=torch.double)
+    shown = []
+    for column, row in enumerate(vectors):
+        stack, tops = [(zeros, zeros)], [zeros[-1]]
+        for vector, operations in zip(row, program, strict=True):
+            operation = operations[column]
+            if operation == POP:
+                stack.pop()
+            elif operation != HOLD:
+                below = stack[len(stack) - 1 - operation.read]
+                del stack[len(stack) - operation.read :]
+                stack.append(lstm(vector[None], below)[1])
+            tops.append(stack[-1][0][-1])
+        shown.append(torch.stack(tops))
+    return torch.stack(shown)
+
+
+def by_steps(model: StackLSTM, vectors: Tensor, read: Tensor, move: Tensor) -> Tensor:
+    stacks = model.begin(len(vectors))
+    tops = [stacks.top()]
+    for step in range(vectors.shape[1]):
+        stacks.operate(vectors[:, step], read[:, step], move[:, step])
+        tops.append(stacks.top())
+    return torch.stack(tops, 1)
+
+
+@given(program=programs(), layers=st.integers(1, 2))
+def test_replay_and_steps_give_what_lists_give_and_the_same_gradients(program: Program, layers: int) -> None:
+    torch.manual_seed(0)
+    model = StackLSTM(SIZE, HIDDEN, layers).double()
+    vectors = torch.randn(len(program[0]), len(program), SIZE, dtype=torch.double, requires_grad=True)
+    read, move = torch.tensor(program).permute(2, 1, 0)
+    wanted = torch.randn(len(program[0]), len(program) + 1, HIDDEN, dtype=torch.double)
+    found = []
+    for states in (
+        on_lists(model.lstm, vectors, program),
+        model(vectors, read, move),
+        by_steps(model, vectors, read, move),
+    ):
+        inputs, loss = [vectors, *model.parameters()], (states * wanted).sum() + 0 * vectors.sum()
+        gradients = torch.autograd.grad(loss, inputs, allow_unused=True, materialize_grads=True)
+        found.append((states, gradients))
+    for states, gradients in found[1:]:
+        torch.testing.assert_close(states, found[0][0])
+        torch.testing.assert_close(gradients, found[0][1])
