@@ -247,9 +247,37 @@ def _add_speed(commands: Commands) -> None:
     command.set_defaults(run="parser.commands.speed:measure")
 
 
+def _inches(text: str) -> float:
+    for unit, inches in (("in", 1.0), ("cm", 1 / 2.54), ("mm", 1 / 25.4)):
+        number = text.removesuffix(unit)
+        if number != text:
+            try:
+                value = float(number) * inches
+            except ValueError:
+                break
+            if 1 <= value <= 30:
+                return value
+            break
+    raise argparse.ArgumentTypeError(f"{text!r}: write a width of 1 to 30 inches, as 3.3in, 8.4cm or 84mm")
+
+
 def _add_plots(commands: Commands) -> None:
     command = commands.add_parser("plots", help="draw the plots and write the report of a speed run again")
     command.add_argument("folder", type=Path, metavar="RUN", help="folder of the run, as runs/speed/quick")
+    command.add_argument(
+        "--only",
+        default="",
+        metavar="KEY=VALUE|VALUE,…",
+        help="draw only these cells, such as method=step|replay; with this or one of the following options "
+        "the plots alone are written, into RUN/plots, from the rows alone",
+    )
+    command.add_argument("--format", choices=("svg", "pdf", "png"), default="svg", help="of the files")
+    command.add_argument("--width", type=_inches, help="of a figure, as 3.3in or 8.4cm")
+    command.add_argument("--font-size", type=float, metavar="POINTS", help="of all text")
+    command.add_argument("--scale", choices=("linear", "log"), help="of the values over batch sizes")
+    command.add_argument(
+        "--style", metavar="FILE", help="style of Matplotlib, by its file (.mplstyle) or name"
+    )
     command.set_defaults(run="parser.commands.speed:draw")
 
 

@@ -19,7 +19,13 @@ def measure(options: argparse.Namespace) -> None:
 
 
 def draw(options: argparse.Namespace) -> None:
-    commands.plots(options.folder)
+    from parser.speed.reporting.plot_style import Look
+
+    look = Look(options.format, options.width, options.font_size, options.scale)
+    if look == Look() and not options.only and not options.style:
+        commands.plots(options.folder)
+    else:
+        commands.pictures(options.folder, options.only, look, options.style)
 
 
 def about(options: argparse.Namespace) -> None:

@@ -1,6 +1,6 @@
 """How many values of the columns of a treebank are blank or unknown to a model, and the file of such shares.
 
-A model keeps the shares of its dev treebank, as `columns.json`; `input_columns` compares those of an input.
+A model keeps the shares of its dev treebank, as `columns.json`; `unlike_columns` compares those of an input.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ from parser.config.settings import NetworkSettings, ParserSettings
 from parser.networks.shapes import without_values
 from parser.networks.stack_parser import StackParser
 from parser.parsing.column_shares import ColumnShares, shares_as_json, shares_from_json
-from parser.parsing.input_columns import InputColumnCheck
 from parser.parsing.model_files import (
     ModelFiles,
     Shapes,
@@ -46,6 +45,7 @@ from parser.parsing.transformer_files import (
     refuse_missing_libraries,
     write_transformer,
 )
+from parser.parsing.unlike_columns import InputColumnCheck
 from parser.system.files import write_atomically
 from parser.system.machine import compute_alone_after_fork
 from parser.transitions import transition_system

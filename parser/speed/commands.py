@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parser.benchmarks.discovery import find, installed, unknown
 from parser.config.file import ConfigFile
@@ -13,11 +13,14 @@ from parser.speed.measuring import external, learning, run
 from parser.speed.measuring.external import external_is_left, measure_external
 from parser.speed.measuring.learning import learn, learning_cells, learning_is_left
 from parser.speed.measuring.rows import SKIPPED, CellRow, FailedRow, has_rows
-from parser.speed.measuring.run import measure, read_run_config, rows_of
+from parser.speed.measuring.run import RunRows, kept_rows, measure, read_run_config, rows_of
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.reporting.speed_ups import ratio_lines, read_ratio
 from parser.system.console import LinesError, say
 from parser.system.files import refuse_folder_of_others
+
+if TYPE_CHECKING:
+    from parser.speed.reporting.plot_style import Look
 
 ROW_FILES = run.ROWS, external.ROWS, learning.ROWS
 """Of which the folder of a run has at least one."""
@@ -73,6 +76,26 @@ def _say_what_is_left(config: SpeedConfig, folder: Path) -> None:
 def plots(folder: Path) -> None:
     """Write the report and the plots of a run again from its rows."""
     _write(folder, _without_missing(read_run_config(folder)))
+
+
+def pictures(folder: Path, only: str, look: Look, style: str | None) -> None:
+    """Write the plots of a run's cells alone, for a paper.
+
+    only: a text for `read_filter`; style: a style of Matplotlib, or its file. Raises ValueError, OSError.
+    """
+    from matplotlib import rc_context
+    from matplotlib import style as styles
+
+    from parser.speed.reporting.report import write_pictures
+
+    run = RunRows(kept_rows(folder, only), [], [])
+    with rc_context():
+        if style:
+            try:
+                styles.use(style)
+            except OSError as error:
+                raise ValueError(f"--style: {error}") from None
+        say(*map(str, write_pictures(run, folder, look)))
 
 
 def read_config(path: Path, overrides: Sequence[str] = ()) -> SpeedConfig:

@@ -11,13 +11,14 @@ from statistics import mean, median, stdev
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
 from parser.config.file import flat
 from parser.config.measures import MEASURES, TEXT_MEASURES
 from parser.speed.measuring.statistics import exactly, mean_of
 from parser.speed.reporting.document import MARKDOWN, Heading, Part, Picture, Table, write_document
-from parser.speed.reporting.plot_style import PLAIN, REFERENCE, draw_panels, places_of, svg
+from parser.speed.reporting.plot_style import PLAIN, REFERENCE, draw_panels, places_of
 from parser.tables.runs import Job, Row
 from parser.tables.settings import PlotSettings, TableConfig
 
@@ -178,7 +179,7 @@ def _progress(run: Row) -> list[tuple[float, float]]:
     return [(time, epoch["dev_las"]) for time, epoch in zip(minutes, run["curve"], strict=True)]
 
 
-def _over_setting(table: TableConfig, plot: PlotSettings, rows: Rows) -> str:
+def _over_setting(table: TableConfig, plot: PlotSettings, rows: Rows) -> Figure:
     """Test LAS over a setting: the mean of the seeds, the lowest and the highest."""
     scores: dict[str, dict[float, list[float]]] = {}
     for run in (run for own in rows.values() for run in own if run["test"]):
@@ -199,14 +200,14 @@ def _over_setting(table: TableConfig, plot: PlotSettings, rows: Rows) -> str:
         axes.set_ylabel("test LAS, mean and range of the seeds")
         axes.grid(True, color="0.9")
 
-    return svg(draw_panels(f"{table.title}\ntest LAS", curves, finish))
+    return draw_panels(f"{table.title}\ntest LAS", curves, finish)
 
 
 def _in_words(key: str) -> str:
     return key.rsplit(".", 1)[-1].replace("_", " ")
 
 
-def _over_time(table: TableConfig, rows: Rows) -> str:
+def _over_time(table: TableConfig, rows: Rows) -> Figure:
     """Dev LAS over training time, a line for each run; those of one row look alike, the later seeds paler."""
     # The settings of a trial are in the table, and too long for a legend.
     labels = {name: name if name in table.rows else name.partition(":")[0] for name in rows}
@@ -232,7 +233,7 @@ def _over_time(table: TableConfig, rows: Rows) -> str:
         axes.grid(True, color="0.9")
 
     runs = "one seed" if seeds == 1 else f"all runs of up to {seeds} seeds, the first with markers"
-    return svg(draw_panels(f"{table.title}\ndev LAS over training time, {runs}", curves, finish))
+    return draw_panels(f"{table.title}\ndev LAS over training time, {runs}", curves, finish)
 
 
 def _paler(drawn: Any) -> dict[str, Any]:

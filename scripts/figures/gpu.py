@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from prediction.model import GPUS
 
 from figures.kept import Row, rows, table
 from parser.speed.measuring.statistics import Estimate, exactly
 from parser.speed.reporting.document import Heading, Picture, Table, write_document
-from parser.speed.reporting.plot_style import PLAIN, draw_panels, svg
+from parser.speed.reporting.plot_style import PLAIN, draw_panels
 
 FOLDER = "speed/predicted-gpu"
 SIZES = 64, 256
@@ -155,7 +156,7 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-def _plot(own: Sequence[Row]) -> str:
+def _plot(own: Sequence[Row]) -> Figure:
     sizes = sorted({row["batch_size"] for row in own})
     curves: dict[str, dict[int, Estimate]] = {}
     for row in own:
@@ -170,9 +171,7 @@ def _plot(own: Sequence[Row]) -> str:
         axes.set_ylabel("sentences per second")
 
     device, precision = SHOWN
-    return svg(
-        draw_panels(f"Predicted: training on an {device}, {precision}, UD English EWT", curves, finish)
-    )
+    return draw_panels(f"Predicted: training on an {device}, {precision}, UD English EWT", curves, finish)
 
 
 FIGURES: dict[str, Callable[[], str]] = {

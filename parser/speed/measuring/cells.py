@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, product
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -25,6 +25,9 @@ COMPARED = (*INTERLEAVED, "precision")
 """Cells with equal values of these are compared with each other."""
 KEYS = (*COMPARED, "method", "batch_size")
 """These identify a cell within a run."""
+
+
+CellT = TypeVar("CellT", bound="Cell")
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,7 @@ def read_filter(text: str) -> Filter:
     return values_of
 
 
-def passing(cells: Sequence[Cell], conditions: Filter) -> list[Cell]:
+def passing(cells: Sequence[CellT], conditions: Filter) -> list[CellT]:
     """The cells that pass. Raises ValueError if none does, or for a value that no cell has."""
     for key, values in conditions.items():
         existing = list(dict.fromkeys(str(getattr(cell, key)) for cell in cells))

@@ -97,6 +97,16 @@ def rows_of(folder: Path, config: SpeedConfig) -> RunRows:
     return found
 
 
+def kept_rows(folder: Path, only: str = "") -> list[CellRow]:
+    """The rows of a run's folder, whether or not their plugins are installed.
+
+    only: a text for `read_filter`. Raises ValueError if there are none, FileNotFoundError.
+    """
+    if not has_rows(folder / ROWS):
+        raise FileNotFoundError(2, "holds no speed run", str(folder))
+    return passing(_row_file(folder).rows, read_filter(only))
+
+
 def _row_file(folder: Path) -> RowFile[CellRow]:
     return RowFile(folder / ROWS, SpeedRow, FailedRow)
 

@@ -13,7 +13,7 @@ from parser.speed.measuring.cells import Cell
 from parser.speed.measuring.rows import SpeedRow
 from parser.speed.measuring.run import RunRows
 from parser.speed.reporting.document import Section, Table, cells_at
-from parser.speed.reporting.plot_style import PLAIN, draw_panels, places_of, svg
+from parser.speed.reporting.plot_style import PLAIN, draw_panels, places_of
 from parser.speed.reporting.speed_ups import bracketed, ratio
 from parser.speed.reporting.titles import plot_title
 
@@ -82,7 +82,7 @@ def _section(plugin: str, lines: Lines) -> Section:
         axes.yaxis.set_major_formatter(PLAIN)
         axes.set_ylabel(speed)
 
-    plot = svg(draw_panels(plot_title("speed over asynchrony", rows), curves, finish))
+    plot = draw_panels(plot_title("speed over asynchrony", rows), curves, finish)
     table = Table(
         (speed, *map(ASYNCHRONY.column.format, places), "largest over 1"),
         [

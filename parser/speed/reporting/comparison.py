@@ -48,7 +48,7 @@ def sections(run: RunRows) -> Iterator[Section]:
         failed = [row for row in comparison if isinstance(row, FailedRow)]
         failures = [f"{_name(row)}: {row.status}." for row in failed]
         name = picture_name(comparison)
-        pictures = {f"{name}-{kind}": svg for kind, svg in plots(comparison).items()}
+        pictures = {f"{name}-{kind}": figure for kind, figure in plots(comparison).items()}
         yield Section(f"{cell.experiment}, {cell.mode}, {cell.place}", pictures, tables, failures=failures)
 
 

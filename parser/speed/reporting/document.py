@@ -9,6 +9,10 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from matplotlib.figure import Figure
+
+from parser.speed.reporting.plot_style import svg
+
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 MARKDOWN, HTML = "report.md", "report.html"
@@ -25,12 +29,12 @@ class Table(NamedTuple):
 
 class Picture(NamedTuple):
     name: str
-    svg: str
+    figure: Figure
 
     @property
     def file(self) -> str:
-        """The name of its file. The name of a picture may have characters that a file's must not have."""
-        return re.sub(r"[^\w.-]+", "-", self.name) + ".svg"
+        """The name of its file, without the ending, without characters that names of files must not have."""
+        return re.sub(r"[^\w.-]+", "-", self.name)
 
 
 class Heading(NamedTuple):
@@ -45,8 +49,8 @@ Part = str | Heading | Table | Picture
 @dataclass(frozen=True)
 class Section:
     title: str
-    plots: Mapping[str, str]
-    """SVG by the names of pictures."""
+    plots: Mapping[str, Figure]
+    """By the names of pictures."""
     tables: Sequence[Table]
     """Those without rows are left out."""
     text: str = ""
@@ -58,7 +62,7 @@ class Section:
         return [
             Heading(2, self.title),
             *filter(None, [self.text]),
-            *(Picture(name, svg) for name, svg in self.plots.items()),
+            *(Picture(name, figure) for name, figure in self.plots.items()),
             *(table for table in self.tables if table.rows),
             *self.failures,
         ]
@@ -75,11 +79,11 @@ def write_document(title: str, parts: Sequence[Part], folder: Path) -> None:
     title: of the HTML page.
     """
     (folder / PLOTS).mkdir(parents=True, exist_ok=True)
-    for part in parts:
-        if isinstance(part, Picture):
-            (folder / PLOTS / part.file).write_text(part.svg, encoding="utf-8")
+    drawn = {part.file: svg(part.figure) for part in parts if isinstance(part, Picture)}
+    for name, picture in drawn.items():
+        (folder / PLOTS / f"{name}.svg").write_text(picture, encoding="utf-8")
     (folder / MARKDOWN).write_text("\n\n".join(map(_markdown, parts)) + "\n", encoding="utf-8")
-    page = PAGE.format(title=escape(title), body="\n".join(map(_html, parts)))
+    page = PAGE.format(title=escape(title), body="\n".join(_html(part, drawn) for part in parts))
     (folder / HTML).write_text(page, encoding="utf-8")
 
 
@@ -88,7 +92,7 @@ def _markdown(part: Part) -> str:
         case Heading(level, text):
             return f"{'#' * level} {text}"
         case Picture(name, _):
-            return f"![{name}]({PLOTS}/{part.file})"
+            return f"![{name}]({PLOTS}/{part.file}.svg)"
         case Table(columns, rows, note):
             lines = [columns, ["---"] * len(columns), *rows]
             escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]
@@ -97,19 +101,20 @@ def _markdown(part: Part) -> str:
     return part
 
 
-def _html(part: Part) -> str:
+def _html(part: Part, drawn: Mapping[str, str]) -> str:
+    """drawn: SVG by the names of pictures' files."""
     match part:
         case Heading(level, text):
             return f"<h{level}>{_inline(text)}</h{level}>"
-        case Picture(name, svg):
-            return f'<figure aria-label="{escape(name)}">{svg}</figure>'
+        case Picture(name, _):
+            return f'<figure aria-label="{escape(name)}">{drawn[part.file]}</figure>'
         case Table(columns, rows, note):
             head = "".join(f"<th>{_inline(cell)}</th>" for cell in columns)
             body = "\n".join(
                 "<tr>" + "".join(f"<td>{_inline(cell)}</td>" for cell in line) + "</tr>" for line in rows
             )
             table = f"<table><tr>{head}</tr>\n{body}</table>"
-            return f"{_html(note)}\n{table}" if note else table
+            return f"<p>{_inline(note)}</p>\n{table}" if note else table
     return f"<p>{_inline(str(part))}</p>"
 
 

@@ -10,7 +10,7 @@ from parser.speed.measuring.rows import OK, ExternalRow
 from parser.speed.measuring.run import RunRows
 from parser.speed.measuring.statistics import median_of, ratio_of
 from parser.speed.reporting.document import Section, Table
-from parser.speed.reporting.plot_style import COLOURS, LABEL_SIZE, PLAIN, TITLE_SIZE, WIDTH, svg
+from parser.speed.reporting.plot_style import COLOURS, LABEL_SIZE, PLAIN, TITLE_SIZE, WIDTH
 
 COLUMNS = ("program", "sentences/s", "95 % interval", "over the first", "turns", "command")
 BAR_HEIGHT = 0.35
@@ -29,7 +29,7 @@ def sections(run: RunRows) -> Iterator[Section]:
         yield Section(title, plots, [_table(done)], failures=failures)
 
 
-def _plot(rows: Sequence[ExternalRow], title: str) -> str:
+def _plot(rows: Sequence[ExternalRow], title: str) -> Figure:
     figure = Figure(figsize=(WIDTH, 1 + BAR_HEIGHT * len(rows)), layout="constrained")
     axes = figure.add_subplot()
     speeds = [median_of(row.speeds) for row in rows]
@@ -43,7 +43,7 @@ def _plot(rows: Sequence[ExternalRow], title: str) -> str:
     axes.xaxis.set_major_formatter(PLAIN)
     axes.set_xlabel("sentences/s, median of the turns with its 95 % interval")
     axes.set_title(title, fontsize=TITLE_SIZE)
-    return svg(figure)
+    return figure
 
 
 def _table(rows: Sequence[ExternalRow]) -> Table:

@@ -19,7 +19,7 @@ from parser.benchmarks.plugin import grid_over
 from parser.speed.measuring.cells import COMPARED, Cell
 from parser.speed.measuring.run import RunRows
 from parser.speed.reporting.document import Section, Table, cells_at
-from parser.speed.reporting.plot_style import HEIGHT, LABEL_SIZE, TITLE_SIZE, WIDTH, places_of, svg
+from parser.speed.reporting.plot_style import HEIGHT, LABEL_SIZE, TITLE_SIZE, WIDTH, places_of
 from parser.speed.reporting.speed_ups import CELLS_FORWARD, STEP, Comparison, comparisons, gains_of_parts
 from parser.speed.reporting.titles import method_title, plot_title
 
@@ -97,7 +97,7 @@ def _table(title: str, setting: str, grid: Grid) -> Table:
     return Table((header, *(f"{value:,}" for value in grid)), lines)
 
 
-def _plot(title: str, family: Family, grids: Mapping[str, Grid]) -> str:
+def _plot(title: str, family: Family, grids: Mapping[str, Grid]) -> Figure:
     """A heat map for each part of a step, with one scale of colours."""
     figure = Figure(figsize=(1.5 * WIDTH, HEIGHT), layout="constrained")
     figure.suptitle(title, fontsize=TITLE_SIZE)
@@ -109,7 +109,7 @@ def _plot(title: str, family: Family, grids: Mapping[str, Grid]) -> str:
         axes.set_title(PARTS[part], fontsize=TITLE_SIZE)
         axes.set_xlabel(family.setting)
         axes.set_ylabel("batch size")
-    return svg(figure)
+    return figure
 
 
 def _draw(axes: Axes, grid: Grid, scale: LogNorm) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import accumulate
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from parser.benchmarks.plugin import NO_BATCHING
 from parser.speed.measuring.learning import Curve
@@ -16,7 +17,7 @@ from parser.speed.measuring.run import RunRows
 from parser.speed.measuring.statistics import Estimate, mean_of
 from parser.speed.reporting.asynchrony import ASYNCHRONY, METHOD, line_and_place
 from parser.speed.reporting.document import Section, Table, cells_at
-from parser.speed.reporting.plot_style import REFERENCE, draw_panels, places_of, svg
+from parser.speed.reporting.plot_style import REFERENCE, draw_panels, places_of
 from parser.speed.reporting.titles import method_title, plot_title
 
 COLUMNS = (
@@ -67,7 +68,7 @@ def _learning(name: str, methods: Sequence[Seeds], failures: Sequence[str]) -> S
     return Section(title, {f"{name}-learning": _learning_plot(name, methods)}, [table], text, failures)
 
 
-def _learning_plot(name: str, methods: Sequence[Seeds]) -> str:
+def _learning_plot(name: str, methods: Sequence[Seeds]) -> Figure:
     """Over the epochs that all seeds of a method have."""
     curves = {}
     for own in methods:
@@ -84,7 +85,7 @@ def _learning_plot(name: str, methods: Sequence[Seeds]) -> str:
         axes.grid(True, color="0.9")
 
     every = [curve for own in methods for curve in own]
-    return svg(draw_panels(plot_title(f"{name}, learning curves", every), curves, finish))
+    return draw_panels(plot_title(f"{name}, learning curves", every), curves, finish)
 
 
 def _cells(curves: Seeds, unbatched: Seeds, notes: Sequence[str]) -> list[str]:
@@ -162,5 +163,5 @@ def _convergence(plugin: str, lines: Mapping[str, Mapping[int, Seeds]]) -> Secti
     title = plot_title("epochs to the target over asynchrony", every)
     plots = {}
     if any(epochs.values()):
-        plots[f"{plugin}-convergence"] = svg(draw_panels(title, epochs, finish))
+        plots[f"{plugin}-convergence"] = draw_panels(title, epochs, finish)
     return Section(f"{plugin}, convergence", plots, [Table(("experiment", *columns), rows)], CONVERGENCE)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from parser.speed.measuring.statistics import Estimate
@@ -35,6 +38,8 @@ LOG_RATIO = 6
 """Values that differ by more are drawn on a logarithmic axis."""
 OVERLAP_RATIO = 1.5
 """The labels of batch sizes with a smaller ratio would overlap."""
+BATCH_SIZE = "batch size"
+"""The label of an axis."""
 PLAIN = FuncFormatter(lambda value, _: f"{value:,g}")
 Curves = Mapping[str, Mapping[int, Estimate] | Mapping[float, Estimate]]
 """Label of a line -> place on the x axis -> value. An empty line is not shown, but its look is left free."""
@@ -110,7 +115,7 @@ def scale_by_size(axes: Axes, curves: Curves) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(PLAIN)
     axes.yaxis.set_major_formatter(PLAIN)
-    axes.set_xlabel("batch size")
+    axes.set_xlabel(BATCH_SIZE)
     axes.grid(True, color="0.9")
 
 
@@ -125,6 +130,38 @@ def _not_overlapping(sizes: Sequence[float]) -> list[float]:
         if not kept or kept[-1] / size > OVERLAP_RATIO:
             kept.append(size)
     return kept
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a figure is saved for a paper."""
+
+    format: str = "svg"
+    width: float | None = None
+    """Inches; None for the figure's own."""
+    font_size: float | None = None
+    """Points, of all text; None for the figure's own."""
+    scale: Literal["linear", "log"] | None = None
+    """Of the values over batch sizes; None for a logarithm where they differ much."""
+
+
+def save(figure: Figure, path: Path, look: Look) -> None:
+    """Write a figure, without a date. Fonts are embedded, in SVG text stays text. Raises OSError."""
+    if look.width:
+        width, height = figure.get_size_inches()
+        # A legend and titles need their lines in a narrow figure, too.
+        figure.set_size_inches(look.width, height * (look.width / width) ** 0.5)
+    if look.font_size:
+        for text in figure.findobj(Text):
+            text.set_fontsize(look.font_size)
+    for axes in figure.axes:
+        if look.scale and axes.get_xlabel() == BATCH_SIZE:
+            axes.set_yscale(look.scale)
+            axes.yaxis.set_major_formatter(PLAIN)
+    fonts = {"svg.fonttype": "none", "svg.hashsalt": "speed", "pdf.fonttype": 42}
+    with matplotlib.rc_context(fonts):
+        dates = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
+        figure.savefig(path, format=look.format, dpi=300, metadata=dates.get(look.format))
 
 
 def svg(figure: Figure) -> str:

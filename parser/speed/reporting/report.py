@@ -21,7 +21,17 @@ from parser.speed.reporting import (
     update_frequency,
     utilisation,
 )
-from parser.speed.reporting.document import HTML, Heading, Part, Section, Table, write_document
+from parser.speed.reporting.document import (
+    HTML,
+    PLOTS,
+    Heading,
+    Part,
+    Picture,
+    Section,
+    Table,
+    write_document,
+)
+from parser.speed.reporting.plot_style import Look, save
 from parser.speed.reporting.speed_ups import baseline_of, by_method, comparisons, ratio, scaling
 
 KINDS: Sequence[Callable[[RunRows], Iterable[Section]]] = (
@@ -64,6 +74,17 @@ def write_report(run: RunRows, folder: Path) -> Path:
     write_document(folder.name, parts, folder)
     _write_board(run.measured, folder)
     return folder / HTML
+
+
+def write_pictures(run: RunRows, folder: Path, look: Look) -> list[Path]:
+    """Write the plots alone, as files in PLOTS. Returns their paths. Raises OSError."""
+    (folder / PLOTS).mkdir(parents=True, exist_ok=True)
+    parts = [part for sections in KINDS for section in sections(run) for part in section.parts]
+    paths = []
+    for picture in (part for part in parts if isinstance(part, Picture)):
+        paths.append(folder / PLOTS / f"{picture.file}.{look.format}")
+        save(picture.figure, paths[-1], look)
+    return paths
 
 
 def _conditions(rows: Sequence[CellRow] | Sequence[ExternalRow]) -> Table:

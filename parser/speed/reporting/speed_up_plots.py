@@ -29,7 +29,6 @@ from parser.speed.reporting.plot_style import (
     legend_below,
     places_of,
     scale_by_size,
-    svg,
 )
 from parser.speed.reporting.speed_ups import (
     Comparison,
@@ -55,8 +54,8 @@ WIDE_BAR = 1.5 * BAR
 """With the name of a method."""
 
 
-def plots(comparison: Comparison) -> dict[str, str]:
-    """SVG by its kind, without the kinds for which nothing was measured.
+def plots(comparison: Comparison) -> dict[str, Figure]:
+    """Figures by their kinds, without the kinds for which nothing was measured.
 
     The scaling is the last: a method that is slow without batches looks best there.
     """
@@ -82,7 +81,7 @@ def _method(row: SpeedRow) -> str:
     return method_title(row.plugin, row.method)
 
 
-def _speed_up_plot(comparison: Comparison) -> str | None:
+def _speed_up_plot(comparison: Comparison) -> Figure | None:
     """Over one baseline; None for one batch size, for which the plot of the speeds has the same bars."""
     baseline = baseline_of(comparison)
     if baseline is None or len(sizes_of(comparison)) == 1:
@@ -97,10 +96,10 @@ def _speed_up_plot(comparison: Comparison) -> str | None:
         axes.set_ylabel("speed-up")
         scale_by_size(axes, curves)
 
-    return svg(draw_panels(_title(comparison), curves, finish))
+    return draw_panels(_title(comparison), curves, finish)
 
 
-def _scaling_plot(comparison: Comparison) -> str | None:
+def _scaling_plot(comparison: Comparison) -> Figure | None:
     curves: dict[str, dict[int, Estimate]] = {}
     for rows in by_method(comparison).values():
         label, shares = _method(rows[0]), parallel_shares(rows)
@@ -118,10 +117,10 @@ def _scaling_plot(comparison: Comparison) -> str | None:
         axes.yaxis.set_major_formatter(PLAIN)
 
     title = plot_title(f"{comparison[0].experiment}, scaling with the batch size", comparison)
-    return svg(draw_panels(title, curves, finish)) if sizes else None
+    return draw_panels(title, curves, finish) if sizes else None
 
 
-def _speed_plot(comparison: Comparison) -> str | None:
+def _speed_plot(comparison: Comparison) -> Figure | None:
     if len(sizes_of(comparison)) == 1:
         return _speed_bars(comparison)
     curves: Curves = {
@@ -133,10 +132,10 @@ def _speed_plot(comparison: Comparison) -> str | None:
         axes.set_ylabel(f"{comparison[0].examples}/s")
         scale_by_size(axes, curves)
 
-    return svg(draw_panels(_title(comparison), curves, finish)) if curves else None
+    return draw_panels(_title(comparison), curves, finish) if curves else None
 
 
-def _speed_bars(comparison: Comparison) -> str:
+def _speed_bars(comparison: Comparison) -> Figure:
     """The speeds of methods at their one batch size."""
     rows = in_order(comparison)
     figure = Figure(figsize=(WIDTH, 1.3 + WIDE_BAR * len(rows)), layout="constrained")
@@ -151,10 +150,10 @@ def _speed_bars(comparison: Comparison) -> str:
     axes.set_xlabel(f"{comparison[0].examples}/s")
     axes.grid(True, axis="x", color="0.9")
     axes.set_axisbelow(True)
-    return svg(figure)
+    return figure
 
 
-def _parts_plot(comparison: Comparison) -> str | None:
+def _parts_plot(comparison: Comparison) -> Figure | None:
     """A panel for each part of a step; None for one batch size, for which the report has a table."""
     parts = gains_of_parts(comparison)
     if len({row.batch_size for row in comparison}) < 2 or not parts:
@@ -175,10 +174,10 @@ def _parts_plot(comparison: Comparison) -> str | None:
         scale_by_size(axes, curves)
         axes.set_title(part.replace("cells", "modules"), fontsize=TITLE_SIZE - 1)
     legend_below(figure, max(figure.axes, key=lambda axes: len(axes.get_legend_handles_labels()[1])))
-    return svg(figure)
+    return figure
 
 
-def _time_plot(comparison: Comparison) -> str | None:
+def _time_plot(comparison: Comparison) -> Figure | None:
     """Stacked bars: the phases of a step. None if all of the time is in one phase."""
     rows = in_order(comparison)
     phases = [phase for phase in (*PHASES, OTHER) if any(row.share(phase) > SMALL_SHARE for row in rows)]
@@ -202,7 +201,7 @@ def _time_plot(comparison: Comparison) -> str | None:
     axes.set_xlim(0, 1)
     axes.set_xlabel("share of the time of a step")
     legend_below(figure)
-    return svg(figure)
+    return figure
 
 
 def _places(comparison: Comparison) -> tuple[list[float], list[tuple[float, str]]]:

@@ -28,7 +28,6 @@ from parser.speed.reporting.plot_style import (
     draw_lines,
     legend_below,
     places_of,
-    svg,
 )
 from parser.speed.reporting.titles import plot_title
 
@@ -90,7 +89,7 @@ def _section(grid: Grid) -> Section:
         for active, line in grid.items()
     ]
     title = f"{name}, update frequency"
-    picture = svg(_drawn(plot_title(f"{name}, both parameters of asynchrony", rows), speed, grid))
+    picture = _drawn(plot_title(f"{name}, both parameters of asynchrony", rows), speed, grid)
     return Section(title, {title: picture}, [Table(("", *columns), cells)], TEXT)
 
 

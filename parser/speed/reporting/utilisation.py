@@ -18,7 +18,7 @@ from parser.speed.measuring.rows import SpeedRow
 from parser.speed.measuring.run import RunRows
 from parser.speed.measuring.statistics import exactly
 from parser.speed.reporting.document import Section, Table, cells_at
-from parser.speed.reporting.plot_style import draw_panels, places_of, scale_by_size, svg
+from parser.speed.reporting.plot_style import draw_panels, places_of, scale_by_size
 from parser.speed.reporting.speed_ups import MFU, by_method, comparisons
 from parser.speed.reporting.titles import method_title, plot_title
 
@@ -102,7 +102,7 @@ def _section(title: str, subject: str, axis: str, lines: Lines) -> Section:
         axes.set_ylabel("MFU: share of the speed of large products")
 
     rows = [row for line in lines.values() for row in line.values()]
-    plot = svg(draw_panels(plot_title(subject, rows), curves, finish))
+    plot = draw_panels(plot_title(subject, rows), curves, finish)
     places = places_of(lines.values())
     table = Table(
         (f"MFU, at {axis}", *map(str, places)),

@@ -2,12 +2,21 @@
 
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from speed_rows import cell
 
 from parser.benchmarks.discovery import find, installed
 from parser.speed.measuring.statistics import Estimate, exactly
 from parser.speed.reporting.document import Heading, Picture, Section, Table, write_document
-from parser.speed.reporting.plot_style import MAX_LINES, draw_panels, legend_below, scale_by_size, svg
+from parser.speed.reporting.plot_style import (
+    MAX_LINES,
+    Look,
+    draw_panels,
+    legend_below,
+    save,
+    scale_by_size,
+    svg,
+)
 from parser.speed.reporting.titles import data_title, method_title, plot_title
 
 
@@ -128,18 +137,20 @@ def test_a_plugin_that_is_not_installed_has_the_names_of_its_methods():
 
 @pytest.mark.parametrize("name", ["plain", "a/b", "with blanks, and more", "../above"])
 def test_a_picture_of_any_name_is_written_and_shown(tmp_path, name):
-    write_document("Report", ["Text.", Picture(name, "<svg/>")], tmp_path)
+    figure = Figure()
+    write_document("Report", ["Text.", Picture(name, figure)], tmp_path)
     [file] = (tmp_path / "plots").iterdir()
-    assert file.read_text() == "<svg/>"
+    assert file.read_text() == svg(figure)
     assert f"![{name}](plots/{file.name})\n" in (tmp_path / "report.md").read_text()
     assert " " not in file.name
-    assert "<svg/>" in (tmp_path / "report.html").read_text()
+    assert svg(figure) in (tmp_path / "report.html").read_text()
 
 
 def test_a_section_tells_what_it_has():
     empty, full = Table(("a",), []), Table(("a",), [["1"]])
-    section = Section("Title", {"plot": "<svg/>"}, [empty, full], "Text.", ["step at 8: skipped."])
-    picture = Picture("plot", "<svg/>")
+    figure = Figure()
+    section = Section("Title", {"plot": figure}, [empty, full], "Text.", ["step at 8: skipped."])
+    picture = Picture("plot", figure)
     assert section.parts == [Heading(2, "Title"), "Text.", picture, full, "step at 8: skipped."]
     assert Section("Title", {}, [empty]).parts == [Heading(2, "Title")]
 
@@ -157,3 +168,18 @@ def test_code_and_notes(tmp_path):
         assert expected in page
     text = (tmp_path / "report.md").read_text()
     assert "What `d` means.\n\n| `d` |\n| --- |\n| `e\\|f` |\n" in text
+
+
+def test_a_figure_for_a_papers_column(tmp_path):
+    figure = panels(2)
+    look = Look("pdf", width=3.3, font_size=7, scale="log")
+    save(figure, tmp_path / "plot.pdf", look)
+    assert figure.get_size_inches()[0] == pytest.approx(3.3)
+    assert {text.get_fontsize() for text in figure.findobj(Text) if text.get_text()} == {7}
+    assert figure.axes[0].get_yscale() == "log"
+    content = (tmp_path / "plot.pdf").read_bytes()
+    assert content.startswith(b"%PDF")
+    assert b"/FontFile2" in content  # TrueType, embedded
+    assert b"CreationDate" not in content
+    save(figure, tmp_path / "again.pdf", look)
+    assert (tmp_path / "again.pdf").read_bytes() == content
