@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from figures.kept import plain_speed, ratios, speed_run, table
 
@@ -64,7 +64,9 @@ def beside_paper() -> str:
     lines += [
         ("paper: agenda / none", *PAPER_RATIOS),
         ("ours: agenda / none", *(_over_none(task) for task in TASKS)),
-        ("the same with single operations", *(_over_none(f"{task}-operations") for task in TASKS)),
+        *_measured(
+            [("the same with single operations", *(_over_none(f"{task}-operations") for task in TASKS))]
+        ),
         ("agenda / the best simple way", *map(_over_simple, TASKS)),
         *_variants(),
         ("recording and scheduling, share of a step", *map(_recording, TASKS)),
@@ -90,7 +92,10 @@ def _speed(task: str, method: str) -> str:
 
 
 def _over_none(experiment: str) -> str:
-    return f"{speed_run(RUN).ratio(experiment, 'agenda@64', 'none@64'):.1f}"
+    run = speed_run(RUN)
+    if not run.has(experiment, "none@64"):
+        return ""
+    return f"{run.ratio(experiment, 'agenda@64', 'none@64'):.1f}"
 
 
 def _variants() -> list[tuple[str, ...]]:
@@ -99,7 +104,14 @@ def _variants() -> list[tuple[str, ...]]:
         "operations": "the same with single operations, as in the paper",
         "similar-lengths": "the same in batches of similar lengths",
     }
-    return [(title, *(_over_simple(f"{task}-{end}") for task in TASKS)) for end, title in titles.items()]
+    return _measured(
+        (title, *(_over_simple(f"{task}-{end}") for task in TASKS)) for end, title in titles.items()
+    )
+
+
+def _measured(lines: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Without the lines that have a title alone."""
+    return [line for line in lines if any(line[1:])]
 
 
 def _over_simple(experiment: str) -> str:
@@ -114,10 +126,11 @@ def _over_simple(experiment: str) -> str:
 
 def _recording(task: str) -> str:
     shares = []
-    for experiment in (task, f"{task}-operations"):
+    measured = [name for name in (task, f"{task}-operations") if speed_run(RUN).has(name, "agenda@64")]
+    for experiment in measured:
         phases = speed_run(RUN).cell(experiment, "agenda@64").phase_seconds
         shares.append((phases["graph"] + phases["scheduling"]) / sum(phases.values()))
-    return f"{shares[0]:.2f} ({shares[1]:.2f})"
+    return " ".join([f"{shares[0]:.2f}", *(f"({share:.2f})" for share in shares[1:])])
 
 
 def more_ratios() -> str:

@@ -158,9 +158,8 @@ def save(figure: Figure, path: Path, look: Look) -> None:
         if look.scale and axes.get_xlabel() == BATCH_SIZE:
             axes.set_yscale(look.scale)
             axes.yaxis.set_major_formatter(PLAIN)
-    fonts = {"svg.fonttype": "none", "svg.hashsalt": "speed", "pdf.fonttype": 42}
-    with matplotlib.rc_context(fonts):
-        dates = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
+    dates = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "speed", "pdf.fonttype": 42}):
         figure.savefig(path, format=look.format, dpi=300, metadata=dates.get(look.format))
 
 

@@ -6,6 +6,7 @@ import pytest
 from speed_rows import run_of, speed_row
 
 from parser.speed.reporting import grid
+from parser.speed.reporting.plot_style import svg
 
 
 def row(experts, method, size, speed, cells, **changed):
@@ -43,7 +44,7 @@ def test_speed_ups_stand_by_batch_size_and_setting():
 
 def test_every_number_is_drawn_in_its_place():
     [section] = grid.sections(run_of(ROWS))
-    [picture] = section.plots.values()
+    [picture] = map(svg, section.plots.values())
     drawn = re.findall(r">([\d.,]+)</text>", picture)
     assert {"300", "8.00", "4.00"} <= set(drawn)
     assert drawn.count("0.50") == 2

@@ -181,5 +181,5 @@ def test_a_figure_for_a_papers_column(tmp_path):
     assert content.startswith(b"%PDF")
     assert b"/FontFile2" in content  # TrueType, embedded
     assert b"CreationDate" not in content
-    save(figure, tmp_path / "again.pdf", look)
+    save(panels(2), tmp_path / "again.pdf", look)
     assert (tmp_path / "again.pdf").read_bytes() == content

@@ -5,6 +5,7 @@ from speed_rows import curve, failed_row, run_of, speed_row
 
 from parser.speed.reporting import asynchrony, learning, update_frequency, utilisation
 from parser.speed.reporting.document import Table
+from parser.speed.reporting.plot_style import svg
 from parser.speed.reporting.speed_up_plots import plots
 from parser.speed.reporting.speed_ups import MFU, comparisons, gains_of_parts
 
@@ -31,7 +32,7 @@ MFU_ROWS = [
 def test_experiments_are_compared_by_their_best_methods():
     [section] = utilisation_of(MFU_ROWS)
     assert section.title == "reading, train, cpu, utilisation"
-    assert section.plots[section.title].startswith("<svg")
+    assert svg(section.plots[section.title]).startswith("<svg")
     expected = Table(
         ("MFU, at batch size", "1", "64"),
         [["small: both", "0.100", "0.400"], ["large: both", "0.200", "0.800"]],
@@ -64,7 +65,7 @@ METHODS = ("stream by stream, all frame by frame, at 1", "all streams, only cycl
 def test_methods_are_drawn_over_the_size_of_the_layers():
     [section] = utilisation_of([*OF_SIZES, of_size("huge", "both", 32, 0.9, 1024)])
     assert section.title == "medium, train, cpu, utilisation by layer size"
-    assert section.plots[section.title].startswith("<svg")
+    assert svg(section.plots[section.title]).startswith("<svg")
     expected = Table(
         ("MFU, at units of a layer", "128", "256", "512"),
         [[METHODS[0], "0.050", "0.100", ""], [METHODS[1], "0.200", "0.400", "0.800"]],
@@ -178,7 +179,7 @@ def test_speeds_over_batches_in_flight():
     [section] = asynchrony_of(rows)
     assert section.title == "reading, asynchrony"
     assert list(section.plots) == ["reading, asynchrony"]
-    assert section.plots["reading, asynchrony"].startswith("<svg")
+    assert svg(section.plots["reading, asynchrony"]).startswith("<svg")
     [table] = section.tables
     assert table.columns == (
         "sentences/s",
@@ -214,7 +215,7 @@ def test_both_parameters_of_asynchrony():
     ]
     [section] = update_frequency.sections(run_of(rows, curves))
     assert section.title == "lists, update frequency"
-    assert section.plots[section.title].startswith("<svg")
+    assert svg(section.plots[section.title]).startswith("<svg")
     [table] = section.tables
     assert table.columns == (
         "",
