@@ -159,9 +159,7 @@ def draw(lines: list[Headline]) -> Figure:
     axes.set_xscale("log")
     axes.set_xlim(0.9, 1.6 * max([*values, *(high for (_, high), _ in marks)]))
     axes.set_xticks([1, 2, 5, 10, 20, 50, 100], ["1", "2", "5", "10", "20", "50", "100"])
-    axes.set_xlabel(
-        "speed-up by the best method over no batching, in training if nothing is said", fontsize=9
-    )
+    axes.set_xlabel("speed-up over no batching, by the best method", fontsize=9)
     figure.legend(loc="outside lower center", ncols=2, fontsize=8)
     return figure
 
