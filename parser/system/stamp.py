@@ -23,7 +23,7 @@ def stamp() -> dict[str, Any]:
     now = datetime.now(UTC).isoformat(timespec="seconds")
     own = machine()
     limits = {"gpu_limits": _gpu_limits()} if own["gpus"] else {}
-    return {"date": now, "commit": _commit(), "versions": _versions(), "machine": own, **limits}
+    return {"date": now, "commit": own_commit(), "versions": _versions(), "machine": own, **limits}
 
 
 def append_stamped(path: Path, row: Mapping[str, Any]) -> None:
@@ -63,10 +63,15 @@ def _versions() -> dict[str, str | None]:
     }
 
 
+def own_commit() -> str | None:
+    """The commit of the running source, as `commit_of`."""
+    return commit_of(Path(__file__).parent)
+
+
 @cache
-def _commit() -> str | None:
-    """The commit of the running source, with "-dirty" if it has changes; None outside a git checkout."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40", "--dirty"]
+def commit_of(folder: Path) -> str | None:
+    """The commit of a checkout, with "-dirty" if it has changes; None if the folder is in none."""
+    command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):

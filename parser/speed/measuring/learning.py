@@ -13,6 +13,7 @@ from typing import NamedTuple
 from parser.benchmarks.discovery import find
 from parser.speed.measuring.cell_process import MeasuredCell
 from parser.speed.measuring.cells import Cell, methods_of, settings_of
+from parser.speed.measuring.origin import origin
 from parser.speed.measuring.rows import SKIPPED, FailedRow, LearningRow, RowFile, new_row
 from parser.speed.measuring.settings import SpeedConfig
 from parser.system.console import say
@@ -128,4 +129,11 @@ def _epochs(cell: Cell, remote: Remote, epochs: int) -> LearningRow:
             seconds.append(found[0])
             scores.append(found[1])
             bar.set_postfix(score=f"{found[1]:.4f}", refresh=False)
-    return new_row(LearningRow, cell, seconds=seconds, scores=scores, notes=remote.call("notes"))
+    return new_row(
+        LearningRow,
+        cell,
+        seconds=seconds,
+        scores=scores,
+        notes=remote.call("notes"),
+        **origin(cell),
+    )

@@ -17,6 +17,11 @@ BUSY_SHARE = 0.1
 """The machine is busy if other programs use a larger share of its cores."""
 
 
+def is_busy(busy_cores: float, cores: int) -> bool:
+    """Whether other programs use so many of the cores that timings will vary."""
+    return busy_cores > BUSY_SHARE * cores
+
+
 class CellProgress:
     """A bar on a terminal; elsewhere a line for each cell."""
 
@@ -44,7 +49,10 @@ class CellProgress:
 
 
 class MachineLoad:
-    """Reports the load in one sentence, and again whenever the machine becomes busy or quiet."""
+    """Reports the load in one sentence, and again whenever the machine becomes busy or quiet.
+
+    `busy_cores` is how many cores other programs used at the last check; None if that is unknown.
+    """
 
     def __init__(
         self,
@@ -60,6 +68,7 @@ class MachineLoad:
         self._report, self._read, self._sleep, self._now = report, read, sleep, now
         self._next_sample = -float("inf")
         self._was_busy: bool | None = None
+        self.busy_cores: float | None = None
 
     def check(self) -> None:
         """To be called while this program and its processes are idle: what runs is of other programs.
@@ -70,13 +79,14 @@ class MachineLoad:
             return
         self._next_sample = self._now() + SECONDS_BETWEEN
         cores = os.cpu_count() or 1
-        used = self._cores_in_use(cores)
-        if used is not None:
-            self._tell(used > BUSY_SHARE * cores, f"other programs use {used:.1f} of {cores} CPU cores")
+        self.busy_cores = self._cores_in_use(cores)
+        if self.busy_cores is not None:
+            use = f"other programs use {self.busy_cores:.1f} of {cores} CPU cores"
+            self._tell(is_busy(self.busy_cores, cores), use)
         elif self._was_busy is None and hasattr(os, "getloadavg"):  # later averages include this program
             average = os.getloadavg()[0]
             use = f"its load average is {average:.1f} on {cores} CPU cores"
-            self._tell(average > BUSY_SHARE * cores, use)
+            self._tell(is_busy(average, cores), use)
 
     def _cores_in_use(self, cores: int) -> float | None:
         before = self._read()

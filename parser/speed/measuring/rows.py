@@ -111,6 +111,12 @@ class SpeedRow(Provenance, Cell):
     tokens: Sequence[int]
     only: str = ""
     """The filter with which the command was given."""
+    busy_cores: float | None = None
+    """How many cores other programs used at most, sampled between turns; None if the system does not say."""
+    data: Mapping[str, str] = field(default_factory=dict)
+    """The SHA-256 of each file and folder of the settings."""
+    plugin_commit: str | None = None
+    """Of the repository that has the plugin; None for the program's own."""
 
     @property
     def speed(self) -> Estimate:
@@ -141,6 +147,8 @@ class LearningRow(Provenance, Cell):
     scores: Sequence[float]
     notes: Mapping[str, float] = field(default_factory=dict)
     """Further figures of the plugin."""
+    data: Mapping[str, str] = field(default_factory=dict)
+    plugin_commit: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from parser.benchmarks.conformance import ROUNDING, disagreement
 from parser.benchmarks.plugin import Work
 from parser.speed.measuring.cell_process import ComparedResults, Finished, MeasuredCell, Started, Turn
 from parser.speed.measuring.cells import Cell
+from parser.speed.measuring.origin import origin
 from parser.speed.measuring.progress import CellProgress, MachineLoad
 from parser.speed.measuring.rows import SKIPPED, WRONG, CellRow, FailedRow, SpeedRow, new_row
 from parser.speed.measuring.settings import SpeedConfig
@@ -115,14 +116,17 @@ class _Runner:
             self.remote.close()
         return row
 
-    def take_turn(self, products: Sequence[Sequence[float]], interleaved_group: str) -> SpeedRow | None:
+    def take_turn(
+        self, products: Sequence[Sequence[float]], interleaved_group: str, busy_cores: float | None
+    ) -> SpeedRow | None:
         """Returns the cell's row if this was its last turn. products: the speeds of each until now."""
         self.turns.append(self.remote.call("turn", len(self.turns)))
         if not self.done:
             return None
         finished: Finished = self.remote.call("finish", len(self.turns))
         ceiling = max(map(median, zip(*products, strict=True)))
-        return speed_row(self.cell, self.turns, self.started, finished, ceiling, interleaved_group)
+        row = speed_row(self.cell, self.turns, self.started, finished, ceiling, interleaved_group)
+        return replace(row, busy_cores=busy_cores, **origin(self.cell))
 
 
 def measure_interleaved(
@@ -162,14 +166,17 @@ def _take_turns(
 ) -> Iterator[CellRow]:
     interleaved_group = datetime.now(UTC).isoformat(timespec="microseconds")
     products: dict[Precision, list[list[float]]] = {precision: [] for precision in ceilings}
-    unfinished = list(runners)
+    unfinished, busy_cores = list(runners), None
     while unfinished:
         load.check()
+        if load.busy_cores is not None:
+            busy_cores = max(busy_cores or 0.0, load.busy_cores)
         for precision, ceiling in ceilings.items():
             products[precision].append(_ceiling_now(ceiling))
         for runner in list(unfinished):
             before = runner.progress
-            row = runner.row_after(runner.take_turn, products[runner.cell.precision], interleaved_group)
+            done = products[runner.cell.precision]
+            row = runner.row_after(runner.take_turn, done, interleaved_group, busy_cores)
             if row:
                 unfinished.remove(runner)
                 yield row

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from torch.utils.tensorboard import SummaryWriter
 
+from parser.speed.measuring.progress import is_busy
 from parser.speed.measuring.rows import CellRow, ExternalRow, Machine, SpeedRow
 from parser.speed.measuring.run import CONFIG, RunRows
 from parser.speed.reporting import (
@@ -100,6 +101,8 @@ def _conditions(rows: Sequence[CellRow] | Sequence[ExternalRow]) -> Table:
         "commit": ", ".join(sorted({each.commit or "unknown" for each in rows})),
         "seed": ", ".join(sorted({str(row.seed) for row in cells})),
         "matrix products": _ceilings(cells),
+        "other programs": _other_programs(cells),
+        "plugins of others": ", ".join(sorted(_plugin_commits(cells))),
         "to repeat": "; ".join(_commands(cells)),
     }
     return Table(("", ""), [fact for fact in facts.items() if fact[1]])
@@ -117,6 +120,21 @@ def _commands(rows: Sequence[CellRow]) -> list[str]:
 
 def _machine(machine: Machine) -> str:
     return ", ".join([f"{machine.cores} cores of {machine.cpu} ({machine.vectors})", *machine.gpus])
+
+
+def _other_programs(rows: Sequence[CellRow]) -> str:
+    """How busy they kept the machine, if they did."""
+    known = [row for row in rows if isinstance(row, SpeedRow) and row.busy_cores is not None]
+    busy = [row for row in known if is_busy(row.busy_cores or 0.0, row.machine.cores or 1)]
+    if not busy:
+        return "the machine was quiet" if known else ""
+    cores = max(row.busy_cores or 0.0 for row in busy)
+    return f"the machine was busy in {len(busy)} of {len(known)} cells: they used up to {cores:.1f} cores"
+
+
+def _plugin_commits(rows: Sequence[CellRow]) -> set[str]:
+    measured = [row for row in rows if isinstance(row, SpeedRow)]
+    return {f"{row.plugin} {row.plugin_commit}" for row in measured if row.plugin_commit}
 
 
 def _ceilings(rows: Sequence[CellRow]) -> str:

@@ -90,3 +90,18 @@ def test_shares_are_explained_where_they_stand(tmp_path):
     text, _ = report(tmp_path, ROWS)
     before, _, _ = text.partition("| method | parallel share, all sizes |")
     assert before.rstrip().endswith("Amdahl's law: time(B) / time(1) = (1 - p) + p / B.")
+
+
+def test_a_report_tells_of_other_programs_and_of_plugins_of_others(tmp_path):
+    rows = [
+        speed_row(method="none", busy_cores=0.1, plugin_commit="5eed"),
+        speed_row(method="good", busy_cores=1.3),
+        speed_row(method="fast"),
+    ]
+    text, _ = report(tmp_path, rows)
+    assert "the machine was busy in 1 of 2 cells: they used up to 1.3 cores" in text
+    assert "reading 5eed" in text
+
+
+def test_a_report_tells_that_the_machine_was_quiet(tmp_path):
+    assert "the machine was quiet" in report(tmp_path, [speed_row(busy_cores=0.1)])[0]
