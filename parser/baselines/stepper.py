@@ -20,8 +20,8 @@ from parser.batching.ragged import gather_rows
 from parser.batching.stepped_lstm import SteppedLSTM, join
 from parser.networks.stack_parser import FEATURE_WORDS, StackParser
 from parser.replay.batch import Batch, front_rows
-from parser.stepping.encoding import Positions
 from parser.transitions.inventory import Inventory
+from parser.transitions.system import Positions
 from parser.treebank.vocabulary import Tokens
 
 

@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save
 from torch import Tensor
 
+from parser.batching.device import compute_alone_after_fork
 from parser.config.errors import FAULTS_SHOWN, fault_lines, more_faults
 from parser.config.settings import NetworkSettings, ParserSettings
 from parser.networks.shapes import without_values
@@ -47,7 +48,6 @@ from parser.parsing.transformer_files import (
 )
 from parser.parsing.unlike_columns import InputColumnCheck
 from parser.system.files import write_atomically
-from parser.system.machine import compute_alone_after_fork
 from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import TransitionSystem
