@@ -2,7 +2,7 @@
 
 Without composition, words and buffers do not depend on transitions. With it, an arc composes the vectors of
 its head and its dependent. The result becomes the vector of the new S0, or of B0, whose state in the buffer
-is computed again, see `baselines.composing`.
+is computed again, see `baselines.stepper`.
 """
 
 from __future__ import annotations
