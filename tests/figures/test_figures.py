@@ -41,10 +41,10 @@ def measured(tmp_path, monkeypatch):
         failed_row("timeout", experiment="toy", method="late"),
     ]
     runs = [
-        {"name": name, "seed": seed, "seconds": 60 * seed, "test": {"las": las}}
+        {"table": "toys", "name": name, "seed": seed, "seconds": 60 * seed, "test": {"las": las}}
         for name, seed, las in (("plain", 1, 80.0), ("plain", 2, 82.0), ("more", 1, 81.0), ("more", 2, 83.0))
     ]
-    for path, content in (("speed/toys/rows.jsonl", list(map(asdict, rows))), ("accuracy/toys.jsonl", runs)):
+    for path, content in (("speed/toys/rows.jsonl", list(map(asdict, rows))), ("accuracy/rows.jsonl", runs)):
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_text("".join(json.dumps(row) + "\n" for row in content))
     yield tmp_path
@@ -87,6 +87,8 @@ def test_cells_of_a_table():
 def test_rows_that_are_not_there_are_named(measured):
     with pytest.raises(FileNotFoundError, match=r"other.jsonl"):
         kept.rows("accuracy/other.jsonl")
+    with pytest.raises(ValueError, match=r"rows.jsonl has no row of the table other"):
+        kept.runs_of_table("other")
 
 
 def test_what_a_command_printed(measured):
@@ -274,13 +276,16 @@ def test_every_picture_is_shown():
 def test_small_treebanks_are_ordered_by_size_and_score(tmp_path, monkeypatch):
     def row(name, epochs, las):
         scores = {"las": las, "uas": las + 5}
-        return json.dumps({"name": name, "epochs": epochs, "dev": scores, "test": scores}) + "\n"
+        return (
+            json.dumps({"table": "sizes", "name": name, "epochs": epochs, "dev": scores, "test": scores})
+            + "\n"
+        )
 
     monkeypatch.setattr(kept, "MEASUREMENTS", tmp_path)
     kept.rows.cache_clear()
     (tmp_path / "accuracy").mkdir()
     rows = row("1,188, large", 40, 80.0), row("100, small, 9 epochs", 9, 50.0), row("100, small", 3, 10.0)
-    (tmp_path / "accuracy/sizes.jsonl").write_text("".join(rows))
+    (tmp_path / "accuracy/rows.jsonl").write_text("".join(rows))
     try:
         assert accuracy.small_treebanks().splitlines()[2:] == [
             "| 100 | `small` | 3 | 10.00 | 15.00 | 10.00 |",
