@@ -43,6 +43,8 @@ def test_speed_comes_first_and_scaling_last(tmp_path):
     assert "sentences/s" not in words(tmp_path, "speed")
     assert "mnist mlp: first, scaling with the batch size" in words(tmp_path, "scaling")
     assert "over the method's own batches of 1" in words(tmp_path, "scaling")
+    assert "98.8 % parallel" in words(tmp_path, "scaling")
+    assert "asynchronous messages, 1 in flight" in words(tmp_path, "scaling")
 
 
 def test_speed_ups_are_over_one_baseline(tmp_path):
@@ -90,3 +92,13 @@ def test_shares_are_explained_where_they_stand(tmp_path):
     text, _ = report(tmp_path, ROWS)
     before, _, _ = text.partition("| method | parallel share, all sizes |")
     assert before.rstrip().endswith("Amdahl's law: time(B) / time(1) = (1 - p) + p / B.")
+
+
+def test_columns_are_defined_in_a_list(tmp_path):
+    text, page = report(tmp_path, ROWS)
+    header = next(line for line in text.splitlines() if line.startswith("| method | batch |"))
+    columns = [cell.strip() for cell in header.split("|")[1:-1]]
+    defined = re.findall(r"^- \*\*(.+?)\*\*: \w", text, re.MULTILINE)
+    assert set(columns) - set(defined) == {"method", "batch", "images/s", "tokens/s"}
+    assert "sentences/s, or what else is counted, and tokens/s" in defined
+    assert len(re.findall("<dt>", page)) == len(defined)
