@@ -1,6 +1,6 @@
 """Molecular graphs from the table of QM9 that `make data SET=qm9` downloads, for `graph_network`.
 
-pip install rdkit==2026.3.1
+pip install rdkit==2026.9.1
 python scripts/make_molecules.py data/qm9
 
 writes molecules_train.json and molecules_valid.json: atoms with their hydrogens as nodes, each bond once.

@@ -113,7 +113,7 @@ def _scaling_plot(comparison: Comparison) -> Figure | None:
 
     def finish(axes: Axes) -> None:
         axes.plot(sizes, sizes, label="ideal: as the batch size", **REFERENCE)
-        axes.set_ylabel("over the method's own batches of 1")
+        axes.set_ylabel("over own batches of 1")
         scale_by_size(axes, curves)
         axes.set_yscale("log", base=2)  # always, for the ideal is a line then
         axes.autoscale(axis="y")
@@ -204,7 +204,7 @@ def _time_plot(comparison: Comparison) -> Figure | None:
     axes.set_ylabel("batch size" if headings else "")
     axes.set_ylim(max(places) + 0.7, -0.7)
     axes.set_xlim(0, 1)
-    axes.set_xlabel("share of the time of a step")
+    axes.set_xlabel("share of a step")
     legend_below(figure)
     return figure
 
