@@ -8,7 +8,18 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from figures import accuracy, gpu, headline, levels, libraries, messages, on_the_fly, recurrence, speed
+from figures import (
+    accuracy,
+    gpu,
+    headline,
+    headline_plot,
+    levels,
+    libraries,
+    messages,
+    on_the_fly,
+    recurrence,
+    speed,
+)
 from figures.kept import MEASUREMENTS, tables, training_runs
 from parser.commands.table import read_table
 from parser.speed.measuring.run import CONFIG, read_run_config, rows_of
@@ -86,7 +97,7 @@ def draw_table(name: str, folder: Path) -> None:
 
 def pictures() -> dict[str, str]:
     """All of them as SVG, by the names of their files in docs/."""
-    drawn = {"headline.svg": svg(headline.draw(headline.headlines(headline.CONFIG)))}
+    drawn = {"headline.svg": svg(headline_plot.draw(headline.headlines(headline.CONFIG)))}
     for name, (report, plot) in OF_REPORTS.items():
         with TemporaryDirectory() as folder:
             reports()[report](Path(folder))
