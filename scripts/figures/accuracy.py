@@ -239,6 +239,26 @@ def batch_sizes() -> str:
     )
 
 
+def predicted_tags() -> str:
+    """Means with the lowest and the highest, and how many tags are right."""
+    lines = printed(OUTPUT, "predict_tags.py")
+    right = [
+        next(match[1] for line in lines if (match := re.search(rf"/{split}\.conllu.* UPOS ([\d.]+) %", line)))
+        for split in SPLITS
+    ]
+    kinds = {
+        "gold": (["100", "100"], runs_of_table("batch-size")["64, warm-up"]),
+        "predicted": (right, runs_of_table("predicted-tags")["predicted tags"]),
+    }
+    return table(
+        ("tags", "right in dev, %", "in test", "runs", "dev LAS", "test LAS"),
+        (
+            (kind, *shares, len(runs), *(spread_las(runs, split) for split in SPLITS))
+            for kind, (shares, runs) in kinds.items()
+        ),
+    )
+
+
 def large_batches() -> str:
     return runs_of_one_seed("large-batches", "dev las", "test las")
 
@@ -503,6 +523,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "parts": parts,
     "plain-parser": plain_parser,
     "precision-of-training": precision_of_training,
+    "predicted-tags": predicted_tags,
     "pretraining": pretraining,
     "quick-start-scores": quick_start_scores,
     "quick-start-tree": quick_start_tree,
