@@ -17,7 +17,7 @@ from torch import nn
 
 from parser.batching.operations.lstm import Grain
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
-from parser.batching.operations.template import Value
+from parser.batching.operations.value import Value
 from parser.benchmarks.embedding_tables import optimizers
 from parser.benchmarks.operation_training import in_batches
 from parser.benchmarks.tagged_text import TagVocabulary, numbered, read_tagged_text
