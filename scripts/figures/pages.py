@@ -8,7 +8,18 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from figures import accuracy, gpu, headline, levels, libraries, messages, on_the_fly, recurrence, speed
+from figures import (
+    accuracy,
+    choosing,
+    gpu,
+    headline,
+    levels,
+    libraries,
+    messages,
+    on_the_fly,
+    recurrence,
+    speed,
+)
 from figures.kept import MEASUREMENTS
 from parser.commands.table import read_table
 from parser.speed.measuring.run import CONFIG, read_run_config, rows_of
@@ -21,7 +32,7 @@ from parser.tables.runs import rows_of as rows_of_table
 BEGIN = re.compile(r"^<!-- rows: (\S+) -->$", re.MULTILINE)
 END = re.compile(r"^<!-- end -->$", re.MULTILINE)
 MARKED = re.compile(r"^(<!-- rows: (\S+) -->\n)(.*?)^(<!-- end -->)$", re.MULTILINE | re.DOTALL)
-MODULES = accuracy, gpu, headline, levels, libraries, messages, on_the_fly, recurrence, speed
+MODULES = accuracy, choosing, gpu, headline, levels, libraries, messages, on_the_fly, recurrence, speed
 """Of figures."""
 TABLES = MEASUREMENTS.parent.parent / "configs/tables"
 Draw = Callable[[Path], None]
