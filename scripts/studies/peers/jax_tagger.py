@@ -9,12 +9,16 @@ the first batch, beside the one that our program computes, and sentences per sec
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax_training import NO_LABEL, Batch, arguments_of, bucket, cross_entropy, linear, padded, time_training
+from jax_training import NO_LABEL, Batch, arguments_of, cross_entropy, linear, padded, rounded, time_training
 from same_work.problem import Array, Problem
+
+LENGTH = 8
+"""Lengths are rounded up to a multiple of it."""
 
 
 class Sentence(NamedTuple):
@@ -23,16 +27,21 @@ class Sentence(NamedTuple):
 
 
 def pad(sentences: Sequence[Sentence]) -> Batch:
-    longest = bucket([len(sentence.words) for sentence in sentences])
+    longest = rounded(max(len(sentence.words) for sentence in sentences), LENGTH)
     return {
         "words": padded([sentence.words for sentence in sentences], longest),
         "labels": padded([sentence.labels for sentence in sentences], longest, NO_LABEL),
     }
 
 
-def loss(weights: Batch, vectors: jax.Array, sentence: Batch) -> jax.Array:
-    """Of one sentence. vectors: [words, size]"""
-    place, length = jnp.arange(len(vectors)), (sentence["labels"] != NO_LABEL).sum()
+def loss(weights: Batch, vectors: jax.Array, batch: Batch) -> jax.Array:
+    """Of all sentences. vectors: [sentences, words, size]"""
+    return jax.vmap(partial(_loss_of_one, weights))(vectors, batch["labels"]).sum()
+
+
+def _loss_of_one(weights: Batch, vectors: jax.Array, labels: jax.Array) -> jax.Array:
+    """vectors: [words, size]"""
+    place, length = jnp.arange(len(vectors)), (labels != NO_LABEL).sum()
     backwards = jnp.where(place < length, length - 1 - place, place)  # padding stays behind the words
     states, layer = vectors, 0
     while f"reader.weight_ih_l{layer}" in weights:
@@ -41,7 +50,7 @@ def loss(weights: Batch, vectors: jax.Array, sentence: Batch) -> jax.Array:
         states, layer = jnp.concatenate([forward, backward], axis=1), layer + 1
     if "middle.weight" in weights:
         states = jnp.tanh(linear(weights, "middle", states))
-    return cross_entropy(linear(weights, "scores", states), sentence["labels"])
+    return cross_entropy(linear(weights, "scores", states), labels)
 
 
 def lstm(weights: Batch, layer: str, vectors: jax.Array) -> jax.Array:

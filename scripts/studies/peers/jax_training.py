@@ -25,15 +25,13 @@ from same_work.problem import Array, Problem
 from same_work.timing import add_arguments, print_speed
 
 TABLE = "words.weight"
-BUCKET = 8
-"""Lengths are rounded up to a multiple of it."""
 NO_LABEL = -1
 """Of padding."""
 DECAYS, EPSILON = (0.9, 0.999), 1e-8
 """Of Adam, as in PyTorch."""
 Batch = Mapping[str, Any]
 Loss = Callable[[Batch, jax.Array, Batch], jax.Array]
-"""Of one example, from the weights, the vectors of its words [words, size], and its other arrays."""
+"""Of a batch, from the weights, the vectors of `words` [..., size], and the other arrays."""
 
 
 class Moments(NamedTuple):
@@ -68,8 +66,7 @@ def time_training(
 
     Each shape of a batch is compiled before time is taken, and how long that took is printed.
 
-    loss: becomes that of many examples by `vmap`. pad: the arrays of a batch, of which `words` [examples,
-    words] are read from the table.
+    pad: the arrays of a batch, of which `words` are read from the table.
     """
     problem = Problem(given.problem)
     starts = [*range(0, len(examples), problem.number("batch_size")), len(examples)]
@@ -89,11 +86,11 @@ def time_training(
         arrays = _with_rows(pad(batches[0]), len(state.table))
         return float(loss_now(state.weights, state.table[arrays["rows"]], arrays))
 
-    problem.check(first_loss, partial(take, batches[0]))
     began = time.perf_counter()
-    for batch in batches:
+    for batch in batches[: given.warmup + given.batches]:
         _compiled(compiled, step, state, _with_rows(pad(batch), len(state.table)))
     print(f"compiled for {len(compiled)} shapes in {time.perf_counter() - began:.1f} s")
+    problem.check(first_loss, partial(take, batches[0]))
     print_speed(take, batches, len, given)
 
 
@@ -105,9 +102,9 @@ def padded(arrays: Sequence[Array], length: int, padding: int = 0) -> Array:
     return rows
 
 
-def bucket(lengths: Sequence[int]) -> int:
-    """The length to which these are padded."""
-    return -(-max(lengths) // BUCKET) * BUCKET
+def rounded(number: int, unit: int) -> int:
+    """The next multiple, so that few shapes are compiled."""
+    return -(-int(number) // unit) * unit
 
 
 def cross_entropy(scores: jax.Array, labels: jax.Array) -> jax.Array:
@@ -152,9 +149,8 @@ def _compiled(compiled: dict[Any, Any], step: Any, state: State, arrays: Batch) 
 
 
 def _total(loss: Loss, weights: Batch, read: jax.Array, arrays: Batch) -> jax.Array:
-    """The loss of all examples. read: [rows, size] the vectors of `rows`."""
-    own = {name: array for name, array in arrays.items() if name != "rows"}
-    return jax.vmap(partial(loss, weights))(read[arrays["places"]], own).sum()
+    """read: [rows, size] the vectors of `rows`."""
+    return loss(weights, read[arrays["places"]], arrays)
 
 
 def _step(loss: Loss, rate: float, state: State, arrays: Batch) -> tuple[State, jax.Array]:
