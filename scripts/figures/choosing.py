@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
-from figures.kept import SpeedRun, plain_speed, rows, speed_run, table
-from figures.libraries import over, speed
-from parser.speed.measuring.rows import OK, SpeedRow
+from figures.kept import SpeedRun, plain_speed, speed_run, table
+from figures.libraries import over, speed, speeds_of
+from parser.speed.measuring.rows import SpeedRow
 from parser.speed.reporting.speed_ups import bracketed, ratio
 
 RUN = "alternatives"
@@ -29,12 +29,7 @@ METHODS = {
     "vmap": "`torch.func.vmap`, padded",
     "compiled": "by hand, the cell by `torch.compile`",
 }
-JAX = {
-    "tagger": ("agenda", "padded"),
-    "tagger-similar-lengths": ("padded",),
-    "trees": ("agenda", "levels"),
-}
-"""The methods in whose turns it was measured."""
+BESIDE_JAX = "agenda", "levels", "padded"
 
 
 class Case(NamedTuple):
@@ -96,7 +91,7 @@ def alternatives() -> str:
     waits = [_waits(run, experiment) for experiment in EXPERIMENTS]
     return table(
         ("examples/s, and as shares of the agenda's", *EXPERIMENTS.values()),
-        [*lines, ("seconds to compile and check", *waits)],
+        [*(line for line in lines if any(line[1:])), ("seconds to compile and check", *waits)],
     )
 
 
@@ -114,30 +109,15 @@ def _waits(run: SpeedRun, experiment: str) -> str:
 
 def jax() -> str:
     """Speeds of JAX, and over those of ours in its turns."""
+    tasks = {title: speeds_of(task, f"speed/{RUN}/external.jsonl") for task, title in EXPERIMENTS.items()}
     return table(
-        ("", "JAX, examples/s", "over `agenda`", "over `padded`", "over `levels`"),
+        ("", "JAX, examples/s", *(f"over `{method}`" for method in BESIDE_JAX)),
         (
-            (
-                EXPERIMENTS[task],
-                speed(_external(task, "JAX")),
-                *(_over_ours(task, own, beside) for own in ("agenda", "padded", "levels")),
-            )
-            for task, beside in JAX.items()
+            (title, speed(own["JAX"]), *(over(own["JAX"], own.get(method)) for method in BESIDE_JAX))
+            for title, own in tasks.items()
+            if "JAX" in own
         ),
     )
-
-
-def _over_ours(task: str, method: str, measured: Sequence[str]) -> str:
-    return over(_external(task, "JAX"), _external(task, method)) if method in measured else ""
-
-
-def _external(task: str, program: str) -> Sequence[float]:
-    """Raises ValueError if it was not measured."""
-    for row in rows(f"speed/{RUN}/external.jsonl"):
-        if row["name"] == f"{program}, {task}" and row["status"] == OK:
-            speeds: Sequence[float] = row["speeds"]
-            return speeds
-    raise ValueError(f"{RUN}: {program}, {task}, was not measured")
 
 
 FIGURES: dict[str, Callable[[], str]] = {

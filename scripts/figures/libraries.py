@@ -27,9 +27,9 @@ GRAPHS = {"deductions": "deductions", "molecules": "molecules"}
 Speeds = Mapping[str, Sequence[float]]
 
 
-def speeds_of(task: str) -> dict[str, Sequence[float]]:
+def speeds_of(task: str, path: str = ROWS) -> dict[str, Sequence[float]]:
     """By the names of programs, without the task in them."""
-    found = (row for row in rows(ROWS) if row["task"] == task and row["status"] == OK)
+    found = (row for row in rows(path) if row["task"] == task and row["status"] == OK)
     return {row["name"].removesuffix(f", {task}"): row["speeds"] for row in found}
 
 
