@@ -23,10 +23,12 @@ class BatchLoss(NamedTuple):
     """Negative log-likelihood of the optimal transitions; with a teacher, see `transition_loss`."""
     tags: Tensor
     """Cross entropy of the predicted columns, with their weight; 0 if there are none."""
+    arcs: Tensor
+    """Cross entropy of the heads, with its weight; 0 without a scorer of arcs."""
 
     @property
     def total(self) -> Tensor:
-        return self.transitions + self.tags
+        return self.transitions + self.tags + self.arcs
 
 
 def transition_loss(

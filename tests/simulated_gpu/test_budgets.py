@@ -36,13 +36,13 @@ def counts_of_a_training_step(method, composition=False, rich=False):
     on_host = prepared.batch(torch.arange(len(prepared)))
     with SimulatedCuda() as cuda:
         inventory = inventory.to(CUDA)
-        parser = network(inventory, layers=2, dtype=torch.float32, device="cuda", rich=rich)
+        parser = network(inventory, layers=2, dtype=torch.float32, device="cuda", rich=rich, arcs=rich)
         weights = [weight for weight in parser.parameters() if weight.requires_grad]
         step = TrainingStep(parser, inventory, torch.optim.Adam(weights, fused=True), max_grad_norm=5.0)
 
         def by_stepping(batch, inventory):
             loss = transition_loss(stepped(parser, inventory, batch), batch, inventory)
-            return BatchLoss(loss, torch.zeros((), device=CUDA))
+            return BatchLoss(loss, *torch.zeros(2, device=CUDA))
 
         for _ in range(2):
             cuda.counted()
