@@ -69,7 +69,7 @@ class ArcScorer(nn.Module):
                 found[sentence] = each[:length, : length + 1].log_softmax(1)
         return found
 
-    def _scores(self, table: Tensor, groups: list[Group]) -> Iterator[tuple[Tensor, Tensor]]:
+    def _scores(self, table: Tensor, groups: list[LengthGroup]) -> Iterator[tuple[Tensor, Tensor]]:
         """Of each group its rows on the device, and [sentences, longest, longest + 1] the scores of all heads
         (the last dimension) of all words; -inf for padding and for a word itself."""
         heads = self._projection(self.head, table)  # [W + 2, size]
@@ -90,7 +90,7 @@ class ArcScorer(nn.Module):
         return dropout(F.relu(linear(inputs, layer.weight, layer.bias)), self.dropout, self.training)
 
 
-class Group(NamedTuple):
+class LengthGroup(NamedTuple):
     """Sentences of similar length, padded."""
 
     sentences: Tensor
@@ -99,7 +99,7 @@ class Group(NamedTuple):
     """[sentences, longest + 1] Table rows: ROOT and the words. The padding has the end of the buffer."""
 
 
-def groups_of(lengths: Tensor) -> list[Group]:
+def groups_of(lengths: Tensor) -> list[LengthGroup]:
     """lengths: [sentences] in words, on the host."""
     order = lengths.argsort(stable=True)
     offsets, words = lengths.cumsum(0) - lengths, int(lengths.sum())
@@ -109,5 +109,5 @@ def groups_of(lengths: Tensor) -> list[Group]:
         for sentences in alike.split(max(1, MAX_SCORES // int(lengths[alike].max()) ** 2)):
             word = torch.arange(int(lengths[sentences].max()))
             rows = torch.where(word < lengths[sentences, None], offsets[sentences, None] + word, words + 1)
-            groups.append(Group(sentences, F.pad(rows, (1, 0), value=words)))
+            groups.append(LengthGroup(sentences, F.pad(rows, (1, 0), value=words)))
     return groups

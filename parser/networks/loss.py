@@ -21,14 +21,13 @@ class BatchLoss(NamedTuple):
 
     transitions: Tensor
     """Negative log-likelihood of the optimal transitions; with a teacher, see `transition_loss`."""
-    tags: Tensor
-    """Cross entropy of the predicted columns, with their weight; 0 if there are none."""
-    arcs: Tensor
-    """Cross entropy of the heads, with its weight; 0 without a scorer of arcs."""
+    words: Tensor
+    """Of what is predicted from the word vectors alone: cross entropy of the predicted columns and, with a
+    scorer of arcs, of the heads, with their weights."""
 
     @property
     def total(self) -> Tensor:
-        return self.transitions + self.tags + self.arcs
+        return self.transitions + self.words
 
 
 def transition_loss(

@@ -99,11 +99,10 @@ class StackParser(nn.Module):
         objective: Objective = "likelihood",
     ) -> BatchLoss:
         """scores: [S, transitions] at all steps."""
-        return BatchLoss(
-            transition_loss(scores, batch, inventory, objective),
-            self.tagging_loss(words.tag_scores, batch.tokens),
-            self.arc_loss(words.table, batch),
-        )
+        of_words = self.tagging_loss(words.tag_scores, batch.tokens)
+        if self.arcs:
+            of_words = of_words + self.arc_loss(words.table, batch)
+        return BatchLoss(transition_loss(scores, batch, inventory, objective), of_words)
 
     def replay(self, batch: Batch) -> Tensor:
         """[S, transitions] Scores at all steps of known trajectories."""
@@ -134,9 +133,8 @@ class StackParser(nn.Module):
         return self._tag_weight * tag_loss(tag_scores, tokens.values[:, self._read_columns :])
 
     def arc_loss(self, table: Tensor, batch: Batch) -> Tensor:
-        """The loss of the scorer of arcs, with its weight; 0 if there is none. table: see `EncodedWords`."""
-        if self.arcs is None:
-            return table.new_zeros(())
+        """Summed cross entropy of the gold heads, with its weight. table: see `EncodedWords`."""
+        assert self.arcs
         return self._arc_weight * self.arcs.loss(table, batch.tokens.lengths, batch.heads)
 
     def replay_words(self, table: Tensor, batch: Batch) -> Tensor:
