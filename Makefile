@@ -110,8 +110,9 @@ gpu: $(READY)
 	$(PYTHON) scripts/measure_gpu.py $(if $(filter -,$(OUT)),$(error write OUT=docs/measurements/speed/gpu-NAME),$(OUT))
 
 # A release of a treebank of Universal Dependencies into data/ud/; ARGUMENTS="--release r2.17" names another one.
+# SET=… is a data set of the speed measurements; without both, these are listed.
 data: $(READY)
-	$(PYTHON) scripts/download_treebank.py "$(TREEBANK)" $(ARGUMENTS)
+	@$(PYTHON) $(if $(TREEBANK),scripts/download_treebank.py "$(TREEBANK)",scripts/download_data.py $(SET)) $(ARGUMENTS)
 
 # Tables and plots of all measurements in docs/measurements, below runs/reports/; ARGUMENTS=speed/levels draws these.
 reports: $(READY)

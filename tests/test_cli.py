@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from programs import running, wait_until
 
 from parser.cli import argument_parser, main
 from parser.commands.errors import how_to_get
+from parser.speed.measuring.settings import Experiment, SpeedConfig
 
 
 @pytest.fixture
@@ -259,7 +261,13 @@ def test_help_describes_every_argument():
     for name, command in commands.items():
         for action in command._actions:
             assert action.help, (name, action.dest)
-    assert "--set training.batch_size=32" in " ".join(commands["train"].format_help().split())
+    train, speed = (" ".join(commands[name].format_help().split()) for name in ("train", "speed"))
+    assert "--set training.batch_size=32" in train
+    assert "training." not in speed
+    assert "--set seconds=4" in speed
+    assert "stack-parser plugins NAME" in speed
+    settings = SpeedConfig.model_fields.keys() | Experiment.model_fields.keys()
+    assert [name for name in settings if not re.search(rf"\b{name}\b", speed)] == []
 
 
 MODEL = "tests/model"

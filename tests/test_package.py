@@ -87,6 +87,21 @@ def test_parsing_imports_nothing_that_it_does_not_need():
     assert done.stderr.splitlines()[-1] == "0 ['torch']"
 
 
+TRAIN = """
+import sys
+import parser.api, parser.cli
+assert parser.cli.main(["train", sys.argv[1], "--run", sys.argv[2], "--set", "training.epochs=1"]) == 0
+print([name for name in ("transformers", "tokenizers", "peft", "accelerate") if name in sys.modules])
+"""
+
+
+@pytest.mark.extended
+def test_training_without_a_transformer_imports_no_library_for_one(config_file, tmp_path):
+    command = [sys.executable, "-c", TRAIN, str(config_file), str(tmp_path / "run")]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert printed.splitlines()[-1] == "[]"
+
+
 def test_every_command_has_a_function():
     [commands] = [action for action in argument_parser()._actions if action.dest == "command"]
     for command in commands.choices.values():

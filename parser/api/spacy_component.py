@@ -19,13 +19,12 @@ from spacy.util import minibatch
 from spacy.vocab import Vocab
 
 from parser.parsing import BATCH_SIZE, refuse_batch_size
-from parser.parsing.column_shares import column_counts
+from parser.parsing.column_shares import InputColumnCheck, column_counts
 from parser.parsing.ensemble import ModelChoice, contents, load_models, model_paths
 from parser.parsing.model import Model
 from parser.parsing.model_files import write_package
 from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import ParsedTree
-from parser.parsing.unlike_columns import InputColumnCheck
 from parser.system.files import nameless_file, write_atomically
 from parser.system.machine import choose_device
 from parser.treebank.columns import BLANK, WORD_COLUMNS

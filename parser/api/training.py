@@ -11,13 +11,13 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from parser.api.parser import Parser, load
+from parser.batching.device import compute_alone_after_fork
 from parser.config.errors import fault_lines
 from parser.config.file import read_config
 from parser.config.settings import Config, data_path
 from parser.evaluation.evaluate import evaluate as evaluate_model
 from parser.evaluation.scores import Scores
 from parser.system.console import LinesError
-from parser.system.machine import compute_alone_after_fork
 from parser.training.folder import BEST_MODEL
 from parser.training.run import train_and_score
 from parser.treebank.conllu import Roots, read_treebank

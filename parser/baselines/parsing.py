@@ -11,8 +11,7 @@ from parser.batching.stepped_lstm import SteppedLSTM
 from parser.parsing.continuous_batching import best_transitions, mask_illegal
 from parser.parsing.model import Model
 from parser.replay.batch import buffer_rows
-from parser.stepping.encoding import Positions
-from parser.transitions.system import State
+from parser.transitions.system import Positions, State
 from parser.treebank.vocabulary import Tokens
 
 

@@ -1,28 +1,117 @@
-"""Stepping with gradients (Ding & Koehn 2019, section 3): parsers that take one transition at a time."""
+"""Stepping with gradients (Ding & Koehn 2019, section 3): parsers that take one transition at a time.
+
+With composition, buffers change as well as stacks. A right arc replaces the two top vectors of the stack by
+the composed vector. With a left arc (arc-hybrid, arc-eager) the composed vector replaces that of B0. Each
+step computes both operations for all parsers and selects the results by the transition, without branches.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from parser.baselines.composing import ComposingStepper
-from parser.baselines.memory import (
-    Inputs,
-    Memory,
-    Outputs,
-    frames_by_front,
-    sentence_groups,
-)
 from parser.batching.device import to_device
 from parser.batching.ragged import gather_rows
-from parser.batching.stepped_lstm import SteppedLSTM, join
+from parser.batching.stack import PUSH, Stack
+from parser.batching.stepped_lstm import States, SteppedLSTM, join, output
 from parser.networks.stack_parser import FEATURE_WORDS, StackParser
-from parser.replay.batch import Batch, front_rows
-from parser.stepping.encoding import Positions
+from parser.replay.batch import Batch, buffer_rows, front_rows
 from parser.transitions.inventory import Inventory
+from parser.transitions.system import Place, Positions, front_positions
+from parser.treebank.batches import split_by_words
 from parser.treebank.vocabulary import Tokens
+
+Inputs = tuple[Tensor, ...]
+"""Tensors [batch, size] or, for many steps, [steps, batch, size], gathered at `Positions`."""
+
+
+class Outputs(NamedTuple):
+    """The arguments of `StackParser.score_states`, [batch, hidden] each."""
+
+    stack: Tensor
+    features: Tensor
+    history: Tensor
+
+
+class Memory:
+    """The stacks of a batch, which the stepper reads and writes, and the history."""
+
+    def __init__(self, network: StackParser, inventory: Inventory, batch: int, root_row: Tensor):
+        """root_row: [1, size] The first row of each stack."""
+        self.stack = Stack(batch, root_row.shape[1], like=root_row[0])
+        self.stack.write(*PUSH, root_row.expand(batch, -1))
+        self.history = SteppedHistory(network, inventory, batch)
+
+
+class SteppedHistory:
+    """The LSTM over the transitions."""
+
+    def __init__(self, network: StackParser, inventory: Inventory, batch: int):
+        self._lstm = SteppedLSTM(network.history)
+        embeddings = network.transition_embeddings.weight
+        self._inputs = self._lstm.project(embeddings)  # [transitions + 1, 4 * hidden]
+        first = self._lstm.first(embeddings[inventory.no_op])
+        self._states: States = [part.expand(batch, -1) for part in first]
+
+    def inputs(self, transitions: Tensor) -> Tensor:
+        """[..., 4 * hidden] Projected embeddings of transitions [...]."""
+        return gather_rows(self._inputs, transitions)
+
+    def advance(self, inputs: Tensor) -> None:
+        """inputs: [batch, 4 * hidden], as from `inputs`."""
+        self._states = self._lstm.advance(inputs, self._states)
+
+    @property
+    def output(self) -> Tensor:
+        """[batch, hidden]"""
+        return output(self._states)
+
+
+MAX_GROUP_WORDS = {"cpu": 2_000, "cuda": 20_000}
+"""Words, including padding, whose buffers are encoded at a time. Larger groups need more memory. On a CPU
+they are not faster; on a GPU they need fewer kernel launches."""
+
+
+def sentence_groups(table: Tensor, tokens: Tokens) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Split a batch into groups of consecutive sentences.
+
+    Yields for each group its part of the table, the rows [frames, sentences] that its buffers read (see
+    `buffer_rows`) and, on the host, the lengths [sentences].
+    """
+    root_and_end, max_words = (
+        torch.tensor([len(table) - 2, len(table) - 1]),
+        MAX_GROUP_WORDS[table.device.type],
+    )
+    for rows in split_by_words(torch.arange(len(tokens)), tokens.lengths.tolist(), max_words):
+        own, lengths = torch.cat([tokens.numbers.elements(rows), root_and_end]), tokens.lengths[rows]
+        [frames] = buffer_rows(lengths)
+        own, frames = (to_device(indices, table.device) for indices in (own, frames))
+        yield table.index_select(0, own), frames, lengths
+
+
+def frames_by_front(frames: Tensor, lengths: Tensor) -> Tensor:
+    """[words + sentences, ...] Arrange the outputs of buffers by front, as in `front_positions`.
+
+    frames: [frames * sentences, ...], from the end of the buffer to the first word. lengths: [sentences], on
+    the host.
+    """
+    sentence, position = front_positions(lengths)
+    frame = lengths[sentence] - position
+    return frames.index_select(0, to_device(frame * len(lengths) + sentence, frames.device))
+
+
+def buffer_states(lstm: SteppedLSTM, inputs: Tensor) -> Tensor:
+    """[frames * sentences, state] States of the buffer LSTM. inputs: [frames, sentences, token]."""
+    states = lstm.split(inputs.new_zeros(inputs.shape[1], lstm.state_size))
+    projected = lstm.project(inputs.flatten(0, 1)).view(*inputs.shape[:2], -1)
+    found = []
+    for frame in projected:
+        states = lstm.advance(frame, states)
+        found.append(join(states))
+    return torch.cat(found)
 
 
 class PlainStepper:
@@ -76,6 +165,99 @@ class PlainStepper:
         states = self._lstm.advance(words, self._lstm.split(stack.previous(read)))
         stack.write(read, move, join(states))
         self._memory.history.advance(transition_inputs)
+
+
+class ComposingStepper:
+    """Stepper with composition. A row of the stack is an LSTM state and its input vector."""
+
+    def __init__(
+        self, network: StackParser, inventory: Inventory, table: Tensor, tokens: Tokens, fronts: Tensor
+    ):
+        """table: [W + 2, token] word vectors. fronts: [batch] initial fronts, see `Positions.front`."""
+        assert network.composition is not None
+        self._network, self._inventory, self._compose = network, inventory, network.composition
+        self._stack_lstm, self._buffer_lstm = SteppedLSTM(network.stack), SteppedLSTM(network.buffer)
+        # Vectors and buffer states of all fronts without composition: [W + sentences, token] and [...,
+        # state].
+        self._all_vectors = table.index_select(0, to_device(front_rows(tokens), table.device))
+        states = [
+            frames_by_front(buffer_states(self._buffer_lstm, gather_rows(own, rows)), lengths)
+            for own, rows, lengths in sentence_groups(table, tokens)
+        ]
+        self._all_states = torch.cat(states)
+        root = network.tokens.root
+        root_row = join([*self._stack_lstm.first(root), root[None]])
+        self._memory = Memory(network, inventory, len(fronts), root_row)
+        # Vectors and buffer states of the current fronts: [batch, token] and [batch, state].
+        self._vectors, self._states = self._all_vectors[fronts], self._all_states[fronts]
+        self._read_stack()
+
+    def reserve(self, depth: int) -> None:
+        self._memory.stack.reserve(depth)
+
+    def inputs_at(self, positions: Positions) -> Inputs:
+        fronts = positions.front
+        # The state from which the front is computed. An empty buffer has none, and is never replaced.
+        next_fronts = (fronts + 1).clamp(max=len(self._all_states) - 1)
+        states = gather_rows(self._all_states, fronts), gather_rows(self._all_states, next_fronts)
+        return gather_rows(self._all_vectors, fronts), *states
+
+    def transition_inputs(self, transitions: Tensor) -> Tensor:
+        return self._memory.history.inputs(transitions)
+
+    def _read_stack(self) -> None:
+        """Read the two top rows once after each change, for the scores and for the next transition."""
+        self._top_state, self._top = self._split(self._memory.stack.top())
+        _, self._below = self._split(self._memory.stack.previous(1))
+
+    def outputs(self, inputs: Inputs) -> Outputs:
+        network, memory = self._network, self._memory
+        of_front = self._buffer_lstm.output(self._states)
+        features = network.linear_with_dropout(network.from_buffer, of_front)
+        if network.from_words:
+            is_root = memory.stack.height[:, None] == 1  # ROOT is the only row
+            below = torch.where(is_root, self._top, self._below)
+            features = features + network.project_words(self._top, below, self._vectors)
+        return Outputs(self._stack_lstm.output(self._top_state), features, memory.history.output)
+
+    def advance(self, transitions: Tensor, transition_inputs: Tensor, inputs: Inputs) -> None:
+        vectors, states, next_states = inputs
+        stack = self._memory.stack
+        effects = self._inventory.effects(transitions)
+        # [places, batch, token], in the order of `Place`
+        words = torch.stack([self._top, self._below, self._vectors])
+        composed = self._compose(_at(words, effects.head), _at(words, effects.dependent), transitions)
+        composes, pops_buffer = effects.composes, effects.buffer_move == 1
+
+        written = torch.where(_is(composes, Place.S0), composed, _at(words, effects.top))
+        read, move = effects.stack_read, effects.stack_move
+        before, _ = self._split(stack.previous(read))
+        lstm = self._stack_lstm
+        written_states = lstm.advance(lstm.project(written), lstm.split(before))
+        stack.write(read, move, join([*written_states, written]))
+
+        lstm = self._buffer_lstm
+        replaced = join(lstm.advance(lstm.project(composed), lstm.split(next_states)))
+        into_buffer, takes = _is(composes, Place.B0), pops_buffer[:, None]
+        self._vectors = torch.where(takes, vectors, torch.where(into_buffer, composed, self._vectors))
+        self._states = torch.where(takes, states, torch.where(into_buffer, replaced, self._states))
+        self._memory.history.advance(transition_inputs)
+        self._read_stack()
+
+    def _split(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Split stack rows [batch, state + token] into states and vectors."""
+        size = self._stack_lstm.state_size
+        return rows[:, :size], rows[:, size:]
+
+
+def _at(words: Tensor, place: Tensor) -> Tensor:
+    """[batch, token] The vectors at places [batch], arbitrary for NOWHERE. words: [places, batch, token]."""
+    return words[place.clamp(max=len(words) - 1), torch.arange(len(place), device=place.device)]
+
+
+def _is(composes: Tensor, place: Place) -> Tensor:
+    """[batch, 1] bool: where the composed vector is put at `place`."""
+    return (composes == place)[:, None]
 
 
 class Stepper(Protocol):

@@ -1,4 +1,4 @@
-"""Computing on a device: uploads that do not wait, batches too large for its memory, and repeatable sums."""
+"""Computing: uploads that do not wait, too large batches, repeatable sums, and forked processes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from parser.system.machine import is_of_memory
 
 ALIGNMENT = 16
 """Bytes; a tensor of any data type may begin at a multiple of it."""
+IMPORTING_PROCESS = os.getpid()
+"""The one that imported PyTorch; another one, if this process was forked since."""
 Moved = TypeVar("Moved", bound="HasTensors")
 
 
@@ -163,3 +165,13 @@ def deterministic_sums(wanted: bool, device: torch.device) -> Iterator[None]:
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=only_warned)
         memory.fill_uninitialized_memory = before[1]
+
+
+def compute_alone_after_fork() -> None:
+    """In a forked process, compute with one thread. Must be called before anything is computed.
+
+    The threads with which the other process has computed are not there, and PyTorch would wait for them
+    forever.
+    """
+    if os.getpid() != IMPORTING_PROCESS:
+        torch.set_num_threads(1)

@@ -29,8 +29,10 @@ class StackLSTM(nn.Module):
         """[batch, steps + 1, hidden] The state on top of each stack before each step, and after the last.
 
         vectors: [batch, steps, input], of which those of `POP` and `HOLD` have no effect; read, move: [batch,
-        steps] on the host, see `StackOperation`. Shorter sequences end with `HOLD`.
+        steps] on the host, see `StackOperation`. Shorter sequences end with `HOLD`. Raises ValueError for
+        other shapes, and for stacks that have too few vectors for an operation.
         """
+        self._check(vectors, read, move)
         stacks = StackForest.of(read, move)
         batch, columns = stacks.top.shape
         # Column 0 is the empty stack, which has no node here.
@@ -46,6 +48,22 @@ class StackLSTM(nn.Module):
         top = (number.gather(1, stacks.top) + 1).masked_fill(stacks.top == 0, 0)  # [batch, columns]
         with_empty = torch.cat([states.new_zeros(1, self.lstm.hidden_size), states])
         return with_empty[to_device(place[top], vectors.device)]
+
+    def _check(self, vectors: Tensor, read: Tensor, move: Tensor) -> None:
+        shapes = [list(given.shape) for given in (vectors, read, move)]
+        if vectors.dim() != 3 or shapes[1:] != [shapes[0][:2]] * 2:
+            raise ValueError(
+                "vectors must be [batch, steps, input], read and move [batch, steps], not "
+                f"{shapes[0]}, {shapes[1]} and {shapes[2]}"
+            )
+        if read.device.type != "cpu" or move.device.type != "cpu":
+            raise ValueError("read and move must be on the host, where the levels are found: `read.cpu()`")
+        before = move.cumsum(1) - move  # [batch, steps] heights
+        for stack, step in ((before < read) | (before + move < 0)).nonzero()[:1].tolist():
+            raise ValueError(
+                f"stack {stack} has {before[stack, step]} vectors at step {step}, too few for its operation: "
+                f"read {read[stack, step]}, move {move[stack, step]}"
+            )
 
     def begin(self, batch: int) -> SteppedStacks:
         """Empty stacks, to be operated on step by step."""

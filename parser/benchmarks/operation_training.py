@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -15,7 +16,7 @@ from parser.batching.operations.computation import Computation
 from parser.batching.operations.layout import Step
 from parser.batching.operations.operation_graph import Graph
 from parser.batching.operations.static_computation import StaticApplications, StaticComputation
-from parser.batching.operations.template import Value
+from parser.batching.operations.value import Values
 from parser.benchmarks.embedding_tables import optimizers
 from parser.benchmarks.plugin import AnySetup, fingerprints, gradients_of
 
@@ -112,18 +113,18 @@ class OperationTraining:
 class GraphForward:
     """A forward pass that is recorded in a graph."""
 
-    def __init__(self, setup: AnySetup, record: Callable[[Graph, Any], Sequence[Value]], method: str):
+    def __init__(self, setup: AnySetup, record: Callable[[Graph, Any], Values], method: str):
         """record: records a batch, and returns its losses; method: the batching method of the graph."""
         self._setup, self._record, self._method = setup, record, method
 
     @classmethod
-    def by_example(cls, setup: AnySetup, record: Callable[[Graph, Any], Sequence[Value]]) -> GraphForward:
+    def by_example(cls, setup: AnySetup, record: Callable[[Graph, Any], Values]) -> GraphForward:
         """Records example by example, with the batching method of the setup. record: records one example."""
-        return cls(
-            setup,
-            lambda graph, batch: [value for example in batch for value in record(graph, example)],
-            setup.method,
-        )
+
+        def record_all(graph: Graph, batch: Any) -> Values:
+            return Values(graph, [number for example in batch for number in record(graph, example).numbers])
+
+        return cls(setup, record_all, setup.method)
 
     def __call__(self, batch: Any) -> Forward:
         setup = self._setup
@@ -132,7 +133,7 @@ class GraphForward:
             losses = self._record(graph, batch)
         with setup.phase("scheduling"):
             steps = graph.schedule()
-        return _run(setup, graph, steps, losses)
+        return _run(setup, graph, steps, np.array(losses.numbers))
 
 
 class StaticForward:
@@ -148,10 +149,11 @@ class StaticForward:
             computation = StaticComputation(setup.device)
             calls, losses = self._calls(batch)
             steps = computation.schedule(calls)
-        return _run(setup, computation, steps, losses.tolist())
+        return _run(setup, computation, steps, losses)
 
 
-def _run(setup: AnySetup, computation: Computation, steps: list[Step], losses: Sequence[Value]) -> Forward:
+def _run(setup: AnySetup, computation: Computation, steps: list[Step], losses: Integers) -> Forward:
+    """losses: [losses], their numbers."""
     with setup.phase("forward"), torch.no_grad():
         computation.run(steps)
         loss = computation.rows(losses, 1).sum()

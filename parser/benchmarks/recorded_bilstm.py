@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, chain
+from itertools import chain
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from parser.batching.device import to_device
+from parser.batching.levels import Integers
 from parser.batching.operations.lstm import Grain, LSTMTemplates, lstm_templates
 from parser.batching.operations.operation_graph import Graph
-from parser.batching.operations.template import Value, Writer
+from parser.batching.operations.template import Writer
+from parser.batching.operations.value import Value, Values
 from parser.networks.bilstm import DIRECTIONS, weights_of
 
 
@@ -45,40 +48,35 @@ class RecordedBiLSTM:
     ) -> tuple[Sequence[Value], Sequence[Value]]:
         """As `read` for many sequences, recorded step by step, as in manual batching."""
         inputs: tuple[Sequence[Value], ...] = (list(chain.from_iterable(sequences)),)
-        lengths = list(map(len, sequences))
-        starts = [0, *accumulate(lengths)][:-1]
+        lengths = np.array(list(map(len, sequences)))
+        last = lengths.cumsum() - 1
         for forward, backward in self._layers:
-            rightward = graph.each(forward.project, inputs)[0]
-            leftward = graph.each(backward.project, inputs)[0]
-            places = [range(start, start + length) for start, length in zip(starts, lengths, strict=True)]
+            rightward, leftward = (graph.each(way.project, inputs)[0] for way in (forward, backward))
             inputs = (
-                _chains_together(graph, forward, rightward, places),
-                _chains_together(graph, backward, leftward, [own[::-1] for own in places]),
+                _chains_together(graph, forward, rightward, last - lengths + 1, lengths, 1),
+                _chains_together(graph, backward, leftward, last, lengths, -1),
             )
         left, right = inputs
         return left, right
 
 
 def _chains_together(
-    graph: Graph, layer: LSTMTemplates, gates: Sequence[Value], places: Sequence[range]
-) -> list[Value]:
+    graph: Graph, layer: LSTMTemplates, gates: Values, first: Integers, lengths: Integers, direction: int
+) -> Values:
     """The hidden states of several recurrences, in the order of `gates`.
 
-    places: the positions of each one.
+    first, lengths: [recurrences], the position of the first step, and the number of steps; direction: 1 or
+    -1, from one position to the next.
     """
-    found: list[Value] = [0] * len(gates)
-    states = list(zip(*graph.each(layer.first, [[gates[own[0]] for own in places]]), strict=True))
-    step = 0
-    while places:
-        for own, (hidden, _) in zip(places, states, strict=True):
-            found[own[step]] = hidden
-        step += 1
-        running = [place for place, own in enumerate(places) if len(own) > step]
-        places, states = [places[place] for place in running], [states[place] for place in running]
-        if places:
-            columns = [[gates[own[step]] for own in places], *zip(*states, strict=True)]
-            states = list(zip(*graph.each(layer.following, columns), strict=True))
-    return found
+    given, hidden = np.array(gates.numbers), np.empty(len(gates), np.int64)
+    states = np.empty((2, len(lengths)), np.int64)  # the hidden and the cell state of each recurrence
+    for step in range(lengths.max()):
+        running = lengths > step
+        places = (first + direction * step)[running]
+        template, before = (layer.following, states[:, running]) if step else (layer.first, ())
+        states[:, running] = [own.numbers for own in graph.each(template, [given[places], *before])]
+        hidden[places] = states[0, running]
+    return Values(graph, hidden)
 
 
 def end_positions(lengths: Sequence[int]) -> tuple[Tensor, Tensor]:

@@ -20,6 +20,13 @@ from parser.treebank.conllu_output import Deps
 PAGE = "trees.html"
 OF_TREEBANK = ""
 """Of `evaluate --text`: stands for the text of the treebank itself."""
+SPEED_SETTINGS = (
+    "Settings of a config: experiments, external, external_turns, learning, devices, threads, precisions, "
+    "seed, seconds, relative_error, turn, warmup, together, timeout. Each experiments.NAME has plugin, "
+    "methods, modes, batch_sizes and settings, which are those of the plugin: `stack-parser plugins` lists "
+    "all, `stack-parser plugins NAME` the methods and settings of one. docs/settings.md explains them."
+)
+"""What `speed --help` ends with."""
 Commands = Any
 """What `argparse.ArgumentParser.add_subparsers` returns, a class that it does not name."""
 
@@ -54,7 +61,7 @@ def argument_parser() -> argparse.ArgumentParser:
 def _add_train(commands: Commands) -> None:
     command = commands.add_parser("train", help="train a parser as a config says")
     _add_config(command, "configs", "runs", needed=False)
-    _add_overrides(command)
+    _add_overrides(command, "training.batch_size=32")
     command.add_argument(
         "--from",
         dest="initial_model",
@@ -221,9 +228,14 @@ def _add_table(commands: Commands) -> None:
 
 
 def _add_speed(commands: Commands) -> None:
-    command = commands.add_parser("speed", help="measure batching methods side by side, as a config says")
+    command = commands.add_parser(
+        "speed",
+        help="measure batching methods side by side, as a config says",
+        description="Measure batching methods side by side, as a config says, and write a report.",
+        epilog=SPEED_SETTINGS,
+    )
     _add_config(command, "configs/speed", "runs/speed")
-    _add_overrides(command)
+    _add_overrides(command, "seconds=4 or --set experiments.quick.batch_sizes=[1,64]")
     command.add_argument(
         "--only",
         default="",
@@ -235,7 +247,8 @@ def _add_speed(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="A/B",
-        help="print this ratio of speeds, such as method=replay/method=step; may be given several times",
+        help="print this ratio of speeds, such as method=replay/method=step, or over one by one: "
+        "method=replay,batch_size=64/method=none,batch_size=1; may be given several times",
     )
     command.add_argument(
         "--minutes",
@@ -307,15 +320,14 @@ def _add_config(command: argparse.ArgumentParser, examples: str, runs: str, need
     )
 
 
-def _add_overrides(command: argparse.ArgumentParser) -> None:
+def _add_overrides(command: argparse.ArgumentParser, example: str) -> None:
     command.add_argument(
         "--set",
         dest="overrides",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="change a setting of the config, such as --set training.batch_size=32; "
-        "may be given several times",
+        help=f"change a setting of the config, such as --set {example}; may be given several times",
     )
 
 

@@ -9,15 +9,17 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from parser.commands.arguments import PAGE
-from parser.pages.gold_trees import with_gold
-from parser.pages.tree_text import tree_text
-from parser.pages.trees_page import trees_page
-from parser.system.console import counted, warn
+from parser.pages.drawing import as_text
+from parser.pages.gold_trees import differences, with_gold
+from parser.pages.trees_page import scores_of, text_of, trees_page
+from parser.system.console import counted, shortened, warn
 from parser.system.files import STANDARD, atomic_file, refuse_to_overwrite
 from parser.treebank.conllu import NO_SENTENCE, stream_sentences
 from parser.treebank.faults import TreebankError
 from parser.treebank.sentence import Sentence
 
+CONTROLS = dict.fromkeys([*range(32), *range(127, 160)], "�")
+"""Characters that could command the terminal, and what is shown for them."""
 Pair = tuple[Sentence, Sentence | None]
 """A sentence, and the gold tree of its words."""
 
@@ -44,7 +46,7 @@ def _draw(options: argparse.Namespace, output: BinaryIO) -> int:
     if options.text:
         trees = 0
         for sentence, gold in _pairs(options):
-            output.write(tree_text(sentence, gold).encode())
+            output.write(_tree_text(sentence, gold).encode())
             trees += 1
         return trees
     sentences, golds = zip(*_pairs(options), strict=True)
@@ -52,6 +54,31 @@ def _draw(options: argparse.Namespace, output: BinaryIO) -> int:
     page = trees_page(f"Trees of {title}", sentences, golds if options.gold else None)
     output.write(page.encode(errors="replace"))
     return len(sentences)
+
+
+def _tree_text(sentence: Sentence, gold: Sentence | None = None) -> str:
+    """The identifier and the text of a sentence and its tree, with an empty line after it.
+
+    With gold there is a line of scores, and behind each wrong word what gold says.
+    """
+    lines = [f"# sent_id = {sentence.identifier}", f"# text = {text_of(sentence)}"]
+    if gold is not None:
+        scores = scores_of([sentence], [gold])
+        lines.append(f"# UAS {scores['uas']:.2f}, LAS {scores['las']:.2f}")
+    words = [form.translate(CONTROLS) for form in sentence.forms]
+    labels = [label.translate(CONTROLS) for label in sentence.labels]
+    drawing = as_text(words, sentence.heads, labels, _notes(sentence, gold))
+    return "\n".join([*(line.translate(CONTROLS) for line in lines), drawing, "", ""])
+
+
+def _notes(sentence: Sentence, gold: Sentence | None) -> list[str]:
+    notes = [""] * len(sentence)
+    if gold is not None:
+        named = ("ROOT", *map(shortened, sentence.forms))
+        for word, (head, label, error) in differences(sentence, gold).items():
+            if error:
+                notes[word - 1] = f"✗ gold: {label} of {named[head]}".translate(CONTROLS)
+    return notes
 
 
 def _pairs(options: argparse.Namespace) -> Iterator[Pair]:

@@ -11,7 +11,7 @@ from parser.config.file import flat, read_settings
 from parser.system.console import say
 from parser.system.files import file_lock, refuse_folder_of_others, refuse_to_overwrite
 from parser.tables.report import write_table
-from parser.tables.runs import ROWS, RUNS, Job, jobs_of, rows_of, run_missing
+from parser.tables.runs import ROWS, RUNS, Job, jobs_of, read_rows, rows_of, run_missing
 from parser.tables.settings import PlotSettings, TableConfig
 from parser.training.data import files_needed
 
@@ -30,18 +30,18 @@ def make_table(options: argparse.Namespace) -> None:
     with file_lock(folder / LOCK, if_locked):
         (folder / ROWS).touch()
         for job in run_missing(jobs, folder, table.together):
-            done = rows_of(jobs, folder / ROWS)
+            done = rows_of(jobs, read_rows(folder / ROWS))
             row = done[job]
             las = ", ".join(f"{split} LAS {row[split]['las']:.2f}" for split in ("dev", "test") if row[split])
             say(f"{job.name}, seed {job.seed}: {las} in {row['seconds'] / 60:.1f} min")
             write_table(table, done, folder)
-        say(f"table: {write_table(table, rows_of(jobs, folder / ROWS), folder)}")
+        say(f"table: {write_table(table, rows_of(jobs, read_rows(folder / ROWS)), folder)}")
 
 
 def read_table(path: Path) -> tuple[TableConfig, list[Job]]:
     """A table and all its runs. Raises ValueError for a faulty table, FileNotFoundError."""
     table = read_settings(path, TableConfig)
-    jobs = jobs_of(table)
+    jobs = jobs_of(table, path.stem)
     if not jobs:
         raise ValueError(f"{path}: there are neither rows nor a search")
     if table.baseline is not None and table.baseline not in table.all_rows:

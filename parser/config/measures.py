@@ -1,12 +1,12 @@
 """The names of scores."""
 
 from collections.abc import Collection
-from typing import Literal
+from typing import Literal, get_args
 
-Measure = Literal[
-    "upos", "xpos", "ufeats", "alltags", "lemmas", "uas", "las", "las_full", "clas", "mlas", "blex"
-]
-MEASURES: dict[Measure, str] = {
+NAMES = {
+    "tokens": "Tokens",
+    "sentences": "Sentences",
+    "words": "Words",
     "upos": "UPOS",
     "xpos": "XPOS",
     "ufeats": "UFeats",
@@ -20,23 +20,10 @@ MEASURES: dict[Measure, str] = {
     "blex": "BLEX",
 }
 """As the literature calls them."""
-ATTACHMENT: tuple[Measure, ...] = "uas", "las"
-OF_PREDICTED: dict[Measure, str] = {
-    "upos": "upos",
-    "xpos": "xpos",
-    "ufeats": "feats",
-    "lemmas": "lemma",
-    "mlas": "upos",
-    "blex": "lemma",
-}
-"""Scores that say something about a parser which predicts a column."""
-
-
-def shown(predicted: Collection[str]) -> tuple[Measure, ...]:
-    """Those that a line about a parser has. predicted: the columns that it predicts."""
-    return *ATTACHMENT, *(measure for measure, column in OF_PREDICTED.items() if column in predicted)
-
-
+Measure = Literal[
+    "upos", "xpos", "ufeats", "alltags", "lemmas", "uas", "las", "las_full", "clas", "mlas", "blex"
+]
+MEASURES: dict[Measure, str] = {measure: NAMES[measure] for measure in get_args(Measure)}
 TextMeasure = Literal[
     "tokens",
     "sentences",
@@ -52,19 +39,20 @@ TextMeasure = Literal[
     "mlas",
     "blex",
 ]
-TEXT_MEASURES: dict[TextMeasure, str] = {
-    "tokens": "Tokens",
-    "sentences": "Sentences",
-    "words": "Words",
-    "upos": "UPOS",
-    "xpos": "XPOS",
-    "ufeats": "UFeats",
-    "alltags": "AllTags",
-    "lemmas": "Lemmas",
-    "uas": "UAS",
-    "las": "LAS",
-    "clas": "CLAS",
-    "mlas": "MLAS",
-    "blex": "BLEX",
+TEXT_MEASURES: dict[TextMeasure, str] = {measure: NAMES[measure] for measure in get_args(TextMeasure)}
+"""Of parsed raw text, all as F1."""
+ATTACHMENT: tuple[Measure, ...] = "uas", "las"
+OF_PREDICTED: dict[Measure, str] = {
+    "upos": "upos",
+    "xpos": "xpos",
+    "ufeats": "feats",
+    "lemmas": "lemma",
+    "mlas": "upos",
+    "blex": "lemma",
 }
-"""Scores of parsed raw text, all as F1."""
+"""Scores that say something about a parser which predicts a column."""
+
+
+def shown(predicted: Collection[str]) -> tuple[Measure, ...]:
+    """Those that a line about a parser has. predicted: the columns that it predicts."""
+    return *ATTACHMENT, *(measure for measure, column in OF_PREDICTED.items() if column in predicted)

@@ -6,13 +6,11 @@ import os
 from collections.abc import Collection, Iterator
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 from pydantic_core import PydanticKnownError
 
 from parser.batching import Precision
 from parser.config.measures import Measure
-from parser.config.transformer import TransformerSettings
-from parser.config.treebank import Files, TreebankSettings
 from parser.system.settings import Count, Settings, contradiction_error
 from parser.text.tokenizer_kinds import AnyTokenizer
 from parser.transitions import SYSTEMS
@@ -24,6 +22,13 @@ Size = Annotated[int, Field(gt=0, le=65_536)]
 Layers = Annotated[int, Field(gt=0, le=100)]
 Threads = Annotated[int, Field(gt=0, le=1024)]
 Width = Annotated[int, Field(gt=0, le=100)]
+Files = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+FileOrFiles = Annotated[
+    Annotated[str, Tag("<file>")] | Annotated[Files, Tag("<files>")],
+    Discriminator(lambda value: "<files>" if isinstance(value, list | tuple) else "<file>"),
+]
+"""With an error of one of them only."""
+Trained = Literal["frozen", "lora", "all"]
 
 
 def _known(name: str, names: Collection[str]) -> str:
@@ -40,6 +45,59 @@ Column = Annotated[
     WithJsonSchema({"type": "string", "enum": list(annotation_columns())}),
 ]
 """The name of one, see `annotation_columns`."""
+
+
+class SilverSettings(Settings):
+    """Trees that another parser has made (self-training, or distillation from a larger parser)."""
+
+    files: Files
+    """CoNLL-U files, as `stack-parser parse` writes them."""
+    epochs: Count | None = None
+    """In how many epochs, from the first on, silver trees are trained on; by default in all."""
+    share: float = Field(1.0, gt=0, le=1)
+    """The part of the silver trees that an epoch draws, anew in each."""
+    min_probability: float = Field(0.0, ge=0, le=1)
+    """Sentences are left out if the mean probability of their arcs is lower: `ArcProbability`, which
+    `stack-parser parse --scores` writes."""
+
+
+class TreebankSettings(Settings):
+    train: FileOrFiles
+    """CoNLL-U or CoNLL-X file; ${PARSER_DATA} stands for the data folder, `data` unless it is set. A list of
+    files trains on several treebanks: dev and test are taken to be of the first, and so is what is parsed
+    without `--treebank`."""
+    train_sentences: Count | None = None
+    """Only so many sentences from the beginning of `train`, or of its first file, are trained on, for
+    learning curves over its size. A tokenizer is trained on all of this file."""
+    sampling_exponent: float = Field(1.0, ge=0, le=1)
+    """An epoch draws as many trees as several treebanks have together, from each in proportion to its number
+    of trees to this power. 1: by size, every tree once. 0: evenly, so that small treebanks are repeated."""
+    silver: SilverSettings | None = None
+    """Trees that another parser has made, trained on in addition."""
+    dev: str
+    """The model with the best LAS on it is kept."""
+    test: str | None = None
+    """Scored once, at the end, with the best model."""
+    roots: Literal["refuse", "attach-to-first"] = "refuse"
+    """What happens to a tree with several roots, as in treebanks from CoNLL-X. `refuse`: it is an error.
+    `attach-to-first`: the other roots become dependents of the first, labelled `dep`."""
+    non_projective: Literal["lift", "drop"] = "lift"
+    """What happens to non-projective training trees. `lift`: pseudo-projective transformation (Nivre &
+    Nilsson 2005), undone after parsing. `drop`: they are left out."""
+
+    @property
+    def train_files(self) -> tuple[str, ...]:
+        return (self.train,) if isinstance(self.train, str) else self.train
+
+    @property
+    def silver_files(self) -> tuple[str, ...]:
+        return self.silver.files if self.silver else ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All that a run reads."""
+        scored = (self.dev, self.test) if self.test else (self.dev,)
+        return *self.train_files, *self.silver_files, *scored
 
 
 class CharacterSettings(Settings):
@@ -62,6 +120,49 @@ class SentenceEncoderSettings(Settings):
     """Size in each direction."""
     layers: Layers = 2
     """Number of layers."""
+
+
+class LoraSettings(Settings):
+    """With `train: lora`: low-rank matrices that are added to those of the transformer (Hu et al. 2022)."""
+
+    rank: int = Field(8, gt=0, le=1024)
+    """Of the matrices."""
+    alpha: int = Field(16, gt=0, le=65_536)
+    """Their product is multiplied by alpha / rank."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """On the input of the matrices."""
+
+
+class TransformerSettings(Settings):
+    """A pretrained transformer, whose output at the pieces of a word is another vector of the word. Needs
+    `pip install -e '.[transformers]'`."""
+
+    model: str
+    """Folder of a model in the format of Hugging Face's transformers, with its weights as safetensors and a
+    `tokenizer.json`; or the name of one on their hub, which is downloaded."""
+    layers: int = Field(4, gt=0, le=200)
+    """The last layers, whose outputs are averaged with learned weights (Peters et al. 2018, equation 1)."""
+    pooling: Literal["mean", "first", "last"] = "mean"
+    """The vector of a word is that of its first or last piece, or the mean of all."""
+    train: Trained = "frozen"
+    """What is trained of the transformer. `frozen`: nothing; the vectors are computed once and kept in the
+    cache, in half precision. `lora`: see `lora`. `all`: all weights."""
+    learning_rate: float = Field(5e-5, gt=0)
+    """Of the transformer after its warm-up; those of the other weights are in `training.learning_rate`, whose
+    decay is that of the transformer, too."""
+    warmup_epochs: float = Field(1.0, ge=0, le=1_000_000_000)
+    """Epochs over which this learning rate increases linearly from 0."""
+    layer_decay: float = Field(1.0, gt=0, le=1)
+    """The learning rate of each layer of the transformer is this times that of the layer above it."""
+    max_pieces: Count = 512
+    """A sentence of more pieces is read in overlapping windows of this many, or of as many as the transformer
+    can read."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """On the vectors of words. The transformer's own dropout, where it is trained, is that of its config."""
+    gradient_checkpointing: bool = False
+    """Whether the activations of the transformer are computed again for the gradient instead of being kept:
+    less memory, and about a third slower."""
+    lora: LoraSettings = LoraSettings()
 
 
 class TagSettings(Settings):

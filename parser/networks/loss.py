@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from parser.config.settings import Objective
 from parser.replay.batch import Batch
 from parser.transitions.inventory import NOT_OPTIMAL, Inventory
+from parser.treebank.vocabulary import UNKNOWN
 
 ILLEGAL_SCORE = float("-inf")
 MARGIN = 1.0
@@ -49,6 +52,14 @@ def transition_loss(
         of_targets = normaliser[:, None] - scores.gather(1, targets.transitions)  # [S, k]
         losses = (1 - targets.weights.sum(1)) * losses + (targets.weights * of_targets).sum(1)
     return losses.sum()
+
+
+def tag_loss(scores: Sequence[Tensor], values: Tensor) -> Tensor:
+    """Summed cross entropy of known values. scores: see `EncodedWords`; values: [W, columns]."""
+    loss = values.new_zeros((), dtype=torch.get_default_dtype())
+    for of_column, wanted in zip(scores, values.unbind(1), strict=True):
+        loss = loss + F.cross_entropy(of_column, wanted, ignore_index=UNKNOWN, reduction="sum")
+    return loss
 
 
 def _loss_of_best(scores: Tensor, batch: Batch, inventory: Inventory, objective: Objective) -> Tensor:

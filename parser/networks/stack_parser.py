@@ -20,8 +20,8 @@ from parser.batching.ragged import flatten, gather_rows
 from parser.config.settings import NetworkSettings, Objective
 from parser.networks.arc_scorer import ArcScorer
 from parser.networks.composition import Composition
-from parser.networks.loss import BatchLoss, transition_loss
-from parser.networks.tags import LayersAboveTags, TagClassifiers, tag_loss
+from parser.networks.layers_above_tags import LayersAboveTags
+from parser.networks.loss import BatchLoss, tag_loss, transition_loss
 from parser.networks.token_encoder import TokenEncoder
 from parser.replay.batch import Batch
 from parser.transitions.inventory import Inventory
@@ -39,6 +39,15 @@ class EncodedWords(NamedTuple):
     """[W + 2, token] The vectors of the words, ROOT and the end of the buffer."""
     tag_scores: list[Tensor]
     """For each predicted column [W, lexicon] The scores of its values."""
+
+
+class WordVectors(NamedTuple):
+    """Vectors that are computed once for words that are equal in all columns."""
+
+    table: Tensor
+    """[distinct words + 2, token] The last rows are those of ROOT and of the end of the buffer."""
+    row: Tensor
+    """[words + 2] The row of each word, of ROOT and of the end; on the host."""
 
 
 class StackParser(nn.Module):
@@ -73,10 +82,13 @@ class StackParser(nn.Module):
         if settings.word_features:
             self.from_words = nn.Linear(self.tokens.size, FEATURE_WORDS * settings.hidden_size, bias=False)
         self.scores = nn.Linear(settings.hidden_size, transitions)
-        self.tags = TagClassifiers(self.tokens.size, predicted_sizes or {})
+        predicted_sizes = predicted_sizes or {}
+        self.tags = nn.ModuleDict(
+            {column: nn.Linear(self.tokens.size, count) for column, count in predicted_sizes.items()}
+        )
         self.layers_above_tags = None
         if settings.tags.layers_above:
-            self.layers_above_tags = LayersAboveTags(settings, self.tokens.size, predicted_sizes or {})
+            self.layers_above_tags = LayersAboveTags(settings, self.tokens.size, predicted_sizes)
         self.arcs = None
         if settings.arcs:
             self.arcs = ArcScorer(self.tokens.size, settings.arcs, settings.dropout)
@@ -111,13 +123,29 @@ class StackParser(nn.Module):
     def encode(self, tokens: Tokens) -> EncodedWords:
         """The vectors of words, and the tags that are predicted from them."""
         words = self.tokens(tokens)  # [W, token]
-        tag_scores = self.tags(words)
+        tag_scores = self._tag_scores(words)
         return EncodedWords(self._above_tags(words, tag_scores, tokens), tag_scores)
+
+    def encode_distinct(self, tokens: Tokens) -> tuple[WordVectors, list[Tensor]]:
+        """As `encode`, with one row of the table and of the scores for all words that are equal.
+
+        tokens: on the host. With a sentence encoder or a transformer all words are distinct.
+        """
+        row = torch.arange(tokens.words)
+        if self.tokens.sentence_encoder is None and self.tokens.transformer is None:
+            tokens, row = tokens.distinct()
+        root_and_end = torch.tensor([tokens.words, tokens.words + 1])
+        table, tag_scores = self.encode(tokens.to(self.tokens.root.device))
+        return WordVectors(table, torch.cat([row, root_and_end])), tag_scores
 
     def word_table(self, tokens: Tokens) -> Tensor:
         """`EncodedWords.table` alone; tags are scored only if the parser reads them."""
         words = self.tokens(tokens)  # [W, token]
-        return self._above_tags(words, self.tags(words) if self.layers_above_tags else [], tokens)
+        return self._above_tags(words, self._tag_scores(words) if self.layers_above_tags else [], tokens)
+
+    def _tag_scores(self, words: Tensor) -> list[Tensor]:
+        """As `EncodedWords.tag_scores`. words: [W, token]."""
+        return [linear(words, layer.weight, layer.bias) for layer in self.tags.values()]  # type: ignore[arg-type]
 
     def _above_tags(self, words: Tensor, tag_scores: Sequence[Tensor], tokens: Tokens) -> Tensor:
         """As `EncodedWords.table`. words: [W, token], from which the tags are predicted."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from parser.batching.device import to_device
 from parser.batching.functional import dropout, present_precision
-from parser.config.transformer import TransformerSettings
+from parser.config.settings import TransformerSettings
 from parser.networks.transformer_weights import (
     frozen_weights,
     is_frozen,

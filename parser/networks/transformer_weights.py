@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from parser.config.transformer import Trained, TransformerSettings
+from parser.config.settings import Trained, TransformerSettings
 from parser.transformer.pretrained import PretrainedTransformer
 
 LAYER = re.compile(r"\blayers?\.(\d+)\.")

@@ -1,20 +1,29 @@
-"""How many values of the columns of a treebank are blank or unknown to a model, and the file of such shares.
+"""Whether the columns of an input resemble those of the dev treebank: shares of blank and of unknown values.
 
-A model keeps the shares of its dev treebank, as `columns.json`; `unlike_columns` compares those of an input.
+A model that reads tags gives bad trees for an input without tags or with those of another tag set. So it
+keeps the shares of its dev treebank, as `columns.json`.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from parser.treebank.columns import BLANK
+from parser.treebank.columns import BLANK, WORD_COLUMNS
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import UNKNOWN, Lexicon, Vocabulary, division_of, strings_of
+
+MAX_BLANK = 0.5
+"""Share of blank values that is accepted whatever the share in the dev treebank."""
+MAX_EXCESS = 0.2
+"""Accepted excess over the share in the dev treebank; see `_max_excess`."""
+MIN_KNOWN_VALUES = 50
+"""Number of values needed to judge the share of unknown ones. Those of a single sentence vary too much."""
+WORDS_BETWEEN_CHECKS = 25_000
 
 
 class ColumnShares(BaseModel):
@@ -89,3 +98,61 @@ def column_counts(
         strings = (string for sentence in sentences for string in strings_of(sentence, name))
         own.add(strings, name, vocabulary.columns[name])
     return counts
+
+
+class InputColumnCheck:
+    """Checks the columns of a stream of sentences. Warns at most once for each column."""
+
+    def __init__(self, vocabulary: Vocabulary, columns: Iterable[str], dev: Mapping[str, ColumnShares]):
+        """columns: the columns that the network reads. dev: shares in the dev treebank; may be empty."""
+        self._vocabulary, self._dev = vocabulary, dev
+        self._counts = {name: Counts() for name in columns}
+        self._warned: set[str] = set()
+
+    def check(self, sentences: Iterable[Sentence], warn: Callable[[str], None]) -> Iterator[Sentence]:
+        """Yield the sentences unchanged, and call `warn` with messages about their columns."""
+        passed: list[Sentence] = []
+        words = 0
+        for sentence in sentences:
+            yield sentence
+            passed.append(sentence)
+            words += len(sentence)
+            if words >= WORDS_BETWEEN_CHECKS:
+                self._add(passed, warn)
+                passed, words = [], 0
+        self._add(passed, warn)
+
+    def _add(self, sentences: Sequence[Sentence], warn: Callable[[str], None]) -> None:
+        self.add(column_counts(self._vocabulary, self._counts, sentences), warn)
+
+    def add(self, found: Mapping[str, Counts], warn: Callable[[str], None]) -> None:
+        """Add the counts of some sentences, see `column_counts`, and check the shares."""
+        for name, counts in self._counts.items():
+            counts.merge(found[name])
+            message = _message(WORD_COLUMNS[name].title, counts, self._dev.get(name))
+            if message and name not in self._warned:
+                self._warned.add(name)
+                warn(message)
+
+
+def _message(name: str, counts: Counts, dev: ColumnShares | None) -> str | None:
+    """The warning for a column; None if there is nothing unusual."""
+    shares, known = counts.shares, counts.values - counts.blank
+    excess = _max_excess(counts.values) if dev and dev.blank else MAX_EXCESS
+    if shares.blank > max(MAX_BLANK, dev.blank + excess if dev else 0.0):
+        usual = f" ({dev.blank:.0%} of the dev treebank)" if dev else ""
+        return (
+            f"{name} is blank for {shares.blank:.0%} of the words{usual}, and this model reads it: expect "
+            "bad trees. Fill the column, or use a model that does not read it"
+        )
+    if dev and known >= MIN_KNOWN_VALUES and shares.unknown > dev.unknown + _max_excess(known):
+        return (
+            f"{name}: {shares.unknown:.0%} of the values do not occur in training ({dev.unknown:.0%} in the "
+            "dev treebank): expect bad trees. Use the language and the tag set that the model was trained on"
+        )
+    return None
+
+
+def _max_excess(values: int) -> float:
+    """The excess over dev that is accepted, with 1 / sqrt(n) for the variation of shares among n values."""
+    return MAX_EXCESS + max(1, values) ** -0.5

@@ -15,13 +15,13 @@ from torch import Tensor
 from parser.batching.cuda_graph import CudaGraphs, GraphedWork
 from parser.batching.device import to_device
 from parser.networks.loss import ILLEGAL_SCORE
+from parser.networks.stack_parser import WordVectors
 from parser.parsing.arc_probabilities import ArcProbabilities
 from parser.parsing.ensemble import numbers_in
 from parser.parsing.model import Model
-from parser.stepping.encoding import Positions, WordVectors
 from parser.stepping.stepper import EnsembleInference, InferenceStepper, Member, inference_stepper
 from parser.transitions.inventory import Inventory
-from parser.transitions.system import State, TransitionSystem
+from parser.transitions.system import Positions, State, TransitionSystem
 from parser.treebank.vocabulary import Tokens
 
 STEPS_BETWEEN_SYNCHRONISATIONS = 16
@@ -54,7 +54,7 @@ class Reading(NamedTuple):
 
     @classmethod
     def of(cls, model: Model, tokens: Tokens) -> Reading:
-        return cls(model, tokens, WordVectors.of(model.network, tokens))
+        return cls(model, tokens, model.network.encode_distinct(tokens)[0])
 
 
 def parse_tokens(

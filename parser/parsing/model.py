@@ -15,11 +15,12 @@ from safetensors import SafetensorError
 from safetensors.torch import save
 from torch import Tensor
 
+from parser.batching.device import compute_alone_after_fork
 from parser.config.errors import FAULTS_SHOWN, fault_lines, more_faults
 from parser.config.settings import NetworkSettings, ParserSettings
 from parser.networks.shapes import without_values
 from parser.networks.stack_parser import StackParser
-from parser.parsing.column_shares import ColumnShares, shares_as_json, shares_from_json
+from parser.parsing.column_shares import ColumnShares, InputColumnCheck, shares_as_json, shares_from_json
 from parser.parsing.model_files import (
     ModelFiles,
     Shapes,
@@ -45,9 +46,7 @@ from parser.parsing.transformer_files import (
     refuse_missing_libraries,
     write_transformer,
 )
-from parser.parsing.unlike_columns import InputColumnCheck
 from parser.system.files import write_atomically
-from parser.system.machine import compute_alone_after_fork
 from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import TransitionSystem

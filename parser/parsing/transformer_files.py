@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from parser.config.settings import NetworkSettings
-from parser.config.transformer import TransformerSettings
+from parser.config.settings import NetworkSettings, TransformerSettings
 from parser.parsing.model_files import ModelFiles, text_of
 from parser.parsing.model_format import (
     TRANSFORMER_CONFIG,

@@ -63,7 +63,8 @@ def _refuse_all_skipped(rows: Sequence[CellRow]) -> None:
         raise LinesError(
             "nothing was measured, and no report is written. All cells are skipped:",
             *dict.fromkeys(reasons),
-            "data/ is looked for in the working directory, and in the folder that PARSER_DATA names",
+            "data/ is looked for in the working directory, and in the folder that PARSER_DATA names; "
+            "docs/data.md says how to get it, and how to measure without",
         )
 
 

@@ -14,11 +14,10 @@ from parser.batching.ragged import Ragged
 from parser.config.settings import ExplorationSettings
 from parser.networks.loss import ILLEGAL_SCORE, best_right_and_wrong
 from parser.networks.stack_parser import StackParser
-from parser.stepping.encoding import Positions, WordVectors
 from parser.stepping.stepper import inference_stepper
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import DynamicOracle
-from parser.transitions.system import State
+from parser.transitions.system import Positions, State
 from parser.transitions.trajectory import Trajectory, record
 from parser.treebank.vocabulary import Tokens
 
@@ -76,7 +75,7 @@ class _Explorer:
         self._inventory, self._state, self._settings = inventory, state, settings
         self._words = tokens.words
         self._sentence = torch.arange(len(state.length), device=state.length.device)
-        words = WordVectors.of(network, tokens)
+        words, _ = network.encode_distinct(tokens)
         self._parsers = inference_stepper(network, inventory, tokens, words, len(self._sentence))
         self._parsers.reserve(int(tokens.lengths.max()) + 1)
         self._parsers.restart(torch.ones_like(self._sentence, dtype=torch.bool), self._positions())

@@ -25,8 +25,6 @@ PROCESS_STATUS = Path("/proc/self/status")
 RESET_PEAK = Path("/proc/self/clear_refs")
 CONTAINER_MEMORY = Path("/sys/fs/cgroup/memory.max")
 KIB = 1024
-IMPORTING_PROCESS = os.getpid()
-"""The one that imported PyTorch; another one, if this process was forked since."""
 GPU_FIELDS = "driver_version", "clocks.max.sm", "clocks.max.memory", "power.limit"
 GPU_SECONDS = 10
 """After which nvidia-smi is given up."""
@@ -53,16 +51,6 @@ def choose_device(name: str) -> torch.device:
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"device {name!r}: this machine has {torch.cuda.device_count()} CUDA devices")
     return device
-
-
-def compute_alone_after_fork() -> None:
-    """In a forked process, compute with one thread. Must be called before anything is computed.
-
-    The threads with which the other process has computed are not there, and PyTorch would wait for them
-    forever.
-    """
-    if os.getpid() != IMPORTING_PROCESS:
-        torch.set_num_threads(1)
 
 
 def tune_process() -> None:

@@ -39,8 +39,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Job:
-    """One run: the name of its row, its seed and its complete config."""
+    """One run: the names of its table and of its row, its seed and its complete config."""
 
+    table: str
     name: str
     seed: int
     config: Config = field(compare=False)
@@ -53,36 +54,44 @@ class Job:
         return f"{readable}-seed-{self.seed}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
-def jobs_of(table: TableConfig) -> list[Job]:
+def jobs_of(table: TableConfig, name: str) -> list[Job]:
     """All runs of a table. Raises ConfigError for a row with faulty settings, FileNotFoundError."""
     found = []
-    for name, row in table.all_rows.items():
+    for row_name, row in table.all_rows.items():
         changed = {**table.set, **row.set}
         if SEED in changed:
-            raise ConfigError(f"row {name!r}: {SEED}: the seeds are 1, 2, ...; set their number with `seeds`")
+            raise ConfigError(
+                f"row {row_name!r}: {SEED}: the seeds are 1, 2, ...; set their number with `seeds`"
+            )
         for seed in range(1, (row.seeds or table.seeds) + 1):
             changes = [f"{key}={json.dumps(value)}" for key, value in {**changed, SEED: seed}.items()]
             try:
                 config = read_config(Path(row.base or table.base), changes)
             except ConfigError as error:
-                raise ConfigError(*(f"row {name!r}: {line}" for line in lines_of(error))) from None
-            found.append(Job(name, seed, config))
+                raise ConfigError(*(f"row {row_name!r}: {line}" for line in lines_of(error))) from None
+            found.append(Job(name, row_name, seed, config))
     return found
 
 
-def rows_of(jobs: Iterable[Job], path: Path) -> dict[Job, Row]:
-    """The rows of the runs that are done, found by their configs: the name of a row may have changed.
-
-    path: of the file of rows, if there is one. Raises ValueError for a file with other content.
-    """
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a file, if there is one. Raises ValueError for a file with other content."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    kept = []
+    found = []
     for number, line in enumerate(lines, 1):
         try:
-            row = json.loads(line)
-            kept.append((_config(row), row))
+            found.append(json.loads(line))
+            _config(found[-1])
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{path}:{number}: not a row of a table; move the file away") from None
+    return found
+
+
+def rows_of(jobs: Iterable[Job], rows: Iterable[Row]) -> dict[Job, Row]:
+    """The rows of the runs that are done, found by their configs: the name of a row may have changed.
+
+    rows: of one table.
+    """
+    kept = [(_config(row), row) for row in rows]
     return {job: row for job in jobs for config, row in kept if config == job.config}
 
 
@@ -100,7 +109,7 @@ def run_missing(jobs: Sequence[Job], folder: Path, together: int) -> Iterator[Jo
     No process is left running, however this ends. Raises StoppedError on a signal, after the runs have saved
     their checkpoints; ValueError, at the end, if runs failed.
     """
-    done = rows_of(jobs, folder / ROWS)
+    done = rows_of(jobs, read_rows(folder / ROWS))
     pending = [job for job in jobs if job not in done]
     running: dict[subprocess.Popen[bytes], Job] = {}
     failed: list[str] = []
@@ -171,6 +180,7 @@ def _keep(job: Job, folder: Path, together: int) -> None:
     run = folder / RUNS / job.folder_name
     curve = [json.loads(line) for line in (run / METRICS).read_text(encoding="utf-8").splitlines()]
     row = {
+        "table": job.table,
         "name": job.name,
         "seed": job.seed,
         "together": together,

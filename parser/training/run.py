@@ -14,8 +14,7 @@ from torch import Tensor
 from parser.batching.device import fix_workspaces
 from parser.batching.functional import refuse_unsupported, set_precision
 from parser.config.measures import Measure, shown
-from parser.config.settings import Config, TrainingSettings, data_path
-from parser.config.treebank import TreebankSettings
+from parser.config.settings import Config, TrainingSettings, TreebankSettings, data_path
 from parser.distributed.joining import own_device
 from parser.distributed.process_group import ALONE, ProcessGroup
 from parser.evaluation.evaluate import evaluate, evaluate_text

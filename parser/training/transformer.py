@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.device import in_microbatches
-from parser.config.settings import data_path
-from parser.config.transformer import TransformerSettings
+from parser.config.settings import TransformerSettings, data_path
 from parser.parsing.model import Model
 from parser.parsing.transformer_files import refuse_missing_libraries
 from parser.system.console import say

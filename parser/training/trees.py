@@ -12,8 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from parser.config.settings import data_path
-from parser.config.treebank import TreebankSettings
+from parser.config.settings import TreebankSettings, data_path
 from parser.system.console import say
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import arc_probabilities

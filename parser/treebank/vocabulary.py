@@ -72,6 +72,17 @@ class Tokens:
             vectors=None if self.vectors is None else self.vectors[words],
         )
 
+    def distinct(self) -> tuple[Tokens, Tensor]:
+        """The distinct words as one sentence, and the number there of each word [words]. On the host."""
+        values = self.values
+        number = torch.zeros(len(values), dtype=torch.long)
+        for column in values.unbind(1):
+            # Numbered anew for each column, so that the products stay small.
+            _, number = (number * (int(column.max()) + 1) + column).unique(return_inverse=True)
+        first = torch.zeros(int(number.max()) + 1, dtype=torch.long)
+        first[number] = torch.arange(len(values))
+        return Tokens(Ragged(values[first], torch.tensor([len(first)])), self.parts), number
+
     def replaced(self, values: Tensor, parts: Mapping[int, Ragged]) -> Tokens:
         """With other numbers for the same words."""
         return replace(self, numbers=Ragged(values, self.lengths), parts=parts)

@@ -17,11 +17,11 @@ from figures.kept import (
     mean_minutes,
     minutes,
     printed,
-    rows,
     runs_of_table,
     scores,
     spread_las,
     table,
+    training_runs,
 )
 from parser.config.measures import TEXT_MEASURES, TextMeasure
 
@@ -123,14 +123,14 @@ def english_by_input() -> str:
 
 
 def english_ewt_all() -> str:
-    _, run = rows("accuracy/english-ewt.jsonl")
+    _, run = training_runs(None)
     which = "dev uas", "dev las", "test uas", "test las"
     header = ("", "dev UAS", "LAS", "test UAS", "LAS", "minutes")
     return table(header, [("`ud-english-ewt-all`", *scores(run, *which), minutes(run))])
 
 
 def plain_parser() -> str:
-    run, _ = rows("accuracy/english-ewt.jsonl")
+    run, _ = training_runs(None)
     header = ("", "UAS", "LAS", "LAS, full labels", "CLAS", "crossing arcs with the right head")
     return table(
         header,
@@ -235,6 +235,26 @@ def batch_sizes() -> str:
                 ),
             )
             for size in SIZES
+        ),
+    )
+
+
+def predicted_tags() -> str:
+    """Means with the lowest and the highest, and how many tags are right."""
+    lines = printed(OUTPUT, "predict_tags.py")
+    right = [
+        next(match[1] for line in lines if (match := re.search(rf"/{split}\.conllu.* UPOS ([\d.]+) %", line)))
+        for split in SPLITS
+    ]
+    kinds = {
+        "gold": (["100", "100"], runs_of_table("batch-size")["64, warm-up"]),
+        "predicted": (right, runs_of_table("predicted-tags")["predicted tags"]),
+    }
+    return table(
+        ("tags", "right in dev, %", "in test", "runs", "dev LAS", "test LAS"),
+        (
+            (kind, *shares, len(runs), *(spread_las(runs, split) for split in SPLITS))
+            for kind, (shares, runs) in kinds.items()
         ),
     )
 
@@ -451,7 +471,7 @@ def quick_start_tree() -> str:
 
 def small_treebanks() -> str:
     """Configs on Wolof WTB and on a part of it, in the order of the size and of the scores."""
-    found = sorted(rows("accuracy/sizes.jsonl"), key=lambda run: (_trees_in_name(run), run["test"]["las"]))
+    found = sorted(training_runs("sizes"), key=lambda run: (_trees_in_name(run), run["test"]["las"]))
     which = "dev las", "test uas", "test las"
 
     def lines() -> Iterable[tuple[object, ...]]:
@@ -503,6 +523,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "parts": parts,
     "plain-parser": plain_parser,
     "precision-of-training": precision_of_training,
+    "predicted-tags": predicted_tags,
     "pretraining": pretraining,
     "quick-start-scores": quick_start_scores,
     "quick-start-tree": quick_start_tree,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -15,6 +16,7 @@ from parser.speed.reporting.document import Heading, Picture, Table, write_docum
 from parser.speed.reporting.plot_style import PLAIN, draw_panels
 
 FOLDER = "speed/predicted-gpu"
+What = Literal["training", "transformer", "this-cpu", "shapes"]
 SIZES = 64, 256
 METHODS = {
     "replay": "replay",
@@ -36,11 +38,13 @@ SHOWN = GPUS[0].name, "float32"
 """The device and the precision of which everything is shown."""
 
 
+def rows_of(what: What) -> list[Row]:
+    return [row for row in rows(f"{FOLDER}/rows.jsonl") if row["what"] == what]
+
+
 def predicted() -> str:
     """Training steps on an H100 in float32; and where the thread that prepares batches takes nothing."""
-    found = {
-        (row["method"], row["batch_size"]): row for row in rows(f"{FOLDER}/rows.jsonl") if _is_first(row)
-    }
+    found = {(row["method"], row["batch_size"]): row for row in rows_of("training") if _is_first(row)}
     ahead = "sentences_per_second_side_by_side"
 
     def speed(row: Row, what: str = "sentences_per_second") -> str:
@@ -71,7 +75,7 @@ def predicted() -> str:
 def this_cpu() -> str:
     """Predicted over measured time on a CPU, the fastest of all rounds, since the machine is shared."""
     found: dict[tuple[str, int], list[Row]] = {}
-    for row in rows(f"{FOLDER}/this-cpu.jsonl"):
+    for row in rows_of("this-cpu"):
         found.setdefault((row["method"], row["batch_size"]), []).append(row)
     ratios = {}
     for key, rounds in found.items():
@@ -86,7 +90,7 @@ def this_cpu() -> str:
 
 def shapes() -> str:
     """What training by CUDA graphs needs."""
-    found = {row["batch_size"]: row for row in rows(f"{FOLDER}/shapes.jsonl")}
+    found = {row["batch_size"]: row for row in rows_of("shapes")}
 
     def share(size: int, what: str) -> str:
         return f"{found[size][what]:.1%}".replace("%", " %")
@@ -99,7 +103,7 @@ def shapes() -> str:
 
 def transformer() -> str:
     """Words per second in training with all of XLM-R (base), predicted."""
-    found = {(row["device"], row["precision"]): row for row in rows(f"{FOLDER}/transformer.jsonl")}
+    found = {(row["device"], row["precision"]): row for row in rows_of("transformer")}
     devices = "T4", "A100 SXM 80 GB", "H100 SXM"
 
     def speed(device: str, precision: str) -> str:
@@ -114,7 +118,7 @@ def transformer() -> str:
 
 
 def transformer_memory() -> str:
-    [memory] = {tuple(row["memory_gib"].values()) for row in rows(f"{FOLDER}/transformer.jsonl")}
+    [memory] = {tuple(row["memory_gib"].values()) for row in rows_of("transformer")}
     header = (
         "GiB",
         "weights, gradients and the optimizer's state",
@@ -125,7 +129,7 @@ def transformer_memory() -> str:
 
 def draw_report(folder: Path) -> None:
     """Write report.md, plots/ and report.html of what scripts/studies/gpu/predict_gpu.py wrote."""
-    found = rows(f"{FOLDER}/rows.jsonl")
+    found = rows_of("training")
     largest = max(row["batch_size"] for row in found)
     cells = Table(COLUMNS, [_cells(row) for row in found if _is_shown(row, largest)])
     plot = Picture("prediction", _plot([row for row in found if _is_first(row)]))

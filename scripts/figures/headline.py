@@ -1,4 +1,4 @@
-"""The table of speed-ups at the top of README, and its plot."""
+"""The tables of speed-ups over no batching, which headline_plot.py draws."""
 
 from __future__ import annotations
 
@@ -7,19 +7,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from matplotlib.figure import Figure
 from pydantic import Field, TypeAdapter
 
-from figures.kept import MEASUREMENTS, speed_run
-from parser.benchmarks.plugin import NO_BATCHING, Mode
+from figures.kept import MEASUREMENTS, speed_run, table
+from parser.benchmarks.plugin import Mode
 from parser.config.file import load
 from parser.speed.measuring.rows import SpeedRow
-from parser.speed.reporting.plot_style import COLOURS
+from parser.speed.measuring.statistics import Estimate, exactly
 from parser.speed.reporting.speed_ups import STEP, bracketed, ratio, seconds_of
 from parser.system.settings import Settings
 
 WIDTH = 118
 CONFIG = MEASUREMENTS / "speed/headline.yaml"
+COLUMNS = (
+    "task",
+    "machine",
+    "best method, batch size",
+    "over no batching",
+    "in the paper",
+    "over the best simple way",
+    "over others",
+)
 
 
 class PaperSettings(Settings):
@@ -27,12 +35,12 @@ class PaperSettings(Settings):
     over_none: tuple[float, float] | None = Field(None, strict=False)
     """The least and the greatest speed-up over no batching that the paper has, if any."""
     how: str = ""
-    """The table or figure, and the machine."""
+    """The table or figure, the machine, and the baseline if that is another one."""
 
 
 class LineSettings(Settings):
-    run: str
-    """The folder of a speed run below docs/measurements/speed."""
+    runs: list[str] = Field(min_length=1)
+    """Folders of speed runs below docs/measurements/speed, each on its own machine."""
     experiment: str
     mode: Mode = "train"
     batch_size: int | None = None
@@ -41,93 +49,147 @@ class LineSettings(Settings):
     """Of a step, as in `speed_ups.PARTS`."""
     best: list[str] = Field(min_length=1)
     """Methods, of which the fastest is shown."""
-    none: str = NO_BATCHING
-    """The method that they are compared with."""
-    none_batch_size: int | None = None
-    """Of that method. None: that of the best, or any if it was not measured so."""
+    baseline_batch_size: int | None = None
+    """None: that of the best, as the rule is. For what has not been measured so yet."""
     simple: list[str] = Field([])
-    """Simple ways to batch, by hand or with the library; the fastest is compared with, too."""
+    """Simple ways to batch, by hand or with the library, which are compared with, too."""
     paper: PaperSettings
+
+
+class GroupSettings(Settings):
+    """Lines with one baseline."""
+
+    baseline: str
+    """What the method of the baseline does, in words."""
+    method: str
+    lines: dict[str, LineSettings]
 
 
 class Headline(NamedTuple):
-    """A line of the table, with the rows of the best method, of no batching, and of the best simple way."""
+    """A line: the rows of the best method, of the baseline, and of the simple ways, the fastest first."""
 
     task: str
     best: SpeedRow
-    none: SpeedRow
-    simple: SpeedRow | None
+    baseline: SpeedRow
+    simple: list[SpeedRow]
     part: str
     paper: PaperSettings
 
+    def gain(self, first: SpeedRow, second: SpeedRow) -> Estimate:
+        """The speed of the first row over that of the second.
+
+        That of a part has no interval: its share of a step is known of one turn alone.
+        """
+        if self.part == STEP:
+            return ratio(first, second)
+        return exactly(seconds_of(second, self.part) / seconds_of(first, self.part))
+
     @property
-    def over_none(self) -> float:
-        """Speed-up of the best method over no batching."""
-        return gain(self.best, self.none, self.part)
+    def over_baseline(self) -> Estimate:
+        """Speed-up of the best method."""
+        return self.gain(self.best, self.baseline)
+
+    @property
+    def machine(self) -> str:
+        """Its processor, and how many cores of it were used if these were several."""
+        cores = f", {self.best.threads} cores" if self.best.threads > 1 else ""
+        return self.best.machine.cpu.replace("(R)", "").replace(" Processor", "") + cores
+
+    @property
+    def updates_differ(self) -> bool:
+        """Whether the baseline has another batch size, and so another number of updates."""
+        return self.best.batch_size != self.baseline.batch_size
 
 
-def headlines(config: Path) -> list[Headline]:
+class Group(NamedTuple):
+    title: str
+    baseline: str
+    lines: list[Headline]
+    """A task that was measured on several machines has several, one after the other."""
+
+
+def headlines(config: Path) -> list[Group]:
     """Raises ValueError for a line without rows."""
-    content = TypeAdapter(dict[str, LineSettings]).validate_python(load(config.read_text(encoding="utf-8")))
-    return [_headline(task, line) for task, line in content.items()]
-
-
-def _headline(task: str, line: LineSettings) -> Headline:
-    wanted = line.experiment, line.mode
-    measured = [row for row in speed_run(line.run).rows if (row.experiment, row.mode) == wanted]
-    of_size = [row for row in measured if line.batch_size in (None, row.batch_size)]
-    best = _fastest(of_size, line.best, line.part)
-    if best is None:
-        raise ValueError(f"{task}: {line.run} has no row of {', '.join(line.best)} in {line.experiment}")
-    at_same_size = [row for row in measured if row.batch_size == best.batch_size]
-    none = _none(line, measured, at_same_size)
-    if none is None:
-        raise ValueError(f"{task}: {line.run} has no row of {line.none} in {line.experiment}")
-    simple = _fastest(at_same_size, line.simple, line.part)
-    return Headline(task, best, none, simple, line.part, line.paper)
-
-
-def _none(line: LineSettings, measured: list[SpeedRow], at_same_size: list[SpeedRow]) -> SpeedRow | None:
-    if line.none_batch_size:
-        rows = [row for row in measured if row.batch_size == line.none_batch_size]
-        return _fastest(rows, [line.none], line.part)
-    return _fastest(at_same_size, [line.none], line.part) or _fastest(measured, [line.none], line.part)
-
-
-def _fastest(rows: list[SpeedRow], methods: list[str], part: str) -> SpeedRow | None:
-    own = [row for row in rows if row.method in methods]
-    return min(own, key=lambda row: seconds_of(row, part), default=None)
-
-
-def gain(first: SpeedRow, second: SpeedRow, part: str) -> float:
-    """The speed of the first row over that of the second. The share of a part is that of one turn."""
-    whole = ratio(first, second).value
-    return whole if part == STEP else seconds_of(second, part) / seconds_of(first, part)
-
-
-def headline_table(lines: list[Headline]) -> str:
-    header = "| task | best method, batch size | over no batching | in the paper | over the best simple way |"
-    body = "\n".join([header, "|---|---|---|---|---|", *map(_table_line, lines)])
-    machines = sorted({_machine(line.best) for line in lines})
-    papers = dict.fromkeys(f"{line.paper.name} ({line.paper.how})" for line in lines if line.paper.how)
-    sources = f"The papers: {'; '.join(papers)}. This program: {'; '.join(machines)}."
-    return f"{body}\n\n{textwrap.fill(sources, WIDTH)}"
-
-
-def _table_line(line: Headline) -> str:
-    best = line.best
-    over_simple = ""
-    if line.simple:
-        value = bracketed(f"{gain(best, line.simple, line.part):.2f}", [best, line.simple])
-        over_simple = f"{value} (`{line.simple.method}`)"
-    cells = [
-        line.task,
-        f"`{best.method}`, {best.batch_size:,}",
-        bracketed(f"{line.over_none:.1f}", [best, line.none]),
-        _range(line.paper.over_none),
-        over_simple,
+    content = TypeAdapter(dict[str, GroupSettings]).validate_python(load(config.read_text(encoding="utf-8")))
+    return [
+        Group(
+            title,
+            group.baseline,
+            [
+                _headline(task, line, run, group.method)
+                for task, line in group.lines.items()
+                for run in line.runs
+            ],
+        )
+        for title, group in content.items()
     ]
-    return "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|"
+
+
+def _headline(task: str, line: LineSettings, run: str, baseline: str) -> Headline:
+    wanted = line.experiment, line.mode
+    measured = [row for row in speed_run(run).rows if (row.experiment, row.mode) == wanted]
+    of_size = [row for row in measured if line.batch_size in (None, row.batch_size)]
+    best = next(iter(_by_speed(of_size, line.best, line.part)), None)
+    if best is None:
+        raise ValueError(f"{task}: {run} has no row of {', '.join(line.best)} in {line.experiment}")
+    size = line.baseline_batch_size or best.batch_size
+    unbatched = [row for row in measured if (row.method, row.batch_size) == (baseline, size)]
+    if not unbatched:
+        raise ValueError(f"{task}: {run} has no row of {baseline} at {size} in {line.experiment}")
+    at_same_size = [row for row in measured if row.batch_size == best.batch_size]
+    simple = _by_speed(at_same_size, line.simple, line.part)
+    return Headline(task, best, unbatched[0], simple, line.part, line.paper)
+
+
+def _by_speed(rows: list[SpeedRow], methods: list[str], part: str) -> list[SpeedRow]:
+    """The fastest first."""
+    own = [row for row in rows if row.method in methods]
+    return sorted(own, key=lambda row: seconds_of(row, part))
+
+
+def headline_tables(groups: list[Group]) -> str:
+    """One for each group, below its baseline, and the sources of the papers' figures."""
+    parts = []
+    for group in groups:
+        rule = f"{group.title}: over {group.baseline}."
+        parts += [textwrap.fill(rule, WIDTH), table(COLUMNS, _table_lines(group))]
+    lines = [line for group in groups for line in group.lines]
+    papers = dict.fromkeys(f"{line.paper.name} ({line.paper.how})" for line in lines if line.paper.how)
+    if papers:
+        parts.append(textwrap.fill(f"The papers: {'; '.join(papers)}.", WIDTH))
+    return "\n\n".join(parts)
+
+
+def _table_lines(group: Group) -> list[list[str]]:
+    """The name of a task and the figure of its paper stand in its first line."""
+    tasks = [line.task for line in group.lines]
+    return [_cells(line, is_first=tasks.index(line.task) == place) for place, line in enumerate(group.lines)]
+
+
+def _cells(line: Headline, is_first: bool) -> list[str]:
+    best = line.best
+    updates = f", over updates after {line.baseline.batch_size:,}" if line.updates_differ else ""
+    gains = [line.gain(best, row) for row in line.simple]
+    texts = [in_words(gain, 2) for gain in gains[:1]] + [f"{gain.value:.2f}" for gain in gains[1:]]
+    named = [
+        f"{bracketed(text, [best, row])} `{row.method}`" for text, row in zip(texts, line.simple, strict=True)
+    ]
+    return [
+        line.task if is_first else "",
+        line.machine,
+        f"`{best.method}`, {best.batch_size:,}",
+        bracketed(in_words(line.over_baseline, 1), [best, line.baseline]) + updates,
+        _range(line.paper.over_none) if is_first else "",
+        "".join(named[:1]),
+        ", ".join(named[1:]),
+    ]
+
+
+def in_words(estimate: Estimate, digits: int) -> str:
+    """With its interval, if it has one."""
+    if estimate.low == estimate.high:
+        return f"{estimate.value:.{digits}f}"
+    return f"{estimate:.{digits}f}"
 
 
 def _range(bounds: tuple[float, float] | None) -> str:
@@ -137,31 +199,4 @@ def _range(bounds: tuple[float, float] | None) -> str:
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
-def _machine(row: SpeedRow) -> str:
-    cores = f"{row.threads} cores" if row.threads > 1 else "one core"
-    return f"{row.machine.cpu.replace('(R)', '').replace(' Processor', '')}, {cores}"
-
-
-def draw(lines: list[Headline]) -> Figure:
-    """Horizontal bars of the speed-ups over no batching, with the papers' figures as marks."""
-    figure = Figure(figsize=(7.2, 0.8 + 0.36 * len(lines)), layout="constrained")
-    axes = figure.subplots()
-    places = range(len(lines))
-    values = [line.over_none for line in lines]
-    axes.barh(places, values, height=0.6, color=COLOURS[0], label="this program (CPU)")
-    marks = [(line.paper.over_none, place) for place, line in enumerate(lines) if line.paper.over_none]
-    for number, (bounds, place) in enumerate(marks):
-        label = "the paper, on its machine" if number == 0 else None
-        axes.plot(bounds, (place, place), "D-", color=COLOURS[1], markersize=5, linewidth=3, label=label)
-    labels = [f"{line.task}: {value:.1f}" for line, value in zip(lines, values, strict=True)]
-    axes.set_yticks(places, labels, fontsize=8)
-    axes.invert_yaxis()
-    axes.set_xscale("log")
-    axes.set_xlim(0.9, 1.6 * max([*values, *(high for (_, high), _ in marks)]))
-    axes.set_xticks([1, 2, 5, 10, 20, 50, 100], ["1", "2", "5", "10", "20", "50", "100"])
-    axes.set_xlabel("speed-up over no batching, by the best method", fontsize=9)
-    figure.legend(loc="outside lower center", ncols=2, fontsize=8)
-    return figure
-
-
-FIGURES: dict[str, Callable[[], str]] = {"headline": lambda: headline_table(headlines(CONFIG))}
+FIGURES: dict[str, Callable[[], str]] = {"headline": lambda: headline_tables(headlines(CONFIG))}

@@ -16,6 +16,7 @@ from parser.speed.reporting.speed_ups import ratio
 from parser.tables.report import difference
 
 MEASUREMENTS = Path(__file__).parent.parent.parent / "docs/measurements"
+TRAINING_RUNS = "accuracy/rows.jsonl"
 Row = dict[str, Any]
 SPLITS = "dev", "test"
 
@@ -42,10 +43,23 @@ def printed(file: str, words: str) -> list[str]:
     return [line for row in kept for line in row["printed"]]
 
 
+def training_runs(table: str | None) -> list[Row]:
+    """Those of a table, or those that are of none. Raises ValueError if there are none."""
+    found = [run for run in rows(TRAINING_RUNS) if run["table"] == table]
+    if not found:
+        raise ValueError(f"{TRAINING_RUNS} has no row of the table {table}")
+    return found
+
+
+def tables() -> list[str]:
+    """The names of all tables of training runs."""
+    return sorted({run["table"] for run in rows(TRAINING_RUNS) if run["table"]})
+
+
 def runs_of_table(name: str) -> dict[str, list[Row]]:
     """The training runs of each row of a table."""
     found: dict[str, list[Row]] = {}
-    for run in rows(f"accuracy/{name}.jsonl"):
+    for run in training_runs(name):
         found.setdefault(run["name"], []).append(run)
     return found
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from figures.kept import SpeedRun, printed, ratios, rows, speed_run, table
+from figures.kept import SpeedRun, printed, rows, speed_run, table
 from parser.speed.measuring.statistics import Estimate
 from parser.speed.reporting.speed_ups import STEP, comparisons, gains_of_parts
 
 FORWARD, WHOLE_FORWARD = "cells, forward", "forward"
 BACKWARD, WHOLE_BACKWARD = "cells, backward", "backward"
+SIMPLE_WAYS = "none", "loop", "library"
 SIZES = 1, 8, 64, 320, 640, 850
 PAPERS_GRID = (
     ("1,190", "676", "89.0", "10.7", "1.79"),
@@ -240,16 +241,27 @@ def largest_batches_of_experts() -> str:
     return table(("batches of 10,000", "`static`, cells", "in all", "`grouped`, cells", "in all"), lines)
 
 
-def training_of_experts() -> str:
-    """Over no batching, and over what `transformers` does."""
-    run, experiment = speed_run("levels"), "experts-100"
-    lines = (
-        ("100 experts, training", experiment, f"{method}@10000", f"{other}@10000")
-        for method in ("static", "grouped")
-        for other in ("none", "loop", "library")
-        if run.has(experiment, f"{other}@10000")
-    )
-    return ratios(run, lines)
+def simple_ways_of_experts() -> str:
+    """Our methods over no batching, and over what `transformers` does."""
+    run = speed_run("levels/experts")
+    modes = {"infer": "inference", "train": "training"}
+    ours = {100: ["static"], 1000: ["static"], 10_000: ["static", "grouped"]}
+    kinds = {"one chosen": "experts-100", "one, noisy gate": "experts-100-noisy", "two": "experts-100-top-2"}
+    lines = [
+        (title, modes[mode], f"`{method}`, {size:,}", *over(run, experiment, method, size, mode))
+        for title, experiment in kinds.items()
+        for mode in modes
+        for size in ours
+        for method in ours[size]
+        if run.has(experiment, f"{method}@{size}", mode)
+    ]
+    return table(("100 experts", "", "batches of", *(f"over `{other}`" for other in SIMPLE_WAYS)), lines)
+
+
+def over(run: SpeedRun, experiment: str, method: str, size: int, mode: str) -> list[str]:
+    """Its speed over that of each simple way in the same turns."""
+    cells = (f"{other}@{size}" for other in SIMPLE_WAYS)
+    return [short_estimate(run.ratio(experiment, f"{method}@{size}", cell, mode)) for cell in cells]
 
 
 def chosen_experts() -> str:
@@ -257,21 +269,17 @@ def chosen_experts() -> str:
     run = speed_run("levels/paper-sizes")
     names = {
         "one chosen": "experts-100",
-        "one, noisy gate": "experts-100-noisy",
         "two": "experts-100-top-2",
         "four": "experts-100-top-4",
-        "four, noisy gate": "experts-100-top-4-noisy",
     }
     cells = (*((size, "infer") for size in (100, 1000, 10_000)), (10_000, "train"))
 
     def over_none(experiment: str, size: int, mode: str) -> str:
-        if not run.has(experiment, f"static@{size}", mode):
-            return ""
         return short_estimate(run.ratio(experiment, f"static@{size}", f"none@{size}", mode))
 
     header = [f"{size:,}{', training' if mode == 'train' else ''}" for size, mode in cells]
     lines = ((title, *(over_none(name, *cell) for cell in cells)) for title, name in names.items())
-    return table(("100 experts, `static` over `none`", *header), (line for line in lines if any(line[1:])))
+    return table(("100 experts, `static` over `none`", *header), lines)
 
 
 def learned_programs() -> str:
@@ -290,7 +298,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "experts": experts,
     "experts-grid": experts_grid,
     "experts-largest-batches": largest_batches_of_experts,
-    "experts-training": training_of_experts,
+    "experts-simple-ways": simple_ways_of_experts,
     "learned-programs": learned_programs,
     "programs": programs,
     "programs-at-paper-sizes": programs_at_paper_sizes,

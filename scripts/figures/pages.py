@@ -8,8 +8,19 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from figures import accuracy, gpu, headline, levels, libraries, messages, on_the_fly, recurrence, speed
-from figures.kept import MEASUREMENTS
+from figures import (
+    accuracy,
+    gpu,
+    headline,
+    headline_plot,
+    levels,
+    libraries,
+    messages,
+    on_the_fly,
+    recurrence,
+    speed,
+)
+from figures.kept import MEASUREMENTS, tables, training_runs
 from parser.commands.table import read_table
 from parser.speed.measuring.run import CONFIG, read_run_config, rows_of
 from parser.speed.reporting.document import PLOTS
@@ -68,10 +79,7 @@ def reports() -> dict[str, Draw]:
     """How to draw each report, by its name, which is also that of its folder."""
     runs = sorted(path.parent for path in MEASUREMENTS.rglob(CONFIG))
     found = {run.relative_to(MEASUREMENTS).as_posix(): partial(draw_run, run) for run in runs}
-    for path in sorted(MEASUREMENTS.glob("accuracy/*.jsonl")):
-        config = TABLES / f"{path.stem}.yaml"
-        if config.is_file():
-            found[f"accuracy/{path.stem}"] = partial(draw_table, config, path)
+    found |= {f"accuracy/{name}": partial(draw_table, name) for name in tables()}
     return {**found, gpu.FOLDER: gpu.draw_report}
 
 
@@ -81,15 +89,15 @@ def draw_run(run: Path, folder: Path) -> None:
     write_report(rows_of(run, config), folder)
 
 
-def draw_table(config: Path, path: Path, folder: Path) -> None:
+def draw_table(name: str, folder: Path) -> None:
     """The report of a table of training runs."""
-    table, jobs = read_table(config)
-    write_table(table, rows_of_table(jobs, path), folder)
+    table, jobs = read_table(TABLES / f"{name}.yaml")
+    write_table(table, rows_of_table(jobs, training_runs(name)), folder)
 
 
 def pictures() -> dict[str, str]:
     """All of them as SVG, by the names of their files in docs/."""
-    drawn = {"headline.svg": svg(headline.draw(headline.headlines(headline.CONFIG)))}
+    drawn = {"headline.svg": svg(headline_plot.draw(headline.headlines(headline.CONFIG)))}
     for name, (report, plot) in OF_REPORTS.items():
         with TemporaryDirectory() as folder:
             reports()[report](Path(folder))

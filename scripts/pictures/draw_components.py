@@ -1,6 +1,7 @@
-"""Draw the example networks with their strongly connected components, a file for each.
+"""Draw example networks with their strongly connected components, a file for each.
 
-python scripts/pictures/draw_components.py [docs/components]
+python scripts/pictures/draw_components.py docs peephole-lstm     this one
+python scripts/pictures/draw_components.py runs/components        all
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ LOOP = 0.21
 Place = tuple[float, float]
 
 
-def main(folder: str) -> None:
+def main(folder: str, *names: str) -> None:
     Path(folder).mkdir(parents=True, exist_ok=True)
     plt.rcParams["svg.hashsalt"] = "the same file at every run"
     plt.rcParams["svg.fonttype"] = "none"
-    for name, build in EXAMPLES.items():
-        graph = build(Layer(size=3, kind="input"), 4)
+    for name in names or EXAMPLES:
+        graph = EXAMPLES[name](Layer(size=3, kind="input"), 4)
         places = places_of(graph)
         across = max(x for x, _ in places.values()) - min(x for x, _ in places.values()) + 1.8
         up = max(y for _, y in places.values()) + 2.0
@@ -154,4 +155,4 @@ def _legend(graph: LayerGraph) -> list[Patch | Line2D]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "docs/components")
+    main(*sys.argv[1:])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from parser.batching.stack import HOLD, POP, StackOperation
+from parser.batching.stack import HOLD, POP, PUSH, REDUCE_AND_REPLACE, StackOperation
 from parser.batching.stack_lstm import StackLSTM
 
 from .test_stack import programs
@@ -63,3 +64,23 @@ def test_replay_and_steps_give_what_lists_give_and_the_same_gradients(program: P
     for states, gradients in found[1:]:
         torch.testing.assert_close(states, found[0][0])
         torch.testing.assert_close(gradients, found[0][1])
+
+
+def test_errors_say_what_is_wanted() -> None:
+    model = StackLSTM(SIZE, HIDDEN)
+    vectors = torch.ones(1, 3, SIZE)
+
+    def run(*operations: StackOperation) -> None:
+        model(vectors, *torch.tensor([operations]).unbind(2))
+
+    run(PUSH, PUSH, REDUCE_AND_REPLACE)
+    with pytest.raises(
+        ValueError, match="stack 0 has 1 vectors at step 1, too few for its operation: read 2"
+    ):
+        run(PUSH, REDUCE_AND_REPLACE, HOLD)
+    with pytest.raises(ValueError, match=r"stack 0 has 0 vectors at step 2, too few .* move -1"):
+        run(PUSH, POP, POP)
+    with pytest.raises(ValueError, match=r"\[batch, steps\], not \[1, 3, 3\], \[1, 2\] and \[1, 2\]"):
+        run(PUSH, PUSH)
+    with pytest.raises(ValueError, match=r"vectors must be \[batch, steps, input\], .* not \[3, 3\]"):
+        model(vectors[0], *torch.tensor([PUSH] * 3).unbind(1))

@@ -4,14 +4,16 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from figures import accuracy, headline, kept
+from figures import accuracy, headline, headline_plot, kept
 from figures.pages import figures_by_name, names_in, pictures, with_figures, without_figures
 from programs import SCRIPTS, script
 from speed_rows import failed_row, speed_row
+
+from parser.speed.measuring.rows import Machine
 
 
 def timed(method, size, *speeds, group="1"):
@@ -41,10 +43,10 @@ def measured(tmp_path, monkeypatch):
         failed_row("timeout", experiment="toy", method="late"),
     ]
     runs = [
-        {"name": name, "seed": seed, "seconds": 60 * seed, "test": {"las": las}}
+        {"table": "toys", "name": name, "seed": seed, "seconds": 60 * seed, "test": {"las": las}}
         for name, seed, las in (("plain", 1, 80.0), ("plain", 2, 82.0), ("more", 1, 81.0), ("more", 2, 83.0))
     ]
-    for path, content in (("speed/toys/rows.jsonl", list(map(asdict, rows))), ("accuracy/toys.jsonl", runs)):
+    for path, content in (("speed/toys/rows.jsonl", list(map(asdict, rows))), ("accuracy/rows.jsonl", runs)):
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_text("".join(json.dumps(row) + "\n" for row in content))
     yield tmp_path
@@ -87,6 +89,8 @@ def test_cells_of_a_table():
 def test_rows_that_are_not_there_are_named(measured):
     with pytest.raises(FileNotFoundError, match=r"other.jsonl"):
         kept.rows("accuracy/other.jsonl")
+    with pytest.raises(ValueError, match=r"rows.jsonl has no row of the table other"):
+        kept.runs_of_table("other")
 
 
 def test_what_a_command_printed(measured):
@@ -103,60 +107,116 @@ def test_what_a_command_printed(measured):
         kept.printed("printed.jsonl", "parse")
 
 
-LINE = """
-Toys:
-  run: toys
-  experiment: toy
-  best: [replay, late]
-  simple: [step]
-  paper: {name: A & B 2020, over_none: [2, 3], how: Table 1}
+HEADLINE = """
+Tasks:
+  baseline: one after the other
+  method: none
+  lines:
+    Toys:
+      runs: [toys]
+      experiment: toy
+      best: [replay, late]
+      simple: [step, steps]
+      paper: {name: A & B 2020, over_none: [2, 3], how: Table 1}
 """
 
 
-def test_the_headline_has_the_fastest_method_and_what_was_measured_apart_in_brackets(measured):
-    (measured / "headline.yaml").write_text(LINE)
-    lines = headline.headlines(measured / "headline.yaml")
-    text = headline.headline_table(lines)
-    assert "| Toys | `replay`, 8 | 4.0 | 2 to 3 | (2.00) (`step`) |" in text
-    assert "The papers: A & B 2020 (Table 1). This program: CPU, one core." in text
-    assert headline.draw(lines).axes[0].get_yticklabels()[0].get_text() == "Toys: 4.0"
+def add(measured, run, *rows):
+    path = measured / "speed" / run / "rows.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    with path.open("a") as file:
+        file.write("".join(json.dumps(asdict(row)) + "\n" for row in rows))
+    kept.speed_run.cache_clear()
 
 
-def test_a_headline_may_compare_a_method_with_its_own_batches_of_another_size(measured):
-    alone = timed("replay", 1, 5, 5, 6)
-    with (measured / "speed/toys/rows.jsonl").open("a") as file:
-        file.write(json.dumps(asdict(alone)) + "\n")
-    own = LINE.replace("simple: [step]", "none: replay\n  none_batch_size: 1")
-    (measured / "headline.yaml").write_text(own)
-    [line] = headline.headlines(measured / "headline.yaml")
-    assert (line.none.method, line.none.batch_size, line.over_none) == ("replay", 1, 10)
-    (measured / "headline.yaml").write_text(own.replace("size: 1", "size: 2"))
-    with pytest.raises(ValueError, match="Toys: toys has no row of replay in toy"):
-        headline.headlines(measured / "headline.yaml")
+def headline_of(measured, text=HEADLINE):
+    (measured / "headline.yaml").write_text(text)
+    return headline.headlines(measured / "headline.yaml")
+
+
+def test_the_headline_has_the_fastest_method_over_the_baseline_at_its_batch_size(measured):
+    add(measured, "toys", timed("none", 8, 5, 10, 20), timed("steps", 8, 10, 10, 30))
+    text = headline.headline_tables(headline_of(measured))
+    assert text.startswith("Tasks: over one after the other.\n\n| task | machine | best method, batch size |")
+    # The ratios of turns are 8, 5 and 3. Those of `step` were measured at another time.
+    assert "| Toys | CPU | `replay`, 8 | 5.0 [3.0, 8.0] | 2 to 3 | (2.00 [" in text
+    assert "]) `step`, 4.00 `steps` |" not in text
+    assert "]) `step` | 4.00 `steps` |" in text
+    assert text.endswith("The papers: A & B 2020 (Table 1).")
+
+
+def test_a_headline_over_a_baseline_with_other_updates_says_so(measured):
+    with pytest.raises(ValueError, match="Toys: toys has no row of none at 8 in toy"):
+        headline_of(measured)
+    groups = headline_of(measured, HEADLINE.replace("best:", "baseline_batch_size: 1\n      best:"))
+    assert "| 4.0 [3.0, 5.0], over updates after 1 |" in headline.headline_tables(groups)
+    figure = headline_plot.draw(groups)
+    assert "4.0 [3.0, 5.0]*" in [text.get_text() for text in figure.axes[0].texts]
+    assert "* over a baseline with an update after each example" in legend_of(figure)
+
+
+def legend_of(figure):
+    [legend] = figure.legends
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def test_machines_stand_below_each_other(measured):
+    add(measured, "toys", timed("none", 8, 5, 10, 20))
+    other = Machine("Other(R) Processor", "AVX2", 2, [])
+    add(
+        measured,
+        "others",
+        *(
+            replace(row, machine=other)
+            for row in (timed("none", 8, 10, 10, 10), timed("replay", 8, 20, 20, 20))
+        ),
+    )
+    groups = headline_of(measured, HEADLINE.replace("[toys]", "[toys, others]"))
+    text = headline.headline_tables(groups)
+    assert "| Toys | CPU | `replay`, 8 | 5.0 [3.0, 8.0] | 2 to 3 |" in text
+    assert "| | Other | `replay`, 8 | 2.0 | | | |" in text
+    figure = headline_plot.draw(groups)
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert labels == ["Toys\nreplay, batches of 8; simple: step", "replay, batches of 8"]
+    assert {"this program, CPU", "this program, Other"} < set(legend_of(figure))
+    bars = [patch for patch in figure.axes[0].patches if patch.get_width()]
+    assert [(bar.get_x(), bar.get_width()) for bar in bars] == [(1, pytest.approx(4)), (1, pytest.approx(1))]
+    assert bars[0].get_hatch() != bars[1].get_hatch()
+
+
+def test_simple_ways_and_papers_are_marked(measured):
+    add(measured, "toys", timed("none", 8, 5, 10, 20), timed("steps", 8, 10, 10, 30))
+    axes = headline_plot.draw(headline_of(measured)).axes[0]
+    marks = {
+        (line.get_marker(), line.get_markerfacecolor()): list(line.get_xdata())
+        for line in axes.lines
+        if line.get_marker() in ("o", "D")
+    }
+    assert marks["o", "black"] == [pytest.approx(2.5)]
+    assert marks["o", "white"] == [pytest.approx(1.5)]
+    assert marks["D", headline_plot.PAPER["color"]] == [2, 3]
 
 
 def test_a_headline_may_be_of_a_part_of_a_step_in_inference(measured):
     own = {"experiment": "toy", "mode": "infer", "batch_size": 8}
-    rows = [
+    add(
+        measured,
+        "toys",
         speed_row(10.0, method="none", phase_seconds={"forward": 1.0, "cells": 3.0}, **own),
         speed_row(20.0, method="replay", phase_seconds={"forward": 3.0, "cells": 1.0}, **own),
-    ]
-    path = measured / "speed/toys/rows.jsonl"
-    path.write_text("".join(json.dumps(asdict(row)) + "\n" for row in rows))
-    (measured / "headline.yaml").write_text(
-        LINE.replace("best:", "mode: infer\n  part: cells, forward\n  best:")
     )
-    [line] = headline.headlines(measured / "headline.yaml")
-    assert line.over_none == pytest.approx(6)  # of 100 and 50 ms the cells take 75 and 12.5
-    assert "| Toys | `replay`, 8 | 6.0 | 2 to 3 | |" in headline.headline_table([line])
+    [group] = headline_of(
+        measured, HEADLINE.replace("best:", 'mode: infer\n      part: "cells, forward"\n      best:')
+    )
+    [line] = group.lines
+    # Of 100 and 50 ms the cells take 75 and 12.5.
+    assert line.over_baseline == (pytest.approx(6), pytest.approx(6), pytest.approx(6))
+    assert "| Toys | CPU | `replay`, 8 | 6.0 | 2 to 3 | | |" in headline.headline_tables([group])
 
 
-@pytest.mark.parametrize("missing", ["best: [replay, late]", "run: toys"])
-def test_a_headline_without_rows_is_refused(measured, missing):
-    change = {"best: [replay, late]": "best: [late]", "run: toys": "run: toys\n  none: unbatched"}[missing]
-    (measured / "headline.yaml").write_text(LINE.replace(missing, change))
-    with pytest.raises(ValueError, match=r"Toys: toys has no row of (late|unbatched) in toy"):
-        headline.headlines(measured / "headline.yaml")
+def test_a_headline_without_rows_is_refused(measured):
+    with pytest.raises(ValueError, match="Toys: toys has no row of late in toy"):
+        headline_of(measured, HEADLINE.replace("[replay, late]", "[late]"))
 
 
 def test_pages_are_written_and_checked(tmp_path, monkeypatch, capsys):
@@ -274,13 +334,16 @@ def test_every_picture_is_shown():
 def test_small_treebanks_are_ordered_by_size_and_score(tmp_path, monkeypatch):
     def row(name, epochs, las):
         scores = {"las": las, "uas": las + 5}
-        return json.dumps({"name": name, "epochs": epochs, "dev": scores, "test": scores}) + "\n"
+        return (
+            json.dumps({"table": "sizes", "name": name, "epochs": epochs, "dev": scores, "test": scores})
+            + "\n"
+        )
 
     monkeypatch.setattr(kept, "MEASUREMENTS", tmp_path)
     kept.rows.cache_clear()
     (tmp_path / "accuracy").mkdir()
     rows = row("1,188, large", 40, 80.0), row("100, small, 9 epochs", 9, 50.0), row("100, small", 3, 10.0)
-    (tmp_path / "accuracy/sizes.jsonl").write_text("".join(rows))
+    (tmp_path / "accuracy/rows.jsonl").write_text("".join(rows))
     try:
         assert accuracy.small_treebanks().splitlines()[2:] == [
             "| 100 | `small` | 3 | 10.00 | 15.00 | 10.00 |",

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from figures.kept import MEASUREMENTS, rows
+from figures.kept import MEASUREMENTS, rows, tables, training_runs
 from figures.pages import TABLES, reports
 from programs import script
 
@@ -18,9 +18,6 @@ from parser.speed.measuring.run import ROWS, read_run_config, rows_of
 from parser.tables.runs import rows_of as runs_of
 
 pytestmark = pytest.mark.extended
-
-WITHOUT_TABLE = {"english-ewt", "printed"}
-"""Rows of single runs and of commands."""
 
 
 def test_some_reports_are_drawn(tmp_path, monkeypatch, capsys):
@@ -44,22 +41,19 @@ def test_every_folder_and_every_table_has_a_report():
     assert {
         path.parent.relative_to(MEASUREMENTS).as_posix() for path in MEASUREMENTS.rglob("config.yaml")
     } < names
-    tables = {path.stem for path in MEASUREMENTS.glob("accuracy/*.jsonl")} - WITHOUT_TABLE
-    assert {f"accuracy/{name}" for name in tables} < names
+    assert {f"accuracy/{name}" for name in tables()} < names
 
 
-@pytest.mark.parametrize("path", sorted(MEASUREMENTS.glob("accuracy/*.jsonl")), ids=lambda path: path.stem)
-def test_every_run_of_a_table_is_found(path):
-    if path.stem in WITHOUT_TABLE:
-        return
-    _, jobs = read_table(TABLES / f"{path.stem}.yaml")
-    found = runs_of(jobs, path)
+@pytest.mark.parametrize("name", tables())
+def test_every_run_of_a_table_is_found(name):
+    _, jobs = read_table(TABLES / f"{name}.yaml")
+    found = runs_of(jobs, training_runs(name))
     assert {(row["name"], row["seed"]) for row in found.values()} == {(job.name, job.seed) for job in found}
-    assert len(found) == len(path.read_text(encoding="utf-8").splitlines())
+    assert len(found) == len(training_runs(name))
 
 
 def test_single_runs_are_of_the_configs_they_are_named_after():
-    for run in rows("accuracy/english-ewt.jsonl"):
+    for run in training_runs(None):
         config = read_config(Path(f"configs/{run['name']}.yaml"))
         assert Config.model_validate_json(json.dumps(run["config"])) == config
 

@@ -1,15 +1,4 @@
-"""ort pytest
-import torch
-
-from parser.batching.ragged import Ragged
-from parser.config.settings import CharacterSettings, NetworkSettings
-from parser.networks.character_encoder import CharacterEncoder, segment_max
-from parser.networks.token_encoder import TokenEncoder
-from parser.treebank.vocabulary import PRETRAINED, Tokens
-
-
-def tokens(rows):
-"""
+"""The vectors of words: their columns, characters and sentences."""
 
 from __future__ import annotations
 

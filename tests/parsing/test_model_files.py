@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+import sys
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ import parser
 from parser.cli import main
 from parser.parsing.model import Model
 from parser.parsing.model_files import Folder, Package
+from parser.parsing.transformer_files import refuse_missing_libraries
 from parser.treebank.conllu import read_treebank
 
 CPU = torch.device("cpu")
@@ -173,3 +175,15 @@ def test_rounding_changes_none_of_its_trees(model):
     assert steady(model, sentences) == sentences
     dev = read_treebank("data/quickstart/dev.conllu")
     assert len(steady(model, dev)) < len(dev)
+
+
+def test_a_missing_library_is_named(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "peft", None)
+    install = r"^a parser with a pretrained transformer needs .*: pip install -e '\.\[transformers\]'$"
+    with pytest.raises(ValueError, match=install):
+        refuse_missing_libraries()
+    for name in ("settings.json", "vocabulary.json", "weights.safetensors", "transformer/config.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(ValueError, match=install):
+        Model.load(tmp_path, CPU)

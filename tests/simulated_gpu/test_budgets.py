@@ -27,7 +27,7 @@ SENTENCES, BATCH_SIZE = 240, 4
 MOVED = {"parser/parsing/model.py", "parser/transitions/inventory.py"}
 """A model is moved to the device once."""
 STEPPED = "parser/parsing/continuous_batching.py"
-PARSED = {STEPPED, "parser/parsing/parse.py", "parser/parsing/tag_votes.py"}
+PARSED = {STEPPED, "parser/parsing/parse.py"}
 
 
 def counts_of_a_training_step(method, composition=False, rich=False, arcs=False):

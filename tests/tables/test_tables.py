@@ -16,7 +16,7 @@ from parser.cli import main
 from parser.commands.table import read_table
 from parser.config.file import read_settings
 from parser.tables.report import difference, write_table
-from parser.tables.runs import jobs_of, rows_of, run_missing
+from parser.tables.runs import jobs_of, read_rows, rows_of, run_missing
 from parser.tables.settings import TableConfig
 
 
@@ -58,6 +58,7 @@ def test_a_table_is_run_once_and_what_is_added_later_alone(table, tmp_path, caps
     found = {(row["name"], row["seed"]): row for row in rows(folder)}
     assert found.keys() == {("small", 1), ("large, no warm-up", 1), ("large, no warm-up", 2)}
     for (name, seed), row in found.items():
+        assert row["table"] == "table"
         assert row["config"]["training"]["batch_size"] == (2 if name == "small" else 8)
         assert row["config"]["training"]["seed"] == seed
         assert len(row["curve"]) == row["epochs"] == 6
@@ -90,9 +91,9 @@ def test_a_table_is_run_once_and_what_is_added_later_alone(table, tmp_path, caps
 
 def test_another_base_config_is_another_run(table, config_file):
     settings = read_settings(table, TableConfig)
-    before = [job.folder_name for job in jobs_of(settings)]
+    before = [job.folder_name for job in jobs_of(settings, "toys")]
     config_file.write_text(config_file.read_text().replace("epochs: 6", "epochs: 5"))
-    assert not set(before) & {job.folder_name for job in jobs_of(settings)}
+    assert not set(before) & {job.folder_name for job in jobs_of(settings, "toys")}
 
 
 @pytest.mark.extended
@@ -186,17 +187,17 @@ def test_a_folder_of_somebody_else_is_left_alone(table, tmp_path, capsys):
 def test_a_base_that_changes_meanwhile_changes_nothing(table, config_file, tmp_path, monkeypatch):
     """All is decided before the first run."""
     settings = read_settings(table, TableConfig)
-    jobs = jobs_of(settings)[:1]
+    jobs = jobs_of(settings, "toys")[:1]
     config_file.write_text(config_file.read_text().replace("epochs: 6", "epochs: 3"))
     assert list(run_missing(jobs, tmp_path, together=1)) == jobs
-    assert rows_of(jobs, tmp_path / "rows.jsonl")[jobs[0]]["epochs"] == 6
+    assert rows_of(jobs, read_rows(tmp_path / "rows.jsonl"))[jobs[0]]["epochs"] == 6
 
 
 @pytest.mark.extended
 def test_an_error_leaves_no_run_behind(table, tmp_path):
     endless = "training.batch_size: 2, training.epochs: 5000}"
     table.write_text(table.read_text().replace("training.batch_size: 2}", endless))
-    jobs = jobs_of(read_settings(table, TableConfig))
+    jobs = jobs_of(read_settings(table, TableConfig), "toys")
     running = run_missing(jobs, tmp_path, together=2)
     assert next(running).name != "small"  # which is still running
     running.close()
@@ -217,7 +218,7 @@ def done_runs(settings, best_las):
             **{"seconds": 600.0, "epochs": 2, "best_epoch": 2, "commit": "c", "device": "cpu"},
             "machine": {"cpu": "a cpu"},
         }
-        for job, best in zip(jobs_of(settings), best_las, strict=True)
+        for job, best in zip(jobs_of(settings, "toys"), best_las, strict=True)
     }
 
 
@@ -247,7 +248,7 @@ def test_what_the_table_says(tmp_path, table, lines):
     table.write_text(table.read_text().replace(before, f"lines: training.{lines}"))
     settings = read_settings(table, TableConfig)
     done = {}
-    for job, las in zip(jobs_of(settings), (40.0, 60.0, 70.0), strict=True):
+    for job, las in zip(jobs_of(settings, "toys"), (40.0, 60.0, 70.0), strict=True):
         arcs = 0 if job.name == "small" else 8
         scores = {"uas": las, "las": las, "crossing_arcs": arcs, "crossing_recall": las / 2}
         curve = [{"seconds": 30.0, "dev_las": value, "loss": 1.0} for value in (10.0, las)]
@@ -280,7 +281,7 @@ def test_the_tables_that_come_with_the_project_are_valid():
 def test_a_file_of_other_rows_is_refused(tmp_path):
     (tmp_path / "rows.jsonl").write_text("{}\n")
     with pytest.raises(ValueError, match=r"rows.jsonl:1: not a row of a table"):
-        rows_of([], tmp_path / "rows.jsonl")
+        read_rows(tmp_path / "rows.jsonl")
 
 
 def test_rows_of_other_configs_and_several_targets(table, config_file, tmp_path):
@@ -289,7 +290,7 @@ def test_rows_of_other_configs_and_several_targets(table, config_file, tmp_path)
     text = table.read_text().replace("target: 50.0", "target: [30, 50]")
     table.write_text(text + f"  other: {{base: {other}, set: {{training.batch_size: 4}}}}\n")
     settings = read_settings(table, TableConfig)
-    jobs = jobs_of(settings)
+    jobs = jobs_of(settings, "toys")
     sizes = {job.name: job.config.parser.network.hidden_size for job in jobs}
     assert sizes == {"small": 16, "large, no warm-up": 16, "other": 8}
     done = {}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import parser
 from parser.cli import main
 from parser.config.file import read_config
-from parser.config.treebank import SilverSettings, TreebankSettings
+from parser.config.settings import SilverSettings, TreebankSettings
 from parser.evaluation.evaluate import evaluate
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.training import data

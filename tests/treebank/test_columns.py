@@ -7,9 +7,9 @@ import torch
 
 from parser.api.tree import Tags, Tree
 from parser.config.settings import NetworkSettings, ParserSettings
+from parser.parsing.column_shares import InputColumnCheck
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
-from parser.parsing.unlike_columns import InputColumnCheck
 from parser.treebank.columns import FORM, MISC, TITLES, WORD_COLUMNS, WordColumn, annotation_columns
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import with_tags

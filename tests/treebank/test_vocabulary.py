@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_parser import sentence
 
-from parser.treebank.vocabulary import PRETRAINED, UNKNOWN, Lexicon, Vocabulary
+from parser.batching.ragged import Ragged
+from parser.treebank.vocabulary import PRETRAINED, UNKNOWN, Lexicon, Tokens, Vocabulary
 
 TRAIN = [
     sentence([2, 0], labels=["det", "root"], forms=["the", "dog"]),
@@ -163,3 +164,10 @@ def test_moving_to_a_device_preserves_everything(device):
     for column, strings in tokens.parts.items():
         assert torch.equal(moved.parts[column].values.cpu(), strings.values)
         assert torch.equal(moved.parts[column].lengths.cpu(), strings.lengths)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 9)), min_size=1))
+def test_distinct_words(words):
+    distinct, number = Tokens(Ragged(torch.tensor(words), torch.tensor([len(words)]))).distinct()
+    assert [tuple(distinct.values[row].tolist()) for row in number.tolist()] == words
+    assert len(distinct.values) == len(set(words)) == distinct.lengths

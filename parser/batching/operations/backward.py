@@ -69,8 +69,7 @@ def _batches_that_lead_to(
     needed = {width: np.zeros(len(block), np.bool_) for width, block in blocks.items()}
 
     def need(read: Read) -> None:
-        rows = read.rows if read.on_device is not None else slice(read.start, read.start + read.length)
-        needed[read.width][rows] = True
+        needed[read.width][read.in_place or read.rows] = True
 
     found: list[TapeEntry] = []
     if last.length:

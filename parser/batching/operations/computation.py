@@ -21,7 +21,6 @@ from parser.batching.operations.backward import TapeEntry, backpropagate, traine
 from parser.batching.operations.layout import Read, Step
 from parser.batching.operations.operation import ALL, OperationBatch
 from parser.batching.operations.parameter_gradients import ParameterGradients
-from parser.batching.operations.template import Value
 from parser.batching.operations.value_gradients import ValueGradients
 
 
@@ -37,12 +36,12 @@ class GivenRows(NamedTuple):
 class Computation:
     """Values, identified by numbers, and a tape of the batches that computed them."""
 
-    def __init__(self, device: torch.device, dtype: torch.dtype, unbatched: bool, gradients: bool):
+    def __init__(self, device: torch.device | str, dtype: torch.dtype, unbatched: bool, gradients: bool):
         """unbatched: batches are single operations, and the parameters' gradients are added after each.
 
         gradients: keep what `backward` needs.
         """
-        self._device, self._dtype = device, dtype
+        self._device, self._dtype = torch.device(device), dtype
         self._unbatched, self._gradients = unbatched, gradients
         self._row: Integers = np.empty(0, np.int64)  # [values] the row of each value
         self._used: dict[int, int] = {}  # the number of rows in use, by width
@@ -66,14 +65,14 @@ class Computation:
                 self._tape.append((step, batch))
         self._failed = False
 
-    def rows(self, values: Sequence[Value] | Integers, width: int) -> Tensor:
+    def rows(self, values: Integers, width: int) -> Tensor:
         """[values, width] A copy of computed values, all of the same width. Raises ValueError.
 
         Unless gradients are off, autograd differentiates it, with respect to the parameters and to the
         tensors that were given.
         """
         self._check()
-        own = self._row[np.asarray(values, np.int64)]
+        own = self._row[values]
         if not (self._gradients and torch.is_grad_enabled() and len(own)):
             return self._copied(own, width)
         tape, given = list(self._tape), [(place, rows) for place, rows in self._given if rows.requires_grad]
@@ -93,7 +92,7 @@ class Computation:
             return torch.empty(0, width, device=self._device, dtype=self._dtype)
         return self._blocks[width].index_select(0, to_device(torch.from_numpy(rows), self._device))
 
-    def backward(self, values: Sequence[Value] | Integers, gradient: Tensor | None = None) -> list[Tensor]:
+    def backward(self, values: Integers, gradient: Tensor | None = None) -> list[Tensor]:
         """Backpropagate from computed values, and add to the parameters' `.grad`, without autograd.
 
         gradient: [values, width], of the loss with respect to these values; None if the values are losses, of
@@ -105,10 +104,9 @@ class Computation:
             raise ValueError("no gradients: created with gradients=False, or backward was called before")
         self._check()
         self._gradients = False
-        if gradient is None:
-            gradient = torch.ones(len(values), 1, device=self._device)
+        gradient = self._gradient(gradient, len(values))
         tape, self._tape = self._tape, []
-        rows = self._row[np.asarray(values, np.int64)]
+        rows = self._row[values]
         of_values, of_parameters = self._backpropagate(tape, rows, gradient)
         of_parameters.add_to_parameters()
         return [of_values.of(*place) for place, _ in self._given]
@@ -120,16 +118,32 @@ class Computation:
         on_device = to_device(torch.from_numpy(rows), self._device)
         read = Read(gradient.shape[1], ALL, 0, len(rows), rows, on_device)
         blocks = {width: self._blocks[width][:used] for width, used in self._used.items()}
-        return backpropagate(tape, blocks, read, gradient.to(self._dtype), self._unbatched)
+        return backpropagate(tape, blocks, read, gradient, self._unbatched)
 
-    def _give(self, first: Value, rows: Tensor) -> None:
+    def _gradient(self, gradient: Tensor | None, values: int) -> Tensor:
+        """[values, width] That of losses if there is none. Raises ValueError."""
+        if gradient is None:
+            return torch.ones(values, 1, device=self._device, dtype=self._dtype)
+        if gradient.dim() != 2 or len(gradient) != values:
+            shape = list(gradient.shape)
+            raise ValueError(f"the gradient must be [{values}, width], a row for each value, not {shape}")
+        if gradient.dtype != self._dtype:
+            raise ValueError(f"a gradient of {gradient.dtype}, but the values are of {self._dtype}")
+        return gradient
+
+    def _give(self, first: int, rows: Tensor) -> None:
         """Add external values, numbered from `first`. rows: [values, width]. Raises ValueError."""
-        if rows.dim() != 2:
-            raise ValueError(f"values are the rows of a tensor of two dimensions, not of {rows.dim()}")
-        if rows.dtype != self._dtype:
+        if rows.dim() != 2 or not rows.shape[1]:
+            hint = ": a single value is `rows[None]`" if rows.dim() == 1 else ""
             raise ValueError(
-                f"values of {rows.dtype}, but the computation is of {self._dtype}: convert them, or create "
-                f"it with dtype={rows.dtype}"
+                f"values are the rows of a tensor [values, width], not of one of shape {list(rows.shape)}"
+                f"{hint}"
+            )
+        if rows.dtype != self._dtype:
+            hint = f", or create it with dtype={rows.dtype}" if rows.is_floating_point() else ""
+            raise ValueError(
+                f"values of {rows.dtype}, but the computation is of {self._dtype}: convert them by "
+                f"`rows.to({self._dtype})`{hint}"
             )
         count, width = rows.shape
         start = self._used.get(width, 0)
@@ -166,10 +180,8 @@ def _gather(values: Tensor, read: Read, count: int) -> Tensor:
     """[count, columns], or [count, arguments * columns] for a pack of several arguments."""
     if read.columns != ALL:
         values = values[:, read.columns]
-    if read.on_device is None:
-        gathered = values[read.start : read.start + read.length]
-    else:
-        gathered = values.index_select(0, read.on_device)
+    rows = read.on_device
+    gathered = values[read.in_place] if rows is None else values.index_select(0, rows)
     return gathered if read.length == count else gathered.reshape(count, -1)
 
 

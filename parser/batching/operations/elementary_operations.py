@@ -40,6 +40,14 @@ class Add(Elementwise):
         return OperationGradients((gradients[0], gradients[0]))
 
 
+class Subtract(Elementwise):
+    def forward(self, batch: OperationBatch) -> None:
+        torch.sub(batch.inputs[0], batch.inputs[1], out=batch.outputs[0])
+
+    def backward(self, batch: OperationBatch, gradients: RowGradients) -> OperationGradients:
+        return OperationGradients((gradients[0], -gradients[0]))
+
+
 class Multiply(Elementwise):
     def forward(self, batch: OperationBatch) -> None:
         torch.mul(batch.inputs[0], batch.inputs[1], out=batch.outputs[0])
@@ -207,7 +215,7 @@ class Lookup(Operation):
 
     def __init__(self, table: Tensor, sparse: bool = False):
         """table: [entries, width], trainable or not; sparse: use a sparse gradient."""
-        self.table, self.only_gathers = leaf(table), sparse
+        self.table, self.only_gathers = leaf(table, "rows", "width"), sparse
         self.parameters = (table,)
         self.index_bound = len(table)
         self.outputs = (table.shape[1],)
@@ -236,7 +244,9 @@ class Linear(Operation):
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None):
         """weight: [out, in]; bias: [out]."""
-        self.weight, self.bias = leaf(weight), None if bias is None else leaf(bias)
+        self.weight, self.bias = leaf(weight, "out", "in"), None if bias is None else leaf(bias, "out")
+        if bias is not None and len(bias) != len(weight):
+            raise ValueError(f"a bias of {len(bias)} elements, but the weight gives {len(weight)}")
         self.parameters = (weight,) if bias is None else (weight, bias)
         self.outputs = (weight.shape[0],)
 
@@ -295,9 +305,9 @@ class Module(Operation):
     is_product = True
     keeps_rows = False
 
-    def __init__(self, module: nn.Module, outputs: tuple[int, ...]):
+    def __init__(self, module: nn.Module, outputs: Sequence[int]):
         """outputs: the width of each tensor that the module returns."""
-        self.module, self.outputs = module, outputs
+        self.module, self.outputs = module, tuple(outputs)
         self.parameters = tuple(module.parameters())
         self.kept = len(self.parameters)
         self._training = tuple(part.training for part in module.modules())
@@ -316,6 +326,11 @@ class Module(Operation):
             name, rows = type(self.module).__name__, len(batch.outputs[0])
             raise ValueError(f"{name} returned {widths} for {rows} rows, but declared widths {self.outputs}")
         for result, output in zip(results, batch.outputs, strict=True):
+            if torch.promote_types(result.dtype, output.dtype) != output.dtype:
+                raise ValueError(
+                    f"{type(self.module).__name__} returned {result.dtype}, but the graph is of "
+                    f"{output.dtype}: create it with dtype={result.dtype}, or convert the result"
+                )
             output.copy_(result.detach())
         batch.saved = inputs, results
 
@@ -324,21 +339,19 @@ class Module(Operation):
         needing = [place for place, result in enumerate(results) if result.requires_grad]
         if not needing:
             return OperationGradients([None] * len(inputs), tuple(map(torch.zeros_like, self.parameters)))
-        trained = [parameter for parameter in self.parameters if parameter.requires_grad]
         found = torch.autograd.grad(
             [results[place] for place in needing],
-            [*inputs, *trained],
+            [*inputs, *(parameter for parameter in self.parameters if parameter.requires_grad)],
             [gradients[place] for place in needing],
             retain_graph=True,
-            allow_unused=True,
+            materialize_grads=True,
         )
-        of_trained = dict(zip(trained, found[len(inputs) :], strict=True))
-        kept = (of_trained.get(parameter) for parameter in self.parameters)
+        trained = iter(found[len(inputs) :])
         return OperationGradients(
             found[: len(inputs)],
             tuple(
-                torch.zeros_like(parameter) if gradient is None else gradient
-                for parameter, gradient in zip(self.parameters, kept, strict=True)
+                next(trained) if parameter.requires_grad else torch.zeros_like(parameter)
+                for parameter in self.parameters
             ),
         )
 

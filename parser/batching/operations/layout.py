@@ -36,6 +36,11 @@ class Read(NamedTuple):
     on_device: Tensor | None = None
     """[length] The rows; None if they are contiguous and in order."""
 
+    @property
+    def in_place(self) -> slice | None:
+        """The rows, if they are contiguous and in order."""
+        return slice(self.start, self.start + self.length) if self.on_device is None else None
+
 
 class Step(NamedTuple):
     """A batch that is ready to run."""

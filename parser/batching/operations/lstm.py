@@ -30,7 +30,8 @@ from parser.batching.operations.operation import (
     leaf,
 )
 from parser.batching.operations.parameter_gradients import ParameterGradients
-from parser.batching.operations.template import Template, Value, Writer
+from parser.batching.operations.template import Template, Writer
+from parser.batching.operations.value import Value
 
 Grain = Literal["cell", "operation"]
 """Whether a cell is recorded as a single operation, or as its elementary operations, as in the paper."""
@@ -38,7 +39,7 @@ Grain = Literal["cell", "operation"]
 
 def trace_template(
     grain: Grain,
-    write: Callable[..., Value | tuple[Value, ...]],
+    write: Callable[..., Value | Sequence[Value]],
     widths: Sequence[int],
     indices: int = 0,
 ) -> Template:

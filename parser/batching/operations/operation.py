@@ -119,11 +119,21 @@ def concatenate_rows(parts: Sequence[Tensor]) -> Tensor:
     return first.as_strided((sum(map(len, parts)), *first.shape[1:]), strides)
 
 
-def leaf(parameter: Tensor) -> Tensor:
+def leaf(parameter: Tensor, *dimensions: str) -> Tensor:
     """The parameter, if gradients can be added to its `.grad`.
 
-    Raises ValueError for a tensor that is no leaf.
+    dimensions: the names of those it must have; none: any. Raises ValueError for a tensor that is no leaf or
+    has other dimensions, TypeError for what is no tensor.
     """
+    if not isinstance(parameter, Tensor):
+        raise TypeError(
+            f"a parameter must be a tensor, not {type(parameter).__name__}: of a layer, give its `weight` "
+            "and `bias`"
+        )
+    if dimensions and parameter.dim() != len(dimensions):
+        raise ValueError(
+            f"a parameter must be of shape [{', '.join(dimensions)}], not of {list(parameter.shape)}"
+        )
     if parameter.requires_grad and not parameter.is_leaf:
         raise ValueError("a parameter must be a leaf tensor, and must not be computed from others")
     return parameter

@@ -17,14 +17,15 @@ from parser.batching.operations.layout import Step, lay_out
 from parser.batching.operations.operation import Operation
 from parser.batching.operations.pending import Applications, Kinds, Pending
 from parser.batching.operations.row_order import in_order_of_readers
-from parser.batching.operations.template import Index, Template, Value, Writer
+from parser.batching.operations.template import Index, Template, Writer
+from parser.batching.operations.value import Value, Values, numbers_of
 
 NONE = "none"
 GRAPH_METHODS = (NONE, *SCHEDULES)
 
 
 class Graph(Computation, Writer):
-    """A lazily evaluated graph. Values are identified by numbers.
+    """A lazily evaluated graph. Arrays of values have their numbers.
 
     Operations are recorded by `apply` or by the methods of `Writer`. `forward` computes everything that is
     pending; recording may continue afterwards. `values` gives tensors that autograd differentiates. Faster is
@@ -34,7 +35,7 @@ class Graph(Computation, Writer):
     def __init__(
         self,
         method: str,
-        device: torch.device,
+        device: torch.device | str,
         dtype: torch.dtype = torch.float32,
         gradients: bool = True,
     ):
@@ -50,43 +51,55 @@ class Graph(Computation, Writer):
         self._templates: dict[Hashable, Template] = {}  # of single operations
         self._widths = array("q")  # of each value
         self._scheduled = 0  # the number of the first value that has not been scheduled
-        self._recorded: dict[Template, _Recorded] = {}
+        self._recorded: dict[Template, array[int]] = {}  # see `_recorded_of`
 
-    def apply(
-        self, template: Template, values: Sequence[Value], indices: Sequence[Index] = ()
-    ) -> list[Value]:
+    def apply(self, template: Template, values: Sequence[Value], indices: Sequence[Index] = ()) -> Values:
         """Record one application of a template, and return its results.
 
         Raises ValueError for other values, or another number of indices, than the template takes.
         """
-        template.check_counts(len(values), len(indices))
-        widths = self._widths
-        template.check_widths([widths[value] for value in values])
-        recorded, first = self._recorded_of(template), len(widths)
-        recorded.first.append(first)
-        recorded.arguments.extend(values)
-        recorded.indices.extend(indices)
-        widths.extend(template.computed_widths)
-        return [first + place for place in template.result_places]
+        numbers, widths = numbers_of(values, self), self._widths
+        given = tuple([widths[number] for number in numbers])
+        if given != template.taken or len(indices) != template.indices:
+            template.check(given, len(indices))
+        first = self._record(template, numbers, indices)
+        return Values(self, [first + place for place in template.result_places])
 
     def operate(
         self, operation: Operation, values: Sequence[Value], index: Index | None = None
     ) -> list[Value]:
-        widths = tuple(map(self.width, values))
-        key = operation.signature(), widths
-        if key not in self._templates:
-            self._templates[key] = Template.of(operation, widths)
-        return self.apply(self._templates[key], values, () if index is None else (index,))
+        numbers, widths = numbers_of(values, self), self._widths
+        given = tuple([widths[number] for number in numbers])
+        key = operation.signature(), given
+        template = self._templates.get(key)
+        if template is None:
+            template = self._templates[key] = Template.of(operation, given)
+        if operation.has_index != (index is not None):
+            template.check(given, int(index is not None))
+        first = self._record(template, numbers, () if index is None else (index,))
+        return [Value(self, first + place) for place in template.result_places]
 
-    def width(self, value: Value) -> int:
-        return self._widths[value]
+    def _record(self, template: Template, numbers: Sequence[int] | Integers, indices: Sequence[Index]) -> int:
+        """One application, to the values of these numbers. Returns that of the first value it computes."""
+        recorded, first = self._recorded.get(template), len(self._widths)
+        if recorded is None:
+            recorded = self._recorded_of(template)
+        own = array("q", indices) if template.indices else indices  # first: it refuses what is no integer
+        recorded.append(first)
+        recorded.extend(numbers)
+        recorded.extend(own)
+        self._widths.extend(template.computed_widths)
+        return first
+
+    def width_of(self, number: int) -> int:
+        return self._widths[number]
 
     def each(
         self,
         template: Template,
-        values: Sequence[Sequence[Value]] | Integers,
+        values: Sequence[Sequence[Value] | Integers] | Integers,
         indices: Sequence[Sequence[Index]] | Integers = (),
-    ) -> tuple[range, ...]:
+    ) -> tuple[Values, ...]:
         """As `Writer.each`, in one piece. values, indices: [arguments or indices, applications]
 
         Raises ValueError.
@@ -94,18 +107,21 @@ class Graph(Computation, Writer):
         template.check_counts(len(values), len(indices))
         if not template.arguments + template.indices:
             raise ValueError("a template without arguments and indices must be applied one by one")
-        count = len(values[0] if len(values) else indices[0])
-        arguments, integers = _in_rows(values, count), _in_rows(indices, count)
-        self._check_widths(template, arguments)
-        recorded, first, step = self._recorded_of(template), len(self._widths), len(template.computed_widths)
+        columns = [*map(self._numbers, values), *indices]
+        count, first, step = len(columns[0]), len(self._widths), len(template.computed_widths)
         stop = first + count * step
-        recorded.first.extend(range(first, stop, step))
-        recorded.arguments.frombytes(arguments.tobytes())
-        recorded.indices.frombytes(integers.tobytes())
+        rows = np.empty((count, 1 + len(columns)), np.int64)  # as in `_recorded_of`
+        rows[:, 0] = np.arange(first, stop, step)
+        for place, column in enumerate(columns, 1):
+            if len(column) != count:
+                raise ValueError(f"columns of different lengths: {count} and {len(column)}")
+            rows[:, place] = column
+        self._check_widths(template, rows[:, 1 : 1 + template.arguments])
+        self._recorded_of(template).frombytes(rows.tobytes())
         self._widths.extend(template.computed_widths * count)
-        return tuple(range(first + place, stop, step) for place in template.result_places)
+        return tuple(Values(self, range(first + place, stop, step)) for place in template.result_places)
 
-    def add_values(self, rows: Tensor) -> range:
+    def add_values(self, rows: Tensor) -> Values:
         """Add values that were computed outside the graph. rows: [values, width]. Raises ValueError."""
         first = len(self._widths)
         self._give(first, rows)
@@ -113,7 +129,7 @@ class Graph(Computation, Writer):
         self._widths.extend([width] * count)
         if not self._recorded:
             self._scheduled = len(self._widths)
-        return range(first, first + count)
+        return Values(self, range(first, first + count))
 
     def forward(self) -> None:
         """Compute all pending operations."""
@@ -124,35 +140,45 @@ class Graph(Computation, Writer):
 
         Raises ValueError for indices out of range.
         """
-        applications = [each.applications() for each in self._recorded.values() if each.first]
+        applications = [_applications(template, own) for template, own in self._recorded.items() if own]
         start, self._scheduled, self._recorded = self._scheduled, len(self._widths), {}
         if not applications:
             return []
         self._make_room(self._scheduled)
         return lay_out(self._batches(applications, start), self._row, self._used, self._device)
 
-    def values(self, values: Sequence[Value]) -> Tensor:
+    def values(self, values: Sequence[Value] | Integers) -> Tensor:
         """[values, width] A copy of values of equal width, after computing all pending operations.
 
         [0, 0] if there are no values. Autograd differentiates it, see `rows`. Raises ValueError for values of
         different widths.
         """
-        if self._recorded:
-            self.forward()
-        widths = set(map(self.width, values)) or {0}
+        numbers = self._numbers(values)
+        widths = set(self._widths_of(numbers)) or {0}
         if len(widths) > 1:
             raise ValueError(f"values of different widths, {sorted(widths)}, cannot be rows of one tensor")
-        return self.rows(values, widths.pop())
+        if self._recorded:
+            self.forward()
+        return self.rows(np.asarray(numbers, np.int64), widths.pop())
 
     def backward(self, values: Sequence[Value] | Integers, gradient: Tensor | None = None) -> list[Tensor]:
         """See `Computation.backward`. Computes all pending operations first. Raises ValueError."""
+        what = "a loss" if gradient is None else "a value with this gradient"
+        numbers = self._numbers(values)
+        gradient = self._gradient(gradient, len(numbers))
+        width = gradient.shape[1]
+        for other in set(self._widths_of(numbers)) - {width}:
+            raise ValueError(f"{what} must be of width {width}, not {other}")
         if self._recorded:
             self.forward()
-        what, width = ("a loss", 1) if gradient is None else ("a value with this gradient", gradient.shape[1])
-        for value in values:
-            if self.width(value) != width:
-                raise ValueError(f"{what} must be of width {width}, not {self.width(value)}")
-        return super().backward(values, gradient)
+        return super().backward(np.asarray(numbers, np.int64), gradient)
+
+    def _numbers(self, values: Sequence[Value] | Integers) -> Sequence[int] | Integers:
+        return values if isinstance(values, np.ndarray) else numbers_of(values, self)
+
+    def _widths_of(self, numbers: Sequence[int] | Integers) -> tuple[int, ...]:
+        widths = self._widths
+        return tuple([widths[number] for number in numbers])
 
     def _batches(self, applications: Sequence[Applications], start: int) -> list[KindBatches]:
         """start: the number of the first value that has not been scheduled before."""
@@ -170,13 +196,14 @@ class Graph(Computation, Writer):
         given = np.frombuffer(self._widths, np.int64)[arguments]
         wrong = np.flatnonzero((given != template.argument_widths).any(1))
         if len(wrong):
-            template.check_widths(given[wrong[0]].tolist())
+            template.check(tuple(given[wrong[0]].tolist()), template.indices)
 
-    def _recorded_of(self, template: Template) -> _Recorded:
+    def _recorded_of(self, template: Template) -> array[int]:
+        """[applications, 1 + arguments + indices] The first value that each computes, and what it takes."""
         found = self._recorded.get(template)
         if found is None:
             self._check_types(template)
-            found = self._recorded[template] = _Recorded(template)
+            found = self._recorded[template] = array("q")
         return found
 
     def _check_types(self, template: Template) -> None:
@@ -190,37 +217,14 @@ class Graph(Computation, Writer):
                     )
 
 
-class _Recorded:
-    """The recorded applications of one template."""
-
-    __slots__ = ("arguments", "first", "indices", "template")
-
-    def __init__(self, template: Template):
-        self.template = template
-        self.first, self.arguments, self.indices = array("q"), array("q"), array("q")
-
-    def applications(self) -> Applications:
-        """Raises ValueError for indices out of range."""
-        count, template = len(self.first), self.template
-        indices = _columns(self.indices, count, template.indices)
-        wrong = (indices < 0) | (indices >= template.index_bounds)
-        if wrong.any():
-            application, place = np.argwhere(wrong)[0]
-            bound = template.index_bounds[place] - 1
-            raise ValueError(
-                f"index {indices[application, place]} is out of range: it must be from 0 to {bound}"
-            )
-        arguments = _columns(self.arguments, count, template.arguments)
-        return Applications(template, np.array(self.first), arguments, indices)
-
-
-def _in_rows(columns: Sequence[Sequence[int]] | Integers, count: int) -> Integers:
-    """[count, columns] columns: [columns, count]; there may be none."""
-    return np.array(columns, np.int64).reshape(len(columns), count).T
-
-
-def _columns(flat: array[int], rows: int, columns: int) -> Integers:
-    """[rows, columns]"""
-    return (
-        np.frombuffer(flat, np.int64).reshape(rows, columns) if flat else np.empty((rows, columns), np.int64)
-    )
+def _applications(template: Template, recorded: array[int]) -> Applications:
+    """recorded: see `Graph._recorded_of`. Raises ValueError for indices out of range."""
+    columns = 1 + template.arguments + template.indices
+    rows = np.frombuffer(recorded, np.int64).reshape(-1, columns)
+    first, arguments, indices = np.split(rows, [1, 1 + template.arguments], 1)
+    wrong = (indices < 0) | (indices >= template.index_bounds)
+    if wrong.any():
+        application, place = np.argwhere(wrong)[0]
+        bound = template.index_bounds[place] - 1
+        raise ValueError(f"index {indices[application, place]} is out of range: it must be from 0 to {bound}")
+    return Applications(template, first[:, 0].copy(), arguments.copy(), indices.copy())

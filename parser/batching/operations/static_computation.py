@@ -15,7 +15,10 @@ from parser.batching.operations.computation import Computation
 from parser.batching.operations.layout import Step, lay_out
 from parser.batching.operations.pending import Applications, Kinds, Pending
 from parser.batching.operations.row_order import in_order_of_readers
-from parser.batching.operations.template import Template, Value
+from parser.batching.operations.template import Template
+
+UNKNOWN = -1
+"""In the place of a number: there is no such value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,52 +39,81 @@ class StaticApplications:
 class StaticComputation(Computation):
     """Nothing is recorded: each operation of a template is a batch with those of equal level."""
 
-    def __init__(self, device: torch.device, dtype: torch.dtype = torch.float32, gradients: bool = True):
+    def __init__(
+        self, device: torch.device | str, dtype: torch.dtype = torch.float32, gradients: bool = True
+    ):
         super().__init__(device, dtype, unbatched=False, gradients=gradients)
         self._kinds = Kinds()
         self._number: Integers = np.empty(0, np.int64)  # of the value that the caller knows by this number
-        self._values = 0
+        self._width: Integers = np.empty(0, np.int64)  # of each value
 
-    def add_values(self, first: Value, rows: Tensor) -> None:
+    def add_values(self, first: int, rows: Tensor) -> None:
         """Add external values, numbered from `first`. rows: [values, width]. Raises ValueError."""
-        self._renumber(np.arange(first, first + len(rows)), np.arange(self._values, self._values + len(rows)))
-        self._give(self._values, rows)
-        self._values += len(rows)
+        start = len(self._width)
+        self._give(start, rows)
+        count, width = rows.shape
+        self._width = np.concatenate([self._width, np.full(count, width)])
+        self._renumber(np.arange(first, first + count), np.arange(start, start + count))
 
     def schedule(self, calls: Sequence[StaticApplications]) -> list[Step]:
-        """The batches of all applications."""
+        """The batches of all applications. Raises ValueError for other values than a template takes."""
         calls = [call for call in calls if len(call.first_result)]
         if not calls:
             return []
-        start = self._values
+        start = len(self._width)
         firsts = [self._number_results(call) for call in calls]
         applications = [
-            Applications(call.template, first, self._number[call.arguments], call.indices)
+            Applications(call.template, first, self._arguments(call), call.indices)
             for call, first in zip(calls, firsts, strict=True)
         ]
-        self._make_room(self._values)
+        self._make_room(len(self._width))
         pending = Pending(applications, self._kinds, start)
         batches = in_order_of_readers(Batches.by(_batch_keys(calls)), pending)
         return lay_out(batches.by_kind(pending), self._row, self._used, self._device)
 
-    def rows(self, values: Sequence[Value] | Integers, width: int) -> Tensor:
-        return super().rows(self._number[np.asarray(values, np.int64)], width)
+    def rows(self, values: Sequence[int] | Integers, width: int) -> Tensor:
+        return super().rows(self._of_width(values, width), width)
 
-    def backward(self, values: Sequence[Value] | Integers, gradient: Tensor | None = None) -> list[Tensor]:
-        return super().backward(self._number[np.asarray(values, np.int64)], gradient)
+    def backward(self, values: Sequence[int] | Integers, gradient: Tensor | None = None) -> list[Tensor]:
+        gradient = self._gradient(gradient, len(values))
+        return super().backward(self._of_width(values, gradient.shape[1]), gradient)
 
     def _number_results(self, call: StaticApplications) -> Integers:
         """[applications] The number of the first value that each computes."""
-        step = len(call.template.computed_widths)
-        first = self._values + step * np.arange(len(call.first_result))
-        self._values += step * len(first)
+        widths, count = np.array(call.template.computed_widths), len(call.first_result)
+        first = len(self._width) + len(widths) * np.arange(count)
+        self._width = np.concatenate([self._width, np.tile(widths, count)])
         for number, place in enumerate(call.template.result_places):
             self._renumber(call.first_result + number, first + place)
         return first
 
+    def _arguments(self, call: StaticApplications) -> Integers:
+        """[applications, arguments] Raises ValueError for other values than the template takes."""
+        template = call.template
+        template.check_counts(call.arguments.shape[1], call.indices.shape[1])
+        own = self._own(call.arguments)
+        widths = self._width[own]
+        for wrong in np.flatnonzero((widths != template.argument_widths).any(1))[:1]:
+            template.check(tuple(widths[wrong].tolist()), template.indices)
+        return own
+
+    def _of_width(self, values: Sequence[int] | Integers, width: int) -> Integers:
+        own = self._own(np.asarray(values, np.int64))
+        for wrong in np.flatnonzero(self._width[own] != width)[:1]:
+            raise ValueError(f"value {values[wrong]} is of width {self._width[own[wrong]]}, not {width}")
+        return own
+
+    def _own(self, given: Integers) -> Integers:
+        """What the values are known by here. Raises ValueError for values that there are not."""
+        known = (given >= 0) & (given < len(self._number))
+        own = self._number[np.where(known, given, 0)] if len(self._number) else np.full_like(given, UNKNOWN)
+        for wrong in given[~known | (own == UNKNOWN)][:1]:
+            raise ValueError(f"there is no value {wrong}: it is neither given nor the result of a call")
+        return own
+
     def _renumber(self, given: Integers, own: Integers) -> None:
         missing = max(0, int(given.max(initial=-1)) + 1 - len(self._number))
-        self._number = np.concatenate([self._number, np.empty(missing, np.int64)])
+        self._number = np.concatenate([self._number, np.full(missing, UNKNOWN)])
         self._number[given] = own
 
 

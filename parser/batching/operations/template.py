@@ -30,14 +30,14 @@ from parser.batching.operations.elementary_operations import (
     Relu,
     Sigmoid,
     Slice,
+    Subtract,
     Sum,
     Tanh,
 )
 from parser.batching.operations.operation import Operation
+from parser.batching.operations.value import Value, Values, numbers_of
 from parser.batching.operations.wiring import TemplateNode, Wiring, nodes_of, wiring_of
 
-Value = int
-"""The number of a vector that may not be computed yet."""
 Index = int
 """An integer that differs between examples: a row of a table, or a label."""
 
@@ -48,7 +48,7 @@ class Writer(ABC):
     @abstractmethod
     def operate(
         self, operation: Operation, values: Sequence[Value], index: Index | None = None
-    ) -> list[Value]:
+    ) -> Sequence[Value]:
         """Record an operation, and return its outputs."""
 
     @abstractmethod
@@ -58,8 +58,14 @@ class Writer(ABC):
         """Record one application of a template, and return its results."""
 
     @abstractmethod
+    def width_of(self, number: int) -> int:
+        """Of the value with this number."""
+
     def width(self, value: Value) -> int:
-        """The number of a value's elements."""
+        """The number of a value's elements. Raises TypeError and ValueError, see `numbers_of`."""
+        if isinstance(value, Value) and value.writer is self:
+            return self.width_of(value.number)
+        return self.width_of(*numbers_of((value,), self))
 
     def each(
         self, template: Template, values: Sequence[Sequence[Value]], indices: Sequence[Sequence[Index]] = ()
@@ -94,11 +100,15 @@ class Writer(ABC):
 
     def linear(self, weight: Tensor, *values: Value, bias: Tensor | None = None) -> Value:
         """weight @ concatenate(values) + bias; weight: [out, in], bias: [out]. Values have equal widths."""
+        product = Linear(weight, bias)
         _check(len(values) * self._common(*values), weight.shape[1], "the width that the weight takes")
-        return self.operate(Linear(weight, bias), values)[0]
+        return self.operate(product, values)[0]
 
     def add(self, left: Value, right: Value) -> Value:
         return self.operate(Add(self._common(left, right)), (left, right))[0]
+
+    def subtract(self, left: Value, right: Value) -> Value:
+        return self.operate(Subtract(self._common(left, right)), (left, right))[0]
 
     def multiply(self, left: Value, right: Value) -> Value:
         """Element by element."""
@@ -115,6 +125,10 @@ class Writer(ABC):
             raise ValueError(f"widths of {widths[0]} and {widths[1]}, but both must be multiples of {inner}")
         rows, columns = (width // inner for width in widths)
         return self.operate(MatrixProduct(rows, inner, columns), (left, right))[0]
+
+    def inner_product(self, left: Value, right: Value) -> Value:
+        """The sum of the products of their elements, of width 1."""
+        return self.matrix_product(left, right, self._common(left, right))
 
     def tanh(self, value: Value) -> Value:
         return self.operate(Tanh(self.width(value)), (value,))[0]
@@ -176,10 +190,20 @@ class Template:
     results: tuple[int, ...]
     """The values that an application returns; all are outputs of operations."""
 
+    def __post_init__(self) -> None:
+        """Raises ValueError for values without elements."""
+        if 0 in self.widths:
+            raise ValueError(f"a value has at least one element, but the widths are {list(self.widths)}")
+
     @cached_property
     def nodes(self) -> tuple[TemplateNode, ...]:
         """Its operations."""
         return nodes_of(self.wiring, self.arguments)
+
+    @cached_property
+    def taken(self) -> tuple[int, ...]:
+        """The widths of its arguments."""
+        return self.widths[: self.arguments]
 
     @cached_property
     def computed_widths(self) -> array[int]:
@@ -194,7 +218,7 @@ class Template:
     @cached_property
     def argument_widths(self) -> Integers:
         """[arguments]"""
-        return np.array(self.widths[: self.arguments], np.int64)
+        return np.array(self.taken, np.int64)
 
     @cached_property
     def index_bounds(self) -> Integers:
@@ -207,19 +231,23 @@ class Template:
                 bounds[index] = min(bounds[index], bound)
         return bounds
 
+    def check(self, widths: tuple[int, ...], indices: int) -> None:
+        """Raises ValueError for other values, or another number of indices, than an application takes.
+
+        widths: of the values that are given.
+        """
+        if widths == self.taken and indices == self.indices:
+            return
+        self.check_counts(len(widths), indices)
+        raise ValueError(
+            f"values of widths {list(widths)} given, but the template takes widths {list(self.taken)}"
+        )
+
     def check_counts(self, values: int, indices: int) -> None:
         """Raises ValueError for other numbers of values and indices than an application takes."""
         for given, taken, what in ((values, self.arguments, "values"), (indices, self.indices, "indices")):
             if given != taken:
                 raise ValueError(f"{given} {what} given, but the template takes {taken}")
-
-    def check_widths(self, given: Sequence[int]) -> None:
-        """Raises ValueError if values of these widths are not what an application takes."""
-        taken = self.widths[: self.arguments]
-        if tuple(given) != taken:
-            raise ValueError(
-                f"values of widths {list(given)} given, but the template takes widths {list(taken)}"
-            )
 
     @classmethod
     def of(cls, operation: Operation, widths: Sequence[int] = ()) -> Template:
@@ -233,12 +261,12 @@ class Template:
 
     @classmethod
     def trace(
-        cls, write: Callable[..., Value | tuple[Value, ...]], widths: Sequence[int], indices: int = 0
+        cls, write: Callable[..., Value | Sequence[Value]], widths: Sequence[int], indices: int = 0
     ) -> Template:
         """The operations that `write(writer, *values, *indices)` records. Raises ValueError."""
         tracer = _Tracer(widths)
-        results = write(tracer, *range(len(widths)), *map(_IndexPlace, range(indices)))
-        results = results if isinstance(results, tuple) else (results,)
+        found = write(tracer, *Values(tracer, range(len(widths))), *map(_IndexPlace, range(indices)))
+        results = tuple(numbers_of((found,) if isinstance(found, Value) else found, tracer))
         if not results:
             raise ValueError("a template must return a result")
         if any(result < len(widths) for result in results):
@@ -260,28 +288,27 @@ class _Tracer(Writer):
 
     def operate(
         self, operation: Operation, values: Sequence[Value], index: Index | None = None
-    ) -> list[Value]:
+    ) -> Sequence[Value]:
         name = type(operation).__name__
         if operation.has_index != (index is not None):
             raise ValueError(f"{name} takes {'an' if operation.has_index else 'no'} index")
         if index is not None and not isinstance(index, _IndexPlace):
             raise ValueError(f"{name}: in a template an index must be one of the template's own, not {index}")
         first = len(self.widths)
-        self.nodes.append(TemplateNode(operation, tuple(values), index, first))
+        self.nodes.append(TemplateNode(operation, tuple(numbers_of(values, self)), index, first))
         self.widths += operation.outputs
-        return list(range(first, len(self.widths)))
+        return Values(self, range(first, len(self.widths)))
 
     def apply(
         self, template: Template, values: Sequence[Value], indices: Sequence[Index] = ()
-    ) -> list[Value]:
+    ) -> Sequence[Value]:
         """The template's operations become the tracer's own."""
-        template.check_counts(len(values), len(indices))
-        template.check_widths([self.widths[value] for value in values])
+        template.check(tuple(map(self.width, values)), len(indices))
         own = [*values]
         for node in template.nodes:
             index = None if node.index is None else indices[node.index]
             own += self.operate(node.operation, [own[value] for value in node.arguments], index)
         return [own[result] for result in template.results]
 
-    def width(self, value: Value) -> int:
-        return self.widths[value]
+    def width_of(self, number: int) -> int:
+        return self.widths[number]

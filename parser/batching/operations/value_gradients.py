@@ -96,14 +96,14 @@ def _add(total: Tensor, read: Read, gradient: Tensor | None, first: bool) -> Non
     """first: write it instead of adding it."""
     if gradient is None:
         if first:
-            total[_rows(read)] = 0.0
+            total[read.in_place or read.on_device] = 0.0
         return
     if len(gradient) != read.length:  # of a pack of several arguments
         gradient = gradient.reshape(read.length, -1)
     if read.columns != ALL:
         total = total[:, read.columns]
     if read.on_device is None:
-        own = total[_rows(read)]
+        own = total[read.in_place]
         if first:
             own.copy_(gradient)
         else:
@@ -112,10 +112,6 @@ def _add(total: Tensor, read: Read, gradient: Tensor | None, first: bool) -> Non
         total.index_copy_(0, read.on_device, _apart(gradient, total))
     else:
         total.index_add_(0, read.on_device, _apart(gradient, total))
-
-
-def _rows(read: Read) -> Tensor | slice:
-    return slice(read.start, read.start + read.length) if read.on_device is None else read.on_device
 
 
 def _apart(gradient: Tensor, total: Tensor) -> Tensor:

@@ -19,8 +19,14 @@ from torch.autograd.function import once_differentiable
 from parser.batching.device import to_device
 from parser.batching.functional import write_product, write_transposed_product
 from parser.batching.groups import Groups, Runs, grouped_product
-from parser.benchmarks.experts.gate import ChosenExperts
-from parser.benchmarks.experts.network import Around, Experts, ExpertSizes, ExpertWeights, weighted_sum
+from parser.benchmarks.experts.network import (
+    Around,
+    ChosenExperts,
+    Experts,
+    ExpertSizes,
+    ExpertWeights,
+    weighted_sum,
+)
 
 CALLING_METHODS = ("none", "static", "grouped")
 """Each call by itself; each expert once, on all its rows; all experts by one grouped matrix product."""

@@ -8,9 +8,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.benchmarks.experts.gate import ChosenExperts, Gate
+from parser.batching.functional import linear
 
 
 class ExpertSizes(NamedTuple):
@@ -22,6 +23,44 @@ class ExpertSizes(NamedTuple):
     outputs: int = 256
     noisy: bool = False
     """Whether the gate is noisy."""
+
+
+class ChosenExperts(NamedTuple):
+    """The experts of each example, best first, and their shares."""
+
+    expert: Tensor
+    """[batch, chosen]"""
+    share: Tensor | None
+    """[batch, chosen]; None if one expert is chosen, whose share is 1."""
+
+
+class Gate(nn.Module):
+    """Plain, or the noisy top-k gate of Shazeer et al. 2017, section 2.1.
+
+    The latter is also that of Suarez & Zhu 2017, section 3.2, whose code has biases as well.
+    """
+
+    def __init__(self, inputs: int, experts: int, chosen: int, noisy: bool):
+        """chosen: the number of experts per example. noisy: whether scores have noise of learned scales."""
+        super().__init__()
+        self._chosen = chosen
+        self.score = nn.Linear(inputs, experts)
+        self.scale = nn.Linear(inputs, experts) if noisy else None
+
+    def forward(self, inputs: Tensor, noise: Tensor | None = None) -> ChosenExperts:
+        """The experts with the highest scores; their shares are the softmax of these scores.
+
+        inputs: [batch, inputs]; noise: [batch, experts] of a noisy gate, drawn from a standard normal
+        distribution if it is not given. If one expert is chosen, the gate learns nothing.
+        """
+        scores = linear(inputs, self.score.weight, self.score.bias)  # [batch, experts]
+        if self.scale is not None:
+            drawn = torch.randn_like(scores) if noise is None else noise
+            scores = scores + drawn * F.softplus(linear(inputs, self.scale.weight, self.scale.bias))
+        if self._chosen == 1:
+            return ChosenExperts(scores.max(dim=1, keepdim=True).indices, None)
+        best, expert = scores.topk(self._chosen, dim=1)  # both [batch, chosen]
+        return ChosenExperts(expert, best.softmax(dim=1))
 
 
 class ExpertWeights(NamedTuple):

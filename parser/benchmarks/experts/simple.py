@@ -16,8 +16,14 @@ from torch import Tensor
 
 from parser.batching.functional import present_precision
 from parser.batching.groups import Groups, torchs_grouped_product
-from parser.benchmarks.experts.gate import ChosenExperts
-from parser.benchmarks.experts.network import Around, Experts, ExpertSizes, ExpertWeights, weighted_sum
+from parser.benchmarks.experts.network import (
+    Around,
+    ChosenExperts,
+    Experts,
+    ExpertSizes,
+    ExpertWeights,
+    weighted_sum,
+)
 
 
 class PlainExperts(Experts):

@@ -22,7 +22,8 @@ from parser.batching.operations.elementary_operations import Lookup
 from parser.batching.operations.lstm import Grain, slices, trace_template
 from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
 from parser.batching.operations.operation_graph import Graph
-from parser.batching.operations.template import Index, Template, Value, Writer
+from parser.batching.operations.template import Index, Template, Writer
+from parser.batching.operations.value import Value, Values
 from parser.benchmarks.embedding_tables import sparse_table
 from parser.benchmarks.feature_parser.dynamic_oracle import (
     FEATURES,
@@ -172,7 +173,7 @@ class RecordedFeatureParser:
         width = TRANSITION_KINDS + 1 + 2 * sizes.labels
         self._hinge = Template.of(Hinge(width), (width,))
 
-    def losses(self, graph: Graph, sentences: Sequence[FeatureSentence], phase: TimedPhase) -> list[Value]:
+    def losses(self, graph: Graph, sentences: Sequence[FeatureSentence], phase: TimedPhase) -> Values:
         """The losses of all steps that have one. Runs the graph in each step; the last losses are pending.
 
         phase: see `Setup.phase`.
@@ -180,7 +181,7 @@ class RecordedFeatureParser:
         with phase("graph"):
             vectors = self._vectors_of(graph, sentences)
         decisions = Decisions(sentences, self._sizes.labels, self._sizes.explore)
-        losses: list[Value] = []
+        losses: list[int] = []
         for rows, words in decisions:
             with phase("graph"):
                 scores = graph.each(self._score, vectors[rows[:, None], words].T)[0]
@@ -191,24 +192,24 @@ class RecordedFeatureParser:
                 found = graph.values(scores).cpu().double().numpy()
             chosen = decisions.take(found)
             with phase("graph"):
-                within = [scores[place] for place in chosen.places]
-                losses += graph.each(self._hinge, [within], chosen.pairs[None])[0]
-        return losses
+                within = np.array(scores.numbers)[chosen.places]
+                losses += graph.each(self._hinge, [within], chosen.pairs[None])[0].numbers
+        return Values(graph, losses)
 
     def _vectors_of(self, graph: Graph, sentences: Sequence[FeatureSentence]) -> Integers:
         """[sentences, words of the longest + 1] Vectors of words, and in the last place that of `NOTHING`."""
-        nothing = graph.apply(self._nothing, (), (0,))[0]
+        nothing = graph.apply(self._nothing, (), (0,))[0].number
         found = np.full((len(sentences), max(len(sentence.words) for sentence in sentences) + 1), nothing)
         for row, sentence in zip(found, sentences, strict=True):
             length = len(sentence.words)
-            row[:length] = graph.apply(self._vectors(length), (), (*sentence.words, *sentence.tags))
+            row[:length] = graph.apply(self._vectors(length), (), (*sentence.words, *sentence.tags)).numbers
         return found
 
     def _trace_vectors(self, length: int) -> Template:
         """From the words and tags of a sentence to the vectors of its words."""
 
-        def write(writer: Writer, *given: Index) -> tuple[Value, ...]:
+        def write(writer: Writer, *given: Index) -> Sequence[Value]:
             inputs = writer.each(self._embed, [], [given[:length], given[length:]])[0]
-            return tuple(writer.each(self._join, self._reader.read(writer, inputs))[0])
+            return writer.each(self._join, self._reader.read(writer, inputs))[0]
 
         return Template.trace(write, (), 2 * length)

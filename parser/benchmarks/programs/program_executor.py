@@ -17,7 +17,8 @@ from parser.batching.levels import Integers, batches
 from parser.batching.operations.operation import Operation
 from parser.batching.operations.operation_graph import Graph
 from parser.batching.operations.static_computation import StaticApplications
-from parser.batching.operations.template import Template, Value
+from parser.batching.operations.template import Template
+from parser.batching.operations.value import Value
 from parser.benchmarks.programs.image_blocks import (
     Grid,
     JoiningBlock,
@@ -183,13 +184,12 @@ class RecordedExecutor:
         """wrap: maps the operation of each module to the operation that is recorded."""
         self._templates = [_template(block, executor.grid, wrap) for block in executor.blocks]
 
-    def results(self, graph: Graph, images: Sequence[Value], programs: Sequence[ProgramCalls]) -> list[Value]:
-        """The results, program by program. images: one per program."""
-        return [
-            value
-            for image, calls in zip(images, programs, strict=True)
-            for value in self._results(graph, image, calls)
-        ]
+    def results(self, graph: Graph, images: Sequence[Value], programs: Sequence[ProgramCalls]) -> Integers:
+        """[results] Their numbers, program by program. images: one per program."""
+        each = zip(images, programs, strict=True)
+        return np.array(
+            [value.number for image, calls in each for value in self._results(graph, image, calls)], np.int64
+        )
 
     def _results(self, graph: Graph, image: Value, calls: ProgramCalls) -> list[Value]:
         values = [image]

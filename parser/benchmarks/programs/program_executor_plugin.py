@@ -19,13 +19,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from parser.batching.device import to_device
+from parser.batching.levels import Integers
 from parser.batching.operations.computation import Computation
 from parser.batching.operations.layout import Step
 from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.batching.operations.parameter_gradients import ParameterGradients
 from parser.batching.operations.static_computation import StaticComputation
-from parser.batching.operations.template import Value
 from parser.benchmarks.operation_training import (
     OPERATION_TITLES,
     Forward,
@@ -180,8 +180,8 @@ class ProgramExecutorPlugin:
         with self.setup.phase("forward"):
             return self.executor.scores(computation.rows(values, features.shape[1]))
 
-    def _execute(self, batch: Sequence[ProgramExample]) -> tuple[Tensor, Computation, Sequence[Value]]:
-        """The stem's features [questions, width], the computation, and the values that are classified."""
+    def _execute(self, batch: Sequence[ProgramExample]) -> tuple[Tensor, Computation, Integers]:
+        """The stem's features [questions, width], the computation, and which values are classified."""
         phase = self.setup.phase
         with phase("data"):
             images = self._images_of(batch)
@@ -194,7 +194,7 @@ class ProgramExecutorPlugin:
 
     def _scheduled(
         self, features: Tensor, programs: Sequence[ProgramCalls]
-    ) -> tuple[Computation, list[Step], Sequence[Value]]:
+    ) -> tuple[Computation, list[Step], Integers]:
         setup, recorded = self.setup, self._recorded
         device, gradients = setup.device, setup.mode == "train"
         if setup.method in LABELLINGS:
@@ -203,7 +203,7 @@ class ProgramExecutorPlugin:
                 computation.add_values(0, features)
                 numbered = number_calls(programs, setup.method)
                 steps = computation.schedule(recorded.calls(numbered))
-                return computation, steps, numbered.results.tolist()
+                return computation, steps, numbered.results
         with setup.phase("graph"):
             graph = Graph(setup.method, device, gradients=gradients)
             values = recorded.results(graph, graph.add_values(features), programs)

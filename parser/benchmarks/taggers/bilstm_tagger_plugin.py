@@ -27,7 +27,8 @@ from parser.batching.functional import linear
 from parser.batching.operations.elementary_operations import Lookup
 from parser.batching.operations.lstm import Grain, trace_template
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
-from parser.batching.operations.template import Index, Template, Value, Writer
+from parser.batching.operations.template import Index, Template, Writer
+from parser.batching.operations.value import Value, Values
 from parser.benchmarks.embedding_tables import sparse_table
 from parser.benchmarks.hand_batched_bilstm import HAND_BATCHED, BiLSTM
 from parser.benchmarks.operation_training import (
@@ -144,11 +145,11 @@ class RecordedTagger:
         self._scores = cache(partial(self._trace_sentence, score_of_word))
         self._losses = cache(partial(self._trace_sentence, self._loss))
 
-    def losses(self, graph: Graph, sentence: TaggedSentence) -> Sequence[Value]:
+    def losses(self, graph: Graph, sentence: TaggedSentence) -> Values:
         """The loss of each word."""
         return graph.apply(self._losses(len(sentence.words)), self._words(graph, sentence), sentence.labels)
 
-    def losses_together(self, graph: Graph, sentences: Sequence[TaggedSentence]) -> Sequence[Value]:
+    def losses_together(self, graph: Graph, sentences: Sequence[TaggedSentence]) -> Values:
         """The losses of all words, recorded step by step over all sentences, as in manual batching."""
         words = [self._words(graph, sentence) for sentence in sentences]
         labels = list(chain.from_iterable(sentence.labels for sentence in sentences))
@@ -171,10 +172,10 @@ class RecordedTagger:
     def _trace_sentence(self, of_word: Template, length: int) -> Template:
         """From the vectors of a sentence's words to the results of a template for each word's states."""
 
-        def write(writer: Writer, *given: Value) -> tuple[Value, ...]:
+        def write(writer: Writer, *given: Any) -> Sequence[Value]:
             words, labels = given[:length], given[length:]
             states = self._reader.read(writer, words)
-            return tuple(writer.each(of_word, states, [labels] if of_word.indices else [])[0])
+            return writer.each(of_word, states, [labels] if of_word.indices else [])[0]
 
         return Template.trace(write, (self._sizes.word_size,) * length, of_word.indices * length)
 

@@ -37,7 +37,8 @@ from parser.batching.operations.operation import (
 from parser.batching.operations.operation_graph import Graph
 from parser.batching.operations.parameter_gradients import ParameterGradients
 from parser.batching.operations.static_computation import StaticApplications
-from parser.batching.operations.template import Index, Template, Value, Writer
+from parser.batching.operations.template import Index, Template, Writer
+from parser.batching.operations.value import Value, Values
 from parser.benchmarks.embedding_tables import sparse_table
 
 
@@ -75,11 +76,11 @@ class RecordedTreeLSTM:
     def __init__(self, network: TreeLSTM, grain: Grain):
         hidden = network.hidden_size
 
-        def start(writer: Writer, word: Index) -> tuple[Value, ...]:
+        def start(writer: Writer, word: Index) -> Sequence[Value]:
             vector = writer.lookup(network.words.weight, word, sparse=True)
             gates = writer.linear(network.leaf.weight, vector, bias=network.leaf.bias)
             if grain == "cell":
-                return tuple(writer.operate(LSTMStart(hidden, gates=3), (gates,)))
+                return writer.operate(LSTMStart(hidden, gates=3), (gates,))
             input_gate, cell_gate, output_gate = slices(writer, gates, hidden)
             return write_states(writer, input_gate, cell_gate, output_gate)
 
@@ -97,7 +98,7 @@ class RecordedTreeLSTM:
         self._score = trace_template(grain, score, (hidden,))
         self._loss = trace_template(grain, loss, (hidden,), indices=1)
 
-    def losses(self, graph: Graph, tree: BinaryTree) -> Sequence[Value]:
+    def losses(self, graph: Graph, tree: BinaryTree) -> Values:
         """The losses of all nodes."""
         return graph.each(self._loss, [self._states(graph, tree)], [tree.labels.tolist()])[0]
 
@@ -105,14 +106,15 @@ class RecordedTreeLSTM:
         """The scores of all labels for the root."""
         return graph.apply(self._score, self._states(graph, tree)[-1:])[0]
 
-    def _states(self, graph: Graph, tree: BinaryTree) -> list[Value]:
+    def _states(self, graph: Graph, tree: BinaryTree) -> Values:
         """The hidden state of each node."""
-        hidden, cell = map(list, graph.each(self._leaf, [], [tree.words.tolist()]))
+        hidden, cell = (list(own.numbers) for own in graph.each(self._leaf, [], [tree.words.tolist()]))
         for left, right in zip(tree.left.tolist(), tree.right.tolist(), strict=True):
-            state = graph.apply(self._node, (hidden[left], cell[left], hidden[right], cell[right]))
+            children = Values(graph, (hidden[left], cell[left], hidden[right], cell[right]))
+            state = graph.apply(self._node, children).numbers
             hidden.append(state[0])
             cell.append(state[1])
-        return hidden
+        return Values(graph, hidden)
 
     def calls(self, trees: Sequence[BinaryTree]) -> tuple[list[StaticApplications], Integers]:
         """The calls for some trees, as `StaticComputation` takes them, and the numbers of the losses.

@@ -104,7 +104,17 @@ def kept_rows(folder: Path, only: str = "") -> list[CellRow]:
     """
     if not has_rows(folder / ROWS):
         raise FileNotFoundError(2, "holds no speed run", str(folder))
-    return passing(_row_file(folder).rows, read_filter(only))
+    return passing(_in_order(_row_file(folder).rows, folder), read_filter(only))
+
+
+def _in_order(rows: Sequence[CellRow], folder: Path) -> Sequence[CellRow]:
+    """With experiments and methods as the run's config has them; as measured if there is none."""
+    if not (folder / CONFIG).is_file():
+        return rows
+    experiments = read_run_config(folder).experiments.items()
+    pairs = [(name, method) for name, own in experiments for method in own.methods or ()]
+    places = {pair: place for place, pair in enumerate(pairs)}
+    return sorted(rows, key=lambda row: places.get((row.experiment, row.method), len(places)))
 
 
 def _row_file(folder: Path) -> RowFile[CellRow]:

@@ -42,8 +42,14 @@ class Heading(NamedTuple):
     text: str
 
 
-Part = str | Heading | Table | Picture
-"""A string is a paragraph. Paragraphs and cells may have `code`."""
+class Definitions(NamedTuple):
+    """A list of terms and what they mean."""
+
+    meanings: Mapping[str, str]
+
+
+Part = str | Heading | Table | Picture | Definitions
+"""A string is a paragraph. Paragraphs, cells and meanings may have `code`."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +104,8 @@ def _markdown(part: Part) -> str:
             escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]
             table = "\n".join("| " + " | ".join(line) + " |" for line in escaped)
             return f"{note}\n\n{table}" if note else table
+        case Definitions(meanings):
+            return "\n".join(f"- **{term}**: {meaning}" for term, meaning in meanings.items())
     return part
 
 
@@ -115,6 +123,9 @@ def _html(part: Part, drawn: Mapping[str, str]) -> str:
             )
             table = f"<table><tr>{head}</tr>\n{body}</table>"
             return f"<p>{_inline(note)}</p>\n{table}" if note else table
+        case Definitions(meanings):
+            terms = (f"<dt>{escape(term)}</dt><dd>{_inline(text)}</dd>" for term, text in meanings.items())
+            return "<dl>" + "\n".join(terms) + "</dl>"
     return f"<p>{_inline(str(part))}</p>"
 
 
@@ -127,6 +138,7 @@ PAGE = """<!doctype html>
 body {{ font: 15px/1.45 sans-serif; max-width: 75em; margin: 2em auto; padding: 0 1em; }}
 table {{ border-collapse: collapse; font-size: 13px; margin: 1em 0; }}
 td, th {{ border-bottom: 1px solid #ccc; padding: 2px 8px; text-align: left; }}
+dt {{ font-weight: bold; float: left; margin-right: 0.6em; }}
 figure {{ display: inline-block; margin: 0.5em; max-width: 100%; }}
 figure svg {{ max-width: 100%; height: auto; }}
 </style></head><body>

@@ -9,7 +9,10 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import exp, log
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, Literal, TypeVar
 
 import matplotlib
@@ -38,6 +41,12 @@ LOG_RATIO = 6
 """Values that differ by more are drawn on a logarithmic axis."""
 OVERLAP_RATIO = 1.5
 """The labels of batch sizes with a smaller ratio would overlap."""
+END_GAP = 0.08
+"""Between texts at the ends of lines, in heights of the axes."""
+POINTS = 72
+"""Of an inch."""
+CHARACTER = 0.52
+"""The usual width of a character, over the size of its font."""
 BATCH_SIZE = "batch size"
 """The label of an axis."""
 PLAIN = FuncFormatter(lambda value, _: f"{value:,g}")
@@ -67,12 +76,21 @@ def draw_panels(title: str, curves: Curves, finish: Callable[[Axes], None]) -> F
     return figure
 
 
-def legend_below(figure: Figure | SubFigure, axes: Axes | None = None) -> None:
-    """A legend outside of the plot. axes: those with the labels, if there are several."""
-    handles, labels = (axes or figure.axes[0]).get_legend_handles_labels()
-    longest = max(map(len, labels), default=0)
-    columns = 1 if longest > 45 else 2 if longest > 22 else 3
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=LABEL_SIZE)
+def legend_below(figure: Figure | SubFigure, size: float = LABEL_SIZE) -> float:
+    """A legend outside of the plot, of the axes with most labels, in as many columns as are not too wide.
+
+    size: of its text, in points. Returns its height in pixels.
+    """
+    found = [axes.get_legend_handles_labels() for axes in figure.axes]
+    handles, labels = max(found, key=lambda each: len(each[1]))
+    place = partial(figure.legend, handles, labels, loc="outside lower center", fontsize=size)
+    columns = 3
+    legend = place(ncols=columns)
+    while columns > 1 and legend.get_window_extent().width > figure.figure.bbox.width:
+        legend.remove()
+        columns -= 1
+        legend = place(ncols=columns)
+    return legend.get_window_extent().height
 
 
 def _share_limits(panels: Sequence[Axes]) -> None:
@@ -101,6 +119,50 @@ def draw_lines(axes: Axes, curves: Curves, labels: Sequence[str]) -> None:
             )
 
 
+def label_ends(axes: Axes, curves: Curves, texts: Mapping[str, str]) -> None:
+    """Texts at the ends of those lines that have been drawn on logarithmic axes, none above another.
+
+    texts: by the labels of lines.
+    """
+    shown = axes.get_legend_handles_labels()[1]
+    ends: dict[float, list[tuple[float, str]]] = {}
+    for label in (label for label in texts if label in shown):
+        place, estimate = max(curves[label].items())
+        ends.setdefault(place, []).append((log(estimate.value), label))
+    low, high = map(log, axes.get_ylim())
+    for place, lines in ends.items():
+        lines.sort()
+        heights = spread([height for height, _ in lines], END_GAP * (high - low))
+        for height, (_, label) in zip(heights, lines, strict=True):
+            axes.annotate(
+                texts[label],
+                (place, exp(height)),
+                xytext=(7, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=LABEL_SIZE,
+                color=COLOURS[list(curves).index(label) % MAX_LINES],
+                annotation_clip=False,
+            )
+
+
+def spread(heights: Sequence[float], gap: float) -> list[float]:
+    """The nearest heights with this gap between them. heights: in ascending order."""
+    groups: list[list[float]] = []
+    for height in heights:
+        groups.append([height])
+        while (
+            len(groups) > 1
+            and _middle(groups[-1]) - _middle(groups[-2]) < gap * sum(map(len, groups[-2:])) / 2
+        ):
+            groups[-2:] = [groups[-2] + groups[-1]]
+    return [_middle(group) + gap * (n - (len(group) - 1) / 2) for group in groups for n in range(len(group))]
+
+
+def _middle(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
 def scale_by_size(axes: Axes, curves: Curves) -> None:
     """Axes over batch sizes. The y axis is logarithmic if the values differ much, else it begins at 0."""
     axes.set_xscale("log", base=2)
@@ -124,10 +186,11 @@ def places_of(lines: Iterable[Iterable[PlaceT]]) -> list[PlaceT]:
     return sorted({place for line in lines for place in line})
 
 
-def _not_overlapping(sizes: Sequence[float]) -> list[float]:
+def _not_overlapping(sizes: Iterable[float], least: float = OVERLAP_RATIO) -> list[float]:
+    """The largest size, and those below that have at least this ratio."""
     kept: list[float] = []
-    for size in reversed(sizes):
-        if not kept or kept[-1] / size > OVERLAP_RATIO:
+    for size in sorted(sizes, reverse=True):
+        if not kept or kept[-1] / size > least:
             kept.append(size)
     return kept
 
@@ -149,11 +212,14 @@ def save(figure: Figure, path: Path, look: Look) -> None:
     """Write a figure, without a date. Fonts are embedded, in SVG text stays text. Raises OSError."""
     if look.width:
         width, height = figure.get_size_inches()
-        # A legend and titles need their lines in a narrow figure, too.
         figure.set_size_inches(look.width, height * (look.width / width) ** 0.5)
+        for axes in (axes for axes in figure.axes if axes.get_xlabel() == BATCH_SIZE):
+            axes.set_xticks(_not_overlapping(axes.get_xticks(), OVERLAP_RATIO ** (width / look.width)))
     if look.font_size:
         for text in figure.findobj(Text):
             text.set_fontsize(look.font_size)
+    if look.width or look.font_size:
+        _fit(figure, look.font_size)
     for axes in figure.axes:
         if look.scale and axes.get_xlabel() == BATCH_SIZE:
             axes.set_yscale(look.scale)
@@ -161,6 +227,22 @@ def save(figure: Figure, path: Path, look: Look) -> None:
     dates = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "speed", "pdf.fonttype": 42}):
         figure.savefig(path, format=look.format, dpi=300, metadata=dates.get(look.format))
+
+
+def _fit(figure: Figure, font_size: float | None) -> None:
+    """Lines of the title and columns of legends that are not wider than the figure, which grows for them."""
+    size = font_size or TITLE_SIZE
+    width, height = figure.get_size_inches()
+    most = int(width * POINTS / (CHARACTER * size))
+    lines = [part for line in figure.get_suptitle().split("\n") for part in wrap(line, most)]
+    figure.suptitle("\n".join(lines), fontsize=size)
+    parts: list[Figure | SubFigure] = [figure, *figure.subfigs]
+    for part in parts:
+        for legend in list(part.legends):
+            before = legend.get_window_extent().height
+            legend.remove()
+            height += (legend_below(part, font_size or LABEL_SIZE) - before) / figure.dpi
+    figure.set_size_inches(width, height)
 
 
 def svg(figure: Figure) -> str:

@@ -25,6 +25,7 @@ from parser.speed.reporting import (
 from parser.speed.reporting.document import (
     HTML,
     PLOTS,
+    Definitions,
     Heading,
     Part,
     Picture,
@@ -48,21 +49,43 @@ KINDS: Sequence[Callable[[RunRows], Iterable[Section]]] = (
 BOARD = "tensorboard"
 NUMBERS = ("sentences_per_second", "tokens_per_second", "mfu", "padding_share", "calls_per_step")
 
-LEGEND = (
-    "Sentences/s, or what else is counted, and tokens/s: medians over the turns, with a bootstrapped 95 % "
-    "interval. With fewer than six turns the interval is hardly narrower than their range. MFU: useful "
-    "floating-point operations per second, divided by those of the machine's large matrix products in the "
-    "same precision and run. Useful operations are those of matrix products, without padding and without the "
-    "parameter update; the time of the update is left out, and included in `with update`. Asynchronous "
-    "messages do not separate updates: their MFU includes them. Padding: share of the rows of LSTMs whose "
-    "results are not used; empty where it is not counted, as with continuous batching. Calls/step: operator "
-    "calls in a step; empty where workers make them. Memory: peak memory of the measured process, data and "
-    "program included, without its worker processes. First run: the check of the results, which includes "
-    "compilation and graph capture. Values and names of lines in brackets (speed-ups, "
-    "ratios, parallel shares) compare cells that were not measured interleaved: the machine may have changed "
-    "in between. A cell ends when its interval is narrow enough, so intervals are slightly narrower than "
-    "95 %."
+LEGEND = Definitions(
+    {
+        "sentences/s, or what else is counted, and tokens/s": "medians over the turns.",
+        "95 % interval": (
+            "of the median, bootstrapped over the turns of this run on this machine. It says nothing "
+            "about other machines, or other days. With fewer than six turns it is hardly narrower "
+            "than their range. A cell ends when its interval is narrow enough, so intervals are "
+            "slightly narrower than 95 %."
+        ),
+        "speed-up": "over the cell named above the table, one for all methods.",
+        "scaling": "over the method's own batches of 1.",
+        "in brackets": (
+            "values and names of lines (speed-ups, ratios, parallel shares) that compare cells which "
+            "were not measured interleaved: the machine may have changed in between."
+        ),
+        "MFU": (
+            "useful floating-point operations per second, divided by those of the machine's large "
+            "matrix products in the same precision and run. Useful operations are those of matrix "
+            "products, without padding and without the parameter update, whose time is left out."
+        ),
+        "with update": (
+            "the same, with the time of the update. Asynchronous messages do not separate updates: "
+            "their MFU includes them."
+        ),
+        "padding": (
+            "share of the rows of LSTMs whose results are not used; empty where it is not counted, "
+            "as with continuous batching."
+        ),
+        "calls/step": "operator calls in a step; empty where workers make them.",
+        "memory": (
+            "peak memory of the measured process, data and program included, without its worker processes."
+        ),
+        "first run": "the check of the results, which includes compilation and graph capture.",
+        "turns": "how often the cell was measured, in turns with the others.",
+    }
 )
+"""Of columns."""
 
 
 def write_report(run: RunRows, folder: Path) -> Path:

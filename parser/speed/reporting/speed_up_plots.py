@@ -26,6 +26,7 @@ from parser.speed.reporting.plot_style import (
     Curves,
     draw_lines,
     draw_panels,
+    label_ends,
     legend_below,
     places_of,
     scale_by_size,
@@ -100,21 +101,24 @@ def _speed_up_plot(comparison: Comparison) -> Figure | None:
 
 
 def _scaling_plot(comparison: Comparison) -> Figure | None:
+    """With the parallel share of each method at the end of its line."""
     curves: dict[str, dict[int, Estimate]] = {}
+    ends: dict[str, str] = {}
     for rows in by_method(comparison).values():
         label, shares = _method(rows[0]), parallel_shares(rows)
-        if shares and shares[0].value > 0:
-            label += ": parallel share " + bracketed(f"{100 * shares[0].value:.1f} %", rows)
         curves[label] = scaling(rows) if shares else {}  # there are at least two batch sizes
+        if shares and shares[0].value > 0:
+            ends[label] = bracketed(f"{100 * shares[0].value:.1f} % parallel", rows)
     sizes = places_of(curves.values())
 
     def finish(axes: Axes) -> None:
-        axes.plot(sizes, sizes, label="ideal: speed-up equal to the batch size", **REFERENCE)
-        axes.set_ylabel("over the method's own batches of 1")
+        axes.plot(sizes, sizes, label="ideal: as the batch size", **REFERENCE)
+        axes.set_ylabel("over own batches of 1")
         scale_by_size(axes, curves)
         axes.set_yscale("log", base=2)  # always, for the ideal is a line then
         axes.autoscale(axis="y")
         axes.yaxis.set_major_formatter(PLAIN)
+        label_ends(axes, curves, ends)
 
     title = plot_title(f"{comparison[0].experiment}, scaling with the batch size", comparison)
     return draw_panels(title, curves, finish) if sizes else None
@@ -160,8 +164,9 @@ def _parts_plot(comparison: Comparison) -> Figure | None:
         return None
     lines = -(-len(parts) // 2)
     figure = Figure(figsize=(1.3 * WIDTH, 0.5 + 0.7 * HEIGHT * lines), layout="constrained")
-    figure.suptitle(_title(comparison), fontsize=TITLE_SIZE)
     titles = {method: _method(rows[0]) for method, rows in by_method(comparison).items()}
+    subject = f"{comparison[0].experiment}, parts of a step, over “{titles[NO_BATCHING]}”"
+    figure.suptitle(plot_title(subject, comparison), fontsize=TITLE_SIZE)
     for number, (part, gains) in enumerate(parts.items(), start=1):
         axes = figure.add_subplot(lines, 2, number)
         curves: Curves = {
@@ -170,10 +175,10 @@ def _parts_plot(comparison: Comparison) -> Figure | None:
         }
         draw_lines(axes, curves, [title for title, curve in curves.items() if curve])
         axes.axhline(1, **REFERENCE)
-        axes.set_ylabel(f"speed-up over “{titles[NO_BATCHING]}”", fontsize=LABEL_SIZE)
+        axes.set_ylabel("speed-up", fontsize=LABEL_SIZE)
         scale_by_size(axes, curves)
         axes.set_title(part.replace("cells", "modules"), fontsize=TITLE_SIZE - 1)
-    legend_below(figure, max(figure.axes, key=lambda axes: len(axes.get_legend_handles_labels()[1])))
+    legend_below(figure)
     return figure
 
 
@@ -194,12 +199,12 @@ def _time_plot(comparison: Comparison) -> Figure | None:
     axes = figure.add_subplot()
     _draw_phases(axes, places, rows)
     for place, heading in headings:
-        axes.text(0.005, place, heading, fontsize=LABEL_SIZE, va="center", fontweight="bold")
+        axes.text(0.005, place, heading, fontsize=LABEL_SIZE, va="center")
     axes.set_yticks(places, names, fontsize=LABEL_SIZE)
     axes.set_ylabel("batch size" if headings else "")
     axes.set_ylim(max(places) + 0.7, -0.7)
     axes.set_xlim(0, 1)
-    axes.set_xlabel("share of the time of a step")
+    axes.set_xlabel("share of a step")
     legend_below(figure)
     return figure
 

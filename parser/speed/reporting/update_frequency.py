@@ -33,7 +33,7 @@ from parser.speed.reporting.titles import plot_title
 
 UPDATE_AFTER = "update_after"
 """The plugins' setting of min_update_frequency."""
-FREQUENCY = AsynchronyAxis("gradients for each update (min_update_frequency)", "update after {}")
+FREQUENCY = AsynchronyAxis("gradients for an update", "update after {}")
 EPOCHS = "epochs to the target"
 TEXT = (
     "Speed, and epochs until the target score where the same experiment was trained, too: the mean, the "
@@ -94,16 +94,19 @@ def _section(grid: Grid) -> Section:
 
 
 def _drawn(title: str, speed: str, grid: Grid) -> Figure:
-    """Two panels, with a line for each number of batches in flight."""
+    """A panel of speeds, and one of epochs where these are known, with a line for each number of batches in
+    flight."""
     curves: dict[str, dict[str, dict[int, Estimate]]] = {speed: {}, EPOCHS: {}}
     for active, line in grid.items():
         label = ASYNCHRONY.column.format(active)
         curves[speed][label] = {place: found.row.speed for place, found in line.items()}
         epochs = {place: mean_epochs(found.seeds) for place, found in line.items()}
         curves[EPOCHS][label] = {place: mean for place, mean in epochs.items() if mean}
-    figure = Figure(figsize=(1.5 * WIDTH, HEIGHT), layout="constrained")
+    shown = {label: lines for label, lines in curves.items() if any(lines.values())}
+    figure = Figure(figsize=(0.75 * WIDTH * len(shown), HEIGHT), layout="constrained")
     figure.suptitle(title, fontsize=TITLE_SIZE)
-    for axes, (label, lines) in zip(figure.subplots(1, 2), curves.items(), strict=True):
+    panels = figure.subplots(1, len(shown), squeeze=False)[0]
+    for axes, (label, lines) in zip(panels, shown.items(), strict=True):
         draw_lines(axes, lines, list(lines))
         FREQUENCY.scale(axes, places_of(grid.values()))
         axes.yaxis.set_major_formatter(PLAIN)

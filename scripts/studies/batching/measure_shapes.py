@@ -45,7 +45,8 @@ def main() -> None:
             f"LSTMs run over {row['padding']:.1%} more rows than without"
         )
         if chosen.keep:
-            append_stamped(chosen.keep, {"config": str(chosen.config), "batch_size": size, **row})
+            row = {"what": "shapes", "config": str(chosen.config), "batch_size": size, **row}
+            append_stamped(chosen.keep, row)
 
 
 def measured(loaded: data.TrainingData, settings: TrainingSettings) -> dict[str, Any]:

@@ -5,16 +5,17 @@ PARSER_DATA=../data python scripts/studies/gpu/predict_gpu.py runs/prediction --
 
 It writes rows.jsonl into the folder, of which `make reports` makes a report. Nothing of it was measured on
 a GPU.
-With --transformer it appends to transformer.jsonl what a config with a pretrained transformer needs: seconds
-of a step, and memory. The transformer has random weights; only its size counts.
+With --transformer it adds rows that say what a config with a pretrained transformer needs: seconds of a
+step, and memory. The transformer has random weights; only its size counts.
 With --this-cpu the same counts predict the speed of this machine's CPU beside what is measured: that checks
-the counts and the work, not the launches of a GPU. Each call with it adds a round to this-cpu.jsonl, since
-other programs slow some of them down.
+the counts and the work, not the launches of a GPU. Each call with it adds a round, since other programs slow
+some of them down.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -72,19 +73,25 @@ def main() -> None:
     set_precision("float32", torch.device("cpu"))
     settings = stack_parser_settings(options.treebank, PAPER_NETWORK)
     options.folder.mkdir(parents=True, exist_ok=True)
+    rows_file = options.folder / "rows.jsonl"
     if options.transformer:
-        _predict_transformer(options.folder / "transformer.jsonl", options.transformer)
+        _predict_transformer(rows_file, options.transformer)
         return
     if options.this_cpu:
-        _compare_with_this_cpu(options.folder / "this-cpu.jsonl", settings)
+        _compare_with_this_cpu(rows_file, settings)
         return
-    rows_file = options.folder / "rows.jsonl"
-    rows_file.unlink(missing_ok=True)
+    _remove_training(rows_file)
     for counted in _counted(settings):
         for device in GPUS:
             for precision in device.arithmetic:
                 append_stamped(rows_file, _row(counted, device, precision))
         print(f"{counted.method} at {counted.size} is counted and predicted")
+
+
+def _remove_training(path: Path) -> None:
+    """From the rows of a file, if there is one: they are made anew."""
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+    path.write_text("".join(line for line in lines if json.loads(line)["what"] != "training"), "utf-8")
 
 
 def _options() -> argparse.Namespace:
@@ -130,6 +137,7 @@ def _row(counted: Counted, device: Device, precision: Precision) -> dict[str, An
     sentences = sum(number for number, _ in counted.steps)
     slowest = max(predictions, key=lambda each: each.added)
     return {
+        "what": "training",
         "method": counted.method,
         "batch_size": counted.size,
         "device": device.name,
@@ -159,8 +167,8 @@ def _compare_with_this_cpu(path: Path, settings: StackParserSettings) -> None:
             preparing = cell.preparation(rows)
             found = preparing + cpu.predicted(count_on_cpu(cell, rows))
             measured = least_seconds(partial(cell.plugin.run, rows), SECONDS_EACH)
-            row = {"method": method, "batch_size": size, "predicted": found, "measured": measured}
-            append_stamped(path, {**row, "figures": cpu.figures()})
+            row = {"what": "this-cpu", "method": method, "batch_size": size, "figures": cpu.figures()}
+            append_stamped(path, {**row, "predicted": found, "measured": measured})
             times = f"predicted {1000 * found:8.2f} ms, measured {1000 * measured:8.2f} ms"
             print(f"{method:10} {size:4}  {times}, ratio {found / measured:.2f}")
 
@@ -181,6 +189,7 @@ def _predict_transformer(path: Path, config: Path) -> None:
             found = [predicted(step.step, device, precision) for step in counted.steps]
             seconds = sum(each.added for each in found)
             row = {
+                "what": "transformer",
                 "config": str(config),
                 "device": device.name,
                 "precision": precision,

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from parser.batching.operations.elementary_operations import Module
 from parser.batching.operations.operation_graph import Graph
-from parser.batching.operations.template import Value, Writer
+from parser.batching.operations.template import Writer
+from parser.batching.operations.value import Value
 
 WIDTH, ENTRIES = 4, 6
 
@@ -39,6 +40,7 @@ class Plain:
         return F.linear(torch.cat(values), weight, bias)
 
     add = staticmethod(torch.add)
+    subtract = staticmethod(torch.sub)
     multiply = staticmethod(torch.mul)
     tanh = staticmethod(torch.tanh)
     sigmoid = staticmethod(torch.sigmoid)
@@ -46,6 +48,9 @@ class Plain:
 
     def log_softmax(self, value: Tensor) -> Tensor:
         return F.log_softmax(value, 0)
+
+    def inner_product(self, left: Tensor, right: Tensor) -> Tensor:
+        return (left @ right)[None]
 
     def matrix_product(self, left: Tensor, right: Tensor, inner: int) -> Tensor:
         return (left.reshape(-1, inner) @ right.reshape(inner, -1)).flatten()
@@ -79,7 +84,11 @@ WORDS: dict[str, Callable] = {
     "linear": lambda w, p, a, b, n: w.linear(p.square.weight, a, bias=p.square.bias),
     "joining": lambda w, p, a, b, n: w.linear(p.joining.weight, a, b),
     "add": lambda w, p, a, b, n: w.add(a, b),
+    "subtract": lambda w, p, a, b, n: w.subtract(a, b),
     "multiply": lambda w, p, a, b, n: w.multiply(a, b),
+    "operators": lambda w, p, a, b, n: w.tanh(p.square.weight @ a * b + a - b),
+    "parts": lambda w, p, a, b, n: w.concatenate([a[:1], b[-2:], w.tanh(a[2:3])]),
+    "inner product of parts": lambda w, p, a, b, n: w.concatenate([w.inner_product(a[:2], b[2:]), a[1:]]),
     "square product": lambda w, p, a, b, n: w.tanh(w.matrix_product(a, b, WIDTH // 2)),
     "outer product": lambda w, p, a, b, n: w.tanh(w.matrix_product(w.slice(a, 0, 2), w.slice(b, 1, 3), 1)),
     "inner product": lambda w, p, a, b, n: w.matrix_product(w.tanh(w.matrix_product(a, b, WIDTH)), b, 1),

@@ -14,10 +14,12 @@ import torch.multiprocessing as processes
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from parser.batching.levels import Integers
 from parser.batching.operations.elementary_operations import Module
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.batching.operations.static_computation import StaticApplications, StaticComputation
-from parser.batching.operations.template import Template, Value, Writer
+from parser.batching.operations.template import Template, Writer
+from parser.batching.operations.value import Value
 
 CPU = torch.device("cpu")
 SIZE, WORDS, LABELS = 3, 7, 4
@@ -162,6 +164,32 @@ def test_levels_are_differentiated_too() -> None:
     found = torch.autograd.grad(computation.rows([4, 5], SIZE).sum(), (weight, rows))
     plain = torch.tanh(torch.tanh(rows @ weight.T) @ weight.T)
     torch.testing.assert_close(found, torch.autograd.grad(plain.sum(), (weight, rows)))
+    with pytest.raises(ValueError, match="value 5 is of width 3, not 2"):
+        computation.rows(np.array([5]), 2)
+    with pytest.raises(ValueError, match="there is no value 6: it is neither given nor the result of a call"):
+        computation.backward([6], torch.ones(1, SIZE, dtype=torch.double))
+
+
+def test_calls_of_a_static_structure_take_what_their_template_takes() -> None:
+    template = Template.trace(lambda writer, value: writer.tanh(value), (SIZE,))
+    one, nothing = np.zeros(1, np.int64), np.empty((1, 0), np.int64)
+
+    def schedule(arguments: Integers) -> None:
+        computation = StaticComputation(CPU, torch.double)
+        computation.add_values(0, torch.ones(1, SIZE, dtype=torch.double))
+        computation.add_values(3, torch.ones(1, 2, dtype=torch.double))
+        computation.schedule([StaticApplications(template, one + 4, arguments, nothing, one)])
+
+    schedule(np.array([[0]]))
+    with pytest.raises(
+        ValueError, match=r"values of widths \[2\] given, but the template takes widths \[3\]"
+    ):
+        schedule(np.array([[3]]))
+    with pytest.raises(ValueError, match="2 values given, but the template takes 1"):
+        schedule(np.array([[0, 0]]))
+    for missing in (-1, 1, 9):
+        with pytest.raises(ValueError, match=f"there is no value {missing}"):
+            schedule(np.array([[missing]]))
 
 
 def test_without_gradients_a_tensor_belongs_to_no_graph() -> None:
@@ -184,16 +212,38 @@ def test_hooks_see_the_gradients_of_parameters() -> None:
     torch.testing.assert_close(model.step.weight.grad, 2 * plain.step.weight.grad)
 
 
+class Widening(nn.Module):
+    def forward(self, rows: Tensor) -> Tensor:
+        return rows.double()
+
+
 def test_errors_say_which_type_is_meant() -> None:
     graph = Graph("agenda", CPU)
-    with pytest.raises(ValueError, match="rows of a tensor of two dimensions, not of 1"):
+    with pytest.raises(
+        ValueError, match=r"\[values, width\], not of one of shape \[3\]: a single value is `rows"
+    ):
         graph.add_values(torch.ones(3))
+    with pytest.raises(ValueError, match=r"\[values, width\], not of one of shape \[1, 2, 3\]$"):
+        graph.add_values(torch.ones(1, 2, 3))
+    with pytest.raises(ValueError, match=r"values of torch.int64, but .* by `rows.to\(torch.float32\)`$"):
+        graph.add_values(torch.ones(1, 2, dtype=torch.int64))
     with pytest.raises(ValueError, match=r"values of torch.float64, but .* with dtype=torch.float64"):
         graph.add_values(torch.ones(3, 2, dtype=torch.double))
     value = graph.add_values(torch.ones(1, SIZE))[0]
     module = Module(nn.Linear(SIZE, 2).double(), (2,))
-    with pytest.raises(ValueError, match=r"Module has parameters of torch\.float64, but the graph is of "):
+    with pytest.raises(
+        ValueError, match=r"Module has parameters of torch\.float64, .* with dtype=torch.float64"
+    ):
         graph.operate(module, (value,))
+    with pytest.raises(ValueError, match=r"a gradient of torch.float64, but the values are of torch.float32"):
+        graph.backward([value], torch.ones(1, SIZE, dtype=torch.double))
+    with pytest.raises(
+        ValueError, match=r"the gradient must be \[1, width\], a row for each value, not \[3\]"
+    ):
+        graph.backward([value], torch.ones(SIZE))
+    graph.operate(Module(Widening(), (SIZE,)), (value,))
+    with pytest.raises(ValueError, match=r"Widening returned torch.float64, .* with dtype=torch.float64"):
+        graph.forward()
 
 
 def train_in_process(rank: int, folder: str) -> None:

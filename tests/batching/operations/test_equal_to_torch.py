@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from parser.batching.operations.cell import CellOperation
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
-from parser.batching.operations.template import Template, Value
+from parser.batching.operations.template import Template
+from parser.batching.operations.value import Value
 
 from .random_computations import (
     DEVICE,

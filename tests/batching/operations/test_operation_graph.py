@@ -16,7 +16,8 @@ from parser.batching.operations.elementary_operations import Dropout, Module, Ta
 from parser.batching.operations.layout import Read
 from parser.batching.operations.operation import ALL, Operation, OperationBatch
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
-from parser.batching.operations.template import Template, Value, Writer
+from parser.batching.operations.template import Template, Writer
+from parser.batching.operations.value import Value
 from parser.batching.operations.value_gradients import ValueGradients
 
 from .random_computations import (
@@ -161,6 +162,8 @@ def test_errors_of_templates_say_what_is_wrong() -> None:
         graph.apply(template, (value,), (0,))
     with pytest.raises(ValueError, match=r"widths \[4\] given, but the template takes widths \[3\]"):
         graph.each(template, [[value]], [[0]])
+    with pytest.raises(ValueError, match="columns of different lengths: 2 and 1"):
+        graph.each(template, [[value, value]], [[0]])
     with pytest.raises(ValueError, match="0 indices given, but the template takes 1"):
         graph.apply(template, (value,))
     with pytest.raises(ValueError, match="a chain needs at least one value"):
@@ -188,6 +191,16 @@ def test_errors_say_what_is_wrong() -> None:
         Dropout(WIDTH, 1.0, training=True)
     with pytest.raises(ValueError, match="must be a leaf tensor"):
         graph.linear(2 * parameters.square.weight, value)
+    with pytest.raises(TypeError, match="must be a tensor, not Linear: of a layer, give its `weight`"):
+        graph.linear(parameters.square, value)
+    with pytest.raises(ValueError, match=r"must be of shape \[out, in\], not of \[4\]"):
+        graph.linear(parameters.square.bias, value)
+    with pytest.raises(ValueError, match="a bias of 4 elements, but the weight gives 1"):
+        graph.linear(parameters.square.weight[:1].detach(), value, bias=parameters.square.bias)
+    with pytest.raises(ValueError, match=r"a value has at least one element, but the widths are \[4, 0\]"):
+        graph.linear(torch.empty(0, WIDTH, dtype=torch.double), value)
+    with pytest.raises(ValueError, match=r"rows of a tensor \[values, width\], not of one of shape \[1, 0\]"):
+        graph.add_values(torch.empty(1, 0, dtype=torch.double))
     with pytest.raises(ValueError, match=r"values of different widths, \[2, 4\], cannot be rows"):
         graph.values([value, graph.slice(value, 0, 2)])
     with pytest.raises(ValueError, match="a loss must be of width 1, not 4"):
@@ -248,6 +261,11 @@ def test_nothing_recorded(method: str) -> None:
     graph = Graph(method, DEVICE)
     graph.forward()
     assert graph.schedule() == []
+    (nothing,) = graph.each(Template.trace(lambda writer, value: writer.tanh(value), (WIDTH,)), [[]])
+    assert not nothing
+    assert graph.schedule() == []
+    graph.tanh(graph.add_values(torch.ones(1, WIDTH))[0])
+    assert len(graph.schedule()) == 1
 
 
 def test_a_template_is_scheduled_as_what_it_consists_of() -> None:

@@ -18,7 +18,6 @@ from parser.batching.groups import why_not_grouped
 from parser.benchmarks.conformance import faults_of
 from parser.benchmarks.experts import mixture_of_experts_plugin as mixture_of_experts
 from parser.benchmarks.experts.calls import CALLING_METHODS
-from parser.benchmarks.experts.gate import Gate
 from parser.benchmarks.experts.mixture_of_experts_plugin import (
     EXPERT_METHODS,
     LIBRARY,
@@ -27,7 +26,7 @@ from parser.benchmarks.experts.mixture_of_experts_plugin import (
     MixtureOfExpertsSettings,
     make_experts,
 )
-from parser.benchmarks.experts.network import Around, ExpertSizes
+from parser.benchmarks.experts.network import Around, ExpertSizes, Gate
 from parser.benchmarks.plugin import Setup
 from parser.system.machine import processor
 

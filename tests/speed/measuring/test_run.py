@@ -10,12 +10,15 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 import torch
+import yaml
 from programs import is_running, running, wait_until
+from speed_rows import speed_row
 
 from parser.batching.functional import why_unsupported
 from parser.cli import main
 from parser.speed.commands import read_config
-from parser.speed.measuring.run import measure
+from parser.speed.measuring.rows import CellRow, FailedRow, RowFile, SpeedRow
+from parser.speed.measuring.run import kept_rows, measure
 from parser.system.machine import processor
 
 CONFIG = """
@@ -337,3 +340,13 @@ def test_cells_of_two_precisions(toys, tmp_path, capsys):
         assert "good at 4 in bfloat16 / good at 4 in float32" in printed
     else:
         assert own["status"] == f"skipped: bfloat16: {reason}"
+
+
+def test_kept_rows_have_the_order_of_the_config(tmp_path):
+    rows = RowFile[CellRow](tmp_path / "rows.jsonl", SpeedRow, FailedRow)
+    for method in ("replay", "other", "step", "none"):
+        rows.add(speed_row(method=method))
+    assert [row.method for row in kept_rows(tmp_path)] == ["replay", "other", "step", "none"]
+    experiments = {"first": {"plugin": "unheard", "methods": ["none", "step", "replay"]}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({"experiments": experiments}))
+    assert [row.method for row in kept_rows(tmp_path)] == ["none", "step", "replay", "other"]

@@ -42,7 +42,9 @@ def test_speed_comes_first_and_scaling_last(tmp_path):
     assert "images/s" in words(tmp_path, "speed")
     assert "sentences/s" not in words(tmp_path, "speed")
     assert "mnist mlp: first, scaling with the batch size" in words(tmp_path, "scaling")
-    assert "over the method's own batches of 1" in words(tmp_path, "scaling")
+    assert "over own batches of 1" in words(tmp_path, "scaling")
+    assert "98.8 % parallel" in words(tmp_path, "scaling")
+    assert "asynchronous messages, 1 in flight" in words(tmp_path, "scaling")
 
 
 def test_speed_ups_are_over_one_baseline(tmp_path):
@@ -105,3 +107,13 @@ def test_a_report_tells_of_other_programs_and_of_plugins_of_others(tmp_path):
 
 def test_a_report_tells_that_the_machine_was_quiet(tmp_path):
     assert "the machine was quiet" in report(tmp_path, [speed_row(busy_cores=0.1)])[0]
+
+
+def test_columns_are_defined_in_a_list(tmp_path):
+    text, page = report(tmp_path, ROWS)
+    header = next(line for line in text.splitlines() if line.startswith("| method | batch |"))
+    columns = [cell.strip() for cell in header.split("|")[1:-1]]
+    defined = re.findall(r"^- \*\*(.+?)\*\*: \w", text, re.MULTILINE)
+    assert set(columns) - set(defined) == {"method", "batch", "images/s", "tokens/s"}
+    assert "sentences/s, or what else is counted, and tokens/s" in defined
+    assert len(re.findall("<dt>", page)) == len(defined)

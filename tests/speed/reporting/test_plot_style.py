@@ -12,9 +12,11 @@ from parser.speed.reporting.plot_style import (
     MAX_LINES,
     Look,
     draw_panels,
+    label_ends,
     legend_below,
     save,
     scale_by_size,
+    spread,
     svg,
 )
 from parser.speed.reporting.titles import data_title, method_title, plot_title
@@ -79,7 +81,7 @@ def test_a_legend_of_several_panels_takes_the_labels_of_one():
         axes = figure.add_subplot(1, 2, count)
         for number in range(count):
             axes.plot([1, 2], label=f"line {number}")
-    legend_below(figure, axes)
+    legend_below(figure)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["line 0", "line 1"]
 
 
@@ -183,3 +185,67 @@ def test_a_figure_for_a_papers_column(tmp_path):
     assert b"CreationDate" not in content
     save(panels(2), tmp_path / "again.pdf", look)
     assert (tmp_path / "again.pdf").read_bytes() == content
+
+
+def test_a_narrow_figure_has_room_for_its_legend_and_title(tmp_path):
+    figure = draw_panels(
+        "a task: an experiment\n" + "; ".join(f"file-{number}.txt" for number in range(6)),
+        {
+            f"a method with a long name, number {number}": {1: exactly(1.0), 8: exactly(2.0)}
+            for number in range(3)
+        },
+        finish,
+    )
+    before = figure.get_size_inches()[1]
+    save(figure, tmp_path / "narrow.png", Look("png", width=3.3))
+    figure.draw_without_rendering()
+    [legend] = figure.subfigs[0].legends
+    [title] = [text for text in figure.findobj(Text) if text.get_text() == figure.get_suptitle()]
+    for extent in (legend.get_window_extent(), title.get_window_extent()):
+        assert extent.x0 >= 0
+        assert extent.x1 <= figure.bbox.x1
+    assert not legend.get_window_extent().overlaps(figure.axes[0].get_tightbbox())
+    assert figure.axes[0].get_window_extent().height > 0.4 * before * figure.dpi * (3.3 / 7.2) ** 0.5
+
+
+def test_batch_sizes_of_a_narrow_figure_do_not_overlap(tmp_path):
+    figure = draw_panels(
+        "title", {"a": {size: exactly(1.0) for size in (1, 64, 320, 640, 850)}}, finish_by_size
+    )
+    assert list(figure.axes[0].get_xticks()) == [850, 320, 64, 1]
+    save(figure, tmp_path / "narrow.png", Look("png", width=2))
+    assert list(figure.axes[0].get_xticks()) == [850, 64, 1]
+
+
+def finish_by_size(axes):
+    scale_by_size(axes, {"a": {size: exactly(1.0) for size in (1, 64, 320, 640, 850)}})
+
+
+def test_texts_stand_at_the_ends_of_their_lines_and_not_above_each_other():
+    curves = {name: {1: exactly(1.0), 64: exactly(end)} for name, end in (("a", 20), ("b", 19), ("c", 2))}
+
+    def labelled(axes):
+        scale_by_size(axes, curves)
+        label_ends(axes, curves, {"a": "of a", "b": "of b", "c": "of c"})
+
+    [axes] = draw_panels("title", curves, labelled).axes
+    axes.figure.figure.draw_without_rendering()
+    boxes = {text.get_text(): text.get_window_extent() for text in axes.texts}
+    assert sorted(boxes, key=lambda text: boxes[text].y0) == ["of c", "of b", "of a"]
+    assert not boxes["of a"].overlaps(boxes["of b"])
+    assert axes.texts[0].xy == (64, pytest.approx(2))
+    assert {text.xy[0] for text in axes.texts} == {64}
+
+
+@pytest.mark.parametrize(
+    ("heights", "expected"),
+    [
+        ([], []),
+        ([1, 3], [1, 3]),
+        ([1, 1], [0.5, 1.5]),
+        ([0, 0.5, 1.4], [-0.366667, 0.633333, 1.633333]),
+        ([1, 1, 1.6, 9], [0.2, 1.2, 2.2, 9]),
+    ],
+)
+def test_heights_are_spread_about_their_middle(heights, expected):
+    assert spread(heights, 1) == pytest.approx(expected)

@@ -228,6 +228,13 @@ def test_both_parameters_of_asynchrony():
         ["4 in flight", "40.0", "60.0", "3.0 [2.0, 4.0]", "not in 1"],
         ["16 in flight", "30.0", "", "", ""],
     ]
+    assert panels(section) == ["sentences/s", "epochs to the target"]
+    [section] = update_frequency.sections(run_of(rows))
+    assert panels(section) == ["sentences/s"]
+
+
+def panels(section):
+    return [axes.get_ylabel() for axes in section.plots[section.title].axes]
 
 
 def test_one_update_frequency_is_not_compared():

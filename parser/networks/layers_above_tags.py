@@ -1,37 +1,15 @@
-"""Tags, features and lemma rules that are predicted from word vectors, and the layers that read them."""
+"""Layers of the token encoder that read the tags, features and lemma rules that are predicted below them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from parser.batching.functional import dropout, linear
 from parser.config.settings import NetworkSettings
 from parser.networks.bilstm import DIRECTIONS, bilstm, run_bilstm
-from parser.treebank.vocabulary import UNKNOWN
-
-
-class TagClassifiers(nn.ModuleDict):
-    """A linear classifier for each predicted column."""
-
-    def __init__(self, size: int, lexicon_sizes: Mapping[str, int]):
-        """size: of a word vector; lexicon_sizes: of the predicted columns, in order."""
-        super().__init__({column: nn.Linear(size, count) for column, count in lexicon_sizes.items()})
-
-    def forward(self, words: Tensor) -> list[Tensor]:
-        """For each column [W, lexicon] The scores of its values. words: [W, size]."""
-        return [linear(words, layer.weight, layer.bias) for layer in self.values()]  # type: ignore[arg-type]
-
-
-def tag_loss(scores: Sequence[Tensor], values: Tensor) -> Tensor:
-    """Summed cross entropy of known values. scores: see `TagClassifiers`; values: [W, columns]."""
-    loss = values.new_zeros((), dtype=torch.get_default_dtype())
-    for of_column, wanted in zip(scores, values.unbind(1), strict=True):
-        loss = loss + F.cross_entropy(of_column, wanted, ignore_index=UNKNOWN, reduction="sum")
-    return loss
 
 
 class LayersAboveTags(nn.Module):
@@ -54,7 +32,7 @@ class LayersAboveTags(nn.Module):
         self.dropout = settings.dropout
 
     def forward(self, words: Tensor, scores: Sequence[Tensor], lengths: Sequence[int]) -> Tensor:
-        """[W, size] words: [W, size]; scores: see `TagClassifiers`; lengths: of the sentences."""
+        """[W, size] words: [W, size]; scores: see `EncodedWords`; lengths: of the sentences."""
         tags = [
             linear(own.softmax(1), embedding.weight)  # type: ignore[arg-type]
             for own, embedding in zip(scores, self.embeddings.values(), strict=True)

@@ -6,9 +6,14 @@ from pathlib import Path
 import pytest
 
 from parser.cli import main
-from parser.parsing import unlike_columns
-from parser.parsing.column_shares import ColumnShares, column_shares, shares_as_json, shares_from_json
-from parser.parsing.unlike_columns import InputColumnCheck
+from parser.parsing import column_shares as module
+from parser.parsing.column_shares import (
+    ColumnShares,
+    InputColumnCheck,
+    column_shares,
+    shares_as_json,
+    shares_from_json,
+)
 from parser.treebank.conllu import read_treebank
 from parser.treebank.vocabulary import Vocabulary
 
@@ -53,7 +58,7 @@ def test_no_warnings_for_dev_and_test(quickstart):
 
 
 def test_blank_columns_are_reported_once(quickstart, monkeypatch):
-    monkeypatch.setattr(unlike_columns, "WORDS_BETWEEN_CHECKS", 50)
+    monkeypatch.setattr(module, "WORDS_BETWEEN_CHECKS", 50)
     vocabulary, dev_shares, _, test = quickstart
     without = blank(test, "lemmas", "upos", "xpos", "feats")
     messages = warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), without)
@@ -70,7 +75,7 @@ def test_blank_columns_are_reported_once(quickstart, monkeypatch):
 
 
 def test_columns_that_become_blank_later_are_reported(quickstart, monkeypatch):
-    monkeypatch.setattr(unlike_columns, "WORDS_BETWEEN_CHECKS", 50)
+    monkeypatch.setattr(module, "WORDS_BETWEEN_CHECKS", 50)
     vocabulary, dev_shares, _, test = quickstart
     messages = []
     some = InputColumnCheck(vocabulary, COLUMNS, dev_shares).check(

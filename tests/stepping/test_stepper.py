@@ -7,10 +7,8 @@ from hypothesis import strategies as st
 from plain_parser import make_inventory
 from small_parsers import examples, network
 
-from parser.batching.ragged import Ragged
-from parser.stepping import encoding
-from parser.stepping.encoding import Buffers, WordVectors, distinct_words
-from parser.treebank.vocabulary import Tokens
+from parser.stepping import stepper
+from parser.stepping.stepper import Buffers
 
 INVENTORY = make_inventory("arc-hybrid")
 
@@ -23,8 +21,8 @@ def chains(lengths):
 def test_states_are_those_of_the_library(lengths, group, layers):
     parser, tokens = network(INVENTORY, layers).eval(), examples(INVENTORY, chains(lengths)).tokens
     with pytest.MonkeyPatch.context() as patched, torch.inference_mode():
-        patched.setattr(encoding, "GROUP_ON_CPU", group)
-        found = Buffers.of(parser, WordVectors.of(parser, tokens), tokens.lengths)
+        patched.setattr(stepper, "GROUP_ON_CPU", group)
+        found = Buffers.of(parser, parser.encode_distinct(tokens)[0], tokens.lengths)
         table, start = parser.word_table(tokens), 0
         rows = found.row_of_front.split((tokens.lengths + 1).tolist())
         for length, own in zip(lengths, rows, strict=True):
@@ -32,10 +30,3 @@ def test_states_are_those_of_the_library(lengths, group, layers):
             torch.testing.assert_close(found.output[own].flip(0), parser.buffer(inputs)[0])
             start += length
     assert len(found.output) == 1 + sum(lengths)  # neither frames nor ends are padded
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 9)), min_size=1))
-def test_distinct_words(words):
-    distinct, number = distinct_words(Tokens(Ragged(torch.tensor(words), torch.tensor([len(words)]))))
-    assert [tuple(distinct.values[row].tolist()) for row in number.tolist()] == words
-    assert len(distinct.values) == len(set(words)) == distinct.lengths

@@ -1,0 +1,117 @@
+"""The plot of the speed-ups over no batching, for README."""
+
+from __future__ import annotations
+
+from itertools import cycle
+from textwrap import fill
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import NullLocator
+
+from figures.headline import Group, Headline, in_words
+from parser.speed.reporting.plot_style import COLOURS, LABEL_SIZE
+from parser.speed.reporting.speed_ups import bracketed
+
+Look = dict[str, Any]
+"""Arguments of Matplotlib."""
+WIDTH = 8.6
+"""Inches."""
+SMALL = LABEL_SIZE - 1
+HEIGHT = 0.34
+"""Of a line, in inches."""
+TITLE_WIDTH = 75
+"""Characters of a line."""
+TICKS = 1, 2, 5, 10, 20, 50, 100
+BARS: tuple[Look, ...] = (
+    {"facecolor": COLOURS[5]},
+    {"facecolor": "white", "hatch": "////"},
+    {"facecolor": "white", "hatch": "...."},
+)
+"""The looks of machines, in the order of the lines."""
+PAPER: Look = {
+    "color": COLOURS[1],
+    "marker": "D",
+    "markersize": 5,
+    "linewidth": 3,
+    "markeredgecolor": "black",
+}
+BEST_SIMPLE: Look = {"color": "black", "marker": "o", "markersize": 5, "linestyle": "none"}
+OTHER_SIMPLE: Look = {**BEST_SIMPLE, "markerfacecolor": "white"}
+INTERVAL: Look = {"color": "black", "capsize": 3, "linewidth": 1.2}
+
+
+def draw(groups: list[Group]) -> Figure:
+    """A panel for each group: horizontal bars from 1 on, with marks of simple ways and of papers."""
+    every = [line for group in groups for line in group.lines]
+    machines = list(dict.fromkeys(line.machine for line in every))
+    looks = dict(zip(machines, cycle(BARS), strict=False))
+    figure = Figure(figsize=(WIDTH, 1.9 + HEIGHT * len(every)), layout="constrained")
+    panels = figure.subplots(
+        len(groups), 1, sharex=True, squeeze=False, height_ratios=[len(group.lines) for group in groups]
+    )[:, 0]
+    for axes, group in zip(panels, groups, strict=True):
+        title = fill(f"{group.title}: 1 is {group.baseline}", TITLE_WIDTH)
+        axes.set_title(title, fontsize=LABEL_SIZE + 1, loc="left")
+        _draw_lines(axes, group.lines, looks)
+    panels[-1].set_xscale("log")
+    panels[-1].set_xticks(TICKS, map(str, TICKS), fontsize=LABEL_SIZE)
+    panels[-1].xaxis.set_minor_locator(NullLocator())
+    panels[-1].set_xlabel("speed-up by the best method", fontsize=LABEL_SIZE)
+    figure.legend(
+        handles=_legend(looks, any(line.updates_differ for line in every)),
+        loc="outside lower center",
+        ncols=2,
+        fontsize=LABEL_SIZE,
+    )
+    return figure
+
+
+def _draw_lines(axes: Axes, lines: list[Headline], looks: dict[str, Look]) -> None:
+    for place, line in enumerate(lines):
+        gain = line.over_baseline
+        axes.barh(
+            place, gain.value - 1, left=1, height=0.62, edgecolor="0.3", linewidth=0.6, **looks[line.machine]
+        )
+        if any(gain.errors):
+            axes.errorbar(gain.value, place, xerr=[[error] for error in gain.errors], **INTERVAL)
+        for number, row in enumerate(line.simple):
+            value = line.gain(row, line.baseline).value
+            axes.plot(value, place, **(OTHER_SIMPLE if number else BEST_SIMPLE))
+        if line.paper.over_none:
+            axes.plot(line.paper.over_none, (place, place), **PAPER)
+        text = bracketed(in_words(gain, 1), [line.best, line.baseline]) + ("*" if line.updates_differ else "")
+        axes.text(1.01, place, text, fontsize=SMALL, va="center", transform=axes.get_yaxis_transform())
+    axes.axvline(1, color="black", linewidth=0.8)
+    tasks = [line.task for line in lines]
+    labels = [_label(line, tasks.index(line.task) == place) for place, line in enumerate(lines)]
+    axes.set_yticks(range(len(lines)), labels, fontsize=SMALL)
+    axes.set_ylim(len(lines) - 0.4, -0.6)
+    axes.grid(True, axis="x", color="0.9")
+    axes.set_axisbelow(True)
+
+
+def _label(line: Headline, is_first: bool) -> str:
+    """The task stands at its first machine alone."""
+    simple = f"; simple: {line.simple[0].method}" if line.simple else ""
+    how = f"{line.best.method}, batches of {line.best.batch_size:,}{simple}"
+    return f"{line.task}\n{how}" if is_first else how
+
+
+def _legend(looks: dict[str, Look], updates_differ: bool) -> list[Patch | Line2D]:
+    interval = "95 % interval, over the turns of one run on one machine"
+    note = "* over a baseline with an update after each example"
+    return [
+        *(
+            Patch(label=f"this program, {machine}", edgecolor="0.3", **look)
+            for machine, look in looks.items()
+        ),
+        Line2D([], [], label=interval, color="black", marker="|"),
+        Line2D([], [], label="the best simple way: by hand, or PyTorch's layers", **BEST_SIMPLE),
+        Line2D([], [], label="other simple ways", **OTHER_SIMPLE),
+        Line2D([], [], label="the paper, on its machine, over its own baseline", **PAPER),
+        *([Line2D([], [], label=note, linestyle="none")] if updates_differ else []),
+    ]

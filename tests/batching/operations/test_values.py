@@ -1,0 +1,145 @@
+"""Values as objects: what operators record, and what they say where they record nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
+from parser.batching.operations.template import Template, Writer
+from parser.batching.operations.value import Value
+
+ROWS = torch.tensor([[1.0, 2.0, 3.0, 4.0], [0.5, -1.0, 2.0, -2.0]])
+WEIGHT = torch.arange(8.0).reshape(2, 4)
+NO_VALUES = [1, 2.5, True, torch.ones(4), np.ones(4), "text", None, [1.0]]
+
+
+def of(graph: Graph, *values: Value) -> Tensor:
+    return graph.values(values)
+
+
+@pytest.mark.parametrize("method", GRAPH_METHODS)
+def test_operators_record_what_they_do_to_tensors(method: str) -> None:
+    graph = Graph(method, "cpu")
+    a, b = graph.add_values(ROWS)
+    x, y = ROWS
+    for found, expected in (
+        (a + b, x + y),
+        (a - b, x - y),
+        (a * b, x * y),
+        (WEIGHT @ a, WEIGHT @ x),
+        (a @ b, (x @ y)[None]),
+        (a[1:3], x[1:3]),
+        (a[:], x),
+        (a[-3:], x[-3:]),
+        (a[2:99], x[2:99]),
+        (a[2], x[2:3]),
+        (graph.tanh(WEIGHT @ (a + b) * (a - b)[:2]), torch.tanh(WEIGHT @ (x + y) * (x - y)[:2])),
+    ):
+        assert found.width == len(expected)
+        torch.testing.assert_close(of(graph, found)[0], expected)
+
+
+def test_operators_work_in_a_template() -> None:
+    def write(writer: Writer, a: Value, b: Value, element: int) -> tuple[Value, Value]:
+        return writer.sigmoid(WEIGHT @ (a * b)), (a - b)[element]
+
+    graph = Graph("agenda", "cpu")
+    template = Template.trace(write, (4, 4), 1)
+    first, second = graph.apply(template, graph.add_values(ROWS), (3,))
+    torch.testing.assert_close(of(graph, first)[0], torch.sigmoid(WEIGHT @ (ROWS[0] * ROWS[1])))
+    assert of(graph, second).tolist() == [[6.0]]
+
+
+@pytest.mark.parametrize("other", NO_VALUES, ids=lambda other: type(other).__name__)
+def test_only_values_are_combined_with_values(other: object) -> None:
+    graph = Graph("agenda", "cpu")
+    value = graph.add_values(ROWS)[0]
+    for combine in (
+        lambda: value + other,
+        lambda: other + value,
+        lambda: value - other,
+        lambda: other - value,
+        lambda: value * other,
+        lambda: other * value,
+        lambda: value @ other,
+        lambda: graph.tanh(other),
+        lambda: graph.add(value, other),
+        lambda: graph.values([value, other]),
+        lambda: graph.backward([other]),
+    ):
+        with pytest.raises(
+            TypeError, match=f"a value is wanted, not {type(other).__name__}: `graph.add_values"
+        ):
+            combine()
+    if not isinstance(other, Tensor):
+        with pytest.raises(TypeError, match=f"a parameter must be a tensor, not {type(other).__name__}"):
+            other @ value
+    assert not graph.schedule()
+
+
+def test_a_tensor_that_is_no_matrix_times_a_value() -> None:
+    value = Graph("agenda", "cpu").add_values(ROWS)[0]
+    with pytest.raises(ValueError, match=r"must be of shape \[out, in\], not of \[4\]"):
+        torch.ones(4) @ value
+    with pytest.raises(ValueError, match="a width of 4, but the width that the weight takes is 3"):
+        torch.ones(2, 3) @ value
+
+
+def test_values_of_two_graphs_are_not_mixed() -> None:
+    one, other = Graph("agenda", "cpu"), Graph("agenda", "cpu")
+    a, b = one.add_values(ROWS)[0], other.add_values(ROWS)[0]
+    template = Template.trace(lambda writer, x, y: x + y, (4, 4))
+    for mix in (
+        lambda: a + b,
+        lambda: one.tanh(b),
+        lambda: one.concatenate([a, b]),
+        lambda: one.values([b]),
+        lambda: one.values(other.add_values(ROWS)),
+        lambda: one.apply(template, (a, b)),
+        lambda: one.each(template, [[a], [b]]),
+        lambda: Template.trace(lambda writer, x: x + a, (4,)),
+        lambda: Template.trace(lambda writer, x: writer.tanh(a), (4,)),
+    ):
+        with pytest.raises(
+            ValueError, match="a value of another graph or template: a graph gets it by `add_values"
+        ):
+            mix()
+
+
+def test_widths_and_slices_that_do_not_fit() -> None:
+    graph = Graph("agenda", "cpu")
+    value = graph.add_values(ROWS)[0]
+    for combine in (lambda: value + value[:2], lambda: value[:2] @ value, lambda: value * value[1]):
+        with pytest.raises(ValueError, match=r"a width of ., but the width of the other value is"):
+            combine()
+    with pytest.raises(ValueError, match="a slice of a value must have the step 1, not 2"):
+        value[::2]
+    with pytest.raises(ValueError, match="slice 3:2 is out of range for a value of width 4"):
+        value[3:2]
+
+
+def test_a_value_is_not_what_it_will_be() -> None:
+    graph = Graph("agenda", "cpu")
+    value = graph.add_values(ROWS)[0]
+    with pytest.raises(TypeError, match=r"may not be computed yet: `graph.values\(\[value\]\)`"):
+        bool(value)
+    with pytest.raises(TypeError, match="not iterable"):
+        list(value)
+    with pytest.raises(TypeError, match=r"several values are wanted: for a single one, write \[value\]"):
+        graph.values(value)
+    with pytest.raises(TypeError, match="must be Tensor, not Value"):
+        torch.tanh(value)
+    assert repr(value) == "<value 0, of width 4>"
+
+
+def test_a_value_is_the_same_however_often_it_is_taken_out() -> None:
+    graph = Graph("agenda", "cpu")
+    values = graph.add_values(ROWS)
+    assert values[0] == values[-2] == next(iter(values)) == values[:1][0]
+    assert len({*values, *values[::-1]}) == len(values) == 2
+    assert values[0] != values[1]
+    assert values[0] != Graph("agenda", "cpu").add_values(ROWS)[0]
+    assert values[0] != 0
