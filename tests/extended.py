@@ -1,6 +1,9 @@
-"""Parameters of which `make test` takes the first."""
+"""What `make test` leaves out."""
 
 import pytest
+
+COMPILES = [pytest.mark.extended, pytest.mark.filterwarnings("default")]
+"""Of tests that call `torch.compile`, which warns of what it does itself."""
 
 
 def first_of(values):

@@ -61,6 +61,13 @@ def test_the_snippet_on_the_fly_says_how_many_batches_it_runs(schedule, batches)
     assert len(graph.schedule()) == batches
 
 
+def test_the_snippet_of_templates_says_how_many_batches_it_runs(capsys):
+    text = (ROOT / "docs/batching.md").read_text(encoding="utf-8")
+    code = next(found for found in SNIPPET.findall(text) if "CellOperation(template)" in found)
+    exec(code, {})
+    assert "# {} batches, {} batches".format(*capsys.readouterr().out.split()) in code
+
+
 def test_there_are_snippets():
     assert len(every(SNIPPET)) >= 6
 

@@ -16,6 +16,8 @@ PADDED_TOGETHER = 64
 """Sequences that are padded to the longest of them, at most."""
 BiLSTM = Callable[[nn.LSTM, Tensor, Sequence[int]], Tensor]
 """From inputs [frames, in], one sequence after the other, and lengths to states [frames, 2 * hidden]."""
+Layer = Callable[[Tensor, Sequence[Tensor]], Tensor]
+"""As `run_layer`: one layer over padded sequences in one direction."""
 
 
 class _Padding(NamedTuple):
@@ -26,25 +28,25 @@ class _Padding(NamedTuple):
     places: Tensor
     """[frames] The place of each frame, where the batches follow each other."""
 
-    def states(self, lstm: nn.LSTM, layer: int, direction: int, inputs: Tensor) -> Tensor:
+    def states(self, run: Layer, weights: Sequence[Tensor], inputs: Tensor) -> Tensor:
         """[frames, hidden] inputs: [frames, in]"""
-        weights = lstm.all_weights[2 * layer + direction]
         padded = [
-            run_layer(inputs.index_select(0, own.flatten()).view(*own.shape, -1), weights).flatten(0, 1)
+            run(inputs.index_select(0, own.flatten()).view(*own.shape, -1), weights).flatten(0, 1)
             for own in self.frames
         ]
         return torch.cat(padded).index_select(0, self.places)
 
 
-def bilstm_padded(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
+def bilstm_padded(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int], run: Layer = run_layer) -> Tensor:
     """[frames, 2 * hidden] PyTorch's LSTM over padded batches of sequences of similar lengths.
 
     Backwards, each sequence is read from its own last frame, so that padding follows it, too. inputs:
-    [frames, in], one sequence after the other.
+    [frames, in], one sequence after the other; run: another way to run a layer than PyTorch's.
     """
     paddings = [_padding(torch.tensor(lengths), backwards, inputs.device) for backwards in (False, True)]
-    for layer in range(lstm.num_layers):
-        states = [padding.states(lstm, layer, way, inputs) for way, padding in enumerate(paddings)]
+    of_directions = iter(lstm.all_weights)
+    for _ in range(lstm.num_layers):
+        states = [padding.states(run, next(of_directions), inputs) for padding in paddings]
         inputs = torch.cat(states, dim=1)
     return inputs
 

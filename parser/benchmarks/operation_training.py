@@ -26,6 +26,9 @@ OPERATION_TITLES = {
     "manual": "batched by hand",
     "library": "packed sequences, PyTorch's LSTM",
     "padded": "padded, PyTorch's LSTM",
+    "compiled": "by hand, the cell by torch.compile",
+    "nested": "nested tensors",
+    "vmap": "padded, by torch.func.vmap",
 }
 
 

@@ -13,7 +13,8 @@ from parser.speed.reporting import update_frequency
 from parser.speed.reporting.learning import epochs_to_target
 from parser.speed.reporting.speed_ups import bracketed
 
-RUN = MEASUREMENTS / "speed/messages"
+LEARNING_RUN = "messages/learning"
+"""With the speeds of the same cells, and of messages for single nodes and edges."""
 ACTIVE = 1, 4, 16
 SPEEDS = {
     "digits, batches of 100": ("mnist", 100, "none@100"),
@@ -32,11 +33,9 @@ SPEEDS = {
 """The experiment of a line, its batch size, and the cell of plain training in the same turns."""
 BY_PROCESSES = {
     "digits": ("mnist", 100, "none@100"),
-    "molecules": ("molecules", 20, "none@20"),
     "deductions, 20": ("deductions", 20, "none@20"),
     "deductions, 100": ("deductions", 100, "none@100"),
     "lists": ("lists", 100, "none@100"),
-    "trees": ("trees", 64, ""),
 }
 LEARNING = {
     "digits (8,000 images): 93 %, 12 epochs": ("mnist", "none"),
@@ -92,7 +91,7 @@ def _both(name: str, size: int, plain: str) -> list[str]:
     return [
         *(" / ".join(_speed(run, own, cell) for own in each) for cell in (one, sixteen)),
         " / ".join(str(run.ratio(own, sixteen, one)) for own in each),
-        " / ".join(str(run.ratio(own, sixteen, plain)) for own in each) if plain else "",
+        " / ".join(str(run.ratio(own, sixteen, plain)) for own in each),
     ]
 
 
@@ -107,23 +106,23 @@ def sparse() -> str:
         )
         for size in (20, 100)
     ]
-    return _ratios(lines)
+    return _ratios(speed_run("messages"), lines)
 
 
 def sizes_of_messages() -> str:
     """One message for all nodes and edges over one for each."""
     return _ratios(
+        speed_run(LEARNING_RUN),
         [
             (what if active == 1 else "", name, f"active-{active}@20", f"edges-active-{active}@20")
             for what, name in (("deductions", "deductions-edges"), ("molecules", "molecules-edges"))
             for active in (1, 16)
-        ]
+        ],
     )
 
 
-def _ratios(lines: Sequence[tuple[str, str, str, str]]) -> str:
+def _ratios(run: SpeedRun, lines: Sequence[tuple[str, str, str, str]]) -> str:
     """lines: what is said of it, the experiment, and METHOD@BATCH_SIZE of both cells."""
-    run = speed_run("messages")
     return table(
         ("", "speed of", "over that of", "ratio"),
         (
@@ -140,7 +139,8 @@ def _ratios(lines: Sequence[tuple[str, str, str, str]]) -> str:
 
 def asynchrony() -> str:
     """Speed, and epochs to the target, by both parameters of asynchrony."""
-    found = update_frequency.sections(rows_of(RUN, read_run_config(RUN)))
+    folder = MEASUREMENTS / "speed" / LEARNING_RUN
+    found = update_frequency.sections(rows_of(folder, read_run_config(folder)))
     return "\n\n".join(
         f"{section.title}:\n\n{table(grid.columns, grid.rows)}"
         for section in found
@@ -150,8 +150,9 @@ def asynchrony() -> str:
 
 def learning() -> str:
     """Epochs until the target, the best score, and by how many updates gradients were late."""
+    folder = MEASUREMENTS / "speed" / LEARNING_RUN
     found: dict[tuple[str, str], list[Curve]] = {}
-    for curve in learned(read_run_config(RUN), RUN):
+    for curve in learned(read_run_config(folder), folder):
         if isinstance(curve, Curve):
             found.setdefault((curve.experiment, curve.method), []).append(curve)
     return table(

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from figures import (
     accuracy,
+    choosing,
     gpu,
     headline,
     headline_plot,
@@ -32,7 +33,7 @@ from parser.tables.runs import rows_of as rows_of_table
 BEGIN = re.compile(r"^<!-- rows: (\S+) -->$", re.MULTILINE)
 END = re.compile(r"^<!-- end -->$", re.MULTILINE)
 MARKED = re.compile(r"^(<!-- rows: (\S+) -->\n)(.*?)^(<!-- end -->)$", re.MULTILINE | re.DOTALL)
-MODULES = accuracy, gpu, headline, levels, libraries, messages, on_the_fly, recurrence, speed
+MODULES = accuracy, choosing, gpu, headline, levels, libraries, messages, on_the_fly, recurrence, speed
 """Of figures."""
 TABLES = MEASUREMENTS.parent.parent / "configs/tables"
 Draw = Callable[[Path], None]

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import torch
 from _pytest.mark import ParameterSet
+from extended import COMPILES
 from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from parser.benchmarks.compiling import COMPILED
 from parser.benchmarks.conformance import disagreement
 from parser.benchmarks.discovery import find, installed
 from parser.benchmarks.gradients import GivesGradients, gradients_of_run
@@ -91,7 +93,8 @@ def trained_plugins() -> Iterator[ParameterSet]:
     for name in installed():
         methods = [method for method in find(name).methods.get("train", ()) if method != NO_BATCHING]
         for number, method in enumerate(methods):
-            yield pytest.param(name, method, marks=[pytest.mark.extended] if number else [])
+            extended = COMPILES if method == COMPILED else [pytest.mark.extended]
+            yield pytest.param(name, method, marks=extended if number else [])
 
 
 @pytest.mark.parametrize(("name", "method"), [*trained_plugins()])

@@ -6,13 +6,14 @@ import random
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from chosen_device import DEVICE
-from extended import first_of
+from extended import COMPILES, first_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -21,6 +22,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from parser.batching.operations.lstm import Grain
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.batching.operations.static_computation import StaticComputation
+from parser.benchmarks.compiling import COMPILED, missing_compiler
 from parser.benchmarks.conformance import faults_of
 from parser.benchmarks.feature_parser.dynamic_oracle import NOTHING, Decisions, FeatureSentence
 from parser.benchmarks.feature_parser.network import FeatureParser, FeatureParserSizes, RecordedFeatureParser
@@ -34,10 +36,11 @@ from parser.benchmarks.feature_parser.transition_parser_plugin import (
 )
 from parser.benchmarks.hand_batched_bilstm import HAND_BATCHED
 from parser.benchmarks.message_training import NEEDS_CPU
-from parser.benchmarks.plugin import Setup
+from parser.benchmarks.plugin import Methods, Setup
 from parser.benchmarks.tagged_text import UNKNOWN, TaggedSentence
 from parser.benchmarks.taggers.bilstm_char_tagger_plugin import BiLSTMCharTagger, BiLSTMCharTaggerSettings
 from parser.benchmarks.taggers.bilstm_tagger_plugin import (
+    BY_PYTORCH,
     BiLSTMTagger,
     BiLSTMTaggerSettings,
     MadeSentences,
@@ -46,10 +49,10 @@ from parser.benchmarks.taggers.bilstm_tagger_plugin import (
     TaggerSizes,
 )
 from parser.benchmarks.taggers.bilstm_tagger_plugin import tagger_operations as operations_of_sentence
-from parser.benchmarks.tree_lstm.by_depth import loss_by_depth
 from parser.benchmarks.tree_lstm.labelled_trees import LabelledTree
 from parser.benchmarks.tree_lstm.network import BinaryTree, RecordedTreeLSTM, TreeLSTM
 from parser.benchmarks.tree_lstm.tree_lstm_plugin import (
+    BY_AUTOGRAD,
     MadeTrees,
     TreeLSTMPlugin,
     TreeLSTMSettings,
@@ -60,6 +63,11 @@ from parser.networks.bilstm import bilstm_by_levels
 
 WORDS, LABELS, CHARACTERS = 20, 5, 9
 GRAINS: tuple[Grain, ...] = ("cell", "operation")
+
+
+def not_compiled(methods):
+    """Those that need not be compiled, which takes long."""
+    return [method for method in methods if method != COMPILED]
 
 
 def outcome(loss: float, network: nn.Module) -> list[Tensor]:
@@ -137,9 +145,7 @@ def plain_tagger(tagger: Tagger, sentence: TaggedSentence) -> Tensor:
     return F.cross_entropy(scores, torch.tensor(sentence.labels, device=DEVICE), reduction="sum")
 
 
-@pytest.mark.parametrize("lengths", [(5, 1, 3, 7), (1,), (4, 4, 4)])
-@pytest.mark.parametrize("spelled", [False, True])
-def test_taggers_are_equal(lengths: tuple[int, ...], spelled: bool) -> None:
+def small_tagger(spelled: bool) -> Tagger:
     torch.manual_seed(0)
     sizes = TaggerSizes(
         WORDS,
@@ -151,10 +157,17 @@ def test_taggers_are_equal(lengths: tuple[int, ...], spelled: bool) -> None:
         characters=CHARACTERS if spelled else 0,
         character_size=5,
     )
-    tagger, batch = Tagger(sizes).to(DEVICE, torch.double), sentences(lengths, spelled)
+    return Tagger(sizes).to(DEVICE, torch.double)
+
+
+@pytest.mark.parametrize("lengths", [(5, 1, 3, 7), (1,), (4, 4, 4)])
+@pytest.mark.parametrize("spelled", [False, True])
+def test_taggers_are_equal(lengths: tuple[int, ...], spelled: bool) -> None:
+    tagger, batch = small_tagger(spelled), sentences(lengths, spelled)
     expected = of_torch(torch.stack([plain_tagger(tagger, sentence) for sentence in batch]).sum(), tagger)
-    for by_hand, run in HAND_BATCHED.items():
-        assert_same(of_torch(tagger.loss(batch, run), tagger), expected, by_hand)
+    by_hand = {**HAND_BATCHED, **BY_PYTORCH}
+    for method in not_compiled(by_hand):
+        assert_same(of_torch(tagger.loss(batch, by_hand[method]), tagger), expected, method)
     for grain in GRAINS:
         recorded = RecordedTagger(tagger, grain)
         for method in GRAPH_METHODS:
@@ -262,7 +275,8 @@ def test_tree_lstms_are_equal(leaves: list[int], draw: random.Random) -> None:
     network = TreeLSTM(WORDS, LABELS, word_size=7, hidden_size=6).to(DEVICE, torch.double)
     trees = [random_tree(count, draw) for count in leaves]
     expected = of_torch(torch.stack([plain_tree(network, tree) for tree in trees]).sum(), network)
-    assert_same(of_torch(loss_by_depth(network, trees), network), expected, "by depth")
+    for method in not_compiled(BY_AUTOGRAD):
+        assert_same(of_torch(BY_AUTOGRAD[method](network)(trees), network), expected, method)
     for grain in GRAINS:
         recorded = RecordedTreeLSTM(network, grain)
         for method in GRAPH_METHODS:
@@ -279,6 +293,22 @@ def test_tree_lstms_are_equal(leaves: list[int], draw: random.Random) -> None:
         assert_same(outcome(loss, network), expected, (grain, "levels"))
 
 
+@pytest.mark.parametrize("lengths", [pytest.param([(5, 1, 3, 7), (1,), (4, 4, 4)], marks=COMPILES)])
+def test_compiled_networks_are_equal(lengths: list[tuple[int, ...]]) -> None:
+    if reason := missing_compiler():
+        pytest.skip(reason)
+    tagger, draw = small_tagger(spelled=True), random.Random(2)
+    network = TreeLSTM(WORDS, LABELS, word_size=7, hidden_size=6).to(DEVICE, torch.double)
+    runs = HAND_BATCHED["manual"], BY_PYTORCH[COMPILED]
+    tree_losses = [BY_AUTOGRAD[method](network) for method in ("manual", COMPILED)]
+    for own in lengths:
+        batch, trees = sentences(own, spelled=True), [random_tree(length, draw) for length in own]
+        expected, found = (of_torch(tagger.loss(batch, run), tagger) for run in runs)
+        assert_same(found, expected, own)
+        expected, found = (of_torch(loss(trees), network) for loss in tree_losses)
+        assert_same(found, expected, own)
+
+
 SENTENCES = MadeSentences(sentences=8, longest=7, vocabulary=9)
 
 
@@ -289,6 +319,12 @@ class SmallTaggerSettings(BiLSTMTaggerSettings):
 
 
 class SmallTagger(BiLSTMTagger):
+    methods: ClassVar[Methods] = {"train": not_compiled(BiLSTMTagger.methods["train"])}
+    Settings = SmallTaggerSettings
+
+
+class CompiledTagger(BiLSTMTagger):
+    methods: ClassVar[Methods] = {"train": ("none", COMPILED)}
     Settings = SmallTaggerSettings
 
 
@@ -299,6 +335,7 @@ class DeepTaggerSettings(SmallTaggerSettings):
 
 
 class DeepTagger(BiLSTMTagger):
+    methods = SmallTagger.methods
     Settings = DeepTaggerSettings
 
 
@@ -310,6 +347,7 @@ class SmallCharTaggerSettings(BiLSTMCharTaggerSettings):
 
 
 class SmallCharTagger(BiLSTMCharTagger):
+    methods = SmallTagger.methods
     Settings = SmallCharTaggerSettings
 
 
@@ -320,6 +358,12 @@ class SmallTreeSettings(TreeLSTMSettings):
 
 
 class SmallTree(TreeLSTMPlugin):
+    methods: ClassVar[Methods] = {"train": not_compiled(TreeLSTMPlugin.methods["train"])}
+    Settings = SmallTreeSettings
+
+
+class CompiledTree(TreeLSTMPlugin):
+    methods: ClassVar[Methods] = {"train": ("none", COMPILED)}
     Settings = SmallTreeSettings
 
 
@@ -328,6 +372,7 @@ class FineTreeSettings(SmallTreeSettings):
 
 
 class FineTree(TreeLSTMPlugin):
+    methods = SmallTree.methods
     Settings = FineTreeSettings
 
 
@@ -346,6 +391,8 @@ class SmallParser(TransitionParser):
 
 
 PLUGINS = (SmallTagger, DeepTagger, SmallCharTagger, SmallTree, FineTree, SmallParser)
+COMPILED_PLUGINS = (CompiledTagger, CompiledTree)
+COMPILING = [pytest.param(plugin, marks=COMPILES) for plugin in COMPILED_PLUGINS]
 
 
 def setup_of(plugin, method, size=4, device="cpu", **changed):
@@ -359,7 +406,7 @@ def prepared(plugin, method, *args, **kwargs):
     return made
 
 
-@pytest.mark.parametrize("plugin", first_of(PLUGINS))
+@pytest.mark.parametrize("plugin", [*first_of(PLUGINS), *COMPILING])
 def test_they_do_all_that_plugins_must(plugin):
     assert faults_of(plugin) == []
 
@@ -387,6 +434,13 @@ def test_training_learns(plugin, method):
         if made.check()[0] < before / 2:
             return
     pytest.fail("the loss has not halved in 80 epochs")
+
+
+@pytest.mark.parametrize("plugin", COMPILED_PLUGINS)
+def test_a_missing_compiler_is_a_reason_to_skip(plugin, monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert "there is no no-such-compiler" in plugin().skip(setup_of(plugin, COMPILED))
+    assert plugin().skip(setup_of(plugin, "none")) is None
 
 
 def test_a_missing_file_is_a_reason_to_skip():

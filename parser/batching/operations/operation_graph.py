@@ -107,16 +107,15 @@ class Graph(Computation, Writer):
         template.check_counts(len(values), len(indices))
         if not template.arguments + template.indices:
             raise ValueError("a template without arguments and indices must be applied one by one")
-        columns = [*map(self._numbers, values), *indices]
-        count, first, step = len(columns[0]), len(self._widths), len(template.computed_widths)
+        count, first = len(values[0] if len(values) else indices[0]), len(self._widths)
+        step, start = len(template.computed_widths), 1 + template.arguments
         stop = first + count * step
-        rows = np.empty((count, 1 + len(columns)), np.int64)  # as in `_recorded_of`
+        rows = np.empty((count, start + template.indices), np.int64)  # as in `_recorded_of`
         rows[:, 0] = np.arange(first, stop, step)
-        for place, column in enumerate(columns, 1):
-            if len(column) != count:
-                raise ValueError(f"columns of different lengths: {count} and {len(column)}")
-            rows[:, place] = column
-        self._check_widths(template, rows[:, 1 : 1 + template.arguments])
+        columns = values if isinstance(values, np.ndarray) else [self._numbers(own) for own in values]
+        _fill(rows[:, 1:start], columns)
+        _fill(rows[:, start:], indices)
+        self._check_widths(template, rows[:, 1:start])
         self._recorded_of(template).frombytes(rows.tobytes())
         self._widths.extend(template.computed_widths * count)
         return tuple(Values(self, range(first + place, stop, step)) for place in template.result_places)
@@ -228,3 +227,12 @@ def _applications(template: Template, recorded: array[int]) -> Applications:
         bound = template.index_bounds[place] - 1
         raise ValueError(f"index {indices[application, place]} is out of range: it must be from 0 to {bound}")
     return Applications(template, first[:, 0].copy(), arguments.copy(), indices.copy())
+
+
+def _fill(rows: Integers, columns: Sequence[Sequence[int] | Integers] | Integers) -> None:
+    """rows: [applications, columns]; columns: [columns, applications]. Raises ValueError."""
+    for column in columns:
+        if len(column) != len(rows):
+            raise ValueError(f"columns of different lengths: {len(rows)} and {len(column)}")
+    if len(columns):
+        rows.T[:] = columns

@@ -3,13 +3,14 @@
 `manual` runs all sentences of a batch together, step by step, without padding. `manual-depth` and
 `manual-agenda` record the same steps in a graph, in which batching by depth or by agenda finds further
 batches, such as the outputs of both directions. `library` has PyTorch's LSTM over packed sequences, and
-`padded` over padded ones, which suits batches of similar lengths.
+`padded` over padded ones, which suits batches of similar lengths. `compiled`, `nested` and `vmap` are what
+PyTorch has for irregular sizes today.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
@@ -29,6 +30,7 @@ from parser.batching.operations.lstm import Grain, trace_template
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.batching.operations.template import Index, Template, Writer
 from parser.batching.operations.value import Value, Values
+from parser.benchmarks.compiling import COMPILED, missing_compiler
 from parser.benchmarks.embedding_tables import sparse_table
 from parser.benchmarks.hand_batched_bilstm import HAND_BATCHED, BiLSTM
 from parser.benchmarks.operation_training import (
@@ -44,12 +46,21 @@ from parser.benchmarks.operation_training import (
 from parser.benchmarks.plugin import Methods, Plugin, Setup, Work
 from parser.benchmarks.recorded_bilstm import RecordedBiLSTM, end_positions, flat_tensor
 from parser.benchmarks.tagged_text import TaggedSentence, TaggedWord, TagVocabulary, read_tagged_text
+from parser.benchmarks.taggers.compiled import bilstm_compiled
+from parser.benchmarks.taggers.nested import bilstm_nested
+from parser.benchmarks.taggers.vmapped import bilstm_vmapped
 from parser.config.settings import data_path
 from parser.networks.bilstm import bilstm
 from parser.system.settings import Settings
 
 MANUAL_THEN = {"manual-depth": "depth", "manual-agenda": "agenda"}
 """How the graph of operations that were batched by hand is batched further, by method."""
+BY_PYTORCH: Mapping[str, BiLSTM] = {
+    "nested": bilstm_nested,
+    "vmap": bilstm_vmapped,
+    COMPILED: bilstm_compiled,
+}
+"""By method."""
 CHECKED_SENTENCES = 6
 """Sentences on which the methods must agree."""
 
@@ -225,7 +236,7 @@ class BiLSTMTaggerSettings(Settings):
 class BiLSTMTagger:
     name = "bilstm_tagger"
     paper = "Neubig et al. 2017, Table 1 (BiLSTM), Figure 2"
-    methods: ClassVar[Methods] = {"train": (*GRAPH_METHODS, *HAND_BATCHED, *MANUAL_THEN)}
+    methods: ClassVar[Methods] = {"train": (*GRAPH_METHODS, *HAND_BATCHED, *MANUAL_THEN, *BY_PYTORCH)}
     method_titles: ClassVar[dict[str, str]] = {
         **OPERATION_TITLES,
         **{method: f"batched by hand, then by {further}" for method, further in MANUAL_THEN.items()},
@@ -235,7 +246,8 @@ class BiLSTMTagger:
 
     def skip(self, setup: Setup[BiLSTMTaggerSettings]) -> str | None:
         data = setup.settings.data
-        return None if data is None else missing_file(data_path(data))
+        missing = None if data is None else missing_file(data_path(data))
+        return missing or (missing_compiler() if setup.method == COMPILED else None)
 
     def prepare(self, setup: Setup[BiLSTMTaggerSettings]) -> None:
         self._setup = setup
@@ -266,7 +278,7 @@ class BiLSTMTagger:
             tokens=sum(len(sentence.words) for sentence in batch),
             # The backward pass has two products for each of the forward pass.
             operations=3.0 * sum(tagger_operations(self._tagger.sizes, sentence) for sentence in batch),
-            padding=None if self._setup.method in ("library", "padded") else 0.0,
+            padding=None if self._setup.method in ("library", "padded", "vmap") else 0.0,
         )
 
     def _forward(self) -> Callable[[Any], Forward]:
@@ -276,7 +288,8 @@ class BiLSTMTagger:
             return GraphForward.by_example(setup, recorded.losses)
         if setup.method in MANUAL_THEN:
             return GraphForward(setup, recorded.losses_together, MANUAL_THEN[setup.method])
-        return AutogradForward(setup, partial(tagger.loss, run=HAND_BATCHED[setup.method]))
+        by_hand = {**HAND_BATCHED, **BY_PYTORCH}
+        return AutogradForward(setup, partial(tagger.loss, run=by_hand[setup.method]))
 
 
 def make_sentences(made: MadeSentences, seed: int) -> list[list[TaggedWord]]:

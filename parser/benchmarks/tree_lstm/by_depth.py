@@ -7,8 +7,9 @@ depth below.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -21,6 +22,9 @@ from parser.batching.levels import Integers, batches
 from parser.benchmarks.tree_lstm.network import BinaryTree, TreeLSTM
 
 NOTHING = -1
+Parents: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""The states of nodes from those of their left and of their right children: hidden and cell states,
+[parents, 2 * hidden] each."""
 
 
 class _Depths(NamedTuple):
@@ -37,8 +41,9 @@ class _Depths(NamedTuple):
     the left child of each parent, then the right ones."""
 
 
-def loss_by_depth(network: TreeLSTM, trees: Sequence[BinaryTree]) -> Tensor:
-    """The loss, summed over all nodes."""
+def loss_by_depth(network: TreeLSTM, trees: Sequence[BinaryTree], parents: Parents | None = None) -> Tensor:
+    """The loss, summed over all nodes. parents: another way to compute them than this file's."""
+    parents = parents or partial(_parents, network)
     depths = _depths_of(trees, network.words.weight.device)
     *below_roots, leaf_roots = _leaves(network, depths.words).split(depths.leaves)
     inner = leaf_roots[:0]  # at the greatest depth there are only leaves
@@ -46,7 +51,7 @@ def loss_by_depth(network: TreeLSTM, trees: Sequence[BinaryTree]) -> Tensor:
     for leaves, children in zip(below_roots, depths.children, strict=True):
         states = torch.cat([leaves, inner])  # [nodes of this depth, 2 * hidden]
         hidden.append(states[:, : network.hidden_size])
-        inner = _parents(network, *states.index_select(0, children).chunk(2))
+        inner = parents(*states.index_select(0, children).chunk(2))
     hidden += [leaf_roots[:, : network.hidden_size], inner[:, : network.hidden_size]]
     scores = linear(torch.cat(hidden), network.scores.weight, network.scores.bias)  # [nodes, labels]
     return F.cross_entropy(scores, depths.labels, reduction="sum")
@@ -61,7 +66,7 @@ def _leaves(network: TreeLSTM, words: Tensor) -> Tensor:
 
 
 def _parents(network: TreeLSTM, left: Tensor, right: Tensor) -> Tensor:
-    """[parents, 2 * hidden] Hidden and cell states, from those of the left and of the right children."""
+    """See `Parents`."""
     (hidden_left, cell_left), (hidden_right, cell_right) = left.chunk(2, dim=1), right.chunk(2, dim=1)
     both = torch.cat([hidden_left, hidden_right], dim=1)
     gates = linear(both, network.gates.weight, network.gates.bias)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from parser.batching.device import to_device
 from parser.batching.messages.asynchronous_updates import Updates
@@ -20,6 +20,7 @@ from parser.batching.messages.grouping import ConcatenatePayloads, Group, Ungrou
 from parser.batching.messages.message import MessageState
 from parser.batching.messages.message_graph import CONTROLLER, MessageGraph
 from parser.batching.messages.node import Loss, Losses, losses_of
+from parser.benchmarks.tree_lstm.modules import Branch, Leaf, Score
 from parser.benchmarks.tree_lstm.network import BinaryTree, TreeLSTM
 
 ROOT_PLACE = 1
@@ -124,45 +125,3 @@ def node_places(tree: BinaryTree) -> list[int]:
         found[tree.left[node - leaves]] = 2 * found[node]
         found[tree.right[node - leaves]] = 2 * found[node] + 1
     return found
-
-
-class Leaf(nn.Module):
-    def __init__(self, network: TreeLSTM):
-        super().__init__()
-        self.gates = network.leaf
-
-    def forward(self, word: Tensor) -> tuple[Tensor, Tensor]:
-        """Hidden and cell state, [rows, hidden] each. word: [rows, word_size]"""
-        input_gate, cell_gate, output_gate = self.gates(word).chunk(3, dim=1)
-        return _states(input_gate.sigmoid() * cell_gate.tanh(), output_gate)
-
-
-class Branch(nn.Module):
-    def __init__(self, network: TreeLSTM):
-        super().__init__()
-        self.gates, self.left, self.right = network.gates, network.forget_left, network.forget_right
-
-    def forward(
-        self, hidden_left: Tensor, cell_left: Tensor, hidden_right: Tensor, cell_right: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Hidden and cell state. All: [rows, hidden]."""
-        gates = self.gates(torch.cat([hidden_left, hidden_right], dim=1))
-        cell_gate, input_gate, output_gate = gates.chunk(3, dim=1)
-        forgotten = (
-            self.left(hidden_left).sigmoid() * cell_left + self.right(hidden_right).sigmoid() * cell_right
-        )
-        return _states(input_gate.sigmoid() * cell_gate.tanh() + forgotten, output_gate)
-
-
-def _states(cell: Tensor, output_gate: Tensor) -> tuple[Tensor, Tensor]:
-    return output_gate.sigmoid() * cell.tanh(), cell
-
-
-class Score(nn.Module):
-    def __init__(self, network: TreeLSTM):
-        super().__init__()
-        self.scores = network.scores
-
-    def forward(self, hidden: Tensor, cell: Tensor) -> Tensor:
-        """[rows, labels] hidden, cell: [rows, hidden]; the cell state is not used."""
-        return self.scores(hidden)

@@ -2,13 +2,13 @@
 
 `levels` runs all nodes of equal height together, `manual` all nodes of equal depth, written by hand in plain
 PyTorch; both use the known trees and record nothing. `active-n` sends messages (Gaunt et al. 2017), with n
-trees in flight.
+trees in flight. `compiled` and `vmap` are what PyTorch has for irregular sizes today.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,6 +24,7 @@ from parser.batching.levels import depths, heights
 from parser.batching.messages.asynchronous_updates import Updates
 from parser.batching.operations.lstm import Grain
 from parser.batching.operations.operation_graph import GRAPH_METHODS
+from parser.benchmarks.compiling import COMPILED, missing_compiler
 from parser.benchmarks.embedding_tables import copy_vectors, table_optimizer
 from parser.benchmarks.message_training import (
     ACTIVE,
@@ -47,12 +48,20 @@ from parser.benchmarks.operation_training import (
 from parser.benchmarks.plugin import Methods, Plugin, Setup, Work
 from parser.benchmarks.tagged_text import UNKNOWN, numbered
 from parser.benchmarks.tree_lstm.by_depth import loss_by_depth
+from parser.benchmarks.tree_lstm.compiled import compiled_loss
 from parser.benchmarks.tree_lstm.labelled_trees import LabelledTree, read_labelled_trees
 from parser.benchmarks.tree_lstm.messages import TreeMessages
 from parser.benchmarks.tree_lstm.network import BinaryTree, RecordedTreeLSTM, TreeLSTM
+from parser.benchmarks.tree_lstm.vmapped import loss_vmapped
 from parser.config.settings import data_path
 from parser.system.settings import Settings
 
+BY_AUTOGRAD: Mapping[str, Callable[[TreeLSTM], Callable[[Sequence[BinaryTree]], Tensor]]] = {
+    "manual": lambda network: partial(loss_by_depth, network),
+    "vmap": lambda network: partial(loss_vmapped, network),
+    COMPILED: compiled_loss,
+}
+"""The loss of some trees by a network, by method."""
 CHECKED_TREES = 6
 """Trees on which the methods must agree."""
 
@@ -90,7 +99,7 @@ class TreeLSTMSettings(AsynchronySettings):
 class TreeLSTMPlugin:
     name = "tree_lstm"
     paper = "Neubig et al. 2017, Table 1 (TreeLSTM), Figure 3"
-    methods: ClassVar[Methods] = {"train": (*GRAPH_METHODS, "manual", "levels", *ACTIVE)}
+    methods: ClassVar[Methods] = {"train": (*GRAPH_METHODS, "levels", *BY_AUTOGRAD, *ACTIVE)}
     method_titles: ClassVar[dict[str, str]] = {
         **MESSAGE_TITLES,
         **OPERATION_TITLES,
@@ -105,6 +114,8 @@ class TreeLSTMPlugin:
         settings = setup.settings
         if setup.method in ACTIVE and setup.device.type != "cpu":
             return NEEDS_CPU
+        if setup.method == COMPILED and (missing := missing_compiler()):
+            return missing
         given = filter(None, (settings.data, settings.held_out, settings.embeddings))
         return next(filter(None, (missing_file(data_path(data)) for data in given)), None)
 
@@ -185,7 +196,7 @@ class TreeLSTMPlugin:
             tokens=sum(len(tree.words) for tree in batch),
             # The backward pass has two products for each of the forward pass.
             operations=3.0 * sum(tree_operations(self._network, len(tree.words)) for tree in batch),
-            padding=0.0,
+            padding=None if self._setup.method == "vmap" else 0.0,
         )
 
     def _forward(self) -> Callable[[Any], Forward]:
@@ -194,7 +205,7 @@ class TreeLSTMPlugin:
             return GraphForward.by_example(self._setup, recorded.losses)
         if self._setup.method == "levels":
             return StaticForward(self._setup, recorded.calls)
-        return AutogradForward(self._setup, partial(loss_by_depth, self._network))
+        return AutogradForward(self._setup, BY_AUTOGRAD[self._setup.method](self._network))
 
 
 def prepare_tree(tree: LabelledTree, words: dict[str, int]) -> BinaryTree:

@@ -1,0 +1,104 @@
+"""A Tree-LSTM that is written for one tree, and vectorized over padded trees by `torch.func.vmap`.
+
+A tree is read depth by depth, from the deepest nodes of all trees to the roots. At each depth all trees have
+as many nodes as the one with the most; every node computes what a parent would, and a leaf does not take it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from parser.batching.device import to_device
+from parser.batching.levels import Integers, batches
+from parser.benchmarks.tree_lstm.modules import Branch, Leaf
+from parser.benchmarks.tree_lstm.network import BinaryTree, TreeLSTM
+
+NO_LABEL = -1
+"""Of nodes that are padding."""
+
+
+class _Depth(NamedTuple):
+    """The nodes of one depth: [trees, nodes] each; [nodes] within `vmap`."""
+
+    is_leaf: Tensor
+    leaf: Tensor
+    """Its number among the leaves of its tree; 0 if it is none."""
+    left: Tensor
+    """The place of its left child at the depth below; 0 if it has none. right: of the right child."""
+    right: Tensor
+    labels: Tensor
+
+
+def loss_vmapped(network: TreeLSTM, trees: Sequence[BinaryTree]) -> Tensor:
+    """The loss, summed over all nodes."""
+    device = network.words.weight.device
+    depths = [_Depth(*(to_device(part, device) for part in depth)) for depth in _depths_of(trees)]
+    words = nn.utils.rnn.pad_sequence([torch.from_numpy(tree.words) for tree in trees], batch_first=True)
+    leaf, branch = Leaf(network), Branch(network)
+
+    def scores(vectors: Tensor, depths: Sequence[_Depth]) -> Tensor:
+        """[nodes, labels] Of one tree. vectors: [leaves, word_size]"""
+        of_leaves = torch.cat(leaf(vectors), dim=1)  # [leaves, 2 * hidden]
+        states, hidden = torch.zeros_like(of_leaves[:1]), []
+        for depth in depths:
+            left, right = (states[side].chunk(2, dim=1) for side in (depth.left, depth.right))
+            of_parents = torch.cat(branch(*left, *right), dim=1)  # [nodes of this depth, 2 * hidden]
+            states = torch.where(depth.is_leaf[:, None], of_leaves[depth.leaf], of_parents)
+            hidden.append(states[:, : network.hidden_size])
+        return network.scores(torch.cat(hidden))
+
+    vectors = network.words(to_device(words, device))  # [trees, leaves, word_size]
+    found = torch.func.vmap(scores)(vectors, depths).flatten(0, 1)
+    labels = torch.cat([depth.labels for depth in depths], dim=1).flatten()
+    return F.cross_entropy(found, labels, ignore_index=NO_LABEL, reduction="sum")
+
+
+def _depths_of(trees: Sequence[BinaryTree]) -> list[_Depth]:
+    """The deepest nodes first."""
+    sizes, leaves = (
+        np.array(list(map(len, parts)))
+        for parts in ([each.labels for each in trees], [each.words for each in trees])
+    )
+    start, tree = sizes.cumsum() - sizes, np.arange(len(trees)).repeat(sizes)
+    depth, labels = (
+        np.concatenate(parts) for parts in ([each.depth for each in trees], [each.labels for each in trees])
+    )
+    number = np.arange(len(tree)) - start[tree]  # of each node within its tree
+    is_leaf, place = number < leaves[tree], _places(depth, tree)
+    left, right = np.zeros_like(place), np.zeros_like(place)
+    for side, children in ((left, [each.left for each in trees]), (right, [each.right for each in trees])):
+        side[~is_leaf] = place[np.concatenate(children) + start[tree[~is_leaf]]]
+
+    def padded(nodes: Integers, values: Integers, padding: int = 0) -> Tensor:
+        """[trees, nodes] nodes: of one depth."""
+        rows = np.full((len(trees), 1 + place[nodes].max()), padding, values.dtype)
+        rows[tree[nodes], place[nodes]] = values[nodes]
+        return torch.from_numpy(rows)
+
+    word = np.where(is_leaf, number, 0)
+    return [
+        _Depth(
+            padded(nodes, is_leaf),
+            padded(nodes, word),
+            padded(nodes, left),
+            padded(nodes, right),
+            padded(nodes, labels, NO_LABEL),
+        )
+        for nodes in batches(-depth)
+    ]
+
+
+def _places(depth: Integers, tree: Integers) -> Integers:
+    """[nodes] The place of each among the nodes of its tree that have its depth."""
+    order = np.lexsort((tree, depth))
+    begins = np.diff(depth[order], prepend=-1).astype(bool) | np.diff(tree[order], prepend=-1).astype(bool)
+    first = np.flatnonzero(begins)
+    places = np.empty_like(depth)
+    places[order] = np.arange(len(order)) - first[begins.cumsum() - 1]
+    return places

@@ -1,0 +1,147 @@
+"""Which method is fastest for which kind of network, and what PyTorch and JAX have, from rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from figures.kept import SpeedRun, plain_speed, rows, speed_run, table
+from figures.libraries import over, speed
+from parser.speed.measuring.rows import OK, SpeedRow
+from parser.speed.reporting.speed_ups import bracketed, ratio
+
+RUN = "alternatives"
+EXPERIMENTS = {
+    "tagger": "tagger",
+    "tagger-similar-lengths": "similar lengths",
+    "trees": "Tree-LSTM",
+    "tagger-generated": "tagger, generated",
+    "trees-generated": "Tree-LSTM, generated",
+}
+METHODS = {
+    "none": "one by one",
+    "agenda": "agenda",
+    "levels": "by levels",
+    "manual": "by hand",
+    "library": "PyTorch's LSTM, packed",
+    "padded": "PyTorch's LSTM, padded",
+    "nested": "nested tensors",
+    "vmap": "`torch.func.vmap`, padded",
+    "compiled": "by hand, the cell by `torch.compile`",
+}
+JAX = {
+    "tagger": ("agenda", "padded"),
+    "tagger-similar-lengths": ("padded",),
+    "trees": ("agenda", "levels"),
+}
+"""The methods in whose turns it was measured."""
+
+
+class Case(NamedTuple):
+    """A kind of network, and the methods that were measured for it."""
+
+    what: str
+    run: str
+    experiment: str
+    methods: tuple[str, ...]
+    batch_size: int = 64
+
+
+SIMPLE = "manual", "library", "padded", "none"
+CASES = (
+    Case("sequences in batches of random lengths", RUN, "tagger", tuple(METHODS)),
+    Case("sequences in batches of similar lengths", RUN, "tagger-similar-lengths", tuple(METHODS)),
+    Case("trees", RUN, "trees", tuple(METHODS)),
+    Case("decisions that depend on scores", "on-the-fly", "parser", ("agenda", "depth", *SIMPLE)),
+    Case(
+        "programs of modules", "levels/paper-sizes", "programs-paper", ("levels", "columns", "agenda", "none")
+    ),
+    Case(
+        "stacks, with known operations",
+        "stack-lstm/in-turns",
+        "ding-koehn-2019",
+        ("replay", "step", "step-naive"),
+    ),
+    Case("one long stream", "recurrence", "elman", ("components", "library", "none"), 1),
+    Case("experts", "levels", "experts-100", ("static", "grouped", "loop", "library", "none"), 10_000),
+    Case("graphs", "messages", "molecules", ("none", "active-16", "active-1"), 20),
+)
+
+
+def choosing() -> str:
+    """For each kind of network the fastest method, and the speeds of the others as shares of its."""
+    return table(("", "batches of", "fastest", "the others, as shares of its speed"), map(_case, CASES))
+
+
+def _case(case: Case) -> tuple[str, ...]:
+    run = speed_run(case.run)
+    wanted = [f"{method}@{case.batch_size}" for method in case.methods]
+    cells = [run.cell(case.experiment, cell) for cell in wanted if run.has(case.experiment, cell)]
+    fastest, *others = sorted(cells, key=lambda row: -row.sentences_per_second)
+    shares = ", ".join(f"`{row.method}` {_share(row, fastest)}" for row in others)
+    return case.what, f"{case.batch_size:,}", f"`{fastest.method}`", shares
+
+
+def _share(row: SpeedRow, of: SpeedRow) -> str:
+    return bracketed(f"{ratio(row, of).value:.2f}", [row, of])
+
+
+def alternatives() -> str:
+    """Speeds, in brackets those over the agenda, and what it takes until the first results."""
+    run = speed_run(RUN)
+    lines = [
+        (title, *(_beside_agenda(run, experiment, f"{method}@64") for experiment in EXPERIMENTS))
+        for method, title in METHODS.items()
+    ]
+    waits = [_waits(run, experiment) for experiment in EXPERIMENTS]
+    return table(
+        ("examples/s, and as shares of the agenda's", *EXPERIMENTS.values()),
+        [*lines, ("seconds to compile and check", *waits)],
+    )
+
+
+def _beside_agenda(run: SpeedRun, experiment: str, cell: str) -> str:
+    if not run.has(experiment, cell):
+        return ""
+    own, agenda = run.cell(experiment, cell), run.cell(experiment, "agenda@64")
+    shown = plain_speed(own.sentences_per_second)
+    return shown if own is agenda else f"{shown}, {ratio(own, agenda)}"
+
+
+def _waits(run: SpeedRun, experiment: str) -> str:
+    return f"{run.cell(experiment, 'compiled@64').first_seconds:.0f}"
+
+
+def jax() -> str:
+    """Speeds of JAX, and over those of ours in its turns."""
+    return table(
+        ("", "JAX, examples/s", "over `agenda`", "over `padded`", "over `levels`"),
+        (
+            (
+                EXPERIMENTS[task],
+                speed(_external(task, "JAX")),
+                *(_over_ours(task, own, beside) for own in ("agenda", "padded", "levels")),
+            )
+            for task, beside in JAX.items()
+        ),
+    )
+
+
+def _over_ours(task: str, method: str, measured: Sequence[str]) -> str:
+    return over(_external(task, "JAX"), _external(task, method)) if method in measured else ""
+
+
+def _external(task: str, program: str) -> Sequence[float]:
+    """Raises ValueError if it was not measured."""
+    for row in rows(f"speed/{RUN}/external.jsonl"):
+        if row["name"] == f"{program}, {task}" and row["status"] == OK:
+            speeds: Sequence[float] = row["speeds"]
+            return speeds
+    raise ValueError(f"{RUN}: {program}, {task}, was not measured")
+
+
+FIGURES: dict[str, Callable[[], str]] = {
+    "alternatives": alternatives,
+    "alternatives-jax": jax,
+    "choosing": choosing,
+}

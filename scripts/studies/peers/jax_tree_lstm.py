@@ -1,0 +1,117 @@
+"""The binary Tree-LSTM in JAX, beside ours: the same weights, batches and steps.
+
+python scripts/studies/peers/jax_tree_lstm.py runs/peers/problems/trees
+
+`lax.scan` goes over the depths of a batch, from the deepest nodes to the roots, each padded to as many nodes
+as the one with the most. It prints the loss of the first batch, beside the one that our program computes, and
+trees per second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax_training import NO_LABEL, Batch, arguments_of, cross_entropy, linear, padded, rounded, time_training
+from same_work.problem import Array, Problem
+
+DEPTHS, WIDTH, LEAVES = 4, 64, 256
+"""Numbers of depths, of nodes at a depth and of leaves are rounded up to multiples of these."""
+
+
+class Tree(NamedTuple):
+    """Nodes are numbered: leaves from left to right, then inner nodes, children before their parents."""
+
+    words: Array
+    labels: Array
+    left: Array
+    right: Array
+    depth: Array
+    """[nodes] The distance from the root."""
+
+
+def trees_of(problem: Problem) -> list[Tree]:
+    parts = [problem.ragged(name) for name in ("words", "labels", "left", "right")]
+    return [Tree(*tree, _depths(tree[2], tree[3])) for tree in zip(*parts, strict=True)]
+
+
+def _depths(left: Array, right: Array) -> Array:
+    depth = np.zeros(2 * len(left) + 1, np.int32)
+    for parent, children in reversed(list(enumerate(zip(left, right, strict=True), len(left) + 1))):
+        depth[[*children]] = depth[parent] + 1
+    return depth
+
+
+def pad(trees: Sequence[Tree]) -> Batch:
+    """[depths, nodes] of each depth, the deepest first; a node's children are places at the depth before.
+
+    `words` are those of all leaves.
+    """
+    sizes, leaves = np.array([(len(own.labels), len(own.words)) for own in trees]).T
+    tree, start = np.arange(len(trees)).repeat(sizes), sizes.cumsum() - sizes
+    is_leaf = np.arange(len(tree)) - start[tree] < leaves[tree]
+    depth = np.concatenate([own.depth for own in trees])
+    order, counts = depth.argsort(kind="stable"), np.bincount(depth)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order)) - (counts.cumsum() - counts).repeat(counts)
+    shape = rounded(len(counts), DEPTHS), rounded(counts.max(), WIDTH)
+    where = len(counts) - 1 - depth, place
+
+    def nodes(values: Array, padding: int = 0) -> Array:
+        found = np.full(shape, padding, np.int32)
+        found[where] = values
+        return found
+
+    def children(sides: Sequence[Array]) -> Array:
+        found = np.zeros(len(tree), np.int32)
+        found[~is_leaf] = place[np.concatenate(sides) + start[tree[~is_leaf]]]
+        return nodes(found)
+
+    return {
+        "words": padded([np.concatenate([own.words for own in trees])], rounded(leaves.sum(), LEAVES))[0],
+        "is_leaf": nodes(is_leaf),
+        "leaf": nodes(np.where(is_leaf, is_leaf.cumsum() - 1, 0)),
+        "left": children([own.left for own in trees]),
+        "right": children([own.right for own in trees]),
+        "labels": nodes(np.concatenate([own.labels for own in trees]), NO_LABEL),
+    }
+
+
+def loss(weights: Batch, vectors: jax.Array, batch: Batch) -> jax.Array:
+    """Of all trees. vectors: [leaves, size]"""
+    into, new, out = jnp.split(linear(weights, "leaf", vectors), 3, axis=1)
+    of_leaves = _states(jax.nn.sigmoid(into) * jnp.tanh(new), out)  # [leaves, 2 * hidden]
+
+    def step(below: jax.Array, nodes: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+        """From the states at one depth to those above, [nodes, 2 * hidden], and their hidden states."""
+        is_leaf, leaves, left, right = nodes
+        (hidden_left, cell_left), (hidden_right, cell_right) = (
+            jnp.split(below[child], 2, axis=1) for child in (left, right)
+        )
+        both = jnp.concatenate([hidden_left, hidden_right], axis=1)
+        new, into, out = jnp.split(linear(weights, "gates", both), 3, axis=1)
+        forget_left = jax.nn.sigmoid(linear(weights, "forget_left", hidden_left))
+        forget_right = jax.nn.sigmoid(linear(weights, "forget_right", hidden_right))
+        cell = jax.nn.sigmoid(into) * jnp.tanh(new) + forget_left * cell_left + forget_right * cell_right
+        states = jnp.where(is_leaf[:, None], leaves, _states(cell, out))
+        return states, states[:, : states.shape[1] // 2]
+
+    depths = batch["is_leaf"] == 1, of_leaves[batch["leaf"]], batch["left"], batch["right"]
+    nothing = jnp.zeros((batch["leaf"].shape[1], of_leaves.shape[1]))
+    hidden = jax.lax.scan(step, nothing, depths)[1]  # [depths, nodes, hidden]
+    scores = linear(weights, "scores", hidden).reshape(-1, len(weights["scores.bias"]))
+    return cross_entropy(scores, batch["labels"].flatten())
+
+
+def _states(cell: jax.Array, out: jax.Array) -> jax.Array:
+    """[..., 2 * hidden] The hidden and the cell state."""
+    return jnp.concatenate([jax.nn.sigmoid(out) * jnp.tanh(cell), cell], axis=-1)
+
+
+if __name__ == "__main__":
+    given = arguments_of(__doc__)
+    problem = Problem(given.problem)
+    time_training(loss, pad, trees_of(problem), given)

@@ -1,0 +1,30 @@
+"""What PyTorch's nested tensors cannot do: why taggers go by offsets over their values, and trees do without.
+
+Where one of these fails, PyTorch has learnt it, and docs/choosing.md and `nested.py` are to be changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+OFFSETS = torch.tensor([0, 3, 5])
+CANNOT = NotImplementedError, RuntimeError, ValueError
+CHILDREN = torch.nested.nested_tensor_from_jagged(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 3]))
+
+ATTEMPTS: dict[str, Callable[[Tensor], object]] = {
+    "recurrence": nn.LSTM(4, 3, batch_first=True),
+    "the words at one place": lambda sequences: sequences[:, 0],
+    "the other direction": lambda sequences: sequences.flip(1),
+    "the states of children": lambda sequences: sequences[torch.arange(2)[:, None], CHILDREN],
+}
+
+
+@pytest.mark.parametrize("what", ATTEMPTS)
+def test_nested_tensors_lack(what: str) -> None:
+    sequences = torch.nested.nested_tensor_from_jagged(torch.randn(5, 4), OFFSETS)  # [2, (words), 4]
+    with pytest.raises(CANNOT):
+        ATTEMPTS[what](sequences)
