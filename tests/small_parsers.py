@@ -8,6 +8,7 @@ from plain_parser import PlainParser, projective_trees
 from parser.baselines.stepper import score_by_stepping
 from parser.batching.ragged import Ragged
 from parser.config.settings import (
+    ArcSettings,
     CharacterSettings,
     NetworkSettings,
     ParserSettings,
@@ -42,6 +43,7 @@ def network(
     predicts_upos=False,
     reads_predicted=False,
     word_features=False,
+    arcs=False,
 ):
     read = {"form": COLUMNS["form"]} if predicts_upos else COLUMNS
     layers_above_tags = {
@@ -56,6 +58,7 @@ def network(
         transition_size=4,
         dropout=dropout,
         composition=inventory.system.composes,
+        arcs=ArcSettings(size=5, loss_weight=0.25) if arcs else None,
         **(layers_above_tags if reads_predicted else {}),
         **(
             RICH

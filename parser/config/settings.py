@@ -178,6 +178,15 @@ class TagSettings(Settings):
     """Size of the embedding of a predicted value that the layers above read."""
 
 
+class ArcSettings(Settings):
+    """A scorer of arcs over the word vectors (Dozat & Manning 2017), which learns beside the parser."""
+
+    size: Size = 100
+    """Size of the projections of heads and dependents."""
+    loss_weight: float = Field(0.5, gt=0)
+    """Of the losses of the words' heads; that of the transitions has 1, and a word has two transitions."""
+
+
 class NetworkSettings(Settings):
     """The defaults are those of Ding & Koehn 2019, section 5."""
 
@@ -202,6 +211,8 @@ class NetworkSettings(Settings):
     transformer: TransformerSettings | None = None
     """Whether the parser reads the vectors of a pretrained transformer, too."""
     tags: TagSettings = TagSettings()
+    arcs: ArcSettings | None = None
+    """Whether the word vectors also learn to tell the head of each word."""
     token_size: Size = 60
     """Size of a word's vector, computed from all its embeddings."""
     sentence_encoder: SentenceEncoderSettings | None = None
@@ -335,8 +346,8 @@ class TrainingSettings(Settings):
     """On a GPU, use kernels whose sums do not depend on chance, which are slower. On a CPU all are such."""
     cuda_graphs: bool = False
     """On a GPU, pad batches to few shapes, and compute their gradients by a CUDA graph for each shape. Not
-    for networks with composition, a sentence encoder, characters, features or a transformer, nor in epochs
-    that explore.
+    for networks with composition, a sentence encoder, arcs, characters, features or a transformer, nor in
+    epochs that explore.
     Dropout draws other random numbers than without. A run may be resumed without."""
     epochs: Count = 30
     """Largest number of epochs; see `early_stopping_patience`."""

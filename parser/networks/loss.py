@@ -24,12 +24,13 @@ class BatchLoss(NamedTuple):
 
     transitions: Tensor
     """Negative log-likelihood of the optimal transitions; with a teacher, see `transition_loss`."""
-    tags: Tensor
-    """Cross entropy of the predicted columns, with their weight; 0 if there are none."""
+    words: Tensor
+    """Of what is predicted from the word vectors alone: cross entropy of the predicted columns and, with a
+    scorer of arcs, of the heads, with their weights."""
 
     @property
     def total(self) -> Tensor:
-        return self.transitions + self.tags
+        return self.transitions + self.words
 
 
 def transition_loss(

@@ -18,6 +18,7 @@ from parser.batching.functional import dropout, linear
 from parser.batching.lstm import outputs_of
 from parser.batching.ragged import flatten, gather_rows
 from parser.config.settings import NetworkSettings, Objective
+from parser.networks.arc_scorer import ArcScorer
 from parser.networks.composition import Composition
 from parser.networks.layers_above_tags import LayersAboveTags
 from parser.networks.loss import BatchLoss, tag_loss, transition_loss
@@ -88,6 +89,10 @@ class StackParser(nn.Module):
         self.layers_above_tags = None
         if settings.tags.layers_above:
             self.layers_above_tags = LayersAboveTags(settings, self.tokens.size, predicted_sizes)
+        self.arcs = None
+        if settings.arcs:
+            self.arcs = ArcScorer(self.tokens.size, settings.arcs, settings.dropout)
+            self._arc_weight = settings.arcs.loss_weight
         self._read_columns, self._tag_weight = len(lexicon_sizes), settings.tags.weight
         self.dropout = settings.dropout
 
@@ -95,10 +100,21 @@ class StackParser(nn.Module):
         """The loss of a batch of known trajectories, by replay."""
         words = self.encode(batch.tokens)
         scores = self.replay_words(words.table, batch)  # [S, transitions]
-        return BatchLoss(
-            transition_loss(scores, batch, inventory, objective),
-            self.tagging_loss(words.tag_scores, batch.tokens),
-        )
+        return self.loss(scores, words, batch, inventory, objective)
+
+    def loss(
+        self,
+        scores: Tensor,
+        words: EncodedWords,
+        batch: Batch,
+        inventory: Inventory,
+        objective: Objective = "likelihood",
+    ) -> BatchLoss:
+        """scores: [S, transitions] at all steps."""
+        of_words = self.tagging_loss(words.tag_scores, batch.tokens)
+        if self.arcs:
+            of_words = of_words + self.arc_loss(words.table, batch)
+        return BatchLoss(transition_loss(scores, batch, inventory, objective), of_words)
 
     def replay(self, batch: Batch) -> Tensor:
         """[S, transitions] Scores at all steps of known trajectories."""
@@ -143,6 +159,11 @@ class StackParser(nn.Module):
         tag_scores: see `EncodedWords`.
         """
         return self._tag_weight * tag_loss(tag_scores, tokens.values[:, self._read_columns :])
+
+    def arc_loss(self, table: Tensor, batch: Batch) -> Tensor:
+        """Summed cross entropy of the gold heads, with its weight. table: see `EncodedWords`."""
+        assert self.arcs
+        return self._arc_weight * self.arcs.loss(table, batch.tokens.lengths, batch.heads)
 
     def replay_words(self, table: Tensor, batch: Batch) -> Tensor:
         """As `replay`, from word vectors. table: [W + 2, token], see `EncodedWords`."""

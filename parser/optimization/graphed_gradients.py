@@ -42,6 +42,7 @@ def why_no_common_shapes(settings: NetworkSettings) -> str | None:
     parts = {
         "composition": settings.composition,
         "a sentence encoder": settings.sentence_encoder is not None,
+        "arcs": settings.arcs is not None,
         "a transformer": settings.transformer is not None,
         "characters or features": any(map(division_of, settings.columns)),
     }

@@ -118,6 +118,7 @@ class Examples:
             buffer_row = buffers.row(lengths[sentence] + 1 - front, sentence)
         return Batch(
             tokens=tokens,
+            heads=self.gold.select(rows).values[:, 0],
             buffer_tokens=buffer_tokens,
             history=_previous_transitions(steps, histories, self.inventory.no_op),
             forest=forest,

@@ -166,6 +166,7 @@ def padded(batch: Batch, shape: Shape) -> Batch:
     return replace(
         batch,
         tokens=_padded_tokens(batch.tokens, shape.words),
+        heads=_lengthened(batch.heads, shape.words, fill=0),
         buffer_tokens=(
             table_rows(_frames(buffer, shape.buffer_frames, shape.sentences, fill=end_of_buffer)),
         ),

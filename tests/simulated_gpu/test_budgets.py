@@ -11,6 +11,7 @@ from simulated_cuda.device import SimulatedCuda
 from small_parsers import SOME_TREES, examples, network, stepped
 
 from parser.cli import main
+from parser.networks.arc_scorer import groups_of
 from parser.networks.loss import BatchLoss, transition_loss
 from parser.optimization.training_step import TrainingStep
 from parser.parsing.continuous_batching import STEPS_BETWEEN_REFILLS
@@ -29,14 +30,14 @@ STEPPED = "parser/parsing/continuous_batching.py"
 PARSED = {STEPPED, "parser/parsing/parse.py"}
 
 
-def counts_of_a_training_step(method, composition=False, rich=False):
+def counts_of_a_training_step(method, composition=False, rich=False, arcs=False):
     """Of the second one: the first makes the optimizer's state. And the number of levels or steps."""
     inventory = make_inventory("arc-hybrid", composition=composition)
     prepared = examples(inventory, SOME_TREES, rich=rich)
     on_host = prepared.batch(torch.arange(len(prepared)))
     with SimulatedCuda() as cuda:
         inventory = inventory.to(CUDA)
-        parser = network(inventory, layers=2, dtype=torch.float32, device="cuda", rich=rich)
+        parser = network(inventory, layers=2, dtype=torch.float32, device="cuda", rich=rich, arcs=arcs)
         weights = [weight for weight in parser.parameters() if weight.requires_grad]
         step = TrainingStep(parser, inventory, torch.optim.Adam(weights, fused=True), max_grad_norm=5.0)
 
@@ -66,6 +67,13 @@ def test_a_batch_needs_one_upload(composition, rich):
     counts, _ = counts_of_a_training_step("replay", composition, rich)
     of_sentence_encoder = 1 if rich else 0
     assert counts.uploads == UPLOADS + of_sentence_encoder
+
+
+def test_a_scorer_of_arcs_waits_for_nothing_and_uploads_a_layout_for_each_group_of_sentences():
+    counts, _ = counts_of_a_training_step("replay", rich=True, arcs=True)
+    groups = len(groups_of(torch.tensor(list(map(len, SOME_TREES)))))
+    assert counts.synchronizations.total() == WAITS_OF_A_TRAINING_STEP
+    assert counts.uploads == UPLOADS + 1 + groups
 
 
 @pytest.mark.parametrize("method", ["replay", "step"])

@@ -26,7 +26,7 @@ from parser.batching import PRECISIONS
 from parser.batching.ragged import Padding, group_size
 from parser.benchmarks.plugin import NO_BATCHING, Methods, Plugin, Setup, Work, fingerprints, gradients_of
 from parser.config.settings import OptimizerSettings, ParserSettings, data_path
-from parser.networks.loss import BatchLoss, transition_loss
+from parser.networks.loss import BatchLoss
 from parser.networks.stack_parser import StackParser
 from parser.optimization.graphed_gradients import GraphedGradients, PaddedBatch, why_no_common_shapes
 from parser.optimization.optimizer import make_optimizer
@@ -250,8 +250,7 @@ class StackParserPlugin:
         methods = {NO_BATCHING: unbatched, "step-naive": score_with_paper_decoder, "step": score_by_stepping}
         words = network.encode(batch.tokens)
         scores = methods[self._setup.method](network, inventory, words.table, batch)  # [S, transitions]
-        loss = transition_loss(scores, batch, inventory)
-        return BatchLoss(loss, network.tagging_loss(words.tag_scores, batch.tokens))
+        return network.loss(scores, words, batch, inventory)
 
     def _loss_and_gradients(self, batches: Sequence[Tensor]) -> Tensor:
         """[1 + 2 * weights] The loss, and its gradients' fingerprints, without dropout."""

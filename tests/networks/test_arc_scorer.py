@@ -1,0 +1,126 @@
+"""The scorer of arcs, compared with loops over the words of one sentence after the other."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from plain_parser import make_inventory
+from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients, network
+
+from parser.config.settings import ArcSettings
+from parser.networks import arc_scorer
+from parser.networks.arc_scorer import LENGTH_RATIO, ArcScorer, groups_of
+from parser.transitions import SYSTEMS
+
+LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=8).map(torch.tensor)
+INPUTS = 6
+
+
+def scorer(dropout=0.0):
+    return ArcScorer(INPUTS, ArcSettings(size=5), dropout).double()
+
+
+def table_of(lengths):
+    return torch.randn(int(lengths.sum()) + 2, INPUTS, dtype=torch.double)
+
+
+def plain_log_probabilities(scorer, root, words):
+    """[words, words + 1] words: the vectors of one sentence."""
+    candidates = [root, *words]
+    rows = []
+    for dependent, word in enumerate(words, 1):
+        transformed = scorer.attention(scorer.dependent(word).relu())
+        scores = [scorer.head(head).relu() @ transformed for head in candidates]
+        scores[dependent] = torch.full_like(scores[0], -torch.inf)
+        rows.append(torch.stack(scores).log_softmax(0))
+    return torch.stack(rows)
+
+
+def plain(scorer, table, lengths):
+    *words, root, _ = table
+    remaining = iter(words)
+    sentences = [[next(remaining) for _ in range(length)] for length in lengths.tolist()]
+    return [plain_log_probabilities(scorer, root, sentence) for sentence in sentences]
+
+
+def some_heads(lengths):
+    """Of each word another word of its sentence, or ROOT."""
+    heads = []
+    for length in lengths.tolist():
+        heads += [
+            head + (head >= word) for word, head in enumerate(torch.randint(length, (length,)).tolist(), 1)
+        ]
+    return torch.tensor(heads)
+
+
+@given(LENGTHS)
+def test_probabilities_are_those_of_one_word_after_the_other(lengths):
+    own, table = scorer(), table_of(lengths)
+    found, expected = own.log_probabilities(table, lengths), plain(own, table, lengths)
+    for of_sentence, of_words in zip(found, expected, strict=True):
+        torch.testing.assert_close(of_sentence, of_words, rtol=1e-9, atol=1e-9)
+
+
+@given(LENGTHS)
+def test_loss_and_gradients_are_those_of_one_word_after_the_other(lengths):
+    own, table, heads = scorer(), table_of(lengths).requires_grad_(), some_heads(lengths)
+    picked = torch.cat([
+        of_sentence.gather(1, gold[:, None])
+        for of_sentence, gold in zip(plain(own, table, lengths), heads.split(lengths.tolist()), strict=True)
+    ])  # fmt: skip
+    wanted = [table, *own.parameters()]
+    expected = torch.autograd.grad(-picked.sum(), wanted)
+    loss = own.loss(table, lengths, heads)
+    torch.testing.assert_close(loss, -picked.sum(), rtol=1e-9, atol=1e-9)
+    for found, plain_one in zip(torch.autograd.grad(loss, wanted), expected, strict=True):
+        torch.testing.assert_close(found, plain_one, rtol=1e-9, atol=1e-9)
+
+
+@given(LENGTHS, st.integers(1, 300))
+def test_groups_have_all_sentences_of_similar_length_within_the_limit(lengths, limit):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arc_scorer, "MAX_SCORES", limit)
+        groups = groups_of(lengths)
+    assert sorted(torch.cat([group.sentences for group in groups]).tolist()) == list(range(len(lengths)))
+    for sentences, rows in groups:
+        longest = int(lengths[sentences].max())
+        assert longest <= LENGTH_RATIO * int(lengths[sentences].min())
+        assert len(sentences) == 1 or len(sentences) * longest**2 <= limit
+        assert rows.shape == (len(sentences), longest + 1)
+
+
+@pytest.mark.parametrize("composition", [False, True])
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_loss_of_a_batch_has_that_of_its_gold_heads_with_its_weight(system, composition):
+    inventory = make_inventory(system, composition=composition)
+    parser = network(inventory, rich=True, arcs=True)
+    prepared = examples(inventory, SOME_TREES, rich=True)
+    batch = prepared.batch(torch.randperm(len(prepared)), group=4)
+    found = parser(batch, inventory)
+    expected = torch.zeros((), dtype=torch.double)
+    for row, tree in enumerate(SOME_TREES):
+        alone = prepared.batch(torch.tensor([row]))
+        *words, root, _ = parser.word_table(alone.tokens)
+        probabilities = plain_log_probabilities(parser.arcs, root, words)
+        expected = expected - sum(own[head] for own, head in zip(probabilities, tree, strict=True))
+    torch.testing.assert_close(found.words, 0.25 * expected, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(found.total, found.transitions + found.words)
+
+
+def test_a_batch_has_the_gradients_of_its_sentences_together():
+    inventory = make_inventory("arc-hybrid")
+    parser, prepared = network(inventory, arcs=True), examples(inventory, SOME_TREES)
+    whole = prepared.batch(torch.arange(len(prepared)))
+    alone = [prepared.batch(torch.tensor([row])) for row in range(len(prepared))]
+    assert_equal([
+        loss_and_gradients(parser, parser(whole, inventory).total),
+        loss_and_gradients(parser, torch.stack([parser(one, inventory).total for one in alone]).sum()),
+    ])  # fmt: skip
+
+
+def test_dropout_is_for_training_alone():
+    own, lengths = scorer(dropout=0.5), torch.tensor([3, 5])
+    table, heads = table_of(lengths), some_heads(lengths)
+    assert own.loss(table, lengths, heads) != own.loss(table, lengths, heads)
+    own.eval()
+    assert own.loss(table, lengths, heads) == own.loss(table, lengths, heads)
