@@ -58,7 +58,9 @@ CASES = (
         ("replay", "step", "step-naive"),
     ),
     Case("one long stream", "recurrence", "elman", ("components", "library", "none"), 1),
-    Case("experts", "levels/experts", "experts-100", ("static", "grouped", "loop", "library", "none"), 10_000),
+    Case(
+        "experts", "levels/experts", "experts-100", ("static", "grouped", "loop", "library", "none"), 10_000
+    ),
     Case("graphs", "messages", "molecules", ("none", "active-16", "active-1"), 20),
 )
 
