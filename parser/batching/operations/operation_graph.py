@@ -70,6 +70,9 @@ class Graph(Computation, Writer):
     ) -> list[Value]:
         numbers, widths = numbers_of(values, self), self._widths
         given = tuple([widths[number] for number in numbers])
+        if not isinstance(operation, Operation):
+            name = type(operation).__name__
+            raise TypeError(f"{name} is no operation: `Module(layer, widths)` makes one of a layer")
         key = operation.signature(), given
         template = self._templates.get(key)
         if template is None:

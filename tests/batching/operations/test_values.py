@@ -143,3 +143,10 @@ def test_a_value_is_the_same_however_often_it_is_taken_out() -> None:
     assert values[0] != values[1]
     assert values[0] != Graph("agenda", "cpu").add_values(ROWS)[0]
     assert values[0] != 0
+
+
+def test_a_layer_is_no_operation():
+    graph = Graph("agenda", "cpu")
+    [value] = graph.add_values(torch.ones(1, 4))
+    with pytest.raises(TypeError, match=r"Linear is no operation: `Module\(layer, widths\)` makes one"):
+        graph.operate(torch.nn.Linear(4, 4), (value,))
