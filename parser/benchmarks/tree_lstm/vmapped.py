@@ -75,23 +75,15 @@ def _depths_of(trees: Sequence[BinaryTree]) -> list[_Depth]:
     for side, children in ((left, [each.left for each in trees]), (right, [each.right for each in trees])):
         side[~is_leaf] = place[np.concatenate(children) + start[tree[~is_leaf]]]
 
-    def padded(nodes: Integers, values: Integers, padding: int = 0) -> Tensor:
+    def padded(nodes: Integers, values: Integers, padding: int) -> Tensor:
         """[trees, nodes] nodes: of one depth."""
         rows = np.full((len(trees), 1 + place[nodes].max()), padding, values.dtype)
         rows[tree[nodes], place[nodes]] = values[nodes]
         return torch.from_numpy(rows)
 
-    word = np.where(is_leaf, number, 0)
-    return [
-        _Depth(
-            padded(nodes, is_leaf),
-            padded(nodes, word),
-            padded(nodes, left),
-            padded(nodes, right),
-            padded(nodes, labels, NO_LABEL),
-        )
-        for nodes in batches(-depth)
-    ]
+    leaf = np.where(is_leaf, number, 0)
+    parts = (is_leaf, 0), (leaf, 0), (left, 0), (right, 0), (labels, NO_LABEL)
+    return [_Depth(*(padded(nodes, *part) for part in parts)) for nodes in batches(-depth)]
 
 
 def _places(depth: Integers, tree: Integers) -> Integers:
