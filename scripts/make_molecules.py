@@ -17,15 +17,8 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
-from rdkit import Chem
-
 ELEMENTS = "H", "C", "N", "O", "F"
-BONDS = {
-    Chem.BondType.SINGLE: 1,
-    Chem.BondType.DOUBLE: 2,
-    Chem.BondType.TRIPLE: 3,
-    Chem.BondType.AROMATIC: 4,
-}
+BONDS = {"SINGLE": 1, "DOUBLE": 2, "TRIPLE": 3, "AROMATIC": 4}
 
 
 def main() -> None:
@@ -49,6 +42,8 @@ def main() -> None:
 
 def molecule(row: dict[str, str], mean: float, deviation: float) -> dict[str, Any]:
     """In the format of the GGNN sample code."""
+    from rdkit import Chem
+
     graph = Chem.AddHs(Chem.MolFromSmiles(row["smiles"]))
     moment = float(row["mu"])
     return {
@@ -57,7 +52,7 @@ def molecule(row: dict[str, str], mean: float, deviation: float) -> dict[str, An
         "mu": moment,
         "targets": [[(moment - mean) / deviation]],
         "graph": [
-            [bond.GetBeginAtomIdx(), BONDS[bond.GetBondType()], bond.GetEndAtomIdx()]
+            [bond.GetBeginAtomIdx(), BONDS[bond.GetBondType().name], bond.GetEndAtomIdx()]
             for bond in graph.GetBonds()
         ],
         "node_features": [
