@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from extended import first_of
+from extended import COMPILES, first_of
 from message_graphs import check_all
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -308,7 +308,7 @@ def prepared(kind, **given):
     return plugin
 
 
-@pytest.mark.parametrize("plugin", first_of([*PLUGINS, Trees]))
+@pytest.mark.parametrize("plugin", [*first_of(PLUGINS), pytest.param(Trees, marks=COMPILES)])
 def test_the_plugin_does_all_that_it_must(plugin):
     assert faults_of(plugin) == []
 
