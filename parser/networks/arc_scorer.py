@@ -39,10 +39,10 @@ class ArcScorer(nn.Module):
         self.head = nn.Linear(inputs, settings.size)
         self.dependent = nn.Linear(inputs, settings.size)
         self.attention = nn.Linear(settings.size, settings.size)
-        self.dropout = dropout
+        self.dropout, self.loss_weight = dropout, settings.loss_weight
 
     def loss(self, table: Tensor, lengths: Tensor, heads: Tensor) -> Tensor:
-        """The summed cross entropy of the gold heads.
+        """The summed cross entropy of the gold heads, with its weight.
 
         table: [W + 2, inputs], see `EncodedWords`. lengths: [sentences] in words, on the host. heads: [W] the
         head of each word, as its number in the sentence; 0 for ROOT.
@@ -50,24 +50,22 @@ class ArcScorer(nn.Module):
         gold = F.pad(heads, (0, 2), value=NO_HEAD)  # [W + 2]
         loss = table.new_zeros(())
         for rows, scores in self._scores(table, groups_of(lengths)):
-            wanted = gather_rows(gold[:, None], rows[:, 1:])  # [sentences, longest, 1]
-            loss = loss + F.cross_entropy(
-                scores.flatten(0, 1), wanted.flatten(), ignore_index=NO_HEAD, reduction="sum"
-            )
-        return loss
+            wanted = gold[rows[:, 1:]].flatten()  # [sentences * longest]
+            loss = loss + F.cross_entropy(scores.flatten(0, 1), wanted, ignore_index=NO_HEAD, reduction="sum")
+        return self.loss_weight * loss
 
     def log_probabilities(self, table: Tensor, lengths: Tensor) -> list[Tensor]:
         """Of each sentence [words, words + 1] The logarithm of the probability of each head of each word.
 
         Column 0 is ROOT. table, lengths: as in `loss`.
         """
-        found: list[Tensor] = [table] * len(lengths)
+        found: dict[int, Tensor] = {}
         groups = groups_of(lengths)
         for group, (_, scores) in zip(groups, self._scores(table, groups), strict=True):
             own = group.sentences.tolist()
             for sentence, length, each in zip(own, lengths[group.sentences].tolist(), scores, strict=True):
                 found[sentence] = each[:length, : length + 1].log_softmax(1)
-        return found
+        return [found[sentence] for sentence in range(len(lengths))]
 
     def _scores(self, table: Tensor, groups: list[LengthGroup]) -> Iterator[tuple[Tensor, Tensor]]:
         """Of each group its rows on the device, and [sentences, longest, longest + 1] the scores of all heads

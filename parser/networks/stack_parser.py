@@ -92,7 +92,6 @@ class StackParser(nn.Module):
         self.arcs = None
         if settings.arcs:
             self.arcs = ArcScorer(self.tokens.size, settings.arcs, settings.dropout)
-            self._arc_weight = settings.arcs.loss_weight
         self._read_columns, self._tag_weight = len(lexicon_sizes), settings.tags.weight
         self.dropout = settings.dropout
 
@@ -113,7 +112,7 @@ class StackParser(nn.Module):
         """scores: [S, transitions] at all steps."""
         of_words = self.tagging_loss(words.tag_scores, batch.tokens)
         if self.arcs:
-            of_words = of_words + self.arc_loss(words.table, batch)
+            of_words = of_words + self.arcs.loss(words.table, batch.tokens.lengths, batch.heads)
         return BatchLoss(transition_loss(scores, batch, inventory, objective), of_words)
 
     def replay(self, batch: Batch) -> Tensor:
@@ -159,11 +158,6 @@ class StackParser(nn.Module):
         tag_scores: see `EncodedWords`.
         """
         return self._tag_weight * tag_loss(tag_scores, tokens.values[:, self._read_columns :])
-
-    def arc_loss(self, table: Tensor, batch: Batch) -> Tensor:
-        """Summed cross entropy of the gold heads, with its weight. table: see `EncodedWords`."""
-        assert self.arcs
-        return self._arc_weight * self.arcs.loss(table, batch.tokens.lengths, batch.heads)
 
     def replay_words(self, table: Tensor, batch: Batch) -> Tensor:
         """As `replay`, from word vectors. table: [W + 2, token], see `EncodedWords`."""

@@ -31,7 +31,7 @@ from parser.treebank.sentence import Sentence
 Scores = NDArray[np.float64]
 """[words, words + 1] Of each word its scores of all heads; column 0 is ROOT."""
 Heads = tuple[int, ...]
-BONUSES = (0.0, 0.5, 1.0, 2.0, 4.0)
+BONUSES = (0.5, 1.0, 2.0, 4.0)
 GROUPS = 20
 BATCH_SIZE = 256
 
@@ -52,8 +52,7 @@ def log_probabilities(model: Model, sentences: Sequence[Sentence]) -> list[Score
 def eisner(scores: Scores) -> Heads:
     """The projective tree of greatest sum, with one word below ROOT (Eisner 1996)."""
     words = len(scores)
-    arc = np.full((words, words), -np.inf)  # [head, dependent]
-    arc[:] = scores[:, 1:].T
+    arc = scores[:, 1:].T  # [head, dependent]
     complete = np.full((2, words, words), -np.inf)  # [the head is the right or the left end, start, end]
     incomplete = np.full((2, words, words), -np.inf)
     split, split_incomplete = np.zeros((2, words, words), int), np.zeros((words, words), int)
@@ -121,20 +120,20 @@ def right_share(gold: Sequence[Sentence], found: Sequence[Heads]) -> float:
     return right / sum(map(len, found))
 
 
-def calibration_error(probabilities: Scores, is_right: Scores) -> float:
+def calibration_error(probabilities: Scores, is_right: NDArray[np.bool_]) -> float:
     order = probabilities.argsort(kind="stable")
     parts = zip(*(np.array_split(each[order], GROUPS) for each in (probabilities, is_right)), strict=True)
     return float(sum(len(own) * abs(own.mean() - right.mean()) for own, right in parts) / len(order))
 
 
-def area_of_errors(probabilities: Scores, is_right: Scores) -> float:
+def area_of_errors(probabilities: Scores, is_right: NDArray[np.bool_]) -> float:
     """The probability that a wrong arc is less probable than a right one."""
     values, rank_of = np.unique(probabilities, return_inverse=True)
     counts = np.bincount(rank_of, minlength=len(values))
     ranks = (counts.cumsum() - (counts - 1) / 2)[rank_of]  # equal values share their mean rank
     right = int(is_right.sum())
     wrong = len(is_right) - right
-    return float((ranks[is_right > 0].sum() - right * (right + 1) / 2) / (right * wrong))
+    return float((ranks[is_right].sum() - right * (right + 1) / 2) / (right * wrong))
 
 
 def measure(model: Model, sentences: Sequence[Sentence], decode: Callable[[Scores], Heads]) -> None:
@@ -148,7 +147,7 @@ def measure(model: Model, sentences: Sequence[Sentence], decode: Callable[[Score
     print(f"parser: UAS {right_share(sentences, parsed):.2%}")
     print(f"greatest sum: UAS {right_share(sentences, decoded):.2%}")
     print(f"equal heads: {equal.mean():.2%}, of which are right {is_right[equal].mean():.2%}")
-    for bonus in BONUSES[1:]:
+    for bonus in BONUSES:
         both = [decode(with_bonus(*pair, bonus)) for pair in zip(scores, parsed, strict=True)]
         print(f"both, bonus {bonus:g}: UAS {right_share(sentences, both):.2%}")
     of_transitions = np.concatenate([tree.probabilities for tree in trees if tree.probabilities])
@@ -161,10 +160,9 @@ def measure(model: Model, sentences: Sequence[Sentence], decode: Callable[[Score
         "mean of both": (of_transitions + of_scorer) / 2,
         "geometric mean of both": np.sqrt(of_transitions * of_scorer),
     }.items():
-        wrong = is_right.astype(float)
         print(
-            f"probabilities of {name}: calibration error {calibration_error(own, wrong):.4f}, "
-            f"area of errors {area_of_errors(own, wrong):.4f}"
+            f"probabilities of {name}: calibration error {calibration_error(own, is_right):.4f}, "
+            f"area of errors {area_of_errors(own, is_right):.4f}"
         )
 
 
