@@ -49,8 +49,6 @@ class LineSettings(Settings):
     """Of a step, as in `speed_ups.PARTS`."""
     best: list[str] = Field(min_length=1)
     """Methods, of which the fastest is shown."""
-    baseline_batch_size: int | None = None
-    """None: that of the best, as the rule is. For what has not been measured so yet."""
     simple: list[str] = Field([])
     """Simple ways to batch, by hand or with the library, which are compared with, too."""
     paper: PaperSettings
@@ -95,11 +93,6 @@ class Headline(NamedTuple):
         cores = f", {self.best.threads} cores" if self.best.threads > 1 else ""
         return self.best.machine.cpu.replace("(R)", "").replace(" Processor", "") + cores
 
-    @property
-    def updates_differ(self) -> bool:
-        """Whether the baseline has another batch size, and so another number of updates."""
-        return self.best.batch_size != self.baseline.batch_size
-
 
 class Group(NamedTuple):
     title: str
@@ -132,10 +125,9 @@ def _headline(task: str, line: LineSettings, run: str, baseline: str) -> Headlin
     best = next(iter(_by_speed(of_size, line.best, line.part)), None)
     if best is None:
         raise ValueError(f"{task}: {run} has no row of {', '.join(line.best)} in {line.experiment}")
-    size = line.baseline_batch_size or best.batch_size
-    unbatched = [row for row in measured if (row.method, row.batch_size) == (baseline, size)]
+    unbatched = [row for row in measured if (row.method, row.batch_size) == (baseline, best.batch_size)]
     if not unbatched:
-        raise ValueError(f"{task}: {run} has no row of {baseline} at {size} in {line.experiment}")
+        raise ValueError(f"{task}: {run} has no row of {baseline} at {best.batch_size} in {line.experiment}")
     at_same_size = [row for row in measured if row.batch_size == best.batch_size]
     simple = _by_speed(at_same_size, line.simple, line.part)
     return Headline(task, best, unbatched[0], simple, line.part, line.paper)
@@ -168,7 +160,6 @@ def _table_lines(group: Group) -> list[list[str]]:
 
 def _cells(line: Headline, is_first: bool) -> list[str]:
     best = line.best
-    updates = f", over updates after {line.baseline.batch_size:,}" if line.updates_differ else ""
     gains = [line.gain(best, row) for row in line.simple]
     texts = [in_words(gain, 2) for gain in gains[:1]] + [f"{gain.value:.2f}" for gain in gains[1:]]
     named = [
@@ -178,7 +169,7 @@ def _cells(line: Headline, is_first: bool) -> list[str]:
         line.task if is_first else "",
         line.machine,
         f"`{best.method}`, {best.batch_size:,}",
-        bracketed(in_words(line.over_baseline, 1), [best, line.baseline]) + updates,
+        bracketed(in_words(line.over_baseline, 1), [best, line.baseline]),
         _range(line.paper.over_none) if is_first else "",
         "".join(named[:1]),
         ", ".join(named[1:]),

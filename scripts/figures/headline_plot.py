@@ -62,7 +62,7 @@ def draw(groups: list[Group]) -> Figure:
     panels[-1].xaxis.set_minor_locator(NullLocator())
     panels[-1].set_xlabel("speed-up by the best method", fontsize=LABEL_SIZE)
     figure.legend(
-        handles=_legend(looks, any(line.updates_differ for line in every)),
+        handles=_legend(looks),
         loc="outside lower center",
         ncols=2,
         fontsize=LABEL_SIZE,
@@ -83,7 +83,7 @@ def _draw_lines(axes: Axes, lines: list[Headline], looks: dict[str, Look]) -> No
             axes.plot(value, place, **(OTHER_SIMPLE if number else BEST_SIMPLE))
         if line.paper.over_none:
             axes.plot(line.paper.over_none, (place, place), **PAPER)
-        text = bracketed(in_words(gain, 1), [line.best, line.baseline]) + ("*" if line.updates_differ else "")
+        text = bracketed(in_words(gain, 1), [line.best, line.baseline])
         axes.text(1.01, place, text, fontsize=SMALL, va="center", transform=axes.get_yaxis_transform())
     axes.axvline(1, color="black", linewidth=0.8)
     tasks = [line.task for line in lines]
@@ -101,9 +101,8 @@ def _label(line: Headline, is_first: bool) -> str:
     return f"{line.task}\n{how}" if is_first else how
 
 
-def _legend(looks: dict[str, Look], updates_differ: bool) -> list[Patch | Line2D]:
+def _legend(looks: dict[str, Look]) -> list[Patch | Line2D]:
     interval = "95 % interval, over the turns of one run on one machine"
-    note = "* over a baseline with an update after each example"
     return [
         *(
             Patch(label=f"this program, {machine}", edgecolor="0.3", **look)
@@ -113,5 +112,4 @@ def _legend(looks: dict[str, Look], updates_differ: bool) -> list[Patch | Line2D
         Line2D([], [], label="the best simple way: by hand, or PyTorch's layers", **BEST_SIMPLE),
         Line2D([], [], label="other simple ways", **OTHER_SIMPLE),
         Line2D([], [], label="the paper, on its machine, over its own baseline", **PAPER),
-        *([Line2D([], [], label=note, linestyle="none")] if updates_differ else []),
     ]

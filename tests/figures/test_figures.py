@@ -145,14 +145,9 @@ def test_the_headline_has_the_fastest_method_over_the_baseline_at_its_batch_size
     assert text.endswith("The papers: A & B 2020 (Table 1).")
 
 
-def test_a_headline_over_a_baseline_with_other_updates_says_so(measured):
+def test_a_headline_needs_a_baseline_of_the_same_batch_size(measured):
     with pytest.raises(ValueError, match="Toys: toys has no row of none at 8 in toy"):
         headline_of(measured)
-    groups = headline_of(measured, HEADLINE.replace("best:", "baseline_batch_size: 1\n      best:"))
-    assert "| 4.0 [3.0, 5.0], over updates after 1 |" in headline.headline_tables(groups)
-    figure = headline_plot.draw(groups)
-    assert "4.0 [3.0, 5.0]*" in [text.get_text() for text in figure.axes[0].texts]
-    assert "* over a baseline with an update after each example" in legend_of(figure)
 
 
 def legend_of(figure):
