@@ -145,6 +145,8 @@ def more_ratios() -> str:
         ("with single operations", "synthetic-operations", "manual-depth@64", "manual@64"),
         ("PyTorch's LSTM, equal lengths, packed", "synthetic", "library@64", "manual@64"),
         ("PyTorch's LSTM, equal lengths", "synthetic", "padded@64", "manual@64"),
+        ("a loop over PyTorch's LSTM, tagger", "tagger-loop", "library@1", "none@64"),
+        ("agenda over that loop", "tagger-loop", "agenda@64", "library@1"),
         ("packed, tagger", "tagger", "library@64", "manual@64"),
         ("packed, with characters", "char-tagger", "library@64", "manual@64"),
         ("packed, transition parser", "parser", "library@64", "manual@64"),
