@@ -264,3 +264,77 @@ def test_processes_share_gradients(tmp_path: Path) -> None:
     for rank in range(2):
         mean = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
         torch.testing.assert_close([2 * gradient for gradient in mean], gradients_of(plain))
+
+
+def product(weight: Tensor) -> tuple[Graph, Value]:
+    """A graph, and the product of the weight and a vector of ones."""
+    graph = Graph("agenda", CPU)
+    (value,) = graph.add_values(torch.ones(1, SIZE))
+    return graph, weight @ value
+
+
+def halved(weight: nn.Parameter) -> None:
+    with torch.no_grad():
+        weight.mul_(0.5)
+
+
+def test_a_second_backward_pass_is_refused_unless_the_graph_is_retained() -> None:
+    weight = nn.Parameter(torch.ones(SIZE, SIZE))
+    graph, result = product(weight)
+    total = graph.values([result]).sum()
+    total.backward(retain_graph=True)
+    total.backward()
+    assert (weight.grad == 2).all()
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        total.backward()
+    assert (weight.grad == 2).all()
+
+
+def test_the_two_ways_of_taking_gradients_are_not_mixed() -> None:
+    weight = nn.Parameter(torch.ones(SIZE, SIZE))
+    graph, result = product(weight)
+    total = graph.values([result]).sum()
+    graph.backward([result], torch.ones(1, SIZE))
+    with pytest.raises(RuntimeError, match=r"`backward` of the graph was called before, .* `torch.no_grad"):
+        total.backward()
+    with pytest.raises(ValueError, match="backward was called before, .*: give it all losses at once"):
+        graph.backward([result], torch.ones(1, SIZE))
+    assert (weight.grad == 1).all()
+
+
+def test_parameters_must_not_change_between_values_and_their_gradients() -> None:
+    """As for autograd, only those that led to the values."""
+    weight, other = (nn.Parameter(torch.ones(SIZE, SIZE)) for _ in range(2))
+    message = r"a parameter of Linear, of shape \[3, 3\], was changed in place .* before the optimizer's step"
+    for direct in (False, True):
+        graph, result = product(weight)
+        other @ result
+        values = graph.values([result])
+        halved(other)
+        values.sum().backward(retain_graph=True)
+        halved(weight)
+        with pytest.raises(RuntimeError, match=message):
+            if direct:
+                graph.backward([result], torch.ones(1, SIZE))
+            else:
+                values.sum().backward()
+
+
+def test_a_graph_that_goes_on_after_a_change_is_differentiated_from_there_on() -> None:
+    weight = nn.Parameter(torch.ones(SIZE, SIZE))
+    graph, before = product(weight)
+    graph.forward()
+    halved(weight)
+    after = weight @ graph.add_values(torch.ones(1, SIZE))[0]
+    values = graph.values([after])
+    assert values.tolist() == [[SIZE / 2] * SIZE]
+    torch.autograd.grad(values.sum(), weight)
+    both = weight @ before
+    with pytest.raises(RuntimeError, match="was changed in place"):
+        torch.autograd.grad(graph.values([both]).sum(), weight)
+
+
+def test_parameters_made_in_inference_mode_have_no_count_of_changes() -> None:
+    with torch.inference_mode():
+        graph, result = product(nn.Parameter(torch.ones(SIZE, SIZE)))
+        assert graph.values([result]).tolist() == [[SIZE] * SIZE]
