@@ -173,7 +173,10 @@ class Computation:
 
     def _check(self) -> None:
         if self._failed:
-            raise ValueError("values cannot be read: an error has stopped a batch before they were computed")
+            raise ValueError(
+                "values cannot be read: an error has stopped a batch before all were computed; record them again "
+                "in a new graph"
+            )
 
     def _make_room(self, values: int) -> None:
         """For at least this number of values in total."""

@@ -56,7 +56,7 @@ class Graph(Computation, Writer):
     def apply(self, template: Template, values: Sequence[Value], indices: Sequence[Index] = ()) -> Values:
         """Record one application of a template, and return its results.
 
-        Raises ValueError for other values, or another number of indices, than the template takes.
+        Raises ValueError for other values or indices than the template takes; nothing is recorded then.
         """
         numbers, widths = numbers_of(values, self), self._widths
         given = tuple([widths[number] for number in numbers])
@@ -83,14 +83,21 @@ class Graph(Computation, Writer):
         return [Value(self, first + place) for place in template.result_places]
 
     def _record(self, template: Template, numbers: Sequence[int] | Integers, indices: Sequence[Index]) -> int:
-        """One application, to the values of these numbers. Returns that of the first value it computes."""
+        """One application, to the values of these numbers. Returns that of the first value it computes.
+
+        Raises ValueError for indices out of range.
+        """
         recorded, first = self._recorded.get(template), len(self._widths)
         if recorded is None:
             recorded = self._recorded_of(template)
-        own = array("q", indices) if template.indices else indices  # first: it refuses what is no integer
+        if template.indices:
+            indices = array("q", indices)  # which refuses what is no integer
+            for index, bound in zip(indices, template.index_bounds, strict=True):
+                if not 0 <= index < bound:
+                    template.check_indices(np.array([indices]))
         recorded.append(first)
         recorded.extend(numbers)
-        recorded.extend(own)
+        recorded.extend(indices)
         self._widths.extend(template.computed_widths)
         return first
 
@@ -105,7 +112,7 @@ class Graph(Computation, Writer):
     ) -> tuple[Values, ...]:
         """As `Writer.each`, in one piece. values, indices: [arguments or indices, applications]
 
-        Raises ValueError.
+        Raises ValueError, and nothing is recorded then.
         """
         template.check_counts(len(values), len(indices))
         if not template.arguments + template.indices:
@@ -118,6 +125,7 @@ class Graph(Computation, Writer):
         columns = values if isinstance(values, np.ndarray) else [self._numbers(own) for own in values]
         _fill(rows[:, 1:start], columns)
         _fill(rows[:, start:], indices)
+        template.check_indices(rows[:, start:])
         self._check_widths(template, rows[:, 1:start])
         self._recorded_of(template).frombytes(rows.tobytes())
         self._widths.extend(template.computed_widths * count)
@@ -138,10 +146,7 @@ class Graph(Computation, Writer):
         self.run(self.schedule())
 
     def schedule(self) -> list[Step]:
-        """The batches of all pending operations. Pass them to `run` before recording anything else.
-
-        Raises ValueError for indices out of range.
-        """
+        """The batches of all pending operations. Pass them to `run` before recording anything else."""
         applications = [_applications(template, own) for template, own in self._recorded.items() if own]
         start, self._scheduled, self._recorded = self._scheduled, len(self._widths), {}
         if not applications:
@@ -220,15 +225,10 @@ class Graph(Computation, Writer):
 
 
 def _applications(template: Template, recorded: array[int]) -> Applications:
-    """recorded: see `Graph._recorded_of`. Raises ValueError for indices out of range."""
+    """recorded: see `Graph._recorded_of`."""
     columns = 1 + template.arguments + template.indices
     rows = np.frombuffer(recorded, np.int64).reshape(-1, columns)
     first, arguments, indices = np.split(rows, [1, 1 + template.arguments], 1)
-    wrong = (indices < 0) | (indices >= template.index_bounds)
-    if wrong.any():
-        application, place = np.argwhere(wrong)[0]
-        bound = template.index_bounds[place] - 1
-        raise ValueError(f"index {indices[application, place]} is out of range: it must be from 0 to {bound}")
     return Applications(template, first[:, 0].copy(), arguments.copy(), indices.copy())
 
 

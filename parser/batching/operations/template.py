@@ -6,6 +6,7 @@ templates: that of a sentence of five words consists of five applications of the
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Sequence
@@ -221,15 +222,29 @@ class Template:
         return np.array(self.taken, np.int64)
 
     @cached_property
-    def index_bounds(self) -> Integers:
-        """[indices] Their upper bounds (exclusive)."""
-        bounds = np.full(self.indices, np.iinfo(np.int64).max)
-        of_origin = [origin.operation.index_bound for origin in self.wiring.origins]
-        for index, origin in zip(self.wiring.index_place.tolist(), self.wiring.origin.tolist(), strict=True):
-            bound = of_origin[origin]
-            if index >= 0 and bound is not None:
-                bounds[index] = min(bounds[index], bound)
-        return bounds
+    def index_bounds(self) -> tuple[int, ...]:
+        """The upper bound (exclusive) of each index."""
+        return tuple(bound for bound, _ in self._index_limits)
+
+    @cached_property
+    def _index_limits(self) -> list[tuple[int, str]]:
+        """The upper bound (exclusive) of each index, and the name of the operation that it is of."""
+        found = [(sys.maxsize, "the template")] * self.indices
+        for node in self.nodes:
+            bound = node.operation.index_bound
+            if node.index is not None and bound is not None:
+                found[node.index] = min(found[node.index], (bound, type(node.operation).__name__))
+        return found
+
+    def check_indices(self, indices: Integers) -> None:
+        """indices: [applications, indices]. Raises ValueError for those out of range."""
+        wrong = np.argwhere((indices < 0) | (indices >= np.array(self.index_bounds, np.int64)))
+        for application, place in wrong[:1].tolist():
+            bound, name = self._index_limits[place]
+            raise ValueError(
+                f"index {indices[application, place]} of {name} is out of range: it must be from 0 to "
+                f"{bound - 1}. Nothing was recorded by this call; all before it can be used"
+            )
 
     def check(self, widths: tuple[int, ...], indices: int) -> None:
         """Raises ValueError for other values, or another number of indices, than an application takes.

@@ -174,11 +174,11 @@ def test_calls_of_a_static_structure_take_what_their_template_takes() -> None:
     template = Template.trace(lambda writer, value: writer.tanh(value), (SIZE,))
     one, nothing = np.zeros(1, np.int64), np.empty((1, 0), np.int64)
 
-    def schedule(arguments: Integers) -> None:
+    def schedule(arguments: Integers, template: Template = template, indices: Integers = nothing) -> None:
         computation = StaticComputation(CPU, torch.double)
         computation.add_values(0, torch.ones(1, SIZE, dtype=torch.double))
         computation.add_values(3, torch.ones(1, 2, dtype=torch.double))
-        computation.schedule([StaticApplications(template, one + 4, arguments, nothing, one)])
+        computation.schedule([StaticApplications(template, one + 4, arguments, indices, one)])
 
     schedule(np.array([[0]]))
     with pytest.raises(
@@ -187,6 +187,9 @@ def test_calls_of_a_static_structure_take_what_their_template_takes() -> None:
         schedule(np.array([[3]]))
     with pytest.raises(ValueError, match="2 values given, but the template takes 1"):
         schedule(np.array([[0, 0]]))
+    picking = Template.trace(lambda writer, value, place: value[place], (SIZE,), 1)
+    with pytest.raises(ValueError, match="index 3 of Pick is out of range: it must be from 0 to 2"):
+        schedule(np.array([[0]]), picking, np.array([[SIZE]]))
     for missing in (-1, 1, 9):
         with pytest.raises(ValueError, match=f"there is no value {missing}"):
             schedule(np.array([[missing]]))

@@ -22,6 +22,7 @@ from parser.batching.operations.value_gradients import ValueGradients
 
 from .random_computations import (
     DEVICE,
+    ENTRIES,
     WIDTH,
     Parameters,
 )
@@ -205,10 +206,31 @@ def test_errors_say_what_is_wrong() -> None:
         graph.values([value, graph.slice(value, 0, 2)])
     with pytest.raises(ValueError, match="a loss must be of width 1, not 4"):
         graph.backward([value])
-    graph.pick(value, 9)
-    for _ in range(2):  # nothing that was recorded is lost
-        with pytest.raises(ValueError, match="index 9 is out of range: it must be from 0 to 3"):
-            graph.forward()
+
+@pytest.mark.parametrize("method", GRAPH_METHODS)
+def test_a_wrong_index_is_found_at_once_and_the_graph_can_be_used_on(method: str) -> None:
+    parameters = Parameters()
+    graph = Graph(method, DEVICE, torch.double)
+    value = graph.lookup(parameters.table, 0)
+    template = Template.trace(
+        lambda writer, row, label: writer.cross_entropy(writer.lookup(parameters.table, row), label), (), 2
+    )
+    for record, message in (
+        (lambda: graph.lookup(parameters.table, ENTRIES), "index 6 of Lookup is out of range: .* 0 to 5"),
+        (lambda: graph.lookup(parameters.table, -1), "index -1 of Lookup"),
+        (lambda: value[9], "index 9 of Pick is out of range: it must be from 0 to 3"),
+        (lambda: graph.apply(template, (), (0, WIDTH)), "index 4 of CrossEntropy"),
+        (lambda: graph.each(template, (), ([0, 1], [0, WIDTH])), "index 4 of CrossEntropy"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            record()
+    assert len(graph.schedule()) == 1
+    loss = Graph(method, DEVICE, torch.double)
+    row = loss.lookup(parameters.table, 1)
+    with pytest.raises(ValueError, match="Nothing was recorded by this call; all before it can be used"):
+        loss.cross_entropy(row, WIDTH)
+    loss.backward([loss.cross_entropy(row, 0)])
+    assert parameters.table.grad.any(1).tolist() == [False, True, *[False] * (ENTRIES - 2)]
 
 
 def read_of(rows: list[int], columns: slice = ALL) -> Read:
