@@ -56,6 +56,25 @@ class Multiply(Elementwise):
         return OperationGradients((gradients[0] * batch.inputs[1], gradients[0] * batch.inputs[0]))
 
 
+class Scale(Elementwise):
+    """factor * x + shift, of two numbers."""
+
+    def __init__(self, width: int, factor: float, shift: float):
+        super().__init__(width)
+        self.factor, self.shift = factor, shift
+
+    def signature(self) -> Hashable:
+        return type(self), self.outputs, self.factor, self.shift
+
+    def forward(self, batch: OperationBatch) -> None:
+        torch.mul(batch.inputs[0], self.factor, out=batch.outputs[0])
+        if self.shift:
+            batch.outputs[0].add_(self.shift)
+
+    def backward(self, batch: OperationBatch, gradients: RowGradients) -> OperationGradients:
+        return OperationGradients((self.factor * gradients[0],))
+
+
 class Tanh(Elementwise):
     def forward(self, batch: OperationBatch) -> None:
         write_tanh(batch.inputs[0], batch.outputs[0])

@@ -29,6 +29,7 @@ from parser.batching.operations.elementary_operations import (
     Multiply,
     Pick,
     Relu,
+    Scale,
     Sigmoid,
     Slice,
     Subtract,
@@ -114,6 +115,10 @@ class Writer(ABC):
     def multiply(self, left: Value, right: Value) -> Value:
         """Element by element."""
         return self.operate(Multiply(self._common(left, right)), (left, right))[0]
+
+    def scale(self, value: Value, factor: float, shift: float = 0.0) -> Value:
+        """factor * value + shift, of numbers that are the same for all examples of a batch."""
+        return self.operate(Scale(self.width(value), float(factor), float(shift)), (value,))[0]
 
     def matrix_product(self, left: Value, right: Value, inner: int) -> Value:
         """left @ right, of values that hold matrices row by row: left [rows, inner], right [inner, columns].
