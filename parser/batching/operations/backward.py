@@ -83,7 +83,7 @@ def _check_unchanged(tape: Iterable[TapeEntry]) -> None:
         for parameter, old, new in zip(operation.parameters, before, versions_of(operation), strict=True):
             if old != new:
                 raise RuntimeError(
-                    f"a parameter of {type(operation).__name__}, of shape {list(parameter.shape)}, was changed "
+                    f"a parameter of {operation.name}, of shape {list(parameter.shape)}, was changed "
                     "in place after values were computed from it: take all gradients before the optimizer's "
                     "step, and record the next ones in a new graph"
                 )

@@ -57,7 +57,7 @@ class Computation:
 
     @torch.no_grad()
     def run(self, steps: Sequence[Step]) -> None:
-        """Run the batches of `schedule`, in that order."""
+        """Run the batches of `schedule`, in that order. Errors get a note that names the operation."""
         self._reserve()
         blocks, self._failed = self._blocks, True
         versions = {operation: versions_of(operation) for operation in {step.operation for step in steps}}
@@ -66,7 +66,12 @@ class Computation:
             inputs = [_gather(blocks[read.width], read, count) for read in step.inputs]
             outputs = [blocks[width][start : start + count] for width, start in step.outputs]
             batch = OperationBatch(inputs, outputs, step.indices)
-            operation.forward(batch)
+            try:
+                operation.forward(batch)
+            except Exception as error:
+                shapes = ", ".join(str(list(own.shape)) for own in inputs) or "none"
+                error.add_note(f"by {operation.name}, for {count} examples; inputs [rows, width]: {shapes}")
+                raise
             if self._gradients:
                 self._tape.append(TapeEntry(step, batch, versions[operation]))
         self._failed = False
@@ -174,8 +179,8 @@ class Computation:
     def _check(self) -> None:
         if self._failed:
             raise ValueError(
-                "values cannot be read: an error has stopped a batch before all were computed; record them again "
-                "in a new graph"
+                "values cannot be read: an error has stopped a batch before all were computed; record them "
+                "again in a new graph"
             )
 
     def _make_room(self, values: int) -> None:

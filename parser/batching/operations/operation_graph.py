@@ -219,7 +219,7 @@ class Graph(Computation, Writer):
             for parameter in operation.parameters:
                 if parameter.dtype != self._dtype and parameter.is_floating_point():
                     raise ValueError(
-                        f"{type(operation).__name__} has parameters of {parameter.dtype}, but the graph is "
+                        f"{operation.name} has parameters of {parameter.dtype}, but the graph is "
                         f"of {self._dtype}: create it with dtype={parameter.dtype}, or convert the parameters"
                     )
 

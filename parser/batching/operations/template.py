@@ -238,7 +238,7 @@ class Template:
         for node in self.nodes:
             bound = node.operation.index_bound
             if node.index is not None and bound is not None:
-                found[node.index] = min(found[node.index], (bound, type(node.operation).__name__))
+                found[node.index] = min(found[node.index], (bound, node.operation.name))
         return found
 
     def check_indices(self, indices: Integers) -> None:
@@ -309,7 +309,7 @@ class _Tracer(Writer):
     def operate(
         self, operation: Operation, values: Sequence[Value], index: Index | None = None
     ) -> Sequence[Value]:
-        name = type(operation).__name__
+        name = operation.name
         if operation.has_index != (index is not None):
             raise ValueError(f"{name} takes {'an' if operation.has_index else 'no'} index")
         if index is not None and not isinstance(index, _IndexPlace):

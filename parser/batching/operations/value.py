@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 class Value:
     """A vector that may not be computed yet.
 
-    Operators record operations: `a + b`, `a - b` and `a * b` of equal widths, element by element, where `a` or
-    `b` may be a number, as in `1 - a`; `-a` and `a / number`; `weight @ a`, of a matrix [out, width]; `a @ b`,
-    an inner product; `a[start:stop]`, and `a[element]`, of width 1. Raises TypeError if they are given anything
-    else, ValueError for other widths.
+    Operators record operations: `a + b`, `a - b` and `a * b` of equal widths, element by element, where one
+    of both may be a number, as in `1 - a`; `-a` and `a / number`; `weight @ a`, of a matrix [out, width];
+    `a @ b`, an inner product; `a[start:stop]`, and `a[element]`, of width 1. Raises TypeError if they are
+    given anything else, ValueError for other widths.
     """
 
     __slots__ = ("number", "writer")
@@ -150,8 +150,9 @@ def number(found: object) -> float:
 
 def not_a_value(found: object, alternative: str = "") -> TypeError:
     return TypeError(
-        f"a value{alternative} is wanted, not {type(found).__name__}: `graph.add_values(rows)` makes values of the rows "
-        "of a tensor [values, width], and weights and biases go into `graph.linear(weight, value, bias=bias)`"
+        f"a value{alternative} is wanted, not {type(found).__name__}: `graph.add_values(rows)` makes values "
+        "of the rows of a tensor [values, width], and weights and biases go into "
+        "`graph.linear(weight, value, bias=bias)`"
     )
 
 

@@ -74,7 +74,9 @@ def test_only_values_are_combined_with_values(other: object) -> None:
         lambda: other * value,
         lambda: value / other,
     ):
-        with pytest.raises(TypeError, match=f"a value or a number is wanted, not {type(other).__name__}: `gra"):
+        with pytest.raises(
+            TypeError, match=f"a value or a number is wanted, not {type(other).__name__}: `gra"
+        ):
             combine()
     if not isinstance(other, Tensor):
         with pytest.raises(TypeError, match=f"a parameter must be a tensor, not {type(other).__name__}"):
