@@ -95,10 +95,11 @@ def plots(folder: Path) -> None:
     _write(folder, _without_missing(read_run_config(folder)))
 
 
-def pictures(folder: Path, only: str, look: Look, style: str | None) -> None:
+def pictures(folder: Path, only: str, plot: str, look: Look, style: str | None) -> None:
     """Write the plots of a run's cells alone, for a paper.
 
-    only: a text for `read_filter`; style: a style of Matplotlib, or its file. Raises ValueError, OSError.
+    only: a text for `read_filter`; plot: see `write_pictures`; style: a style of Matplotlib, or its file.
+    Raises ValueError, OSError.
     """
     from matplotlib import rc_context
     from matplotlib import style as styles
@@ -112,7 +113,7 @@ def pictures(folder: Path, only: str, look: Look, style: str | None) -> None:
                 styles.use(style)
             except OSError as error:
                 raise ValueError(f"--style: {error}") from None
-        say(*map(str, write_pictures(run, folder, look)))
+        say(*map(str, write_pictures(run, folder, look, plot)))
 
 
 def read_config(path: Path, overrides: Sequence[str] = ()) -> SpeedConfig:
