@@ -62,6 +62,10 @@ class Graph(Computation, Writer):
         given = tuple([widths[number] for number in numbers])
         if given != template.taken or len(indices) != template.indices:
             template.check(given, len(indices))
+        if template.indices:
+            for index, bound in zip(indices, template.index_bounds, strict=True):
+                if not 0 <= index < bound:
+                    template.check_indices(np.array([indices]))
         first = self._record(template, numbers, indices)
         return Values(self, [first + place for place in template.result_places])
 
@@ -79,25 +83,23 @@ class Graph(Computation, Writer):
             template = self._templates[key] = Template.of(operation, given)
         if operation.has_index != (index is not None):
             template.check(given, int(index is not None))
-        first = self._record(template, numbers, () if index is None else (index,))
+        if index is None:
+            first = self._record(template, numbers, ())
+        else:
+            if not 0 <= index < template.index_bounds[0]:
+                template.check_indices(np.array([[index]]))
+            first = self._record(template, numbers, (index,))
         return [Value(self, first + place) for place in template.result_places]
 
     def _record(self, template: Template, numbers: Sequence[int] | Integers, indices: Sequence[Index]) -> int:
-        """One application, to the values of these numbers. Returns that of the first value it computes.
-
-        Raises ValueError for indices out of range.
-        """
+        """One application, to the values of these numbers. Returns that of the first value it computes."""
         recorded, first = self._recorded.get(template), len(self._widths)
         if recorded is None:
             recorded = self._recorded_of(template)
-        if template.indices:
-            indices = array("q", indices)  # which refuses what is no integer
-            for index, bound in zip(indices, template.index_bounds, strict=True):
-                if not 0 <= index < bound:
-                    template.check_indices(np.array([indices]))
+        own = array("q", indices) if template.indices else indices  # first: it refuses what is no integer
         recorded.append(first)
         recorded.extend(numbers)
-        recorded.extend(indices)
+        recorded.extend(own)
         self._widths.extend(template.computed_widths)
         return first
 

@@ -37,7 +37,7 @@ class Value:
         return self.writer.width(self)
 
     def __add__(self, other: Value | float) -> Value:
-        if isinstance(other, Value):
+        if type(other) is Value:
             return self.writer.add(self, other)
         return self.writer.scale(self, 1, number(other))
 
@@ -45,7 +45,7 @@ class Value:
         return self.writer.scale(self, 1, number(other))
 
     def __sub__(self, other: Value | float) -> Value:
-        if isinstance(other, Value):
+        if type(other) is Value:
             return self.writer.subtract(self, other)
         return self.writer.scale(self, 1, -number(other))
 
@@ -53,7 +53,7 @@ class Value:
         return self.writer.scale(self, -1, number(other))
 
     def __mul__(self, other: Value | float) -> Value:
-        if isinstance(other, Value):
+        if type(other) is Value:
             return self.writer.multiply(self, other)
         return self.writer.scale(self, number(other))
 
