@@ -39,6 +39,7 @@ class Toy:
         if setup.method == "sleepy":
             time.sleep(600)
         self.weight = torch.ones(4, 4, requires_grad=True)
+        self.optimizer = torch.optim.SGD([self.weight], lr=1e-6)
         self.examples = torch.arange(1.0, setup.settings.sentences + 1)[:, None].expand(-1, 4) / 100
 
     def batches(self):
@@ -57,9 +58,9 @@ class Toy:
         if self.setup.mode == "train":
             with self.setup.phase("backward"):
                 loss.backward()
-            with self.setup.phase("update"), torch.no_grad():
-                self.weight -= 1e-6 * self.weight.grad
-                self.weight.grad = None
+            with self.setup.phase("update"):
+                self.optimizer.step()
+                self.optimizer.zero_grad()
 
     def check(self):
         added = {"wrong": 0.1, "nan": float("nan")}.get(self.setup.method, 0.0)

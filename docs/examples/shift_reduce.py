@@ -4,7 +4,8 @@
 
 FILE has labelled binary trees, one a line, as the Stanford Sentiment Treebank: `(3 (2 It) (4 works))`.
 Without a file trees are made up. A batch is computed in three ways: one tree after the other, step by step,
-and by replay. Their losses are equal, and the time of a training step is printed.
+and by replay. Their losses are equal, and the times of a training step are printed: of each round, and at
+the end their medians.
 """
 
 from __future__ import annotations
@@ -141,13 +142,16 @@ def main(texts: Sequence[str], repeats: int = REPEATS) -> None:
         "by replay": lambda: loss_by_replay(model, together),
     }
     losses, seconds = {}, {name: [] for name in ways}
-    for _ in range(repeats):
+    for number in range(1, repeats + 1):
+        print(f"round {number} of {repeats}:", end="", flush=True)
         for name, loss_of in ways.items():  # in turns, so that a busy moment is everybody's
             model.zero_grad()
             began = time.perf_counter()
             losses[name] = loss_of()
             losses[name].backward()
             seconds[name].append(time.perf_counter() - began)
+            print(f"  {name} {1000 * seconds[name][-1]:.1f} ms", end="", flush=True)
+        print()
     phrases = sum(len(tree.phrases) for tree in trees)
     for name, loss in losses.items():
         milliseconds = 1000 * statistics.median(seconds[name])

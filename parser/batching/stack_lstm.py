@@ -50,6 +50,7 @@ class StackLSTM(nn.Module):
         return with_empty[to_device(place[top], vectors.device)]
 
     def _check(self, vectors: Tensor, read: Tensor, move: Tensor) -> None:
+        _check_vectors(vectors, self.lstm)
         shapes = [list(given.shape) for given in (vectors, read, move)]
         if vectors.dim() != 3 or shapes[1:] != [shapes[0][:2]] * 2:
             raise ValueError(
@@ -59,11 +60,8 @@ class StackLSTM(nn.Module):
         if read.device.type != "cpu" or move.device.type != "cpu":
             raise ValueError("read and move must be on the host, where the levels are found: `read.cpu()`")
         before = move.cumsum(1) - move  # [batch, steps] heights
-        for stack, step in ((before < read) | (before + move < 0)).nonzero()[:1].tolist():
-            raise ValueError(
-                f"stack {stack} has {before[stack, step]} vectors at step {step}, too few for its operation: "
-                f"read {read[stack, step]}, move {move[stack, step]}"
-            )
+        for step in ((before < read) | (before + move < 0)).any(0).nonzero()[:1].flatten().tolist():
+            _check_heights(before[:, step], read[:, step], move[:, step], step)
 
     def begin(self, batch: int) -> SteppedStacks:
         """Empty stacks, to be operated on step by step."""
@@ -78,7 +76,17 @@ class SteppedStacks:
         self._stack = Stack(batch, self._lstm.state_size, like=recurrent_weight(lstm, 0))
 
     def operate(self, vectors: Tensor, read: Tensor | int, move: Tensor | int) -> None:
-        """vectors: [batch, input]; read, move: [batch], or one for all, see `StackOperation`."""
+        """vectors: [batch, input]; read, move: [batch], or one for all, see `StackOperation`.
+
+        Raises ValueError for other shapes and types; and for stacks that have too few vectors, but only on a
+        CPU, because elsewhere the host would wait for the device.
+        """
+        height = self._stack.height
+        _check_vectors(vectors, self._lstm.lstm)
+        if vectors.dim() != 2 or len(vectors) != len(height):
+            raise ValueError(f"vectors must be [{len(height)}, input], not {list(vectors.shape)}")
+        if height.device.type == "cpu":
+            _check_heights(height, torch.as_tensor(read), torch.as_tensor(move), self._steps)
         self._steps += 1
         self._stack.reserve(self._steps)
         before = self._lstm.split(self._stack.previous(read))
@@ -87,3 +95,27 @@ class SteppedStacks:
     def top(self) -> Tensor:
         """[batch, hidden] The state of the top layer, on top of each stack."""
         return self._lstm.output(self._stack.top())
+
+
+def _check_vectors(vectors: Tensor, lstm: nn.LSTM) -> None:
+    """vectors: [..., input]. Raises ValueError for other widths and types."""
+    dtype = recurrent_weight(lstm, 0).dtype
+    if vectors.dtype != dtype:
+        raise ValueError(
+            f"vectors of {vectors.dtype}, but the LSTM is of {dtype}: convert them by `vectors.to({dtype})`, "
+            f"or the LSTM by `.to({vectors.dtype})`"
+        )
+    if vectors.shape[-1:] != (lstm.input_size,):
+        raise ValueError(
+            f"vectors of shape {list(vectors.shape)}, but the LSTM takes a width of {lstm.input_size}"
+        )
+
+
+def _check_heights(height: Tensor, read: Tensor, move: Tensor, step: int) -> None:
+    """height: [batch]; read, move: [batch] or []. Raises ValueError for stacks that are too low."""
+    for stack in ((height < read) | (height + move < 0)).nonzero()[:1].flatten().tolist():
+        own_read, own_move = (own.expand_as(height)[stack] for own in (read, move))
+        raise ValueError(
+            f"stack {stack} has {height[stack]} vectors at step {step}, too few for its operation: read "
+            f"{own_read}, move {own_move}"
+        )

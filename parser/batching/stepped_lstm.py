@@ -20,7 +20,7 @@ class SteppedLSTM:
 
     def __init__(self, lstm: nn.LSTM):
         layers = range(lstm.num_layers)
-        self._lstm = lstm
+        self.lstm = lstm
         # Biases are added up once, not at each frame.
         self._inputs = [input_parameters(lstm, layer) for layer in layers]
         self._recurrent = [recurrent_weight(lstm, layer) for layer in layers]
@@ -28,7 +28,7 @@ class SteppedLSTM:
     @property
     def state_size(self) -> int:
         """Size of the concatenated states."""
-        return 2 * self._lstm.num_layers * self._lstm.hidden_size
+        return 2 * self.lstm.num_layers * self.lstm.hidden_size
 
     def project(self, inputs: Tensor) -> Tensor:
         """[rows, 4 * hidden] The part of the lowest layer's gates that depends on inputs [rows, input]."""
@@ -40,7 +40,7 @@ class SteppedLSTM:
         for layer, recurrent in enumerate(self._recurrent):
             hidden, cell = states[2 * layer : 2 * layer + 2]
             if layer:
-                below = dropout(found[-2], self._lstm.dropout, self._lstm.training)
+                below = dropout(found[-2], self.lstm.dropout, self.lstm.training)
                 projected = linear(below, *self._inputs[layer])
             found += lstm_cell(projected, linear(hidden, recurrent), cell)
         return found
@@ -52,11 +52,11 @@ class SteppedLSTM:
 
     def split(self, joined: Tensor) -> States:
         """joined: [batch, state] the concatenated states."""
-        return joined.split(self._lstm.hidden_size, dim=1)
+        return joined.split(self.lstm.hidden_size, dim=1)
 
     def output(self, joined: Tensor) -> Tensor:
         """[batch, hidden] The hidden state of the top layer. joined: as in `split`."""
-        return joined[:, -2 * self._lstm.hidden_size : -self._lstm.hidden_size]
+        return joined[:, -2 * self.lstm.hidden_size : -self.lstm.hidden_size]
 
 
 def join(states: States) -> Tensor:

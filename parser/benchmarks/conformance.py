@@ -13,7 +13,7 @@ from torch import Tensor
 
 from parser.batching.functional import Precision
 from parser.benchmarks.discovery import find
-from parser.benchmarks.gradients import gradients_of_run
+from parser.benchmarks.gradients import ParameterGradient, gradients_of_run
 from parser.benchmarks.plugin import NO_BATCHING, PHASES, AnyPlugin, Mode, Setup, Work
 from parser.system.console import LinesError
 
@@ -32,11 +32,46 @@ def disagreement(
     """Where a method's results differ by more than rounding from those without batching, or None."""
     if results is None or expected is None or len(results) != len(expected):
         return f"{len(results or ())} results, but {len(expected or ())} without batching"
-    smallest = rounding**2 * max(map(abs, expected), default=0.0)  # differences below are rounding, too
-    for number, (one, other) in enumerate(zip(results, expected, strict=True)):
-        if not abs(one - other) <= rounding * abs(other) + smallest:  # written so that NaN differs
-            return f"result {number} is {one:.9g}, but {other:.9g} without batching"
+    for number in _different(results, expected, rounding):
+        return f"result {number} is {results[number]:.9g}, but {expected[number]:.9g} without batching"
     return None
+
+
+def gradient_disagreement(
+    found: Sequence[ParameterGradient],
+    expected: Sequence[ParameterGradient],
+    rounding: float = ROUNDING["float32"],
+) -> str | None:
+    """As `disagreement`, of the gradients of all parameters. Names that of which one differs most."""
+    if len(found) != len(expected):
+        return f"{len(found)} parameters have gradients, but {len(expected)} without batching"
+    ours, theirs = ([norm for own in each for norm in own[1:]] for each in (found, expected))
+    different = _different(ours, theirs, rounding)
+    if not different:
+        return None
+    most = max(different, key=lambda number: _distance(ours[number], theirs[number]))
+    part = ParameterGradient._fields[1 + most % 2]
+    return (
+        f"that of {found[most // 2].name} differs most: the weighted norm of its {part} part is "
+        f"{ours[most]:.9g}, but {theirs[most]:.9g} without batching; "
+        f"{len({number // 2 for number in different})} of {len(found)} parameters differ"
+    )
+
+
+def _different(results: Sequence[float], expected: Sequence[float], rounding: float) -> list[int]:
+    """The places of results that differ by more than rounding."""
+    smallest = rounding**2 * max(map(abs, expected), default=0.0)  # differences below are rounding, too
+    pairs = enumerate(zip(results, expected, strict=True))
+    return [
+        number
+        for number, (one, other) in pairs
+        if not abs(one - other) <= rounding * abs(other) + smallest  # written so that NaN differs
+    ]
+
+
+def _distance(one: float, other: float) -> float:
+    found = abs(one - other)
+    return math.inf if math.isnan(found) else found
 
 
 SIZES = (1, 3)
@@ -102,7 +137,7 @@ def _faults_in_mode(plugin: type[AnyPlugin], mode: Mode, methods: list[str]) -> 
             if not trial.skipped:  # some methods need kernels that not every machine has
                 faults += [f"{place}: {fault}" for fault in trial.faults(expected, expected_works)]
                 fresh = _Trial(plugin, mode, method, size)  # its weights are the first, too
-                if difference := disagreement(fresh.gradients(), gradients[size]):
+                if difference := gradient_disagreement(fresh.gradients(), gradients[size]):
                     faults.append(f"{place}: `run` must have the gradients without batching: {difference}")
     return faults
 
@@ -126,7 +161,7 @@ class _Trial:
     def results(self) -> list[float]:
         return numbers(self._plugin.check())
 
-    def gradients(self) -> list[float]:
+    def gradients(self) -> list[ParameterGradient]:
         """Of the first batch, in training."""
         return gradients_of_run(self._plugin, self._plugin.batches()[0]) if self._mode == "train" else []
 

@@ -45,30 +45,36 @@ def _installed(path: tuple[str, ...]) -> dict[str, EntryPoint]:
     return dict(sorted(plugins.items()))
 
 
+def entry_of(name: str) -> EntryPoint | None:
+    """Of the plugin of that name; or of MODULE:CLASS, which need not be installed. None if there is none."""
+    return EntryPoint(name, name, ENTRY_POINT_GROUP) if ":" in name else installed().get(name)
+
+
 def unknown(name: str) -> str:
     """The message for a plugin that is not installed."""
-    return f"no plugin is called {name!r}; installed are {', '.join(installed())}"
+    return (
+        f"no plugin is called {name!r}; installed are {', '.join(installed())}. One that is not installed is "
+        "MODULE:CLASS, with its folder in PYTHONPATH"
+    )
 
 
 def find(name: str) -> type[AnyPlugin]:
-    """The plugin of that name.
+    """The plugin of that name, or that is MODULE:CLASS.
 
     Raises ValueError if there is none, if it calls itself otherwise, or cannot be imported.
     """
-    plugins = installed()
-    if name not in plugins:
+    entry = entry_of(name)
+    if entry is None:
         raise ValueError(unknown(name))
     try:
-        plugin = plugins[name].load()
+        plugin = entry.load()
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # whatever the plugin's module raises
         why = f"{type(error).__name__}: {shortened(str(error))}"
-        raise ValueError(f"plugin {name!r} ({plugins[name].value}) cannot be imported: {why}") from None
-    if getattr(plugin, "name", name) != name:
-        raise ValueError(
-            f"{plugins[name].value} calls itself {plugin.name!r}, but its entry point is {name!r}"
-        )
+        raise ValueError(f"plugin {name!r} ({entry.value}) cannot be imported: {why}") from None
+    if entry.value != name and getattr(plugin, "name", name) != name:
+        raise ValueError(f"{entry.value} calls itself {plugin.name!r}, but its entry point is {name!r}")
     return plugin
 
 

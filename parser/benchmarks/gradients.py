@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
@@ -24,17 +24,61 @@ class GivesGradients(Protocol):
         """
 
 
-def gradients_of_run(plugin: AnyPlugin, batch: Any) -> list[float]:
-    """Fingerprints of the gradients of all parameters, ordered by shape. No parameter is changed."""
-    found = plugin.gradients(batch) if isinstance(plugin, GivesGradients) else None
-    if found is None:
-        found = _given_to_optimizers(plugin, batch)
-    ordered = sorted(found, key=lambda gradient: tuple(gradient.shape))
-    return fingerprints(ordered).tolist()
+class ParameterGradient(NamedTuple):
+    """Of one parameter, see `fingerprints`."""
+
+    name: str
+    """The plugin's, or the place among all parameters; and the shape."""
+    positive: float
+    negative: float
 
 
-def _given_to_optimizers(plugin: AnyPlugin, batch: Any) -> list[Tensor]:
-    """What the optimizers of PyTorch get in `run`, summed over its updates, of which none is made."""
+def gradients_of_run(plugin: AnyPlugin, batch: Any) -> list[ParameterGradient]:
+    """The gradients of all parameters, ordered by shape. No parameter is changed.
+
+    Raises ValueError for a plugin that shows none.
+    """
+    given = plugin.gradients(batch) if isinstance(plugin, GivesGradients) else None
+    if given is None:
+        names = {id(parameter): name for name, parameter in _parameters(plugin)}
+        sums = _given_to_optimizers(plugin, batch)
+        named = [(names.get(id(parameter)), gradient) for parameter, gradient in sums.items()]
+    else:
+        named = [(None, gradient) for gradient in given]
+    if not named:
+        raise ValueError(
+            "no gradient can be compared, because no optimizer of PyTorch made an update in `run`: update by "
+            "one (torch.optim.SGD(parameters, lr)), or add a method `gradients(batch)`, see "
+            "parser.benchmarks.gradients.GivesGradients"
+        )
+    shapes = [
+        (name or f"parameter {place} of {len(named)}", own) for place, (name, own) in enumerate(named, 1)
+    ]
+    ordered = sorted(shapes, key=lambda pair: tuple(pair[1].shape))
+    norms = fingerprints(gradient for _, gradient in ordered).view(-1, 2).tolist()
+    return [
+        ParameterGradient(f"{name} {list(gradient.shape)}", *parts)
+        for (name, gradient), parts in zip(ordered, norms, strict=True)
+    ]
+
+
+def _parameters(owner: object, name: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Those of a plugin's attributes, and of the attributes of these, with their names."""
+    for attribute, value in vars(owner).items():
+        own = f"{name}.{attribute}" if name else attribute
+        if isinstance(value, nn.Module):
+            yield from value.named_parameters(own)
+        elif isinstance(value, Tensor):
+            yield own, value
+        elif not name and hasattr(value, "__dict__"):
+            yield from _parameters(value, own)
+
+
+def _given_to_optimizers(plugin: AnyPlugin, batch: Any) -> dict[Tensor, Tensor]:
+    """What the optimizers of PyTorch get in `run`, summed over its updates, of which none is made.
+
+    By parameter.
+    """
     sums: dict[Tensor, Tensor] = {}
     hidden: list[tuple[Tensor, Tensor]] = []
 
@@ -58,4 +102,4 @@ def _given_to_optimizers(plugin: AnyPlugin, batch: Any) -> list[Tensor]:
     finally:
         for hook in hooks:
             hook.remove()
-    return list(sums.values())
+    return sums

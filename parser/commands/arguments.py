@@ -284,6 +284,12 @@ def _add_plots(commands: Commands) -> None:
         help="draw only these cells, such as method=step|replay; with this or one of the following options "
         "the plots alone are written, into RUN/plots, from the rows alone",
     )
+    command.add_argument(
+        "--plot",
+        default="",
+        metavar="NAME",
+        help="write only this plot, as its file is called, or ends: speed-up",
+    )
     command.add_argument("--format", choices=("svg", "pdf", "png"), default="svg", help="of the files")
     command.add_argument("--width", type=_inches, help="of a figure, as 3.3in or 8.4cm")
     command.add_argument("--font-size", type=float, metavar="POINTS", help="of all text")

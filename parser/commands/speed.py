@@ -22,10 +22,10 @@ def draw(options: argparse.Namespace) -> None:
     from parser.speed.reporting.plot_style import Look
 
     look = Look(options.format, options.width, options.font_size, options.scale)
-    if look == Look() and not options.only and not options.style:
+    if look == Look() and not options.only and not options.plot and not options.style:
         commands.plots(options.folder)
     else:
-        commands.pictures(options.folder, options.only, look, options.style)
+        commands.pictures(options.folder, options.only, options.plot, look, options.style)
 
 
 def about(options: argparse.Namespace) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parser.benchmarks.discovery import find, installed, unknown
+from parser.benchmarks.discovery import entry_of, find, unknown
 from parser.config.file import ConfigFile
 from parser.speed.measuring import external, learning, run
 from parser.speed.measuring.external import external_is_left, measure_external
 from parser.speed.measuring.learning import learn, learning_cells, learning_is_left
-from parser.speed.measuring.rows import SKIPPED, CellRow, FailedRow, has_rows
+from parser.speed.measuring.rows import SKIPPED, WRONG, CellRow, FailedRow, has_rows
 from parser.speed.measuring.run import RunRows, kept_rows, measure, read_run_config, rows_of
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.reporting.speed_ups import ratio_lines, read_ratio
@@ -45,7 +45,7 @@ def speed(
     refuse_folder_of_others(folder, any(has_rows(folder / name) for name in ROW_FILES))
     rows = measure(config, folder, only, math.inf if minutes is None else minutes)
     if only or not config.external:
-        _refuse_all_skipped(rows)
+        _refuse_all_failed(rows)
     if not only and minutes is None:
         measure_external(config, folder)
         learn(config, folder)
@@ -54,17 +54,33 @@ def speed(
     _write(folder, config)
     for text in ratios:
         say(*ratio_lines(rows, text))
+    _report_wrong(rows)
 
 
-def _refuse_all_skipped(rows: Sequence[CellRow]) -> None:
-    """Raises ValueError with the reasons if there was nothing to measure in any cell."""
-    reasons = [row.status for row in rows if isinstance(row, FailedRow) and row.status.startswith(SKIPPED)]
-    if rows and len(reasons) == len(rows):
+def _refuse_all_failed(rows: Sequence[CellRow]) -> None:
+    """Raises ValueError with the reasons if no cell could be measured."""
+    failed = [row for row in rows if isinstance(row, FailedRow)]
+    if not rows or len(failed) < len(rows):
+        return
+    nothing = "nothing was measured, and no report is written."
+    reasons = list(dict.fromkeys(row.status for row in failed))
+    if not all(reason.startswith(SKIPPED) for reason in reasons):
+        raise LinesError(f"{nothing} All cells failed; rows.jsonl has the tracebacks:", *reasons)
+    raise LinesError(
+        f"{nothing} All cells are skipped:",
+        *reasons,
+        "data/ is looked for in the working directory, and in the folder that PARSER_DATA names; "
+        "docs/data.md says how to get it, and how to measure without",
+    )
+
+
+def _report_wrong(rows: Sequence[CellRow]) -> None:
+    """Raises ValueError with the cells whose results are not those without batching."""
+    wrong = [row for row in rows if isinstance(row, FailedRow) and row.status.startswith(WRONG)]
+    if wrong:
         raise LinesError(
-            "nothing was measured, and no report is written. All cells are skipped:",
-            *dict.fromkeys(reasons),
-            "data/ is looked for in the working directory, and in the folder that PARSER_DATA names; "
-            "docs/data.md says how to get it, and how to measure without",
+            "not the results without batching, and left out of plots and ratios:",
+            *(f"{row.name}: {row.status}" for row in wrong),
         )
 
 
@@ -79,10 +95,11 @@ def plots(folder: Path) -> None:
     _write(folder, _without_missing(read_run_config(folder)))
 
 
-def pictures(folder: Path, only: str, look: Look, style: str | None) -> None:
+def pictures(folder: Path, only: str, plot: str, look: Look, style: str | None) -> None:
     """Write the plots of a run's cells alone, for a paper.
 
-    only: a text for `read_filter`; style: a style of Matplotlib, or its file. Raises ValueError, OSError.
+    only: a text for `read_filter`; plot: see `write_pictures`; style: a style of Matplotlib, or its file.
+    Raises ValueError, OSError.
     """
     from matplotlib import rc_context
     from matplotlib import style as styles
@@ -96,7 +113,7 @@ def pictures(folder: Path, only: str, look: Look, style: str | None) -> None:
                 styles.use(style)
             except OSError as error:
                 raise ValueError(f"--style: {error}") from None
-        say(*map(str, write_pictures(run, folder, look)))
+        say(*map(str, write_pictures(run, folder, look, plot)))
 
 
 def read_config(path: Path, overrides: Sequence[str] = ()) -> SpeedConfig:
@@ -119,10 +136,9 @@ def read_config(path: Path, overrides: Sequence[str] = ()) -> SpeedConfig:
 
 def _without_missing(config: SpeedConfig) -> SpeedConfig:
     """Without the sections whose plugins are not installed. Raises ValueError if no experiment is left."""
-    plugins = installed()
     found: dict[str, dict[str, Any]] = {}
     for section, requested in (("experiments", config.experiments), ("learning", config.learning)):
-        found[section] = {name: own for name, own in requested.items() if own.plugin in plugins}
+        found[section] = {name: own for name, own in requested.items() if entry_of(own.plugin)}
         for name in requested.keys() - found[section].keys():
             say(f"{section}.{name} is skipped: {unknown(requested[name].plugin)}")
     if config.experiments and not found["experiments"] and not config.external:

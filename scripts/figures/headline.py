@@ -34,6 +34,8 @@ class PaperSettings(Settings):
     name: str
     over_none: tuple[float, float] | None = Field(None, strict=False)
     """The least and the greatest speed-up over no batching that the paper has, if any."""
+    method: str = ""
+    """Ours that is the paper's own, where it may be another than the best."""
     how: str = ""
     """The table or figure, the machine, and the baseline if that is another one."""
 
@@ -92,6 +94,11 @@ class Headline(NamedTuple):
         """Its processor, and how many cores of it were used if these were several."""
         cores = f", {self.best.threads} cores" if self.best.threads > 1 else ""
         return self.best.machine.cpu.replace("(R)", "").replace(" Processor", "") + cores
+
+    @property
+    def method_of_paper(self) -> str:
+        """The paper's, if it has a figure of another method than the best one here; else empty."""
+        return self.paper.method if self.paper.over_none and self.paper.method != self.best.method else ""
 
 
 class Group(NamedTuple):
@@ -162,6 +169,7 @@ def _cells(line: Headline, is_first: bool) -> list[str]:
     best = line.best
     gains = [line.gain(best, row) for row in line.simple]
     texts = [in_words(gain, 2) for gain in gains[:1]] + [f"{gain.value:.2f}" for gain in gains[1:]]
+    of_paper = f" `{line.method_of_paper}`" if line.method_of_paper else ""
     named = [
         f"{bracketed(text, [best, row])} `{row.method}`" for text, row in zip(texts, line.simple, strict=True)
     ]
@@ -170,7 +178,7 @@ def _cells(line: Headline, is_first: bool) -> list[str]:
         line.machine,
         f"`{best.method}`, {best.batch_size:,}",
         bracketed(in_words(line.over_baseline, 1), [best, line.baseline]),
-        _range(line.paper.over_none) if is_first else "",
+        _range(line.paper.over_none) + of_paper if is_first else "",
         "".join(named[:1]),
         ", ".join(named[1:]),
     ]

@@ -41,6 +41,8 @@ PAPER: Look = {
 }
 BEST_SIMPLE: Look = {"color": "black", "marker": "o", "markersize": 5, "linestyle": "none"}
 OTHER_SIMPLE: Look = {**BEST_SIMPLE, "markerfacecolor": "white"}
+NOTE: Look = {"textcoords": "offset points", "va": "center", "fontsize": SMALL}
+METHOD_OF_PAPER: Look = {"bbox": {"boxstyle": "square,pad=0.15", "facecolor": "white", "edgecolor": "none"}}
 INTERVAL: Look = {"color": "black", "capsize": 3, "linewidth": 1.2}
 
 
@@ -83,6 +85,9 @@ def _draw_lines(axes: Axes, lines: list[Headline], looks: dict[str, Look]) -> No
             axes.plot(value, place, **(OTHER_SIMPLE if number else BEST_SIMPLE))
         if line.paper.over_none:
             axes.plot(line.paper.over_none, (place, place), **PAPER)
+            if method := line.method_of_paper:
+                end = line.paper.over_none[1], place
+                axes.annotate(method, end, (6, 0), **NOTE, **METHOD_OF_PAPER)
         text = bracketed(in_words(gain, 1), [line.best, line.baseline])
         axes.text(1.01, place, text, fontsize=SMALL, va="center", transform=axes.get_yaxis_transform())
     axes.axvline(1, color="black", linewidth=0.8)
@@ -103,6 +108,7 @@ def _label(line: Headline, is_first: bool) -> str:
 
 def _legend(looks: dict[str, Look]) -> list[Patch | Line2D]:
     interval = "95 % interval, over the turns of one run on one machine"
+    paper = "the paper, on its machine, over its own baseline;\nits method if it is not that of the bar"
     return [
         *(
             Patch(label=f"this program, {machine}", edgecolor="0.3", **look)
@@ -111,5 +117,5 @@ def _legend(looks: dict[str, Look]) -> list[Patch | Line2D]:
         Line2D([], [], label=interval, color="black", marker="|"),
         Line2D([], [], label="the best simple way: by hand, or PyTorch's layers", **BEST_SIMPLE),
         Line2D([], [], label="other simple ways", **OTHER_SIMPLE),
-        Line2D([], [], label="the paper, on its machine, over its own baseline", **PAPER),
+        Line2D([], [], label=paper, **PAPER),
     ]

@@ -74,10 +74,12 @@ def test_the_three_ways_have_one_loss_and_its_gradients(example: ModuleType) -> 
 
 def test_it_prints_equal_losses(example: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     example.main(TEXTS, repeats=2)
+    printed = capsys.readouterr().out
+    assert re.search(
+        r"^round 2 of 2:  one by one [\d.]+ ms  by steps [\d.]+ ms  by replay [\d.]+ ms$", printed, re.M
+    )
     found = re.findall(
-        r"^(one by one|by steps|by replay) .* ([\d.]+)  +[\d.]+ ms for 3 trees$",
-        capsys.readouterr().out,
-        re.M,
+        r"^(one by one|by steps|by replay) .* ([\d.]+)  +[\d.]+ ms for 3 trees$", printed, re.M
     )
     assert [name for name, _ in found] == ["one by one", "by steps", "by replay"]
     assert len({round(float(loss), 4) for _, loss in found}) == 1

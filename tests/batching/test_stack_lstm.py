@@ -82,5 +82,31 @@ def test_errors_say_what_is_wanted() -> None:
         run(PUSH, POP, POP)
     with pytest.raises(ValueError, match=r"\[batch, steps\], not \[1, 3, 3\], \[1, 2\] and \[1, 2\]"):
         run(PUSH, PUSH)
+    with pytest.raises(
+        ValueError, match=r"vectors of torch.float64, .* by `vectors.to\(torch.float32\)`, or"
+    ):
+        model(vectors.double(), *torch.tensor([[PUSH] * 3]).unbind(2))
+    with pytest.raises(ValueError, match=r"vectors of shape \[1, 3, 2\], .* takes a width of 3"):
+        model(vectors[..., :2], *torch.tensor([[PUSH] * 3]).unbind(2))
     with pytest.raises(ValueError, match=r"vectors must be \[batch, steps, input\], .* not \[3, 3\]"):
         model(vectors[0], *torch.tensor([PUSH] * 3).unbind(1))
+
+
+def test_errors_of_single_steps_say_what_is_wanted_and_change_nothing() -> None:
+    stacks = StackLSTM(SIZE, HIDDEN).begin(2)
+    vectors = torch.ones(2, SIZE)
+    stacks.operate(vectors, *torch.tensor([PUSH, HOLD]).unbind(1))
+    top = stacks.top()
+    message = "stack 1 has 0 vectors at step 1, too few for its operation: read 0, move -1"
+    for operation in (POP, StackOperation(*torch.tensor([HOLD, POP]).unbind(1))):
+        with pytest.raises(ValueError, match=message):
+            stacks.operate(vectors, *operation)
+    with pytest.raises(ValueError, match=r"stack 0 has 1 vectors at step 1, .* read 2, move -1"):
+        stacks.operate(vectors, *REDUCE_AND_REPLACE)
+    with pytest.raises(ValueError, match=r"vectors of torch.float64, but the LSTM is of torch.float32"):
+        stacks.operate(vectors.double(), *PUSH)
+    with pytest.raises(ValueError, match=r"vectors of shape \[2, 2\], but the LSTM takes a width of 3"):
+        stacks.operate(vectors[:, :2], *PUSH)
+    with pytest.raises(ValueError, match=r"vectors must be \[2, input\], not \[1, 3\]"):
+        stacks.operate(vectors[:1], *PUSH)
+    assert stacks.top().equal(top)

@@ -1,6 +1,8 @@
 """What plugins must do, and which results agree."""
 
 import importlib
+from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 import torch
@@ -36,6 +38,14 @@ def run_with_wrong_gradients(self, batch):
     self.optimizer.step()
 
 
+def run_with_an_update_by_hand(self, batch):
+    self.loss(batch).backward()
+    with torch.no_grad():
+        for parameter in self.gru.parameters():
+            parameter -= 0.01 * parameter.grad
+            parameter.grad = None
+
+
 def faults(example, **changes):
     return faults_of(type("Changed", (example,), changes))
 
@@ -63,7 +73,11 @@ def faults(example, **changes):
         ({"check": lambda self: [0.5]}, "train, none at 1: `run` must change the results of `check`"),
         (
             {"run": run_with_wrong_gradients},
-            "train, packed at 1: `run` must have the gradients",
+            "train, packed at 1: `run` must have the gradients without batching: that of gru.",
+        ),
+        (
+            {"run": run_with_an_update_by_hand},
+            "train: ValueError: no gradient can be compared, because no optimizer of PyTorch made an update",
         ),
         ({"work": lambda self, batch: Work(len(batch), 0, 1.0)}, "train, none at 1: `work` must count"),
         ({"work": lambda self, batch: Work(len(batch), 1, 1.0, padding=1.5)}, "`work` must give the padding"),
@@ -91,7 +105,13 @@ def test_unknown_phases_and_no_phases_are_found(example):
             example.run(self, batch)
 
     assert any("names the phases thinking" in fault for fault in faults(example, run=run))
-    assert any("must name its phases" in fault for fault in faults(example, run=lambda self, batch: None))
+
+    def run_without_phases(self, batch):
+        setup, self.setup = self.setup, replace(self.setup, phase=lambda _: nullcontext())
+        example.run(self, batch)
+        self.setup = setup
+
+    assert any("must name its phases" in fault for fault in faults(example, run=run_without_phases))
 
 
 def test_dropout_in_check_is_found(example):

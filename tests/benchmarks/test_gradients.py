@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from parser.benchmarks.compiling import COMPILED
-from parser.benchmarks.conformance import disagreement
+from parser.benchmarks.conformance import gradient_disagreement
 from parser.benchmarks.discovery import find, installed
-from parser.benchmarks.gradients import GivesGradients, gradients_of_run
+from parser.benchmarks.gradients import GivesGradients, ParameterGradient, gradients_of_run
 from parser.benchmarks.language_model.network import Text
 from parser.benchmarks.plugin import NO_BATCHING, AnyPlugin, Setup
 
@@ -68,7 +68,7 @@ MUTANTS: dict[str, Callable[[Gradients], None]] = {
 }
 
 
-def mutated(plugin: AnyPlugin, batch: Any, mutant: Callable[[Gradients], None]) -> list[float]:
+def mutated(plugin: AnyPlugin, batch: Any, mutant: Callable[[Gradients], None]) -> list[ParameterGradient]:
     """What the harness sees of a method whose gradients are wrong."""
     given = plugin.gradients(batch) if isinstance(plugin, GivesGradients) else None
     if given is not None:
@@ -102,11 +102,11 @@ def test_gradients_of_run(name: str, method: str) -> None:
     reference, plugin = prepared(name, NO_BATCHING), prepared(name, method)
     expected = gradients_of_run(reference, reference.batches()[0])
     batch = plugin.batches()[0]
-    assert any(expected)
-    assert disagreement(gradients_of_run(plugin, batch), expected) is None
-    assert disagreement(gradients_of_run(plugin, without_the_last(batch)), expected)
+    assert any(own.positive or own.negative for own in expected)
+    assert gradient_disagreement(gradients_of_run(plugin, batch), expected) is None
+    assert gradient_disagreement(gradients_of_run(plugin, without_the_last(batch)), expected)
     for mutant in MUTANTS.values():
-        assert disagreement(mutated(prepared(name, method), batch, mutant), expected), mutant
+        assert gradient_disagreement(mutated(prepared(name, method), batch, mutant), expected), mutant
 
 
 def test_no_parameter_is_changed() -> None:
@@ -116,3 +116,35 @@ def test_no_parameter_is_changed() -> None:
     torch.testing.assert_close(plugin.check(), before)
     plugin.run(plugin.batches()[0])
     assert not torch.equal(plugin.check(), before)
+
+
+def test_the_parameter_whose_gradient_differs_most_is_named() -> None:
+    plugin = prepared("bilstm_tagger", "agenda")
+    expected = gradients_of_run(plugin, plugin.batches()[0])
+    names = [own.name for own in expected]
+    assert len({*names}) == len(names)
+    assert all(name.startswith("_training._network.") for name in names)
+    found = mutated(prepared("bilstm_tagger", "agenda"), plugin.batches()[0], one_forgotten)
+    wrong = [own for own, other in zip(expected, found, strict=True) if own != other]  # all zeros
+    most = max(wrong, key=lambda own: max(own.positive, own.negative))
+    difference = gradient_disagreement(found, expected)
+    assert difference.startswith(f"that of {most.name} differs most: the weighted norm of its ")
+    assert difference.endswith(f" without batching; {len(wrong)} of {len(names)} parameters differ")
+    assert gradient_disagreement(found[1:], expected).startswith(
+        f"{len(names) - 1} parameters have gradients"
+    )
+
+
+def test_a_gradient_that_is_no_number_differs_most() -> None:
+    expected = [ParameterGradient("a [1]", 1.0, 0.0), ParameterGradient("b [2]", 1.0, 5.0)]
+    found = [ParameterGradient("a [1]", float("nan"), 0.0), ParameterGradient("b [2]", 1.0, 9.0)]
+    assert gradient_disagreement(found, expected).startswith("that of a [1] differs most")
+    assert gradient_disagreement(found[1:], expected[1:]).startswith(
+        "that of b [2] differs most: the weighted"
+    )
+
+
+def test_parameters_without_a_name_have_their_place() -> None:
+    plugin = prepared("recurrent_language_model", "library")
+    names = [own.name for own in gradients_of_run(plugin, plugin.batches()[0])]
+    assert any(name.startswith(f"parameter 1 of {len(names)} [") for name in names)

@@ -192,6 +192,15 @@ def test_simple_ways_and_papers_are_marked(measured):
     assert marks["D", headline_plot.PAPER["color"]] == [2, 3]
 
 
+def test_a_paper_of_another_method_than_the_best_names_it(measured):
+    add(measured, "toys", timed("none", 8, 5, 10, 20))
+    for method, shown in (("replay", ""), ("agenda", "agenda")):
+        groups = headline_of(measured, HEADLINE.replace("2020,", f"2020, method: {method},"))
+        texts = [text.get_text() for text in headline_plot.draw(groups).axes[0].texts]
+        assert ("agenda" in texts) == bool(shown)
+        assert f"| 2 to 3{shown and ' `agenda`'} |" in headline.headline_tables(groups)
+
+
 def test_a_headline_may_be_of_a_part_of_a_step_in_inference(measured):
     own = {"experiment": "toy", "mode": "infer", "batch_size": 8}
     add(

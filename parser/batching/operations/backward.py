@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,8 +14,17 @@ from parser.batching.operations.operation import Operation, OperationBatch
 from parser.batching.operations.parameter_gradients import ParameterGradients
 from parser.batching.operations.value_gradients import ValueGradients
 
-TapeEntry = tuple[Step, OperationBatch]
-"""A batch that has run."""
+Versions = tuple[int, ...]
+"""How often each parameter of an operation has been changed in place, as autograd counts it."""
+
+
+class TapeEntry(NamedTuple):
+    """A batch that has run."""
+
+    step: Step
+    batch: OperationBatch
+    versions: Versions
+    """When it ran."""
 
 
 @torch.no_grad()
@@ -24,16 +34,18 @@ def backpropagate(
     """The gradients of all values and parameters. The tape can be used again.
 
     blocks: the values, by width: [rows, width]; last: some of them; gradient: of these, [length, width].
-    unbatched: batches are single operations, whose parameters' gradients are added one by one.
+    unbatched: batches are single operations, whose parameters' gradients are added one by one. Raises
+    RuntimeError, as autograd does, if a parameter has been changed in place since.
     """
     led = _batches_that_lead_to(last, tape, blocks)
-    reads = [last, *(read for step, _ in led for read in step.inputs)]
+    _check_unchanged(led)
+    reads = [last, *(read for entry in led for read in entry.step.inputs)]
     values, parameters = ValueGradients(blocks, reads, add_all=unbatched), ParameterGradients()
     if last.length:
         values.add(0, gradient)
     kept: dict[Hashable, tuple[Operation, list[tuple[Tensor, ...]]]] = {}
     number = 1  # of the next read
-    for step, batch in led:
+    for step, batch, _ in led:
         operation, count = step.operation, step.length
         d_outputs = [values.of(width, start, count) for width, start in step.outputs]
         own = range(number, number := number + len(step.inputs))
@@ -57,9 +69,24 @@ def backpropagate(
 
 def trained_parameters(tape: Iterable[TapeEntry]) -> list[Tensor]:
     """Those of the batches that need gradients, each once."""
-    operations = {step.operation: None for step, _ in tape}
+    operations = {entry.step.operation: None for entry in tape}
     found = {parameter: None for operation in operations for parameter in operation.parameters}
     return [parameter for parameter in found if parameter.requires_grad]
+
+
+def versions_of(operation: Operation) -> Versions:
+    return tuple([0 if own.is_inference() else own._version for own in operation.parameters])
+
+
+def _check_unchanged(tape: Iterable[TapeEntry]) -> None:
+    for operation, before in {(entry.step.operation, entry.versions) for entry in tape}:
+        for parameter, old, new in zip(operation.parameters, before, versions_of(operation), strict=True):
+            if old != new:
+                raise RuntimeError(
+                    f"a parameter of {operation.name}, of shape {list(parameter.shape)}, was changed "
+                    "in place after values were computed from it: take all gradients before the optimizer's "
+                    "step, and record the next ones in a new graph"
+                )
 
 
 def _batches_that_lead_to(
@@ -74,9 +101,10 @@ def _batches_that_lead_to(
     found: list[TapeEntry] = []
     if last.length:
         need(last)
-    for step, batch in reversed(tape):
+    for entry in reversed(tape):
+        step = entry.step
         if any(needed[width][start : start + step.length].any() for width, start in step.outputs):
-            found.append((step, batch))
+            found.append(entry)
             for read in step.inputs:
                 need(read)
     return found

@@ -28,7 +28,7 @@ class CellOperation(Operation):
         self._nodes = _nodes_of(template, self._packs)
         self.outputs = tuple(template.widths[result] for result in template.results)
         self.has_index = template.indices == 1
-        self.index_bound = int(template.index_bounds[0]) if self.has_index else None
+        self.index_bound = template.index_bounds[0] if self.has_index else None
         self.is_product = any(node.operation.is_product for node in template.nodes)
         self.parameters = tuple(
             dict.fromkeys(parameter for node in template.nodes for parameter in node.operation.parameters)

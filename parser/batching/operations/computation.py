@@ -17,7 +17,12 @@ from torch.autograd.function import once_differentiable
 
 from parser.batching.device import to_device
 from parser.batching.levels import Integers
-from parser.batching.operations.backward import TapeEntry, backpropagate, trained_parameters
+from parser.batching.operations.backward import (
+    TapeEntry,
+    backpropagate,
+    trained_parameters,
+    versions_of,
+)
 from parser.batching.operations.layout import Read, Step
 from parser.batching.operations.operation import ALL, OperationBatch
 from parser.batching.operations.parameter_gradients import ParameterGradients
@@ -52,34 +57,41 @@ class Computation:
 
     @torch.no_grad()
     def run(self, steps: Sequence[Step]) -> None:
-        """Run the batches of `schedule`, in that order."""
+        """Run the batches of `schedule`, in that order. Errors get a note that names the operation."""
         self._reserve()
         blocks, self._failed = self._blocks, True
+        versions = {operation: versions_of(operation) for operation in {step.operation for step in steps}}
         for step in steps:
             operation, count = step.operation, step.length
             inputs = [_gather(blocks[read.width], read, count) for read in step.inputs]
             outputs = [blocks[width][start : start + count] for width, start in step.outputs]
             batch = OperationBatch(inputs, outputs, step.indices)
-            operation.forward(batch)
+            try:
+                operation.forward(batch)
+            except Exception as error:
+                shapes = ", ".join(str(list(own.shape)) for own in inputs) or "none"
+                error.add_note(f"by {operation.name}, for {count} examples; inputs [rows, width]: {shapes}")
+                raise
             if self._gradients:
-                self._tape.append((step, batch))
+                self._tape.append(TapeEntry(step, batch, versions[operation]))
         self._failed = False
 
     def rows(self, values: Integers, width: int) -> Tensor:
         """[values, width] A copy of computed values, all of the same width. Raises ValueError.
 
         Unless gradients are off, autograd differentiates it, with respect to the parameters and to the
-        tensors that were given.
+        tensors that were given. As with any tensor, its backward pass runs once unless the graph is retained,
+        and not after a parameter was changed in place.
         """
         self._check()
         own = self._row[values]
         if not (self._gradients and torch.is_grad_enabled() and len(own)):
             return self._copied(own, width)
-        tape, given = list(self._tape), [(place, rows) for place, rows in self._given if rows.requires_grad]
-        parameters = trained_parameters(tape)
+        given = [(place, rows) for place, rows in self._given if rows.requires_grad]
+        parameters = trained_parameters(self._tape)
         run = _Run(
             partial(self._copied, own, width),
-            partial(self._backpropagate, tape, own),
+            partial(self._backpropagate, len(self._tape), own),
             [place for place, _ in given],
             parameters,
         )
@@ -98,27 +110,37 @@ class Computation:
         gradient: [values, width], of the loss with respect to these values; None if the values are losses, of
         width 1, to be summed. Can be called once, because it frees what the forward pass has saved. Returns
         the gradients with respect to the tensors that were given. A batch of which no row leads to these
-        values is left out, as by autograd. Raises ValueError.
+        values is left out, as by autograd. Raises ValueError, and RuntimeError if a parameter has been
+        changed in place since the values were computed.
         """
         if not self._gradients:
-            raise ValueError("no gradients: created with gradients=False, or backward was called before")
+            raise ValueError(
+                "no gradients: created with gradients=False, or backward was called before, which frees what "
+                "it needs: give it all losses at once"
+            )
         self._check()
         self._gradients = False
         gradient = self._gradient(gradient, len(values))
-        tape, self._tape = self._tape, []
-        rows = self._row[values]
-        of_values, of_parameters = self._backpropagate(tape, rows, gradient)
+        of_values, of_parameters = self._backpropagate(len(self._tape), self._row[values], gradient)
+        self._tape = []
         of_parameters.add_to_parameters()
         return [of_values.of(*place) for place, _ in self._given]
 
     def _backpropagate(
-        self, tape: Sequence[TapeEntry], rows: Integers, gradient: Tensor
+        self, batches: int, rows: Integers, gradient: Tensor
     ) -> tuple[ValueGradients, ParameterGradients]:
-        """rows: of values of one width; gradient: [rows, width], with respect to them."""
+        """batches: as many as had run when the rows were read; rows: of values of one width; gradient: [rows,
+        width], with respect to them. Raises RuntimeError.
+        """
+        if batches > len(self._tape):
+            raise RuntimeError(
+                "`backward` of the graph was called before, and has added these gradients: take values under "
+                "`torch.no_grad()` where it is used, or let autograd take all gradients"
+            )
         on_device = to_device(torch.from_numpy(rows), self._device)
         read = Read(gradient.shape[1], ALL, 0, len(rows), rows, on_device)
         blocks = {width: self._blocks[width][:used] for width, used in self._used.items()}
-        return backpropagate(tape, blocks, read, gradient, self._unbatched)
+        return backpropagate(self._tape[:batches], blocks, read, gradient, self._unbatched)
 
     def _gradient(self, gradient: Tensor | None, values: int) -> Tensor:
         """[values, width] That of losses if there is none. Raises ValueError."""
@@ -156,7 +178,10 @@ class Computation:
 
     def _check(self) -> None:
         if self._failed:
-            raise ValueError("values cannot be read: an error has stopped a batch before they were computed")
+            raise ValueError(
+                "values cannot be read: an error has stopped a batch before all were computed; record them "
+                "again in a new graph"
+            )
 
     def _make_room(self, values: int) -> None:
         """For at least this number of values in total."""
@@ -205,6 +230,7 @@ class _Values(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        _ = ctx.saved_tensors  # none, but autograd refuses a second time unless the graph is retained
         run: _Run = ctx.run
         of_values, of_parameters = run.backward(gradient)
         return None, *(of_values.of(*place) for place in run.given), *map(of_parameters.of, run.parameters)

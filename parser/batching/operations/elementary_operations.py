@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,16 @@ from parser.batching.operations.operation import (
 from parser.batching.operations.parameter_gradients import ParameterGradients
 
 RowGradients = Sequence[Tensor]
+SEQUENCE_LAYERS = (
+    nn.RNNBase,
+    nn.MultiheadAttention,
+    nn.Transformer,
+    nn.TransformerEncoder,
+    nn.TransformerDecoder,
+    nn.TransformerEncoderLayer,
+    nn.TransformerDecoderLayer,
+)
+"""Layers that take a matrix for a sequence, of which each row is read with the others."""
 
 
 class Elementwise(Operation):
@@ -54,6 +65,25 @@ class Multiply(Elementwise):
 
     def backward(self, batch: OperationBatch, gradients: RowGradients) -> OperationGradients:
         return OperationGradients((gradients[0] * batch.inputs[1], gradients[0] * batch.inputs[0]))
+
+
+class Scale(Elementwise):
+    """factor * x + shift, of two numbers."""
+
+    def __init__(self, width: int, factor: float, shift: float):
+        super().__init__(width)
+        self.factor, self.shift = factor, shift
+
+    def signature(self) -> Hashable:
+        return type(self), self.outputs, self.factor, self.shift
+
+    def forward(self, batch: OperationBatch) -> None:
+        torch.mul(batch.inputs[0], self.factor, out=batch.outputs[0])
+        if self.shift:
+            batch.outputs[0].add_(self.shift)
+
+    def backward(self, batch: OperationBatch, gradients: RowGradients) -> OperationGradients:
+        return OperationGradients((self.factor * gradients[0],))
 
 
 class Tanh(Elementwise):
@@ -298,19 +328,33 @@ class MatrixProduct(Operation):
 class Module(Operation):
     """Any module from rows to rows as a single operation, differentiated by autograd.
 
-    The module must treat rows independently. It runs in the mode (training or evaluation) that it has when
-    the operation is created.
+    The module must treat rows independently, because those of a batch are of different examples. It runs in
+    the mode (training or evaluation) that it has when the operation is created.
     """
 
     is_product = True
     keeps_rows = False
 
     def __init__(self, module: nn.Module, outputs: Sequence[int]):
-        """outputs: the width of each tensor that the module returns."""
+        """outputs: the width of each tensor that the module returns.
+
+        Raises ValueError for modules that are known to mix rows, TypeError for other types.
+        """
+        if not isinstance(module, nn.Module):
+            raise TypeError(f"a module must be a torch.nn.Module, not {type(module).__name__}")
+        if isinstance(outputs, int):
+            raise TypeError(
+                f"the widths of the tensors that a module returns are a tuple: ({outputs},) of one"
+            )
+        _check_rows(module)
         self.module, self.outputs = module, tuple(outputs)
         self.parameters = tuple(module.parameters())
         self.kept = len(self.parameters)
         self._training = tuple(part.training for part in module.modules())
+
+    @property
+    def name(self) -> str:
+        return f"{type(self).__name__}({type(self.module).__name__})"
 
     def signature(self) -> Hashable:
         return type(self), id(self.module), self.outputs, self._training
@@ -320,19 +364,26 @@ class Module(Operation):
         with torch.enable_grad(), self._mode():
             # Clones, because other batches write into the same block, which autograd would report.
             results = self.module(*(value.clone() for value in inputs))
-        results = (results,) if isinstance(results, Tensor) else tuple(results)
-        widths = tuple(tuple(result.shape) for result in results)
-        if widths != tuple((len(output), output.shape[1]) for output in batch.outputs):
-            name, rows = type(self.module).__name__, len(batch.outputs[0])
-            raise ValueError(f"{name} returned {widths} for {rows} rows, but declared widths {self.outputs}")
+        results = results if isinstance(results, tuple) else (results,)
+        self._check(results, batch.outputs)
         for result, output in zip(results, batch.outputs, strict=True):
-            if torch.promote_types(result.dtype, output.dtype) != output.dtype:
-                raise ValueError(
-                    f"{type(self.module).__name__} returned {result.dtype}, but the graph is of "
-                    f"{output.dtype}: create it with dtype={result.dtype}, or convert the result"
-                )
             output.copy_(result.detach())
         batch.saved = inputs, results
+
+    def _check(self, results: tuple[Any, ...], outputs: Sequence[Tensor]) -> None:
+        """Raises ValueError for other results than tensors like the outputs."""
+        shapes = [list(own.shape) if isinstance(own, Tensor) else type(own).__name__ for own in results]
+        if shapes != [list(output.shape) for output in outputs]:
+            raise ValueError(
+                f"{self.name} returned {shapes} for {len(outputs[0])} rows, but declared widths "
+                f"{self.outputs}"
+            )
+        for result, output in zip(results, outputs, strict=True):
+            if torch.promote_types(result.dtype, output.dtype) != output.dtype:
+                raise ValueError(
+                    f"{self.name} returned {result.dtype}, but the graph is of "
+                    f"{output.dtype}: create it with dtype={result.dtype}, or convert the result"
+                )
 
     def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
         inputs, results = batch.saved
@@ -371,3 +422,19 @@ class Module(Operation):
         finally:
             for part, training in zip(parts, before, strict=True):
                 part.training = training
+
+
+def _check_rows(module: nn.Module) -> None:
+    """Raises ValueError for layers that compute a row from other rows, too, as far as PyTorch has them."""
+    if isinstance(module, SEQUENCE_LAYERS):
+        raise ValueError(
+            f"{type(module).__name__} reads the rows of a matrix as one sequence, but those of a batch are "
+            "of different examples: record its cell (LSTMCell, GRUCell), or attention by `matrix_product`"
+        )
+    for place, part in module.named_modules():
+        if isinstance(part, nn.modules.batchnorm._BatchNorm) and (part.training or part.running_mean is None):
+            raise ValueError(
+                f"{type(part).__name__}{place and f' ({place})'} in {type(module).__name__} mixes the rows "
+                "of a batch, which are of different examples: use LayerNorm, or its running statistics, by "
+                "`.eval()` before `Module` is made"
+            )

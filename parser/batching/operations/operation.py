@@ -74,6 +74,11 @@ class Operation:
     columns = ALL
     """The columns of its inputs that it reads. `OperationBatch.inputs` holds only these."""
 
+    @property
+    def name(self) -> str:
+        """In messages."""
+        return type(self).__name__
+
     def signature(self) -> Hashable:
         """Must be equal for operations to be batched (Neubig et al. 2017, appendix A).
 

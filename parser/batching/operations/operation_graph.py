@@ -56,12 +56,16 @@ class Graph(Computation, Writer):
     def apply(self, template: Template, values: Sequence[Value], indices: Sequence[Index] = ()) -> Values:
         """Record one application of a template, and return its results.
 
-        Raises ValueError for other values, or another number of indices, than the template takes.
+        Raises ValueError for other values or indices than the template takes; nothing is recorded then.
         """
         numbers, widths = numbers_of(values, self), self._widths
         given = tuple([widths[number] for number in numbers])
         if given != template.taken or len(indices) != template.indices:
             template.check(given, len(indices))
+        if template.indices:
+            for index, bound in zip(indices, template.index_bounds, strict=True):
+                if not 0 <= index < bound:
+                    template.check_indices(np.array([indices]))
         first = self._record(template, numbers, indices)
         return Values(self, [first + place for place in template.result_places])
 
@@ -79,7 +83,12 @@ class Graph(Computation, Writer):
             template = self._templates[key] = Template.of(operation, given)
         if operation.has_index != (index is not None):
             template.check(given, int(index is not None))
-        first = self._record(template, numbers, () if index is None else (index,))
+        if index is None:
+            first = self._record(template, numbers, ())
+        else:
+            if not 0 <= index < template.index_bounds[0]:
+                template.check_indices(np.array([[index]]))
+            first = self._record(template, numbers, (index,))
         return [Value(self, first + place) for place in template.result_places]
 
     def _record(self, template: Template, numbers: Sequence[int] | Integers, indices: Sequence[Index]) -> int:
@@ -105,7 +114,7 @@ class Graph(Computation, Writer):
     ) -> tuple[Values, ...]:
         """As `Writer.each`, in one piece. values, indices: [arguments or indices, applications]
 
-        Raises ValueError.
+        Raises ValueError, and nothing is recorded then.
         """
         template.check_counts(len(values), len(indices))
         if not template.arguments + template.indices:
@@ -118,6 +127,7 @@ class Graph(Computation, Writer):
         columns = values if isinstance(values, np.ndarray) else [self._numbers(own) for own in values]
         _fill(rows[:, 1:start], columns)
         _fill(rows[:, start:], indices)
+        template.check_indices(rows[:, start:])
         self._check_widths(template, rows[:, 1:start])
         self._recorded_of(template).frombytes(rows.tobytes())
         self._widths.extend(template.computed_widths * count)
@@ -138,10 +148,7 @@ class Graph(Computation, Writer):
         self.run(self.schedule())
 
     def schedule(self) -> list[Step]:
-        """The batches of all pending operations. Pass them to `run` before recording anything else.
-
-        Raises ValueError for indices out of range.
-        """
+        """The batches of all pending operations. Pass them to `run` before recording anything else."""
         applications = [_applications(template, own) for template, own in self._recorded.items() if own]
         start, self._scheduled, self._recorded = self._scheduled, len(self._widths), {}
         if not applications:
@@ -214,21 +221,16 @@ class Graph(Computation, Writer):
             for parameter in operation.parameters:
                 if parameter.dtype != self._dtype and parameter.is_floating_point():
                     raise ValueError(
-                        f"{type(operation).__name__} has parameters of {parameter.dtype}, but the graph is "
+                        f"{operation.name} has parameters of {parameter.dtype}, but the graph is "
                         f"of {self._dtype}: create it with dtype={parameter.dtype}, or convert the parameters"
                     )
 
 
 def _applications(template: Template, recorded: array[int]) -> Applications:
-    """recorded: see `Graph._recorded_of`. Raises ValueError for indices out of range."""
+    """recorded: see `Graph._recorded_of`."""
     columns = 1 + template.arguments + template.indices
     rows = np.frombuffer(recorded, np.int64).reshape(-1, columns)
     first, arguments, indices = np.split(rows, [1, 1 + template.arguments], 1)
-    wrong = (indices < 0) | (indices >= template.index_bounds)
-    if wrong.any():
-        application, place = np.argwhere(wrong)[0]
-        bound = template.index_bounds[place] - 1
-        raise ValueError(f"index {indices[application, place]} is out of range: it must be from 0 to {bound}")
     return Applications(template, first[:, 0].copy(), arguments.copy(), indices.copy())
 
 

@@ -88,9 +88,10 @@ class StaticComputation(Computation):
         return first
 
     def _arguments(self, call: StaticApplications) -> Integers:
-        """[applications, arguments] Raises ValueError for other values than the template takes."""
+        """[applications, arguments] Raises ValueError for other values or indices than the template takes."""
         template = call.template
         template.check_counts(call.arguments.shape[1], call.indices.shape[1])
+        template.check_indices(call.indices)
         own = self._own(call.arguments)
         widths = self._width[own]
         for wrong in np.flatnonzero((widths != template.argument_widths).any(1))[:1]:

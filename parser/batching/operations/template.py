@@ -6,6 +6,7 @@ templates: that of a sentence of five words consists of five applications of the
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ from parser.batching.operations.elementary_operations import (
     Multiply,
     Pick,
     Relu,
+    Scale,
     Sigmoid,
     Slice,
     Subtract,
@@ -113,6 +115,10 @@ class Writer(ABC):
     def multiply(self, left: Value, right: Value) -> Value:
         """Element by element."""
         return self.operate(Multiply(self._common(left, right)), (left, right))[0]
+
+    def scale(self, value: Value, factor: float, shift: float = 0.0) -> Value:
+        """factor * value + shift, of numbers that are the same for all examples of a batch."""
+        return self.operate(Scale(self.width(value), float(factor), float(shift)), (value,))[0]
 
     def matrix_product(self, left: Value, right: Value, inner: int) -> Value:
         """left @ right, of values that hold matrices row by row: left [rows, inner], right [inner, columns].
@@ -221,15 +227,29 @@ class Template:
         return np.array(self.taken, np.int64)
 
     @cached_property
-    def index_bounds(self) -> Integers:
-        """[indices] Their upper bounds (exclusive)."""
-        bounds = np.full(self.indices, np.iinfo(np.int64).max)
-        of_origin = [origin.operation.index_bound for origin in self.wiring.origins]
-        for index, origin in zip(self.wiring.index_place.tolist(), self.wiring.origin.tolist(), strict=True):
-            bound = of_origin[origin]
-            if index >= 0 and bound is not None:
-                bounds[index] = min(bounds[index], bound)
-        return bounds
+    def index_bounds(self) -> tuple[int, ...]:
+        """The upper bound (exclusive) of each index."""
+        return tuple(bound for bound, _ in self._index_limits)
+
+    @cached_property
+    def _index_limits(self) -> list[tuple[int, str]]:
+        """The upper bound (exclusive) of each index, and the name of the operation that it is of."""
+        found = [(sys.maxsize, "the template")] * self.indices
+        for node in self.nodes:
+            bound = node.operation.index_bound
+            if node.index is not None and bound is not None:
+                found[node.index] = min(found[node.index], (bound, node.operation.name))
+        return found
+
+    def check_indices(self, indices: Integers) -> None:
+        """indices: [applications, indices]. Raises ValueError for those out of range."""
+        wrong = np.argwhere((indices < 0) | (indices >= np.array(self.index_bounds, np.int64)))
+        for application, place in wrong[:1].tolist():
+            bound, name = self._index_limits[place]
+            raise ValueError(
+                f"index {indices[application, place]} of {name} is out of range: it must be from 0 to "
+                f"{bound - 1}. Nothing was recorded by this call; all before it can be used"
+            )
 
     def check(self, widths: tuple[int, ...], indices: int) -> None:
         """Raises ValueError for other values, or another number of indices, than an application takes.
@@ -289,7 +309,7 @@ class _Tracer(Writer):
     def operate(
         self, operation: Operation, values: Sequence[Value], index: Index | None = None
     ) -> Sequence[Value]:
-        name = type(operation).__name__
+        name = operation.name
         if operation.has_index != (index is not None):
             raise ValueError(f"{name} takes {'an' if operation.has_index else 'no'} index")
         if index is not None and not isinstance(index, _IndexPlace):

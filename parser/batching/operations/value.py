@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from torch import Tensor
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
 class Value:
     """A vector that may not be computed yet.
 
-    Operators record operations: `a + b`, `a - b` and `a * b` of equal widths, element by element;
-    `weight @ a`, of a matrix [out, width]; `a @ b`, an inner product; `a[start:stop]`, and `a[element]`, of
-    width 1. Raises TypeError if they are given anything else, ValueError for other widths.
+    Operators record operations: `a + b`, `a - b` and `a * b` of equal widths, element by element, where one
+    of both may be a number, as in `1 - a`; `-a` and `a / number`; `weight @ a`, of a matrix [out, width];
+    `a @ b`, an inner product; `a[start:stop]`, and `a[element]`, of width 1. Raises TypeError if they are
+    given anything else, ValueError for other widths.
     """
 
     __slots__ = ("number", "writer")
@@ -34,25 +36,41 @@ class Value:
         """The number of its elements."""
         return self.writer.width(self)
 
-    def __add__(self, other: Value) -> Value:
-        return self.writer.add(self, other)
+    def __add__(self, other: Value | float) -> Value:
+        if type(other) is Value:
+            return self.writer.add(self, other)
+        return self.writer.scale(self, 1, number(other))
 
-    def __sub__(self, other: Value) -> Value:
-        return self.writer.subtract(self, other)
+    def __radd__(self, other: float) -> Value:
+        return self.writer.scale(self, 1, number(other))
 
-    def __mul__(self, other: Value) -> Value:
-        return self.writer.multiply(self, other)
+    def __sub__(self, other: Value | float) -> Value:
+        if type(other) is Value:
+            return self.writer.subtract(self, other)
+        return self.writer.scale(self, 1, -number(other))
+
+    def __rsub__(self, other: float) -> Value:
+        return self.writer.scale(self, -1, number(other))
+
+    def __mul__(self, other: Value | float) -> Value:
+        if type(other) is Value:
+            return self.writer.multiply(self, other)
+        return self.writer.scale(self, number(other))
+
+    def __rmul__(self, other: float) -> Value:
+        return self.writer.scale(self, number(other))
+
+    def __truediv__(self, other: float) -> Value:
+        return self.writer.scale(self, 1 / number(other))
+
+    def __neg__(self) -> Value:
+        return self.writer.scale(self, -1)
 
     def __matmul__(self, other: Value) -> Value:
         return self.writer.inner_product(self, other)
 
     def __rmatmul__(self, weight: Tensor) -> Value:
         return self.writer.linear(weight, self)
-
-    def _no_value(self, other: object) -> NoReturn:
-        raise not_a_value(other)
-
-    __radd__ = __rsub__ = __rmul__ = _no_value
 
     def __getitem__(self, place: int | slice) -> Value:
         if not isinstance(place, slice):
@@ -123,10 +141,18 @@ def _not_values(found: Any) -> TypeError:
     return not_a_value(next(iter(wrong)))
 
 
-def not_a_value(found: object) -> TypeError:
+def number(found: object) -> float:
+    """Raises TypeError for what is none."""
+    if isinstance(found, Real):
+        return float(found)
+    raise not_a_value(found, " or a number")
+
+
+def not_a_value(found: object, alternative: str = "") -> TypeError:
     return TypeError(
-        f"a value is wanted, not {type(found).__name__}: `graph.add_values(rows)` makes values of the rows "
-        "of a tensor [values, width], and weights and biases go into `graph.linear(weight, value, bias=bias)`"
+        f"a value{alternative} is wanted, not {type(found).__name__}: `graph.add_values(rows)` makes values "
+        "of the rows of a tensor [values, width], and weights and biases go into "
+        "`graph.linear(weight, value, bias=bias)`"
     )
 
 

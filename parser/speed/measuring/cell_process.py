@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from parser.batching.functional import set_precision, why_unsupported
 from parser.benchmarks.conformance import numbers
 from parser.benchmarks.discovery import find
-from parser.benchmarks.gradients import gradients_of_run
+from parser.benchmarks.gradients import ParameterGradient, gradients_of_run
 from parser.benchmarks.plugin import MESSAGES, OTHER, AnyPlugin, Learner, Setup, Work, precisions_of
 from parser.speed.measuring.cells import Cell, validated
 from parser.speed.measuring.stopwatch import PhaseClock, synchronise, time_steps
@@ -34,8 +34,8 @@ class ComparedResults(NamedTuple):
 
     check: list[float]
     """What the plugin's `check` returns."""
-    gradients: list[float]
-    """In training: of all parameters in a step with the first batch, as fingerprints."""
+    gradients: list[ParameterGradient]
+    """In training: of all parameters in a step with the first batch."""
 
 
 class Started(NamedTuple):

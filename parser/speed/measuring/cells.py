@@ -63,9 +63,9 @@ class Cell:
 
     @property
     def examples(self) -> str:
-        """What its speed counts, such as "sentences"."""
+        """What its speed counts, such as "sentences"; "examples" if the plugin is not there to say."""
         plugin = find_or_none(self.plugin)
-        return examples_counted(plugin) if plugin else "sentences"
+        return examples_counted(plugin) if plugin else "examples"
 
     def without_batching(self, batch_size: int) -> Cell:
         """The cell whose results this one must reproduce."""

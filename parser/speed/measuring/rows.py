@@ -76,10 +76,20 @@ class FailedRow(Provenance, Cell):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpeedRow(Provenance, Cell):
-    """A cell that was measured to its end. Intervals have a level of 95 %."""
+class MeasuredRow(Provenance, Cell):
+    """A cell that was measured to its end."""
 
     status: str = OK
+    data: Mapping[str, str] = field(default_factory=dict)
+    """The SHA-256 of each file and folder of the settings."""
+    plugin_commit: str | None = None
+    """Of the repository that has the plugin; None for the program's own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeedRow(MeasuredRow):
+    """The speed of a cell. Intervals have a level of 95 %."""
+
     sentences_per_second: float
     """The median over turns, as that of tokens."""
     interval: tuple[float, float]
@@ -113,10 +123,6 @@ class SpeedRow(Provenance, Cell):
     """The filter with which the command was given."""
     busy_cores: float | None = None
     """How many cores other programs used at most, sampled between turns; None if the system does not say."""
-    data: Mapping[str, str] = field(default_factory=dict)
-    """The SHA-256 of each file and folder of the settings."""
-    plugin_commit: str | None = None
-    """Of the repository that has the plugin; None for the program's own."""
 
     @property
     def speed(self) -> Estimate:
@@ -139,16 +145,13 @@ class SpeedRow(Provenance, Cell):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearningRow(Provenance, Cell):
+class LearningRow(MeasuredRow):
     """A cell that was trained: the seconds of each epoch, and the score after it."""
 
-    status: str = OK
     seconds: Sequence[float]
     scores: Sequence[float]
     notes: Mapping[str, float] = field(default_factory=dict)
     """Further figures of the plugin."""
-    data: Mapping[str, str] = field(default_factory=dict)
-    plugin_commit: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ class Experiment(Settings):
     """A plugin with its settings, measured with several methods and batch sizes."""
 
     plugin: str
-    """A name that `stack-parser plugins` lists."""
+    """A name that `stack-parser plugins` lists, or MODULE:CLASS of one that is not installed."""
     settings: dict[str, Any] = Field({})
     """Settings of the plugin. The others have the plugin's defaults."""
     methods: list[str] | None = None

@@ -10,7 +10,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from parser.batching import Precision
-from parser.benchmarks.conformance import ROUNDING, disagreement
+from parser.benchmarks.conformance import ROUNDING, disagreement, gradient_disagreement
 from parser.benchmarks.plugin import Work
 from parser.speed.measuring.cell_process import ComparedResults, Finished, MeasuredCell, Started, Turn
 from parser.speed.measuring.cells import Cell
@@ -48,7 +48,8 @@ class References:
             return found
         size = min(cell.batch_size, LARGEST_COMPARED)
         gradients = results if size == cell.batch_size else self._of(replace(cell, batch_size=size))
-        found = disagreement(gradients.gradients, self._of(cell.without_batching(size)).gradients, rounding)
+        expected = self._of(cell.without_batching(size))
+        found = gradient_disagreement(gradients.gradients, expected.gradients, rounding)
         return found and f"gradients of `run`: {found}"
 
     def _of(self, cell: Cell) -> ComparedResults:

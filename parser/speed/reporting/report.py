@@ -33,8 +33,9 @@ from parser.speed.reporting.document import (
     Table,
     write_document,
 )
-from parser.speed.reporting.plot_style import Look, save
+from parser.speed.reporting.plot_style import TITLE_SIZE, Look, save
 from parser.speed.reporting.speed_ups import baseline_of, by_method, comparisons, ratio, scaling
+from parser.speed.reporting.titles import without_files
 
 KINDS: Sequence[Callable[[RunRows], Iterable[Section]]] = (
     comparison.sections,
@@ -100,13 +101,22 @@ def write_report(run: RunRows, folder: Path) -> Path:
     return folder / HTML
 
 
-def write_pictures(run: RunRows, folder: Path, look: Look) -> list[Path]:
-    """Write the plots alone, as files in PLOTS. Returns their paths. Raises OSError."""
-    (folder / PLOTS).mkdir(parents=True, exist_ok=True)
+def write_pictures(run: RunRows, folder: Path, look: Look, plot: str = "") -> list[Path]:
+    """Write the plots alone, as files in PLOTS. Returns their paths.
+
+    plot: the name of one, or the end of the names of some, as "speed-up"; empty for all. Raises ValueError if
+    there is none of that name, OSError.
+    """
     parts = [part for sections in KINDS for section in sections(run) for part in section.parts]
+    pictures = [part for part in parts if isinstance(part, Picture)]
+    chosen = [each for each in pictures if not plot or f"-{each.file}".endswith(f"-{plot}")]
+    if not chosen:
+        raise ValueError(f"there is no plot {plot!r}, but {', '.join(each.file for each in pictures)}")
+    (folder / PLOTS).mkdir(parents=True, exist_ok=True)
     paths = []
-    for picture in (part for part in parts if isinstance(part, Picture)):
+    for picture in chosen:
         paths.append(folder / PLOTS / f"{picture.file}.{look.format}")
+        picture.figure.suptitle(without_files(picture.figure.get_suptitle()), fontsize=TITLE_SIZE)
         save(picture.figure, paths[-1], look)
     return paths
 

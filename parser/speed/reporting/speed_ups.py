@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TypeAlias
 
@@ -11,6 +11,7 @@ from parser.benchmarks.plugin import CELLS, CELLS_BACKWARD, NO_BATCHING
 from parser.speed.measuring.cells import COMPARED, KEYS, Filter, passes, read_filter
 from parser.speed.measuring.rows import CellRow, SpeedRow
 from parser.speed.measuring.statistics import Estimate, parallel_share, parallel_share_at, ratio_of
+from parser.system.console import LinesError
 
 PAPER_SIZE = 64
 CELLS_FORWARD = "cells, forward"
@@ -23,6 +24,15 @@ PARTS: Mapping[str, Sequence[str]] = {
 """Parts of a step and their phases, for plugins that measure modules (`cells`) separately (Suarez & Zhu 2017,
 Figures 2 and 3)."""
 STEP = "whole step"
+IN_WORDS = {
+    "experiment": "of {}",
+    "plugin": "({})",
+    "mode": "({})",
+    "device": "on {}",
+    "threads": "with {} threads",
+    "precision": "in {}",
+}
+"""How a cell differs from another by a key, other than method and batch size."""
 SCALING = "Scaling: over the method's own batches of 1."
 MFU = "MFU: the speed of the useful operations, as a share of that of the machine's large matrix products."
 Gains = dict[str, dict[str, dict[int, float]]]
@@ -152,8 +162,20 @@ def ratio_lines(rows: Sequence[CellRow], text: str) -> list[str]:
         if all(getattr(first, key) == getattr(second, key) for key in shared)
     ]
     if not lines:
-        raise ValueError(f"--ratio {text}: no two measured cells differ only in these keys")
+        raise LinesError(
+            f"--ratio {text}: no two measured cells differ only in these keys. There are:", *_cells_in(rows)
+        )
     return lines
+
+
+def _cells_in(rows: Sequence[CellRow]) -> Iterator[str]:
+    """A line for the measured cells of each experiment, mode and place."""
+    for comparison in comparisons(rows):
+        first, measured = comparison[0], by_method(comparison)
+        methods = [
+            f"{method} at {', '.join(str(row.batch_size) for row in own)}" for method, own in measured.items()
+        ]
+        yield f"{first.experiment}, {first.mode}, {first.place}: {'; '.join(methods) or 'none is measured'}"
 
 
 def _ratio_line(first: SpeedRow, second: SpeedRow) -> str:
@@ -166,7 +188,14 @@ def _ratio_line(first: SpeedRow, second: SpeedRow) -> str:
         (first.place, second.place),
     ]
     shared = ", ".join(left for left, right in both if left == right)
-    names = [f"{row.method} at {row.batch_size}" for row in (first, second)]
-    if first.precision != second.precision:
-        names = [f"{name} in {row.precision}" for name, row in zip(names, (first, second), strict=True)]
-    return f"{shared}: {names[0]} / {names[1]} = {ratio(first, second)} ({how})"
+    differing = [key for key in IN_WORDS if getattr(first, key) != getattr(second, key)]
+    names = [
+        " ".join(
+            [
+                f"{row.method} at {row.batch_size}",
+                *(IN_WORDS[key].format(getattr(row, key)) for key in differing),
+            ]
+        )
+        for row in (first, second)
+    ]
+    return f"{shared}{shared and ': '}{names[0]} / {names[1]} = {ratio(first, second)} ({how})"

@@ -35,6 +35,13 @@ def plot_title(subject: str, cells: Sequence[Cell]) -> str:
     return "\n".join([first, *wrap(f"{data}; {MODES[cell.mode]}; {device}", MAX_TITLE)])
 
 
+def without_files(title: str) -> str:
+    """The title of a plot without the files of its data, which the caption of a paper names."""
+    first, _, others = title.partition("\n")
+    parts = " ".join(others.split("\n")).split("; ")
+    return "\n".join(filter(None, [first, "; ".join(part for part in parts if "/" not in part)]))
+
+
 def data_title(settings: Mapping[str, Any]) -> str:
     """The first data file that a plugin's settings name, with its folder; or that the data are generated."""
     for _, value in sorted(settings.items()):

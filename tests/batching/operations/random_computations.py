@@ -87,6 +87,7 @@ WORDS: dict[str, Callable] = {
     "subtract": lambda w, p, a, b, n: w.subtract(a, b),
     "multiply": lambda w, p, a, b, n: w.multiply(a, b),
     "operators": lambda w, p, a, b, n: w.tanh(p.square.weight @ a * b + a - b),
+    "numbers": lambda w, p, a, b, n: (1 - w.sigmoid(a)) * b / 2 + 0.5 * -a - 0.25,
     "parts": lambda w, p, a, b, n: w.concatenate([a[:1], b[-2:], w.tanh(a[2:3])]),
     "inner product of parts": lambda w, p, a, b, n: w.concatenate([w.inner_product(a[:2], b[2:]), a[1:]]),
     "square product": lambda w, p, a, b, n: w.tanh(w.matrix_product(a, b, WIDTH // 2)),

@@ -174,11 +174,11 @@ def test_calls_of_a_static_structure_take_what_their_template_takes() -> None:
     template = Template.trace(lambda writer, value: writer.tanh(value), (SIZE,))
     one, nothing = np.zeros(1, np.int64), np.empty((1, 0), np.int64)
 
-    def schedule(arguments: Integers) -> None:
+    def schedule(arguments: Integers, template: Template = template, indices: Integers = nothing) -> None:
         computation = StaticComputation(CPU, torch.double)
         computation.add_values(0, torch.ones(1, SIZE, dtype=torch.double))
         computation.add_values(3, torch.ones(1, 2, dtype=torch.double))
-        computation.schedule([StaticApplications(template, one + 4, arguments, nothing, one)])
+        computation.schedule([StaticApplications(template, one + 4, arguments, indices, one)])
 
     schedule(np.array([[0]]))
     with pytest.raises(
@@ -187,6 +187,9 @@ def test_calls_of_a_static_structure_take_what_their_template_takes() -> None:
         schedule(np.array([[3]]))
     with pytest.raises(ValueError, match="2 values given, but the template takes 1"):
         schedule(np.array([[0, 0]]))
+    picking = Template.trace(lambda writer, value, place: value[place], (SIZE,), 1)
+    with pytest.raises(ValueError, match="index 3 of Pick is out of range: it must be from 0 to 2"):
+        schedule(np.array([[0]]), picking, np.array([[SIZE]]))
     for missing in (-1, 1, 9):
         with pytest.raises(ValueError, match=f"there is no value {missing}"):
             schedule(np.array([[missing]]))
@@ -232,7 +235,7 @@ def test_errors_say_which_type_is_meant() -> None:
     value = graph.add_values(torch.ones(1, SIZE))[0]
     module = Module(nn.Linear(SIZE, 2).double(), (2,))
     with pytest.raises(
-        ValueError, match=r"Module has parameters of torch\.float64, .* with dtype=torch.float64"
+        ValueError, match=r"Module\(Linear\) has parameters of torch\.float64, .* with dtype=torch.float64"
     ):
         graph.operate(module, (value,))
     with pytest.raises(ValueError, match=r"a gradient of torch.float64, but the values are of torch.float32"):
@@ -242,7 +245,9 @@ def test_errors_say_which_type_is_meant() -> None:
     ):
         graph.backward([value], torch.ones(SIZE))
     graph.operate(Module(Widening(), (SIZE,)), (value,))
-    with pytest.raises(ValueError, match=r"Widening returned torch.float64, .* with dtype=torch.float64"):
+    with pytest.raises(
+        ValueError, match=r"Module\(Widening\) returned torch.float64, .* with dtype=torch.float64"
+    ):
         graph.forward()
 
 
@@ -264,3 +269,74 @@ def test_processes_share_gradients(tmp_path: Path) -> None:
     for rank in range(2):
         mean = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
         torch.testing.assert_close([2 * gradient for gradient in mean], gradients_of(plain))
+
+
+def product(weight: Tensor) -> tuple[Graph, Value]:
+    """A graph, and the product of the weight and a vector of ones."""
+    graph = Graph("agenda", CPU)
+    (value,) = graph.add_values(torch.ones(1, SIZE))
+    return graph, weight @ value
+
+
+def halved(weight: nn.Parameter) -> None:
+    with torch.no_grad():
+        weight.mul_(0.5)
+
+
+def test_a_second_backward_pass_is_refused_unless_the_graph_is_retained() -> None:
+    weight = nn.Parameter(torch.ones(SIZE, SIZE))
+    graph, result = product(weight)
+    total = graph.values([result]).sum()
+    total.backward(retain_graph=True)
+    total.backward()
+    assert (weight.grad == 2).all()
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        total.backward()
+    assert (weight.grad == 2).all()
+
+
+def test_the_two_ways_of_taking_gradients_are_not_mixed() -> None:
+    weight = nn.Parameter(torch.ones(SIZE, SIZE))
+    graph, result = product(weight)
+    total = graph.values([result]).sum()
+    graph.backward([result], torch.ones(1, SIZE))
+    with pytest.raises(RuntimeError, match=r"`backward` of the graph was called before, .* `torch.no_grad"):
+        total.backward()
+    with pytest.raises(ValueError, match=r"backward was called before, .*: give it all losses at once"):
+        graph.backward([result], torch.ones(1, SIZE))
+    assert (weight.grad == 1).all()
+
+
+def test_parameters_must_not_change_between_values_and_their_gradients() -> None:
+    """As for autograd, only those that led to the values."""
+    weight, other = (nn.Parameter(torch.ones(SIZE, SIZE)) for _ in range(2))
+    message = r"a parameter of Linear, of shape \[3, 3\], was changed in place .* before the optimizer's step"
+    for direct in (False, True):
+        graph, result = product(weight)
+        other @ result
+        total = graph.values([result]).sum()
+        halved(other)
+        total.backward(retain_graph=True)
+        halved(weight)
+        with pytest.raises(RuntimeError, match=message):
+            graph.backward([result], torch.ones(1, SIZE)) if direct else total.backward()
+
+
+def test_a_graph_that_goes_on_after_a_change_is_differentiated_from_there_on() -> None:
+    weight = nn.Parameter(torch.ones(SIZE, SIZE))
+    graph, before = product(weight)
+    graph.forward()
+    halved(weight)
+    after = weight @ graph.add_values(torch.ones(1, SIZE))[0]
+    values = graph.values([after])
+    assert values.tolist() == [[SIZE / 2] * SIZE]
+    torch.autograd.grad(values.sum(), weight)
+    both = weight @ before
+    with pytest.raises(RuntimeError, match="was changed in place"):
+        torch.autograd.grad(graph.values([both]).sum(), weight)
+
+
+def test_parameters_made_in_inference_mode_have_no_count_of_changes() -> None:
+    with torch.inference_mode():
+        graph, result = product(nn.Parameter(torch.ones(SIZE, SIZE)))
+        assert graph.values([result]).tolist() == [[SIZE] * SIZE]

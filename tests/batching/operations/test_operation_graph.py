@@ -22,6 +22,7 @@ from parser.batching.operations.value_gradients import ValueGradients
 
 from .random_computations import (
     DEVICE,
+    ENTRIES,
     WIDTH,
     Parameters,
 )
@@ -72,8 +73,44 @@ def test_a_module_must_give_what_it_was_to_give() -> None:
     graph = Graph("agenda", DEVICE, torch.double)
     value = graph.lookup(torch.ones(2, WIDTH, dtype=torch.double, device=DEVICE), 0)
     graph.operate(Module(nn.Identity(), (1,)), (value,))
-    with pytest.raises(ValueError, match=r"Identity returned \(\(1, 4\),\) for 1 rows, but declared"):
+    with pytest.raises(
+        ValueError, match=r"Module\(Identity\) returned \[\[1, 4\]\] for 1 rows, but declared"
+    ):
         graph.forward()
+
+
+def test_an_error_of_a_module_says_where_it_was() -> None:
+    graph = Graph("agenda", DEVICE, torch.double)
+    for value in graph.add_values(torch.ones(2, WIDTH, dtype=torch.double, device=DEVICE)):
+        graph.operate(Module(nn.Linear(WIDTH + 1, 1).to(DEVICE, torch.double), (1,)), (value,))
+    with pytest.raises(RuntimeError, match="cannot be multiplied") as raised:
+        graph.forward()
+    assert raised.value.__notes__ == ["by Module(Linear), for 1 examples; inputs [rows, width]: [1, 4]"]
+
+
+def test_what_is_given_to_a_module() -> None:
+    with pytest.raises(TypeError, match=r"that a module returns are a tuple: \(3,\) of one"):
+        Module(nn.Linear(WIDTH, 3), 3)
+    with pytest.raises(TypeError, match=r"a module must be a torch.nn.Module, not builtin_function"):
+        Module(torch.tanh, (WIDTH,))
+
+
+@pytest.mark.parametrize("layer", [nn.BatchNorm1d(WIDTH), nn.LazyBatchNorm1d(), nn.SyncBatchNorm(WIDTH)])
+def test_a_module_that_mixes_rows_is_refused_unless_it_uses_running_statistics(layer: nn.Module) -> None:
+    module = nn.Sequential(nn.Linear(WIDTH, WIDTH), layer)
+    with pytest.raises(ValueError, match=r"BatchNorm1d|SyncBatchNorm \(1\) in Sequential mixes the rows"):
+        Module(module, (WIDTH,))
+    Module(module.eval(), (WIDTH,))
+    with pytest.raises(ValueError, match=r"BatchNorm1d in BatchNorm1d mixes the rows .* use LayerNorm"):
+        Module(nn.BatchNorm1d(WIDTH, track_running_stats=False).eval(), (WIDTH,))
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.GRU(WIDTH, WIDTH), nn.TransformerEncoderLayer(WIDTH, 1), nn.MultiheadAttention(WIDTH, 1)]
+)
+def test_a_module_that_reads_rows_as_a_sequence_is_refused(layer: nn.Module) -> None:
+    with pytest.raises(ValueError, match=f"{type(layer).__name__} reads the rows .* as one sequence"):
+        Module(layer.eval(), (WIDTH,))
 
 
 def test_gradients_are_taken_once_and_only_where_they_were_asked_for() -> None:
@@ -205,10 +242,32 @@ def test_errors_say_what_is_wrong() -> None:
         graph.values([value, graph.slice(value, 0, 2)])
     with pytest.raises(ValueError, match="a loss must be of width 1, not 4"):
         graph.backward([value])
-    graph.pick(value, 9)
-    for _ in range(2):  # nothing that was recorded is lost
-        with pytest.raises(ValueError, match="index 9 is out of range: it must be from 0 to 3"):
-            graph.forward()
+
+
+@pytest.mark.parametrize("method", GRAPH_METHODS)
+def test_a_wrong_index_is_found_at_once_and_the_graph_can_be_used_on(method: str) -> None:
+    parameters = Parameters()
+    graph = Graph(method, DEVICE, torch.double)
+    value = graph.lookup(parameters.table, 0)
+    template = Template.trace(
+        lambda writer, row, label: writer.cross_entropy(writer.lookup(parameters.table, row), label), (), 2
+    )
+    for record, message in (
+        (lambda: graph.lookup(parameters.table, ENTRIES), "index 6 of Lookup is out of range: .* 0 to 5"),
+        (lambda: graph.lookup(parameters.table, -1), "index -1 of Lookup"),
+        (lambda: value[9], "index 9 of Pick is out of range: it must be from 0 to 3"),
+        (lambda: graph.apply(template, (), (0, WIDTH)), "index 4 of CrossEntropy"),
+        (lambda: graph.each(template, (), ([0, 1], [0, WIDTH])), "index 4 of CrossEntropy"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            record()
+    assert len(graph.schedule()) == 1
+    loss = Graph(method, DEVICE, torch.double)
+    row = loss.lookup(parameters.table, 1)
+    with pytest.raises(ValueError, match="Nothing was recorded by this call; all before it can be used"):
+        loss.cross_entropy(row, WIDTH)
+    loss.backward([loss.cross_entropy(row, 0)])
+    assert parameters.table.grad.any(1).tolist() == [False, True, *[False] * (ENTRIES - 2)]
 
 
 def read_of(rows: list[int], columns: slice = ALL) -> Read:

@@ -13,7 +13,7 @@ from parser.batching.operations.value import Value
 
 ROWS = torch.tensor([[1.0, 2.0, 3.0, 4.0], [0.5, -1.0, 2.0, -2.0]])
 WEIGHT = torch.arange(8.0).reshape(2, 4)
-NO_VALUES = [1, 2.5, True, torch.ones(4), np.ones(4), "text", None, [1.0]]
+NO_VALUES = [torch.tensor(2.0), torch.ones(4), np.ones(4), "text", None, [1.0]]
 
 
 def of(graph: Graph, *values: Value) -> Tensor:
@@ -36,6 +36,14 @@ def test_operators_record_what_they_do_to_tensors(method: str) -> None:
         (a[-3:], x[-3:]),
         (a[2:99], x[2:99]),
         (a[2], x[2:3]),
+        (-a, -x),
+        (1 - a, 1 - x),
+        (a - 1, x - 1),
+        (2 + a + 0.5, 2 + x + 0.5),
+        (3 * a * np.float32(0.5), 3 * x * 0.5),
+        (a / 4, x / 4),
+        (sum([a, b]), x + y),
+        (graph.scale(a, 2, shift=-1), 2 * x - 1),
         (graph.tanh(WEIGHT @ (a + b) * (a - b)[:2]), torch.tanh(WEIGHT @ (x + y) * (x - y)[:2])),
     ):
         assert found.width == len(expected)
@@ -64,6 +72,23 @@ def test_only_values_are_combined_with_values(other: object) -> None:
         lambda: other - value,
         lambda: value * other,
         lambda: other * value,
+        lambda: value / other,
+    ):
+        with pytest.raises(
+            TypeError, match=f"a value or a number is wanted, not {type(other).__name__}: `gra"
+        ):
+            combine()
+    if not isinstance(other, Tensor):
+        with pytest.raises(TypeError, match=f"a parameter must be a tensor, not {type(other).__name__}"):
+            other @ value
+    assert not graph.schedule()
+
+
+@pytest.mark.parametrize("other", [*NO_VALUES, 1, 2.5], ids=lambda other: type(other).__name__)
+def test_only_values_are_taken_as_values(other: object) -> None:
+    graph = Graph("agenda", "cpu")
+    value = graph.add_values(ROWS)[0]
+    for take in (
         lambda: value @ other,
         lambda: graph.tanh(other),
         lambda: graph.add(value, other),
@@ -73,10 +98,7 @@ def test_only_values_are_combined_with_values(other: object) -> None:
         with pytest.raises(
             TypeError, match=f"a value is wanted, not {type(other).__name__}: `graph.add_values"
         ):
-            combine()
-    if not isinstance(other, Tensor):
-        with pytest.raises(TypeError, match=f"a parameter must be a tensor, not {type(other).__name__}"):
-            other @ value
+            take()
     assert not graph.schedule()
 
 

@@ -59,11 +59,12 @@ def prepared(tmp_path):
 
 def test_a_run_from_config_to_report(config, tmp_path, capsys):
     run = tmp_path / "run"
-    assert (
-        main(["speed", str(config), "--run", str(run), "--ratio", "method=good/method=good,batch_size=1"])
-        == 0
-    )
+    ratio = "method=good/method=good,batch_size=1"
+    assert main(["speed", str(config), "--run", str(run), "--ratio", ratio]) == 2
     printed, errors = capsys.readouterr()
+    of_wrong = errors[errors.index("not the results without batching") :].splitlines()
+    assert of_wrong[1].startswith("toy: wrong at 4, train, cpu: wrong: result 0 is ")
+    assert len(of_wrong) == 2
     lines = [line for line in errors.splitlines() if line.startswith("cell ")]
     assert lines[0] == "cell 1 of 10: toy: none at 1, train, cpu"
     assert len(lines) == 10
@@ -97,7 +98,7 @@ def test_a_run_from_config_to_report(config, tmp_path, capsys):
         assert "wrong" not in text
     assert any("tfevents" in name.name for name in (run / "tensorboard").iterdir())
 
-    assert main(["speed", str(config), "--run", str(run)]) == 0
+    assert main(["speed", str(config), "--run", str(run)]) == 2
     # What was measured is not measured again; what failed is tried again.
     assert prepared(tmp_path) == ["none 1 train", "wrong 4 train"]
     before = page
@@ -157,7 +158,7 @@ def test_conditions_that_no_cell_meets(config, tmp_path, capsys, only, message):
 
 
 @pytest.mark.extended
-def test_cells_that_failed_are_tried_again(config, tmp_path):
+def test_cells_that_failed_are_tried_again(config, tmp_path, capsys):
     run = tmp_path / "run"
     arguments = [
         "speed",
@@ -169,7 +170,10 @@ def test_cells_that_failed_are_tried_again(config, tmp_path):
     ]
     arguments += ["--set", "experiments.toy.methods=[broken, deadly, hungry, absent]"]
     arguments += ["--set", "experiments.toy.batch_sizes=[4]"]
-    assert main(arguments) == 0
+    assert main(arguments) == 2
+    printed, errors = capsys.readouterr()
+    assert "no report is written. All cells failed; rows.jsonl has the tracebacks:\nerror: Zero" in errors
+    assert "report:" not in printed
     statuses = {row["method"]: row["status"] for row in rows(run)}
     assert statuses["broken"] == "error: ZeroDivisionError: the toy is broken"
     assert statuses["deadly"].startswith("error: killed")
@@ -177,7 +181,7 @@ def test_cells_that_failed_are_tried_again(config, tmp_path):
     assert statuses["absent"] == "skipped: nobody has it"
     assert "the toy is broken" in rows(run)[0]["traceback"]
     prepared(tmp_path)
-    assert main(arguments) == 0
+    assert main(arguments) == 2
     assert {line.split()[0] for line in prepared(tmp_path)} == {"broken", "deadly", "hungry"}
 
 
@@ -305,6 +309,28 @@ def test_plugins_that_are_not_there_or_not_named(capsys):
     assert "no plugin is called 'unheard'" in capsys.readouterr().err
     assert main(["plugins", "--check"]) == 2
     assert "--check needs a plugin" in capsys.readouterr().err
+
+
+def test_a_plugin_that_is_not_installed(toys, capsys):
+    """The folder of its module is in `sys.path`, as by PYTHONPATH."""
+    assert main(["plugins", "packed_gru:PackedGRU", "--check"]) == 0
+    assert capsys.readouterr().out == "packed_gru:PackedGRU: no fault found\n"
+    assert main(["plugins", "packed_gru:Absent"]) == 2
+    assert (
+        "plugin 'packed_gru:Absent' (packed_gru:Absent) cannot be imported: Attr" in capsys.readouterr().err
+    )
+    assert main(["plugins", "absent"]) == 2
+    assert (
+        "One that is not installed is MODULE:CLASS, with its folder in PYTHONPATH" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.extended
+def test_a_plugin_that_is_not_installed_is_measured(toys, config, tmp_path):
+    run = tmp_path / "run"
+    config.write_text(config.read_text().replace("plugin: toy", "plugin: 'toys:Toy'"))
+    assert main(["speed", str(config), "--run", str(run), "--only", "method=good|none,mode=train"]) == 0
+    assert {(row["plugin"], row["status"]) for row in rows(run)} == {("toys:Toy", "ok")}
 
 
 def test_plugins_are_listed(toys, capsys):

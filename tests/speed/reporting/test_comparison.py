@@ -6,6 +6,7 @@ import pytest
 from speed_rows import failed_row, run_of, speed_row
 
 from parser.speed.reporting.report import write_report
+from parser.speed.reporting.speed_ups import ratio_lines
 
 PLUGIN = "mnist_mlp"
 ROWS = [
@@ -77,6 +78,25 @@ def test_without_unbatched_rows_the_first_method_is_the_baseline(tmp_path, rows,
     assert f"Speed-up: over {baseline or '`active-4` at batch size 10'}." in text
     if baseline is None:  # bars of one batch size say the same
         assert pictures(text) == ["speed"]
+
+
+def test_ratios_name_what_differs():
+    rows = [speed_row(100.0), speed_row(300.0, mode="infer"), speed_row(50.0, experiment="second")]
+    lines = ratio_lines(rows, "mode=infer/mode=train")
+    assert lines == ["first, cpu: none at 8 (infer) / none at 8 (train) = 3.00 [3.00, 3.00] (interleaved)"]
+    lines = ratio_lines(rows, "experiment=first/experiment=second")
+    assert lines[0].startswith("train, cpu: none at 8 of first / none at 8 of second = 2.00")
+
+
+def test_a_ratio_of_nothing_lists_what_there_is():
+    rows = [speed_row(), speed_row(method="good"), speed_row(method="good", batch_size=64)]
+    rows.append(failed_row(mode="infer"))
+    with pytest.raises(ValueError, match="no two measured cells differ only in these keys") as raised:
+        ratio_lines(rows, "method=better/method=none")
+    assert str(raised.value).splitlines()[1:] == [
+        "first, train, cpu: none at 8; good at 8, 64",
+        "first, infer, cpu: none is measured",
+    ]
 
 
 def test_what_failed_has_its_status(tmp_path):

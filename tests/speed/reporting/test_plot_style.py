@@ -3,7 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from speed_rows import cell
+from speed_rows import cell, run_of, speed_row
 
 from parser.benchmarks.discovery import find, installed
 from parser.speed.measuring.statistics import Estimate, exactly
@@ -19,7 +19,8 @@ from parser.speed.reporting.plot_style import (
     spread,
     svg,
 )
-from parser.speed.reporting.titles import data_title, method_title, plot_title
+from parser.speed.reporting.report import write_pictures
+from parser.speed.reporting.titles import data_title, method_title, plot_title, without_files
 
 
 def curves(count):
@@ -117,6 +118,24 @@ def test_a_plot_says_what_was_measured():
     ]
     expected = "bilstm tagger: names\ntags/a.txt and tags/b.txt; inference; CPU, 2 threads"
     assert plot_title("names", cells) == expected
+    assert without_files(expected) == "bilstm tagger: names\ninference; CPU, 2 threads"
+    generated = plot_title("names", [cell(plugin="tagger", threads=2)])
+    assert without_files(generated) == generated == "tagger: names\ngenerated data; training; CPU, 2 threads"
+
+
+def test_one_plot_of_several_is_written_and_names_no_file(tmp_path):
+    rows = [speed_row(10.0 * size, batch_size=size, settings={"data": "a/b.txt"}) for size in (1, 8)]
+    look = Look("svg", width=3.3)
+    (path,) = write_pictures(run_of(rows), tmp_path, look, "speed-up")
+    assert path.name == "first-train-cpu-1-speed-up.svg"
+    text = path.read_text()
+    assert "reading: first" in text
+    assert "b.txt" not in text
+    (same,) = write_pictures(run_of(rows), tmp_path, look, "first-train-cpu-1-speed-up")
+    assert same == path
+    assert len(write_pictures(run_of(rows), tmp_path, look)) > 1
+    with pytest.raises(ValueError, match="there is no plot 'memory', but first-train-cpu-1-speed, first-"):
+        write_pictures(run_of(rows), tmp_path, look, "memory")
 
 
 def test_every_method_of_every_plugin_has_a_title():
@@ -134,7 +153,7 @@ def test_the_unit_is_the_plugins():
 
 def test_a_plugin_that_is_not_installed_has_the_names_of_its_methods():
     assert method_title("unheard", "replay") == "replay"
-    assert cell(plugin="unheard").examples == "sentences"
+    assert cell(plugin="unheard").examples == "examples"
 
 
 @pytest.mark.parametrize("name", ["plain", "a/b", "with blanks, and more", "../above"])

@@ -182,7 +182,7 @@ def test_speeds_over_batches_in_flight():
     assert svg(section.plots["reading, asynchrony"]).startswith("<svg")
     [table] = section.tables
     assert table.columns == (
-        "sentences/s",
+        "examples/s",
         "1 in flight",
         "4 in flight",
         "16 in flight",
@@ -219,8 +219,8 @@ def test_both_parameters_of_asynchrony():
     [table] = section.tables
     assert table.columns == (
         "",
-        "sentences/s, update after 1",
-        "sentences/s, update after 8",
+        "examples/s, update after 1",
+        "examples/s, update after 8",
         "epochs to the target, update after 1",
         "epochs to the target, update after 8",
     )
@@ -228,9 +228,9 @@ def test_both_parameters_of_asynchrony():
         ["4 in flight", "40.0", "60.0", "3.0 [2.0, 4.0]", "not in 1"],
         ["16 in flight", "30.0", "", "", ""],
     ]
-    assert panels(section) == ["sentences/s", "epochs to the target"]
+    assert panels(section) == ["examples/s", "epochs to the target"]
     [section] = update_frequency.sections(run_of(rows))
-    assert panels(section) == ["sentences/s"]
+    assert panels(section) == ["examples/s"]
 
 
 def panels(section):
