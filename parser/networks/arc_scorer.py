@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -18,6 +19,7 @@ from parser.batching.device import to_device
 from parser.batching.functional import dropout, linear
 from parser.batching.ragged import gather_rows
 from parser.config.settings import ArcSettings
+from parser.replay.batch import SoftTargets
 
 MAX_SCORES = 4_000_000
 """Of a group of sentences, padding included; a longer sentence is a group by itself."""
@@ -41,17 +43,24 @@ class ArcScorer(nn.Module):
         self.attention = nn.Linear(settings.size, settings.size)
         self.dropout, self.loss_weight = dropout, settings.loss_weight
 
-    def loss(self, table: Tensor, lengths: Tensor, heads: Tensor) -> Tensor:
-        """The summed cross entropy of the gold heads, with its weight.
+    def loss(
+        self, table: Tensor, lengths: Tensor, heads: Tensor, soft_heads: SoftTargets | None = None
+    ) -> Tensor:
+        """The summed cross entropy of the gold heads, with its weight; with a teacher, its own is mixed in.
 
         table: [W + 2, inputs], see `EncodedWords`. lengths: [sentences] in words, on the host. heads: [W] the
         head of each word, as its number in the sentence; 0 for ROOT.
         """
         gold = F.pad(heads, (0, 2), value=NO_HEAD)  # [W + 2]
+        targets = soft_heads.map(partial(F.pad, pad=(0, 0, 0, 2))) if soft_heads else None  # [W + 2, k]
         loss = table.new_zeros(())
-        for rows, scores in self._scores(table, groups_of(lengths)):
-            wanted = gold[rows[:, 1:]].flatten()  # [sentences * longest]
-            loss = loss + F.cross_entropy(scores.flatten(0, 1), wanted, ignore_index=NO_HEAD, reduction="sum")
+        for rows, padded in self._scores(table, groups_of(lengths)):
+            scores, word = padded.flatten(0, 1), rows[:, 1:].flatten()  # [words, longest + 1], [words]
+            losses = F.cross_entropy(scores, gold[word], ignore_index=NO_HEAD, reduction="none")
+            if targets:
+                own = SoftTargets(targets.choices[word], targets.weights[word])  # [words, k]
+                losses = own.mixed(losses, scores, scores.logsumexp(1))
+            loss = loss + losses.sum()
         return self.loss_weight * loss
 
     def log_probabilities(self, table: Tensor, lengths: Tensor) -> list[Tensor]:
@@ -66,6 +75,15 @@ class ArcScorer(nn.Module):
             for sentence, length, each in zip(own, lengths[group.sentences].tolist(), scores, strict=True):
                 found[sentence] = each[:length, : length + 1].log_softmax(1)
         return [found[sentence] for sentence in range(len(lengths))]
+
+    def probabilities(self, table: Tensor, lengths: Tensor) -> Tensor:
+        """[W, longest + 1] The probabilities of all heads of all words, 0 after the end of a sentence.
+
+        table, lengths: as in `loss`.
+        """
+        rows = [each.exp() for each in self.log_probabilities(table, lengths)]
+        longest = max(each.shape[1] for each in rows)
+        return torch.cat([F.pad(each, (0, longest - each.shape[1])) for each in rows])
 
     def _scores(self, table: Tensor, groups: list[LengthGroup]) -> Iterator[tuple[Tensor, Tensor]]:
         """Of each group its rows on the device, and [sentences, longest, longest + 1] the scores of all heads

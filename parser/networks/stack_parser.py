@@ -112,7 +112,9 @@ class StackParser(nn.Module):
         """scores: [S, transitions] at all steps."""
         of_words = self.tagging_loss(words.tag_scores, batch.tokens)
         if self.arcs:
-            of_words = of_words + self.arcs.loss(words.table, batch.tokens.lengths, batch.heads)
+            of_words = of_words + self.arcs.loss(
+                words.table, batch.tokens.lengths, batch.heads, batch.soft_heads
+            )
         return BatchLoss(transition_loss(scores, batch, inventory, objective), of_words)
 
     def replay(self, batch: Batch) -> Tensor:

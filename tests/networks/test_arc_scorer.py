@@ -12,6 +12,7 @@ from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients
 from parser.config.settings import ArcSettings
 from parser.networks import arc_scorer
 from parser.networks.arc_scorer import LENGTH_RATIO, ArcScorer, groups_of
+from parser.replay.batch import SoftTargets
 from parser.transitions import SYSTEMS
 
 LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=8).map(torch.tensor)
@@ -76,6 +77,24 @@ def test_loss_and_gradients_are_those_of_one_word_after_the_other(lengths):
     torch.testing.assert_close(loss, -picked.sum(), rtol=1e-9, atol=1e-9)
     for found, plain_one in zip(torch.autograd.grad(loss, wanted), expected, strict=True):
         torch.testing.assert_close(found, plain_one, rtol=1e-9, atol=1e-9)
+
+
+@given(LENGTHS, st.sampled_from([0.3, 1.0]))
+def test_the_loss_is_a_mixture_with_that_of_a_teacher(lengths, weight):
+    own, table, heads = scorer(), table_of(lengths), some_heads(lengths)
+    wanted = torch.zeros(len(heads), int(lengths.max()) + 1, dtype=torch.double)  # [W, longest + 1]
+    expected = torch.zeros((), dtype=torch.double)
+    words = iter(range(len(heads)))
+    for of_sentence in plain(own, table, lengths):
+        for of_word in of_sentence:
+            word = next(words)
+            possible = of_word.isfinite()
+            wanted[word, : len(of_word)][possible] = torch.rand(int(possible.sum()), dtype=torch.double)
+            wanted[word] /= wanted[word].sum()
+            of_teacher = (wanted[word, : len(of_word)][possible] * of_word[possible]).sum()
+            expected = expected - weight * of_teacher - (1 - weight) * of_word[heads[word]]
+    targets = SoftTargets.of(wanted, wanted.shape[1], weight)
+    torch.testing.assert_close(own.loss(table, lengths, heads, targets), expected, rtol=1e-9, atol=1e-9)
 
 
 @given(LENGTHS, st.integers(1, 300))
