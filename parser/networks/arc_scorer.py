@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from parser.batching.device import to_device
 from parser.batching.functional import dropout, linear
 from parser.batching.ragged import gather_rows
-from parser.config.settings import ArcSettings
 from parser.replay.batch import SoftTargets
 
 MAX_SCORES = 4_000_000
@@ -35,18 +34,18 @@ class ArcScorer(nn.Module):
     The score of head j for dependent i is h_j (U d_i + u), equation 2, of projected word vectors h and d.
     """
 
-    def __init__(self, inputs: int, settings: ArcSettings, dropout: float):
-        """inputs: size of a word vector. dropout: on word vectors and on their projections."""
+    def __init__(self, inputs: int, size: int, dropout: float):
+        """inputs: size of a word vector; size: of its projections. dropout: on both."""
         super().__init__()
-        self.head = nn.Linear(inputs, settings.size)
-        self.dependent = nn.Linear(inputs, settings.size)
-        self.attention = nn.Linear(settings.size, settings.size)
-        self.dropout, self.loss_weight = dropout, settings.loss_weight
+        self.head = nn.Linear(inputs, size)
+        self.dependent = nn.Linear(inputs, size)
+        self.attention = nn.Linear(size, size)
+        self.dropout = dropout
 
     def loss(
         self, table: Tensor, lengths: Tensor, heads: Tensor, soft_heads: SoftTargets | None = None
     ) -> Tensor:
-        """The summed cross entropy of the gold heads, with its weight; with a teacher, its own is mixed in.
+        """The summed cross entropy of the gold heads; with a teacher, its own is mixed in.
 
         table: [W + 2, inputs], see `EncodedWords`. lengths: [sentences] in words, on the host. heads: [W] the
         head of each word, as its number in the sentence; 0 for ROOT.
@@ -61,7 +60,7 @@ class ArcScorer(nn.Module):
                 own = SoftTargets(targets.choices[word], targets.weights[word])  # [words, k]
                 losses = own.mixed(losses, scores, scores.logsumexp(1))
             loss = loss + losses.sum()
-        return self.loss_weight * loss
+        return loss
 
     def log_probabilities(self, table: Tensor, lengths: Tensor) -> list[Tensor]:
         """Of each sentence [words, words + 1] The logarithm of the probability of each head of each word.

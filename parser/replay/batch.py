@@ -99,6 +99,8 @@ class Batch:
     tokens: Tokens
     heads: Tensor
     """[W] The gold head of each word, as its number in its sentence; 0 for ROOT."""
+    labels: Tensor
+    """[W] The label of each gold arc; 0 for unknown ones."""
     buffer_tokens: tuple[Tensor, ...]
     """For each group of sentences [longest + 1, sentences] Table rows from the end of the buffer to the first
     word. Empty with composition; see `Compositions.buffer`."""

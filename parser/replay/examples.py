@@ -118,9 +118,11 @@ class Examples:
             buffers = Padding.of(lengths + 1, group)
             buffer_tokens = buffer_rows(lengths, group)
             buffer_row = buffers.row(lengths[sentence] + 1 - front, sentence)
+        heads, labels = self.gold.select(rows).values.unbind(1)
         return Batch(
             tokens=tokens,
-            heads=self.gold.select(rows).values[:, 0],
+            heads=heads,
+            labels=labels,
             buffer_tokens=buffer_tokens,
             history=_previous_transitions(steps, histories, self.inventory.no_op),
             forest=forest,

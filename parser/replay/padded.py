@@ -170,6 +170,7 @@ def padded(batch: Batch, shape: Shape) -> Batch:
         batch,
         tokens=_padded_tokens(batch.tokens, shape.words),
         heads=of_words(batch.heads),
+        labels=of_words(batch.labels),
         buffer_tokens=(
             table_rows(_frames(buffer, shape.buffer_frames, shape.sentences, fill=end_of_buffer)),
         ),

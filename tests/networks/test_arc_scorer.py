@@ -5,11 +5,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_parser import make_inventory, projective_trees
+from plain_parser import make_inventory, plain_label_scores, projective_trees
 from programs import script
 from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients, network
 
-from parser.config.settings import ArcSettings
 from parser.networks import arc_scorer
 from parser.networks.arc_scorer import LENGTH_RATIO, ArcScorer, groups_of
 from parser.replay.batch import SoftTargets
@@ -20,7 +19,7 @@ INPUTS = 6
 
 
 def scorer(dropout=0.0):
-    return ArcScorer(INPUTS, ArcSettings(size=5, loss_weight=1.0), dropout).double()
+    return ArcScorer(INPUTS, 5, dropout).double()
 
 
 def table_of(lengths):
@@ -112,7 +111,7 @@ def test_groups_have_all_sentences_of_similar_length_within_the_limit(lengths, l
 
 @pytest.mark.parametrize("composition", [False, True])
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_loss_of_a_batch_has_that_of_its_gold_heads_with_its_weight(system, composition):
+def test_the_loss_of_a_batch_has_that_of_its_gold_heads_and_labels_with_its_weight(system, composition):
     inventory = make_inventory(system, composition=composition)
     parser = network(inventory, rich=True, arcs=True)
     prepared = examples(inventory, SOME_TREES, rich=True)
@@ -124,6 +123,8 @@ def test_the_loss_of_a_batch_has_that_of_its_gold_heads_with_its_weight(system, 
         *words, root, _ = parser.word_table(alone.tokens)
         probabilities = plain_log_probabilities(parser.arcs, root, words)
         expected = expected - sum(own[head] for own, head in zip(probabilities, tree, strict=True))
+        of_labels = plain_label_scores(parser.labels, root, words, tree).log_softmax(1)
+        expected = expected - of_labels.gather(1, alone.labels[:, None]).sum()
     torch.testing.assert_close(found.words, 0.25 * expected, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(found.total, found.transitions + found.words)
 
