@@ -7,7 +7,7 @@ parsed, it says how probable their arcs are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -62,29 +62,25 @@ class ArcScorer(nn.Module):
             loss = loss + losses.sum()
         return loss
 
-    def log_probabilities(self, table: Tensor, lengths: Tensor) -> list[Tensor]:
-        """Of each sentence [words, words + 1] The logarithm of the probability of each head of each word.
-
-        Column 0 is ROOT. table, lengths: as in `loss`.
-        """
-        found: dict[int, Tensor] = {}
-        groups = groups_of(lengths)
-        for group, (_, scores) in zip(groups, self._scores(table, groups), strict=True):
-            own = group.sentences.tolist()
-            for sentence, length, each in zip(own, lengths[group.sentences].tolist(), scores, strict=True):
-                found[sentence] = each[:length, : length + 1].log_softmax(1)
-        return [found[sentence] for sentence in range(len(lengths))]
+    def log_probabilities(self, table: Tensor, groups: Sequence[LengthGroup]) -> Iterator[Tensor]:
+        """Of each group of sentences [sentences, longest, longest + 1] The logarithms of the probabilities of
+        all heads (the last dimension) of all words. Column 0 is ROOT. table: as in `loss`."""
+        for _, scores in self._scores(table, groups):
+            yield scores.log_softmax(2)
 
     def probabilities(self, table: Tensor, lengths: Tensor) -> Tensor:
         """[W, longest + 1] The probabilities of all heads of all words, 0 after the end of a sentence.
 
         table, lengths: as in `loss`.
         """
-        rows = [each.exp() for each in self.log_probabilities(table, lengths)]
-        longest = max(each.shape[1] for each in rows)
-        return torch.cat([F.pad(each, (0, longest - each.shape[1])) for each in rows])
+        groups = groups_of(lengths)
+        found = table.new_zeros(len(table), int(lengths.max()) + 1)
+        for group, logs in zip(groups, self.log_probabilities(table, groups), strict=True):
+            rows = to_device(group.rows[:, 1:], table.device)
+            found[rows, : logs.shape[2]] = logs.exp()
+        return found[:-2]
 
-    def _scores(self, table: Tensor, groups: list[LengthGroup]) -> Iterator[tuple[Tensor, Tensor]]:
+    def _scores(self, table: Tensor, groups: Sequence[LengthGroup]) -> Iterator[tuple[Tensor, Tensor]]:
         """Of each group its rows on the device, and [sentences, longest, longest + 1] the scores of all heads
         (the last dimension) of all words; -inf for padding and for a word itself."""
         heads = self._projection(self.head, table)  # [W + 2, size]

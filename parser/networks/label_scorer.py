@@ -30,11 +30,15 @@ class LabelScorer(nn.Module):
         table: [W + 2, inputs], see `EncodedWords`. lengths: [sentences] in words, on the host. heads: numbers
         in the sentence; 0 for ROOT.
         """
-        vectors = dropout(table, self.dropout, self.training)
-        of_heads = linear(vectors, self.head.weight, self.head.bias)  # [W + 2, size]
-        of_dependents = linear(vectors[: len(heads)], self.dependent.weight, None)  # [W, size]
-        hidden = F.relu(gather_rows(of_heads, _rows_of(heads, lengths)) + of_dependents)
+        as_heads, as_dependents = self.hidden_parts(table)
+        hidden = F.relu(gather_rows(as_heads, _rows_of(heads, lengths)) + as_dependents)  # [W, size]
         return linear(dropout(hidden, self.dropout, self.training), self.labels.weight, self.labels.bias)
+
+    def hidden_parts(self, table: Tensor) -> tuple[Tensor, Tensor]:
+        """[W + 2, size] and [W, size] What words add to the hidden layer as heads and as dependents."""
+        vectors = dropout(table, self.dropout, self.training)
+        as_heads = linear(vectors, self.head.weight, self.head.bias)
+        return as_heads, linear(vectors[:-2], self.dependent.weight)
 
     def loss(self, table: Tensor, lengths: Tensor, heads: Tensor, labels: Tensor) -> Tensor:
         """The summed cross entropy of the gold labels [W]; unknown ones have none."""
