@@ -17,6 +17,7 @@ from parser.parsing.arc_probabilities import ArcProbabilities
 from parser.parsing.continuous_batching import Reading, parse_tokens
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import ParsedTree
+from parser.parsing.reparsing import Arcs, Reparser
 from parser.treebank.columns import WORD_COLUMNS
 from parser.treebank.lemma_rules import lemma_of
 from parser.treebank.projectivity import deprojectivize
@@ -90,17 +91,20 @@ def _parse_together(
         readings, chosen = _read(model.members, all_tokens)
         state = parse_tokens(model, tokens, batch_size, found, readings=readings)
         tags = _predicted_tags(chosen, ordered)
-    heads = Ragged(state.heads[:-1].cpu(), tokens.lengths).unflatten()
-    labels = Ragged(state.labels[:-1].cpu(), tokens.lengths).unflatten()
+    columns = [state.heads, state.labels, *([found.of_arcs] if found else [])]
+    parts = [Ragged(column[:-1].cpu(), tokens.lengths).unflatten() for column in columns]
+    arcs = [Arcs(*(part.tolist() for part in own)) for own in zip(*parts, strict=True)]
+    if reparser := Reparser.of(model):
+        tables = [words.table.index_select(0, words.row) for own, _, words in readings if own.network.arcs]
+        arcs = reparser.reparse(reparser.opinions(tokens.lengths, tables), arcs)
     label_name = model.vocabulary.labels.string
     trees = {
-        number: ParsedTree(*deprojectivize(own_heads.tolist(), tuple(map(label_name, own_labels.tolist()))))
-        for number, own_heads, own_labels in zip(order, heads, labels, strict=True)
+        number: ParsedTree(
+            *deprojectivize(own.heads, tuple(map(label_name, own.labels))),
+            probabilities=tuple(own.probabilities) if own.probabilities else None,
+        )
+        for number, own in zip(order, arcs, strict=True)
     }
-    if found is not None:
-        of_arcs = Ragged(found.of_arcs[:-1].cpu(), tokens.lengths).unflatten()
-        for number, own in zip(order, of_arcs, strict=True):
-            trees[number] = trees[number]._replace(probabilities=tuple(own.tolist()))
     for number, own_tags in zip(order, tags, strict=True):
         trees[number] = trees[number]._replace(tags=own_tags)
     return [trees[number] for number in range(len(sentences))]

@@ -31,7 +31,7 @@ class Arcs(NamedTuple):
     heads: list[int]
     labels: list[int]
     """Their numbers."""
-    probabilities: list[float]
+    probabilities: Sequence[float] = ()
     """Empty unless asked for."""
 
 

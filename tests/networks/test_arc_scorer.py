@@ -1,12 +1,10 @@
 """The scorer of arcs, compared with loops over the words of one sentence after the other."""
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_parser import make_inventory, plain_label_scores, projective_trees
-from programs import script
+from plain_parser import make_inventory, plain_label_scores
 from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients, network
 
 from parser.networks import arc_scorer
@@ -146,12 +144,3 @@ def test_dropout_is_for_training_alone():
     assert own.loss(table, lengths, heads) != own.loss(table, lengths, heads)
     own.eval()
     assert own.loss(table, lengths, heads) == own.loss(table, lengths, heads)
-
-
-@given(st.integers(1, 5), st.integers(0, 2**32 - 1))
-def test_the_tree_of_greatest_sum_is_that_of_all_projective_trees(words, seed):
-    scores = np.random.default_rng(seed).normal(size=(words, words + 1))
-    scores[np.arange(words), np.arange(1, words + 1)] = -np.inf
-    trees = [tree for tree in projective_trees(words) if tree.count(0) == 1]
-    best = max(trees, key=lambda tree: sum(own[head] for own, head in zip(scores, tree, strict=True)))
-    assert script("studies/accuracy/measure_arc_scorer").eisner(scores) == tuple(best)
