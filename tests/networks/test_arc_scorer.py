@@ -56,9 +56,16 @@ def some_heads(lengths):
 @given(LENGTHS)
 def test_probabilities_are_those_of_one_word_after_the_other(lengths):
     own, table = scorer(), table_of(lengths)
-    found, expected = own.log_probabilities(table, lengths), plain(own, table, lengths)
-    for of_sentence, of_words in zip(found, expected, strict=True):
-        torch.testing.assert_close(of_sentence, of_words, rtol=1e-9, atol=1e-9)
+    expected, found = plain(own, table, lengths), own.probabilities(table, lengths).split(lengths.tolist())
+    groups = groups_of(lengths)
+    for group, logs in zip(groups, own.log_probabilities(table, groups), strict=True):
+        for sentence, of_sentence in zip(group.sentences.tolist(), logs, strict=True):
+            length = int(lengths[sentence])
+            of_words = of_sentence[:length, : length + 1]
+            torch.testing.assert_close(of_words, expected[sentence], rtol=1e-9, atol=1e-9)
+            wanted = torch.zeros_like(found[sentence])
+            wanted[:, : length + 1] = expected[sentence].exp()
+            torch.testing.assert_close(found[sentence], wanted, rtol=1e-9, atol=1e-9)
 
 
 @given(LENGTHS)

@@ -167,8 +167,7 @@ def plain_heads(own_teachers, tree, weight, kept):
         tokens = teacher.vocabulary.encode_tokens([tree], gold=True)
         with torch.no_grad():
             table = teacher.network.word_table(tokens.to(teacher.device))
-            [scores] = teacher.network.arcs.log_probabilities(table, tokens.lengths)
-        of_teachers.append(scores.exp())
+            of_teachers.append(teacher.network.arcs.probabilities(table, tokens.lengths))
     for of_word in torch.stack(of_teachers).mean(0).tolist():
         probable = sorted(enumerate(of_word), key=lambda pair: -pair[1])[:kept]
         yield {head: weight * probability for head, probability in probable}
