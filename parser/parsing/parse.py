@@ -95,8 +95,8 @@ def _parse_together(
     parts = [Ragged(column[:-1].cpu(), tokens.lengths).unflatten() for column in columns]
     arcs = [Arcs(*(part.tolist() for part in own)) for own in zip(*parts, strict=True)]
     if reparser := Reparser.of(model):
-        tables = [words.table.index_select(0, words.row) for own, _, words in readings if own.network.arcs]
-        arcs = reparser.reparse(reparser.opinions(tokens.lengths, tables), arcs)
+        all_words = [words for own, _, words in readings if own.network.arcs]
+        arcs = reparser.reparse(reparser.opinions(tokens.lengths, all_words), arcs)
     label_name = model.vocabulary.labels.string
     trees = {
         number: ParsedTree(

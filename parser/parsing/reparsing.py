@@ -17,8 +17,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from parser.batching.device import to_device
 from parser.networks.arc_scorer import ArcScorer, groups_of
 from parser.networks.label_scorer import LabelScorer
+from parser.networks.stack_parser import WordVectors
 from parser.parsing.eisner import projective_trees
 from parser.parsing.model import Model
 
@@ -65,10 +67,9 @@ class Reparser:
         return cls(scoring, [0, *map(model.vocabulary.labels.number, names)])
 
     @torch.inference_mode()
-    def opinions(self, lengths: Tensor, tables: Sequence[Tensor]) -> list[SecondOpinion]:
-        """Of each sentence. lengths: [sentences] in words, on the host. tables: of each model [W + 2, token],
-        see `EncodedWords`.
-        """
+    def opinions(self, lengths: Tensor, words: Sequence[WordVectors]) -> list[SecondOpinion]:
+        """Of each sentence. lengths: [sentences] in words, on the host. words: as each model reads them."""
+        tables = [each.table.index_select(0, to_device(each.row, each.table.device)) for each in words]
         groups = groups_of(lengths)
         of_models = (
             arcs.log_probabilities(table, groups) for arcs, table in zip(self._arcs, tables, strict=True)

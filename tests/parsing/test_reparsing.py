@@ -105,8 +105,8 @@ def test_opinions_are_those_of_one_sentence_after_the_other(count):
     together = replace(MODEL, others=tuple(models[1:]))
     tokens = [model.vocabulary.encode_tokens(SENTENCES) for model in models]
     with torch.inference_mode():
-        tables = [model.network.word_table(own) for model, own in zip(models, tokens, strict=True)]
-        found = Reparser.of(together).opinions(tokens[0].lengths, tables)
+        words = [model.network.encode_distinct(own)[0] for model, own in zip(models, tokens, strict=True)]
+        found = Reparser.of(together).opinions(tokens[0].lengths, words)
         for sentence, opinion in zip(SENTENCES, found, strict=True):
             logs, labels = plain_opinions(models, sentence)
             np.testing.assert_allclose(opinion.log_probabilities, logs, rtol=1e-4, atol=1e-4)

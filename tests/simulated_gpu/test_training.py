@@ -24,6 +24,7 @@ def test_no_operator_is_refused_as_not_deterministic(config_file, tmp_path, comp
         f"parser.network.composition={composition}",
         "parser.network.word_features=true",
         "parser.network.sentence_encoder={hidden_size: 4, layers: 1}",
+        "parser.network.arcs={size: 4}",
     ]
     overrides = [part for change in changes for part in ("--set", change)]
     with SimulatedCuda():

@@ -43,6 +43,7 @@ def train(config_file, run, *arguments):
 TAGS = [
     "parser.network.sentence_encoder={hidden_size: 8, layers: 1}",
     "parser.network.tags={predict: [xpos, lemma], layers_above: 1}",
+    "parser.network.arcs={size: 8}",
     "training.epochs=12",
 ]
 

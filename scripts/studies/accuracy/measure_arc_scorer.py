@@ -58,7 +58,8 @@ def opinions_of(model: Model, sentences: Sequence[Sentence]) -> list[SecondOpini
     for start in range(0, len(sentences), BATCH_SIZE):
         tokens = model.vocabulary.encode_tokens(sentences[start : start + BATCH_SIZE])
         with torch.inference_mode():
-            found += reparser.opinions(tokens.lengths, [model.network.word_table(tokens.to(model.device))])
+            words, _ = model.network.encode_distinct(tokens)
+            found += reparser.opinions(tokens.lengths, [words])
     return found
 
 
