@@ -119,7 +119,8 @@ class StackParser(nn.Module):
         if self.arcs and self.labels:
             table, lengths, heads = words.table, batch.tokens.lengths, batch.heads
             of_arcs = self.arcs.loss(table, lengths, heads, batch.soft_heads)
-            of_labels = self.labels.loss(table, lengths, heads, batch.labels)
+            # Labels learn from the vectors as they are: the transitions have taught them labels already.
+            of_labels = self.labels.loss(table.detach(), lengths, heads, batch.labels)
             of_words = of_words + self._arc_weight * (of_arcs + of_labels)
         return BatchLoss(transition_loss(scores, batch, inventory, objective), of_words)
 

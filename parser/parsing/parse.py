@@ -94,7 +94,7 @@ def _parse_together(
     columns = [state.heads, state.labels, *([found.of_arcs] if found else [])]
     parts = [Ragged(column[:-1].cpu(), tokens.lengths).unflatten() for column in columns]
     arcs = [Arcs(*(part.tolist() for part in own)) for own in zip(*parts, strict=True)]
-    if reparser := Reparser.of(model):
+    if (reparser := Reparser.of(model)) and (probabilities or reparser.changes_trees):
         all_words = [words for own, _, words in readings if own.network.arcs]
         arcs = reparser.reparse(reparser.opinions(tokens.lengths, all_words), arcs)
     label_name = model.vocabulary.labels.string

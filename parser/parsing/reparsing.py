@@ -8,7 +8,7 @@ labels finds best. Word vectors are read when a sentence is, the rest is done on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -66,6 +66,11 @@ class Reparser:
         names = scoring[0].vocabulary.labels.strings
         return cls(scoring, [0, *map(model.vocabulary.labels.number, names)])
 
+    @property
+    def changes_trees(self) -> bool:
+        """Whether it does more than to change probabilities."""
+        return self._bonus is not None
+
     @torch.inference_mode()
     def opinions(self, lengths: Tensor, words: Sequence[WordVectors]) -> list[SecondOpinion]:
         """Of each sentence. lengths: [sentences] in words, on the host. words: as each model reads them."""
@@ -85,12 +90,12 @@ class Reparser:
             greatest = together.max(2)
             for place, sentence in enumerate(group.sentences.tolist()):
                 length = int(lengths[sentence])
-                words = slice(starts[sentence], starts[sentence] + length)
+                own = slice(starts[sentence], starts[sentence] + length)
                 found[sentence] = SecondOpinion(
                     together[place, :length, : length + 1],
                     greatest[place, :length],
-                    np.concatenate([root, as_heads[words]]),
-                    as_dependents[words],
+                    np.concatenate([root, as_heads[own]]),
+                    as_dependents[own],
                 )
         return [each for each in found if each]
 
@@ -100,7 +105,8 @@ class Reparser:
         doubtful = [
             number
             for number, (opinion, tree) in enumerate(zip(opinions, trees, strict=True))
-            if (opinion.greatest > _of_arcs(opinion, tree.heads) + self._bonus).any()
+            if self._bonus is not None
+            and (opinion.greatest > _of_arcs(opinion, tree.heads) + self._bonus).any()
         ]
         for group in (
             groups_of(torch.tensor([len(trees[number].heads) for number in doubtful])) if doubtful else ()
@@ -120,7 +126,7 @@ class Reparser:
         for place, (opinion, tree) in enumerate(own):
             length = lengths[place]
             scores[place, :length, : length + 1] = opinion.log_probabilities
-            scores[place, np.arange(length), tree.heads] += self._bonus
+            scores[place, np.arange(length), tree.heads] += self._bonus or 0.0
         return projective_trees(scores, lengths)
 
     def _changed(self, opinion: SecondOpinion, tree: Arcs, heads: list[int]) -> Arcs:
@@ -165,10 +171,18 @@ class Reparser:
         return weight, bias, is_possible
 
     @property
-    def _bonus(self) -> float:
+    def _bonus(self) -> float | None:
         settings = self.models[0].settings.network.arcs
         assert settings
         return settings.bonus
+
+
+def with_bonus(model: Model, bonus: float | None) -> Model:
+    """The model, which must score arcs, with another `ArcSettings.bonus`."""
+    arcs = model.settings.network.arcs
+    assert arcs
+    network = model.settings.network.model_copy(update={"arcs": arcs.model_copy(update={"bonus": bonus})})
+    return replace(model, settings=model.settings.model_copy(update={"network": network}))
 
 
 def _of_arcs(opinion: SecondOpinion, heads: Sequence[int]) -> Floats:

@@ -27,7 +27,7 @@ from parser.evaluation.scores import Scores
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parsed_tree import ParsedTree
-from parser.parsing.reparsing import Reparser, SecondOpinion
+from parser.parsing.reparsing import Reparser, SecondOpinion, with_bonus
 from parser.system.machine import tune_process
 from parser.treebank.conllu import read_treebank
 from parser.treebank.sentence import Sentence
@@ -42,13 +42,6 @@ def without_scorers(model: Model) -> Model:
     network = deepcopy(model.network)
     network.arcs = network.labels = None
     return replace(model, network=network)
-
-
-def with_bonus(model: Model, bonus: float) -> Model:
-    arcs = model.settings.network.arcs
-    assert arcs
-    network = model.settings.network.model_copy(update={"arcs": arcs.model_copy(update={"bonus": bonus})})
-    return replace(model, settings=model.settings.model_copy(update={"network": network}))
 
 
 def opinions_of(model: Model, sentences: Sequence[Sentence]) -> list[SecondOpinion]:
