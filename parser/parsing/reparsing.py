@@ -23,18 +23,9 @@ from parser.networks.label_scorer import LabelScorer
 from parser.networks.stack_parser import WordVectors
 from parser.parsing.eisner import projective_trees
 from parser.parsing.model import Model
+from parser.parsing.running_batch import Arcs
 
 Floats = NDArray[np.float32]
-
-
-class Arcs(NamedTuple):
-    """Of a sentence."""
-
-    heads: list[int]
-    labels: list[int]
-    """Their numbers."""
-    probabilities: Sequence[float] = ()
-    """Empty unless asked for."""
 
 
 class SecondOpinion(NamedTuple):

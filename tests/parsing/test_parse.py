@@ -1,49 +1,23 @@
 """Parsing with continuous batching agrees with a plain greedy parser and gives trees for any weights."""
 
+from itertools import islice
+
 import pytest
 import torch
 from extended import first_of
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_parser import PlainParser, is_tree, sentence
+from random_parsers import model
 
 from parser.baselines.parsing import parse_batch, parse_one
-from parser.config.settings import NetworkSettings, ParserSettings
-from parser.parsing import continuous_batching
-from parser.parsing.arc_probabilities import ArcProbabilities
-from parser.parsing.continuous_batching import parse_tokens
+from parser.parsing.engine import Engine
 from parser.parsing.model import Model
-from parser.parsing.parse import parse, parse_stream
+from parser.parsing.parse import parse
+from parser.parsing.running_batch import RunningBatch, parse_tokens
 from parser.stepping import stepper
 from parser.transitions import SYSTEMS
 from parser.treebank.projectivity import is_projective
-from parser.treebank.vocabulary import Vocabulary
-
-TRAIN = [
-    sentence((2, 0, 2, 3), labels=["det", "root", "obj", "det"]),
-    sentence((0, 1), labels=["root", "punct"]),
-]
-
-
-def model(system="arc-hybrid", scale=0.8, dtype=torch.float32, device="cpu", **options):
-    settings = ParserSettings(
-        system=system,
-        network=NetworkSettings(
-            word_size=5,
-            tag_sizes={"upos": 3},
-            token_size=6,
-            hidden_size=7,
-            layers=2,
-            transition_size=4,
-            dropout=0.3,
-            **options,
-        ),
-    )
-    built = Model.build(settings, Vocabulary.build(TRAIN, ["form", "upos"]), torch.device(device))
-    for weight in built.network.parameters():
-        torch.nn.init.normal_(weight, std=scale)
-    built.network.to(dtype).eval()
-    return built
 
 
 def words(length):
@@ -113,9 +87,9 @@ def test_static_batches_and_single_sentences_give_the_same_trees(system, device)
             parse_one(parser, tokens.select(row[None]).to(device)) for row in torch.arange(len(tokens))
         ]
     for name in ("heads", "labels"):
-        expected = getattr(continuous, name)[:-1]
-        assert torch.equal(getattr(together, name)[:-1], expected)
-        assert torch.equal(torch.cat([getattr(state, name)[:-1] for state in unbatched]), expected)
+        expected = torch.tensor([value for arcs in continuous for value in getattr(arcs, name)])
+        assert torch.equal(getattr(together, name)[:-1].cpu(), expected)
+        assert torch.equal(torch.cat([getattr(state, name)[:-1] for state in unbatched]).cpu(), expected)
 
 
 @given(st.lists(st.integers(1, 9), max_size=16), st.integers(1, 32), st.integers(1, 5))
@@ -123,13 +97,13 @@ def test_streams_keep_the_order_for_any_read_ahead(lengths, read_ahead, batch_si
     torch.manual_seed(0)
     parser = model(dtype=torch.double)
     sentences = [words(length) for length in lengths]
-    streamed = list(parse_stream(parser, iter(sentences), batch_size, read_ahead))
+    streamed = list(Engine(parser, batch_size).stream(iter(sentences), read_ahead=read_ahead))
     assert [one for one, _ in streamed] == sentences
     assert [tree for _, tree in streamed] == parse(parser, sentences)
 
 
 def test_the_stream_reads_no_further_than_its_read_ahead():
-    taken = 0
+    taken, read = 0, []
 
     def endless():
         nonlocal taken
@@ -137,9 +111,10 @@ def test_the_stream_reads_no_further_than_its_read_ahead():
             taken += 1
             yield words(5)
 
-    stream = parse_stream(model(), endless(), batch_size=4, read_ahead=50)
-    next(stream)
-    assert taken == 11
+    for _, _ in islice(Engine(model(), batch_size=4).stream(endless(), read_ahead=50), 30):
+        read.append(taken)
+    assert read[0] == 1  # the first tree comes before more is read
+    assert max(own - yielded for yielded, own in enumerate(read)) == 10
 
 
 @pytest.mark.parametrize("system", first_of(SYSTEMS))
@@ -158,25 +133,25 @@ def test_a_sentence_of_ten_thousand_words():
 
 
 @pytest.mark.parametrize(
-    ("room", "message"), [(10, None), (4, "sentence made up: .* too little memory for a sentence of 9 words")]
+    ("room", "message"), [(10, None), (4, "sentence made up: .* too little memory for a sentence of 5 words")]
 )
 def test_too_little_memory(monkeypatch, capsys, room, message):
-    make = continuous_batching.inference_stepper
+    join = RunningBatch.join
 
-    def make_or_fail(network, inventory, tokens, *rest):
-        if tokens.words > room:
+    def join_or_fail(batch, read, probabilities):
+        if read[0].tokens.words > room:
             raise torch.OutOfMemoryError("too much")
-        return make(network, inventory, tokens, *rest)
+        return join(batch, read, probabilities)
 
     parser, sentences = model(dtype=torch.double), [words(length) for length in (5, 9, 2, 4)]
     whole = parse(parser, sentences)
-    monkeypatch.setattr(continuous_batching, "inference_stepper", make_or_fail)
+    monkeypatch.setattr(RunningBatch, "join", join_or_fail)
     if message:
         with pytest.raises(ValueError, match=message):
             parse(parser, sentences)
         return
     assert parse(parser, sentences) == whole
-    assert capsys.readouterr().err.count("microbatches") == 2
+    assert capsys.readouterr().err.count("out of memory") == 1
 
 
 @pytest.mark.parametrize("word_features", [False, True])
@@ -190,10 +165,8 @@ def test_steps_in_a_cuda_graph_give_the_same_trees(system, composition, word_fea
     tokens = parser.vocabulary.encode_tokens([words(length) for length in [*LENGTHS, 12, 5, 30, 21]])
     found = []
     for in_graph in (False, True):
-        probabilities = ArcProbabilities(parser.inventory, tokens.words)
         with torch.inference_mode():
-            state = parse_tokens(parser, tokens, 3, probabilities, in_graph)
-        found.append([part[:-1].tolist() for part in (state.heads, state.labels, probabilities.of_arcs)])
+            found.append(parse_tokens(parser, tokens, 3, probabilities=True, in_graph=in_graph))
     assert found[0] == found[1]
     assert not capsys.readouterr().err  # no warning that it went on without a graph
 

@@ -12,7 +12,8 @@ from small_parsers import SMALL
 
 from parser.config.settings import ArcSettings, NetworkSettings, ParserSettings
 from parser.parsing.model import Model
-from parser.parsing.reparsing import Arcs, Reparser, SecondOpinion, with_bonus
+from parser.parsing.reparsing import Reparser, SecondOpinion, with_bonus
+from parser.parsing.running_batch import Arcs
 from parser.treebank.conllu import read_treebank
 from parser.treebank.vocabulary import Vocabulary
 

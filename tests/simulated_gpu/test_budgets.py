@@ -14,8 +14,8 @@ from parser.cli import main
 from parser.networks.arc_scorer import groups_of
 from parser.networks.loss import BatchLoss, transition_loss
 from parser.optimization.training_step import TrainingStep
-from parser.parsing.continuous_batching import STEPS_BETWEEN_REFILLS
-from parser.parsing.continuous_batching import STEPS_BETWEEN_SYNCHRONISATIONS as PARSING_STEPS
+from parser.parsing.running_batch import STEPS_BETWEEN_REFILLS
+from parser.parsing.running_batch import STEPS_BETWEEN_SYNCHRONISATIONS as PARSING_STEPS
 from parser.training.epoch import STEPS_BETWEEN_SYNCHRONISATIONS as TRAINING_STEPS
 from parser.treebank.conllu import stream_sentences
 
@@ -26,7 +26,7 @@ TREEBANK = Path("data/quickstart/train.conllu")
 SENTENCES, BATCH_SIZE = 240, 4
 MOVED = {"parser/parsing/model.py", "parser/transitions/inventory.py"}
 """A model is moved to the device once."""
-STEPPED = "parser/parsing/continuous_batching.py"
+STEPPED = "parser/parsing/running_batch.py"
 PARSED = {STEPPED, "parser/parsing/parse.py"}
 
 

@@ -42,7 +42,7 @@ ONCE = {
 AS_WITHOUT = {
     "parser/training/epoch.py",
     "parser/training/loop.py",
-    "parser/parsing/continuous_batching.py",
+    "parser/parsing/running_batch.py",
     "parser/parsing/parse.py",
 }
 
