@@ -185,6 +185,12 @@ class ArcSettings(Settings):
     """Size of the projections of heads and dependents."""
     loss_weight: float = Field(0.5, gt=0)
     """Of the losses of the words' heads; that of the transitions has 1, and a word has two transitions."""
+    features: bool = False
+    """prototype"""
+    detach: bool = True
+    """prototype"""
+    labels: bool = False
+    """prototype"""
 
 
 class NetworkSettings(Settings):

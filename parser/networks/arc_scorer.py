@@ -33,15 +33,27 @@ class ArcScorer(nn.Module):
     The score of head j for dependent i is h_j (U d_i + u), equation 2, of projected word vectors h and d.
     """
 
-    def __init__(self, inputs: int, settings: ArcSettings, dropout: float):
+    def __init__(self, inputs: int, settings: ArcSettings, dropout: float, labels: int = 0):
         """inputs: size of a word vector. dropout: on word vectors and on their projections."""
         super().__init__()
         self.head = nn.Linear(inputs, settings.size)
         self.dependent = nn.Linear(inputs, settings.size)
         self.attention = nn.Linear(settings.size, settings.size)
         self.dropout, self.loss_weight = dropout, settings.loss_weight
+        if settings.labels:
+            self.label_head = nn.Linear(inputs, settings.size)
+            self.label_dependent = nn.Linear(inputs, settings.size, bias=False)
+            self.label = nn.Linear(settings.size, labels)
+        self.has_labels = settings.labels
 
-    def loss(self, table: Tensor, lengths: Tensor, heads: Tensor) -> Tensor:
+    def label_scores(self, table, dependents, heads):
+        t = dropout(table, self.dropout, self.training)
+        h = linear(t, self.label_head.weight, self.label_head.bias)
+        d = linear(t, self.label_dependent.weight, None)
+        joined = dropout(F.relu(h[heads] + d[dependents]), self.dropout, self.training)
+        return linear(joined, self.label.weight, self.label.bias)
+
+    def loss(self, table: Tensor, lengths: Tensor, heads: Tensor, labels=None) -> Tensor:
         """The summed cross entropy of the gold heads, with its weight.
 
         table: [W + 2, inputs], see `EncodedWords`. lengths: [sentences] in words, on the host. heads: [W] the
@@ -52,6 +64,12 @@ class ArcScorer(nn.Module):
         for rows, scores in self._scores(table, groups_of(lengths)):
             wanted = gold[rows[:, 1:]].flatten()  # [sentences * longest]
             loss = loss + F.cross_entropy(scores.flatten(0, 1), wanted, ignore_index=NO_HEAD, reduction="sum")
+        if self.has_labels:
+            words = len(table) - 2
+            first = to_device((lengths.cumsum(0) - lengths).repeat_interleave(lengths), table.device)
+            rows = torch.where(heads > 0, first + heads - 1, words)
+            scores = self.label_scores(table, torch.arange(words, device=table.device), rows)
+            loss = loss + F.cross_entropy(scores, labels, ignore_index=0, reduction="sum")
         return self.loss_weight * loss
 
     def log_probabilities(self, table: Tensor, lengths: Tensor) -> list[Tensor]:
@@ -109,3 +127,54 @@ def groups_of(lengths: Tensor) -> list[LengthGroup]:
             rows = torch.where(word < lengths[sentences, None], offsets[sentences, None] + word, words + 1)
             groups.append(LengthGroup(sentences, F.pad(rows, (1, 0), value=words)))
     return groups
+
+
+class ArcTables(NamedTuple):
+    cells: Tensor
+    """[cells + 1, 3]"""
+    start: Tensor
+    """[W + 2]"""
+    column: Tensor
+    """[W + 2]"""
+
+    FEATURES = 15
+
+    def features(self, top: Tensor, below: Tensor, front: Tensor) -> Tensor:
+        nothing = len(self.cells) - 1
+        root = torch.full_like(top, len(self.start) - 2)
+        pairs = [(top, below), (top, front), (front, top), (front, below), (top, root)]
+        at = []
+        for dependent, head in pairs:
+            start, column = self.start[dependent], self.column[head]
+            at.append(torch.where((start >= 0) & (column >= 0), start + column, nothing))
+        return self.cells[torch.stack(at, dim=-1)].flatten(-2)
+
+
+def arc_tables(scorer: ArcScorer, table: Tensor, lengths: Tensor, detach: bool) -> ArcTables:
+    words = len(table) - 2
+    start = torch.full((words + 2,), -1)
+    column = torch.full((words + 2,), -1)
+    column[words] = 0
+    groups = groups_of(lengths)
+    offsets = lengths.cumsum(0) - lengths
+    parts, total = [], 0
+    for group, (rows, scores) in zip(groups, scorer._scores(table, groups), strict=True):
+        if detach:
+            scores = scores.detach()
+        B, L, _ = scores.shape
+        own = group.rows[:, 1:]
+        position = torch.arange(L)
+        begin = total + torch.arange(B)[:, None] * L * (L + 1) + position * (L + 1)
+        ok = own < words
+        start[own[ok]] = begin[ok]
+        column[own[ok]] = (position + 1).expand(B, L)[ok]
+        total += B * L * (L + 1)
+        is_padding = (rows[:, 1:] > words)[..., None]
+        logs = scores.log_softmax(2)
+        p = logs.exp().masked_fill(is_padding, 0.0)
+        logs = logs.clamp(min=-8.0) / 4
+        later_heads = p.flip(2).cumsum(2).flip(2) - p
+        later_dependents = p.flip(1).cumsum(1).flip(1) - p
+        parts.append(torch.stack([logs, later_heads, later_dependents], dim=3).flatten(0, 2))
+    cells = torch.cat([*parts, table.new_zeros(1, 3)])
+    return ArcTables(cells, to_device(start, table.device), to_device(column, table.device))

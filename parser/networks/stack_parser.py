@@ -18,7 +18,7 @@ from parser.batching.functional import dropout, linear
 from parser.batching.lstm import outputs_of
 from parser.batching.ragged import flatten, gather_rows
 from parser.config.settings import NetworkSettings, Objective
-from parser.networks.arc_scorer import ArcScorer
+from parser.networks.arc_scorer import ArcScorer, arc_tables
 from parser.networks.composition import Composition
 from parser.networks.layers_above_tags import LayersAboveTags
 from parser.networks.loss import BatchLoss, tag_loss, transition_loss
@@ -61,6 +61,7 @@ class StackParser(nn.Module):
         vectors: Tensor | None = None,
         predicted_sizes: Mapping[str, int] | None = None,
         transformer: TransformerEncoder | None = None,
+        labels: int = 0,
     ):
         """lexicon_sizes: of the input columns, in order. transitions: number of labelled transitions.
 
@@ -91,7 +92,11 @@ class StackParser(nn.Module):
             self.layers_above_tags = LayersAboveTags(settings, self.tokens.size, predicted_sizes)
         self.arcs = None
         if settings.arcs:
-            self.arcs = ArcScorer(self.tokens.size, settings.arcs, settings.dropout)
+            self.arcs = ArcScorer(self.tokens.size, settings.arcs, settings.dropout, labels)
+        self.from_arcs = None
+        if settings.arcs and settings.arcs.features:
+            self.from_arcs = nn.Linear(15, settings.hidden_size, bias=False)
+            self.detach = settings.arcs.detach
         self._read_columns, self._tag_weight = len(lexicon_sizes), settings.tags.weight
         self.dropout = settings.dropout
 
@@ -112,7 +117,7 @@ class StackParser(nn.Module):
         """scores: [S, transitions] at all steps."""
         of_words = self.tagging_loss(words.tag_scores, batch.tokens)
         if self.arcs:
-            of_words = of_words + self.arcs.loss(words.table, batch.tokens.lengths, batch.heads)
+            of_words = of_words + self.arcs.loss(words.table, batch.tokens.lengths, batch.heads, batch.labels)
         return BatchLoss(transition_loss(scores, batch, inventory, objective), of_words)
 
     def replay(self, batch: Batch) -> Tensor:
@@ -177,6 +182,9 @@ class StackParser(nn.Module):
             projected = projected.view(-1, projected.shape[1] // FEATURE_WORDS)
             indices = FEATURE_WORDS * batch.word_features + torch.arange(FEATURE_WORDS, device=table.device)
             joined = joined + F.embedding_bag(indices, projected, mode="sum")
+        if self.from_arcs:
+            tables = arc_tables(self.arcs, table, batch.tokens.lengths, self.detach)
+            joined = joined + linear(tables.features(*batch.word_features.unbind(1)), self.from_arcs.weight)
         return self.score(joined)
 
     def _history(self, batch: Batch) -> Tensor:

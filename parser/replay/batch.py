@@ -90,6 +90,7 @@ class Batch:
     tokens: Tokens
     heads: Tensor
     """[W] The gold head of each word, as its number in its sentence; 0 for ROOT."""
+    labels: Tensor
     buffer_tokens: tuple[Tensor, ...]
     """For each group of sentences [longest + 1, sentences] Table rows from the end of the buffer to the first
     word. Empty with composition; see `Compositions.buffer`."""

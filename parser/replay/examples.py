@@ -119,6 +119,7 @@ class Examples:
         return Batch(
             tokens=tokens,
             heads=self.gold.select(rows).values[:, 0],
+            labels=self.gold.select(rows).values[:, 1],
             buffer_tokens=buffer_tokens,
             history=_previous_transitions(steps, histories, self.inventory.no_op),
             forest=forest,

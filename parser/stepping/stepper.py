@@ -273,6 +273,11 @@ class PlainInference:
         self._fronts = from_buffer(network, buffers.output, of_word)
         self._stack = StackRows(batch, self._root())
         self._history = History(network, inventory, batch)
+        self._tables = None
+        if network.from_arcs:
+            from parser.networks.arc_scorer import arc_tables
+            self._tables = arc_tables(network.arcs, words.table[self._word_row], tokens.lengths, True)
+            self._front_word = to_device(front_rows(tokens), words.table.device)
 
     def _root(self) -> StackRow:
         word = self._word_row[-2:-1]
@@ -291,6 +296,9 @@ class PlainInference:
 
     def scores(self, positions: Positions) -> Tensor:
         fronts = self._fronts.index_select(0, self._front_row.index_select(0, positions.front))
+        if self._tables:
+            f = self._tables.features(positions.top, positions.below, self._front_word[positions.front])
+            fronts = fronts + f @ self._network.from_arcs.weight.T
         return state_scores(self._network, self._stack, fronts, self._history.output)
 
     def advance(self, transitions: Tensor, positions: Positions) -> None:
