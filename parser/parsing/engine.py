@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from queue import Full
 from threading import Lock
 from time import monotonic
@@ -14,11 +15,12 @@ import torch
 
 from parser.batching.device import TooLongError, compute_alone_after_fork, one_memory_error
 from parser.parsing import BATCH_SIZE
+from parser.parsing.alone import AloneParser
 from parser.parsing.model import Model
-from parser.parsing.parsed_tree import ParsedTree
+from parser.parsing.parsed_tree import Arcs, ParsedTree
 from parser.parsing.predicted_tags import predicted_tags, votes_of
 from parser.parsing.request import Request
-from parser.parsing.running_batch import Arcs, RunningBatch
+from parser.parsing.running_batch import RunningBatch
 from parser.parsing.scheduler import WINDOW, Scheduler, Source
 from parser.stepping.stepper import ReadSentences
 from parser.system.console import warn
@@ -27,6 +29,11 @@ from parser.treebank.sentence import Sentence
 
 GROUP_SENTENCES, GROUP_WORDS = 256, 8_192
 """Those whose words are encoded together, at most. More gain little, and others wait for them."""
+FEW = 32
+"""Sentences that are parsed one after the other on a CPU, which is faster than a batch of them."""
+SHARE_ALONE, MAX_CREDIT = 1 / 20, 200.0
+"""Words that may be parsed alone for each that the batch has parsed: a tenth of the time, as a word alone
+takes twice as long. And how many may come at once."""
 MAX_WAITING = 16 * WINDOW
 """Words that may wait, unless asked for otherwise."""
 READ_AHEAD = 2 * WINDOW
@@ -56,6 +63,8 @@ class Engine:
         self._running: dict[int, _Running] = {}
         """By the slot in the batch."""
         self._joining: list[Request] = []
+        self._credit = MAX_CREDIT
+        """Words that may be parsed alone beside the batch."""
         self._most_words = math.inf
         """Of the sentences in the batch, as far as the memory is known to be enough."""
         self._scheduler, self._source = Scheduler(), Source()
@@ -103,8 +112,10 @@ class Engine:
             try:
                 with torch.inference_mode():
                     self._drop_cancelled()
-                    self._admit()
-                    self._advance()
+                    if not self._parse_few():
+                        self._admit()
+                        self._advance()
+                        self._parse_beside()
             except BaseException:
                 self._start_over()
                 raise
@@ -156,6 +167,40 @@ class Engine:
         for slot, running in self._running.items():
             if running.request.state == "cancelled" and self._batch:
                 self._batch.cancel(slot)
+
+    @cached_property
+    def _alone(self) -> AloneParser:
+        return AloneParser(self._model.members)
+
+    def _parse_few(self) -> bool:
+        """Parse the next sentence alone, if there are few; returns whether there are."""
+        if self._running or self._model.device.type != "cpu":
+            return False
+        with self._scheduling:
+            group = self._scheduler.take(1, GROUP_WORDS) if len(self._scheduler) <= FEW else []
+        self._parse_alone(group)
+        return bool(group)
+
+    def _parse_beside(self) -> None:
+        """Parse a sentence alone beside the batch, if it is of a source that has few."""
+        if self._running and self._credit > 0 and self._model.device.type == "cpu":
+            with self._scheduling:
+                group = self._scheduler.take_of_small(FEW)
+            self._credit -= sum(len(request.sentence) for request in group)
+            self._parse_alone(group)
+
+    def _parse_alone(self, group: Sequence[Request]) -> None:
+        """group: one request, or none."""
+        for request in group:
+            self._joining = [request]
+            try:
+                read, [tags] = self._read([request.sentence])
+                arcs = self._alone.parse(read, request.probabilities)
+            except Exception as error:
+                request.fail(error)
+            else:
+                self._finish(_Running(request, tags), arcs)
+        self._joining = []
 
     def _admit(self) -> None:
         """Let waiting sentences join the batch, if it will have room for them."""
@@ -221,6 +266,7 @@ class Engine:
             self._relieve([])
             return
         for slot, arcs in found.items():
+            self._credit = min(MAX_CREDIT, self._credit + SHARE_ALONE * len(arcs.heads))
             self._finish(self._running.pop(slot), arcs)
         if not self._running:
             self._batch = None
