@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from parser.parsing.ensemble import numbers_in
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import Arcs
 from parser.stepping.plain_steps import Array, PlainNetwork, PlainParser
-from parser.stepping.stepper import ReadSentences
 from parser.transitions.inventory import Effects, Inventory
 from parser.transitions.system import Place, State
 from parser.treebank.sentence import NO_HEAD
@@ -42,17 +42,17 @@ class AloneParser:
         """models: on the CPU, whose scores are averaged."""
         inventory = models[0].inventory
         self._networks = [
-            PlainNetwork(model.network, numbers_in(model, models[0]).tolist()) for model in models
+            PlainNetwork(model.network, model.inventory, numbers_in(model, models[0]).tolist())
+            for model in models
         ]
         self._labels = inventory.label.tolist()
-        of_all = inventory.effects(torch.arange(len(inventory) + 1))
-        self._effects = [Effects(*values) for values in zip(*(part.tolist() for part in of_all), strict=True)]
+        self._effects = self._networks[0].effects
         self._situations = list(_situations(inventory, [network.scores for network in self._networks]))
 
-    def parse(self, read: Sequence[ReadSentences], probabilities: bool = False) -> Arcs:
-        """read: one sentence, by each model."""
-        parsers = [network.begin(own) for network, own in zip(self._networks, read, strict=True)]
-        length = read[0].tokens.words
+    def parse(self, tables: Sequence[Tensor], probabilities: bool = False) -> Arcs:
+        """tables: of each model [W + 2, token], the vectors of a sentence's words, of ROOT and of the end."""
+        parsers = [network.begin(table) for network, table in zip(self._networks, tables, strict=True)]
+        length = len(tables[0]) - 2
         found = PlainProbabilities(length) if probabilities else None
         heads, labels = [NO_HEAD] * (length + 2), [0] * (length + 2)
         stack, front, headless = [0], 1, 0
@@ -75,7 +75,7 @@ class AloneParser:
                 dependent = words[effects.dependent]
                 heads[dependent], labels[dependent] = words[effects.head], self._labels[transition]
             for parser in parsers:
-                parser.advance(transition, effects, words[effects.top], front)
+                parser.advance(transition, words[effects.top], front)
             del stack[depth + effects.stack_move - 1 :]
             stack.append(words[effects.top])
             front += effects.buffer_move
@@ -140,7 +140,7 @@ class PlainProbabilities:
         keeps_root: Array,
         scores: Array | None,
         best: int,
-        effects: Effects,
+        effects: Effects[int],
         words: tuple[int, int, int, int],
     ) -> None:
         """scores: [legal]; None if one transition alone is legal. best: the one that is taken, of the legal

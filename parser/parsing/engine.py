@@ -12,6 +12,7 @@ from time import monotonic
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from parser.batching.device import TooLongError, compute_alone_after_fork, one_memory_error
 from parser.parsing import BATCH_SIZE
@@ -50,6 +51,19 @@ class _Running(NamedTuple):
     tags: Tags
 
 
+class _Alone(NamedTuple):
+    request: Request
+    tags: Tags
+    tables: Sequence[Tensor]
+    """See `AloneParser.parse`."""
+
+
+class _Read(NamedTuple):
+    requests: Sequence[Request]
+    by_model: list[ReadSentences]
+    tags: list[Tags]
+
+
 class Engine:
     """Threads may share it: whichever waits for a tree computes for all, one at a time.
 
@@ -62,6 +76,8 @@ class Engine:
         self._batch: RunningBatch | None = None
         self._running: dict[int, _Running] = {}
         """By the slot in the batch."""
+        self._alone: deque[_Alone] = deque()
+        """Those that are read and are parsed one after the other."""
         self._joining: list[Request] = []
         self._credit = MAX_CREDIT
         """Words that may be parsed alone beside the batch."""
@@ -169,17 +185,19 @@ class Engine:
                 self._batch.cancel(slot)
 
     @cached_property
-    def _alone(self) -> AloneParser:
+    def _alone_parser(self) -> AloneParser:
         return AloneParser(self._model.members)
 
     def _parse_few(self) -> bool:
         """Parse the next sentence alone, if there are few; returns whether there are."""
         if self._running or self._model.device.type != "cpu":
             return False
-        with self._scheduling:
-            group = self._scheduler.take(1, GROUP_WORDS) if len(self._scheduler) <= FEW else []
-        self._parse_alone(group)
-        return bool(group)
+        if not self._alone:
+            with self._scheduling:
+                group = self._scheduler.take(FEW, GROUP_WORDS) if len(self._scheduler) <= FEW else []
+            self._read_alone(group)
+            self._joining = []
+        return self._parse_alone()
 
     def _parse_beside(self) -> None:
         """Parse a sentence alone beside the batch, if it is of a source that has few."""
@@ -187,20 +205,30 @@ class Engine:
             with self._scheduling:
                 group = self._scheduler.take_of_small(FEW)
             self._credit -= sum(len(request.sentence) for request in group)
-            self._parse_alone(group)
+            self._read_alone(group)
+            self._joining = []
+            self._parse_alone()
 
-    def _parse_alone(self, group: Sequence[Request]) -> None:
-        """group: one request, or none."""
-        for request in group:
-            self._joining = [request]
+    def _read_alone(self, group: Sequence[Request]) -> None:
+        """Let requests wait for `_parse_alone`; those whose sentences can not be read fail."""
+        self._joining = list(group)
+        for read in self._readable(group):
+            tables = zip(*(own.tables() for own in read.by_model), strict=True)
+            self._alone.extend(map(_Alone, read.requests, read.tags, tables))
+
+    def _parse_alone(self) -> bool:
+        """Parse a sentence that has been read; returns whether there was one."""
+        if not self._alone:
+            return False
+        request, tags, tables = self._alone.popleft()
+        if not request.has_ended:
             try:
-                read, [tags] = self._read([request.sentence])
-                arcs = self._alone.parse(read, request.probabilities)
+                arcs = self._alone_parser.parse(tables, request.probabilities)
             except Exception as error:
                 request.fail(error)
             else:
                 self._finish(_Running(request, tags), arcs)
-        self._joining = []
+        return True
 
     def _admit(self) -> None:
         """Let waiting sentences join the batch, if it will have room for them."""
@@ -212,47 +240,54 @@ class Engine:
                 GROUP_SENTENCES, min(GROUP_WORDS, room), room if self._running else math.inf
             )
         self._joining = group
-        self._join(group)
+        for read in self._readable(group):
+            self._join(read)
         self._joining = []
 
     @property
     def _words_in_batch(self) -> int:
         return sum(len(running.request.sentence) for running in self._running.values())
 
-    def _join(self, group: Sequence[Request]) -> None:
-        """Let sentences join the batch. If they can not be read, halves are tried: each fails alone."""
-        if not group:
+    def _readable(self, group: Sequence[Request]) -> Iterator[_Read]:
+        """The sentences as models read them. If that fails, halves are tried: each sentence fails alone."""
+        if not group or not self._joining:  # which wait again since memory was too small
             return
         try:
             with one_memory_error():
-                read, tags = self._read([request.sentence for request in group])
+                read = self._read(group)
         except Exception as error:
             if isinstance(error, torch.OutOfMemoryError):
-                self._relieve(group)
+                self._relieve()
             elif len(group) == 1:
                 group[0].fail(error)
             else:
-                self._join(group[: len(group) // 2])
-                self._join(group[len(group) // 2 :])
-            return
+                yield from self._readable(group[: len(group) // 2])
+                yield from self._readable(group[len(group) // 2 :])
+        else:
+            yield read
+
+    def _join(self, read: _Read) -> None:
         try:
             with one_memory_error():
                 self._batch = self._batch or RunningBatch(self._model.members, self._batch_size)
-                slots = self._batch.join(read, any(request.probabilities for request in group))
+                slots = self._batch.join(read.by_model, any(own.probabilities for own in read.requests))
         except torch.OutOfMemoryError:
-            self._relieve(group)
+            self._relieve()
             return
-        self._running |= dict(zip(slots, map(_Running, group, tags), strict=True))
+        self._running |= dict(zip(slots, map(_Running, read.requests, read.tags), strict=True))
+        joined = set(read.requests)
+        self._joining = [request for request in self._joining if request not in joined]
 
-    def _read(self, sentences: Sequence[Sentence]) -> tuple[list[ReadSentences], list[Tags]]:
+    def _read(self, group: Sequence[Request]) -> _Read:
         """The sentences as the models read them, and the tags that they choose together."""
+        sentences = [request.sentence for request in group]
         read, votes = [], []
         for model in self._model.members:
             tokens = model.vocabulary.encode_tokens(sentences)
             words, tag_scores = model.network.encode_distinct(tokens)
             read.append(ReadSentences(tokens, words))
             votes.append(votes_of(model.vocabulary, words, tag_scores))
-        return read, predicted_tags(votes, sentences)
+        return _Read(group, read, predicted_tags(votes, sentences))
 
     def _advance(self) -> None:
         """Take steps with the sentences in the batch, and finish the requests of those that are done."""
@@ -263,7 +298,7 @@ class Engine:
                 self._batch.work()
                 found = self._batch.done()
         except torch.OutOfMemoryError:
-            self._relieve([])
+            self._relieve()
             return
         for slot, arcs in found.items():
             self._credit = min(MAX_CREDIT, self._credit + SHARE_ALONE * len(arcs.heads))
@@ -283,9 +318,9 @@ class Engine:
         else:
             request.finish(tree)
 
-    def _relieve(self, group: Sequence[Request]) -> None:
-        """Go on with fewer sentences at a time, since the memory is too small for them and the group."""
-        together = [*group, *(running.request for running in self._running.values())]
+    def _relieve(self) -> None:
+        """Go on with fewer sentences at a time, since the memory is too small for so many."""
+        together = [*self._joining, *(running.request for running in self._running.values())]
         torch.cuda.empty_cache()  # CUDA's libraries can not use what PyTorch keeps
         if len(together) == 1:
             self._batch, self._running, self._joining = None, {}, []
@@ -302,8 +337,13 @@ class Engine:
 
     def _start_over(self) -> None:
         """Leave the batch. What was in it waits again."""
-        unfinished = [*self._joining, *(running.request for running in self._running.values())]
+        unfinished = [
+            *self._joining,
+            *(alone.request for alone in self._alone),
+            *(running.request for running in self._running.values()),
+        ]
         self._batch, self._running, self._joining = None, {}, []
+        self._alone.clear()
         with self._scheduling:
             for request in reversed(unfinished):
                 if request.wait_again():

@@ -8,17 +8,18 @@ its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.batching.lstm import outputs_of
-from parser.networks.stack_parser import FEATURE_WORDS, StackParser
+from parser.networks.stack_parser import FEATURE_WORDS, StackParser, WordVectors
 from parser.stepping.buffers import Buffers
-from parser.stepping.stepper import AS_BELOW, AS_FRONT, AS_TOP, ReadSentences, from_words
-from parser.transitions.inventory import Effects
+from parser.stepping.stepper import AS_BELOW, AS_FRONT, AS_TOP
+from parser.transitions.inventory import Effects, Inventory
 from parser.transitions.system import Place
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -54,7 +55,8 @@ class PlainLSTM:
 
     def advance(self, gates: Array, states: States) -> States:
         """gates: [4 * hidden], see `project`."""
-        size, found = self._size, []
+        size = self._size
+        found: States = []
         for (of_input, bias, recurrent), (hidden, cell) in zip(self._layers, states, strict=True):
             if found:
                 gates = found[-1][0].dot(of_input) + bias
@@ -66,6 +68,12 @@ class PlainLSTM:
             cell = active[size : 2 * size] * cell + active[:size] * active[2 * size : 3 * size]
             found.append((active[3 * size :] * np.tanh(cell), cell))
         return found
+
+
+def effects_of(inventory: Inventory, numbers: Tensor) -> list[Effects[int]]:
+    """The effects of each transition [n], in numbers."""
+    values = (part.tolist() for part in inventory.effects(numbers))
+    return [Effects(*each) for each in zip(*values, strict=True)]
 
 
 class StackEntry(NamedTuple):
@@ -81,13 +89,26 @@ class StackEntry(NamedTuple):
 class PlainNetwork:
     """The weights of a network as arrays, and what does not depend on sentences. It does not change."""
 
-    def __init__(self, network: StackParser, numbers: Sequence[int]):
-        """numbers: [transitions + 1] of the transitions and of `no_op` in the network, in the order that is
-        wanted."""
+    def __init__(self, network: StackParser, inventory: Inventory, numbers: Sequence[int]):
+        """inventory: of the network. numbers: [transitions + 1] of its transitions and of `no_op`, in the
+        order in which they are numbered here."""
         self.network = network
+        order = torch.tensor(numbers)
+        self.effects = effects_of(inventory, order)
         self.stack, self.buffer, self.history = map(
             PlainLSTM, (network.stack, network.buffer, network.history)
         )
+        of_input, _, *biases = (weight.detach() for weight in islice(network.stack.parameters(), 4))
+        self.word_parts, weight, bias = [], of_input, biases[0] + biases[1]
+        """Where the parts begin of what words add, but the first."""
+        if network.from_words:
+            hidden = network.scores.in_features
+            self.word_parts = [len(weight) + place * hidden for place in range(FEATURE_WORDS)]
+            weight = torch.cat([weight, network.from_words.weight.detach()])
+        self.of_words = weight, F.pad(bias, (0, len(weight) - len(bias)))
+        """To the gates of the stack's LSTM and, with word features, to the input of the scores."""
+        self.buffer_weights = [weight.detach() for weight in network.buffer.parameters()]
+        self.buffer_start = bias.new_zeros(network.buffer.num_layers, 1, network.buffer.hidden_size)
         self.from_stack, self.stack_bias = array(network.from_stack.weight.T), array(network.from_stack.bias)
         self.from_buffer = array(network.from_buffer.weight.T)
         self.from_history = array(network.from_history.weight.T)
@@ -95,7 +116,6 @@ class PlainNetwork:
         """[token, hidden] each, of S0, S1 and B0; empty without word features."""
         if network.from_words:
             self.from_words = [array(part.T) for part in network.from_words.weight.chunk(FEATURE_WORDS)]
-        order = torch.tensor(numbers)
         self.scores = array(network.scores.weight[order[:-1]].T), array(network.scores.bias[order[:-1]])
         """[hidden, transitions], [transitions]"""
         embeddings = array(network.transition_embeddings.weight[order])
@@ -124,36 +144,48 @@ class PlainNetwork:
         of_state += as_top
         return StackEntry(states, of_state, as_below, vector)
 
-    def begin(self, read: ReadSentences) -> PlainParser:
-        """A parser of a sentence. read: that sentence alone."""
-        return (ComposingPlainParser if self.network.composition else PlainParser)(self, read)
+    def begin(self, table: Tensor) -> PlainParser:
+        """A parser of a sentence. table: [W + 2, token] the vectors of its words, of ROOT and of the end."""
+        return (ComposingPlainParser if self.network.composition else PlainParser)(self, table)
 
 
 class PlainParser:
     """One parser without composition: words and buffers do not depend on transitions."""
 
-    def __init__(self, arrays: PlainNetwork, read: ReadSentences):
+    def __init__(self, arrays: PlainNetwork, table: Tensor):
+        """table: see `PlainNetwork.begin`."""
         self._arrays = arrays
         self._history = arrays.first_history
         self._stack = [arrays.root]
-        self._read(arrays.network, read)
-
-    def _read(self, network: StackParser, read: ReadSentences) -> None:
-        table = read.words.table[read.words.row]  # [W + 2, token]
-        # From the end to the first word.
-        order = torch.tensor([read.tokens.words + 1, *range(read.tokens.words - 1, -1, -1)])
-        outputs = outputs_of(network.buffer, table[order][:, None])[:, 0]  # [W + 1, hidden]
-        fronts = outputs @ network.from_buffer.weight.T
-        if network.from_words:
-            fronts += from_words(network, table[order], AS_FRONT)
-        lstm = network.stack
-        gates = table @ lstm.weight_ih_l0.T + (lstm.bias_ih_l0 + lstm.bias_hh_l0)
-        self._fronts, self._gates = fronts.flip(0).numpy(), gates.numpy()
-        self._as_top, self._as_below = (
-            from_words(network, table, place).numpy() if network.from_words else [0.0] * len(table)
-            for place in (AS_TOP, AS_BELOW)
-        )
         self._table = table.numpy()
+        self._read(table)
+
+    def _read(self, table: Tensor) -> None:
+        arrays = self._arrays
+        gates, *features = np.split(F.linear(table, *arrays.of_words).numpy(), arrays.word_parts, axis=1)
+        from_end = torch.cat([table[-1:], table[:-2].flip(0)])  # [W + 1, token]
+        start = arrays.buffer_start
+        outputs, _, _ = torch.lstm(
+            from_end[:, None],
+            (start, start),
+            arrays.buffer_weights,
+            True,
+            len(start),
+            0.0,
+            False,
+            False,
+            False,
+        )  # [W + 1, 1, hidden]
+        self._fronts = F.linear(outputs[:, 0].flip(0), arrays.network.from_buffer.weight).numpy()
+        self._pushed: list[tuple[Array, Array | float, Array | float]]
+        """Of each word: the gates, and what it adds as S0, without its state, and as S1."""
+        if features:
+            as_top, as_below, as_front = features
+            self._fronts[:-1] += as_front[:-2]
+            self._fronts[-1] += as_front[-1]
+            self._pushed = list(zip(gates, as_top, as_below, strict=True))
+        else:
+            self._pushed = [(own, 0.0, 0.0) for own in gates]
 
     def joined(self, front: int) -> Array:
         """[hidden] The input of the scores. front: B0, a word's number from 1."""
@@ -168,14 +200,15 @@ class PlainParser:
         """[hidden] What B0 adds."""
         return self._fronts[front - 1]
 
-    def advance(self, transition: int, effects: Effects, top: int, front: int) -> None:
+    def advance(self, transition: int, top: int, front: int) -> None:
         """Take a transition. top: the word on top of the stack afterwards. front: B0 before."""
-        stack, arrays, read, move = self._stack, self._arrays, effects.stack_read, effects.stack_move
+        stack, arrays = self._stack, self._arrays
+        effects = arrays.effects[transition]
+        read, move = effects.stack_read, effects.stack_move
         if move == 1 - read:
             del stack[len(stack) - read :]
-            row = top - 1
-            features = self._as_top[row], self._as_below[row]
-            stack.append(arrays.entry(self._table[row], self._gates[row], stack[-1].states, *features))
+            gates, as_top, as_below = self._pushed[top - 1]
+            stack.append(arrays.entry(self._table[top - 1], gates, stack[-1].states, as_top, as_below))
         else:
             del stack[len(stack) + move :]
         self._history = arrays.history.advance(arrays.of_transitions[transition], self._history)
@@ -184,22 +217,15 @@ class PlainParser:
 class ComposingPlainParser(PlainParser):
     """With composition, as `ComposingInference`."""
 
-    def _read(self, network: StackParser, read: ReadSentences) -> None:
-        buffers = Buffers.of(network, read.words, read.tokens.lengths)
-        self._states = [
-            list(zip(hidden, cell, strict=True))
-            for hidden, cell in zip(
-                *(
-                    part.index_select(0, buffers.row_of_front)
-                    .view(len(buffers.row_of_front), network.buffer.num_layers, -1)
-                    .numpy()
-                    for part in buffers.states
-                ),
-                strict=True,
-            )
-        ]
-        table = read.words.table[read.words.row]
-        self._table = torch.cat([table[:-2], table[-1:]]).numpy()  # [W + 1, token] words and end
+    def _read(self, table: Tensor) -> None:
+        network, rows = self._arrays.network, torch.arange(len(table))
+        buffers = Buffers.of(network, WordVectors(table, rows), torch.tensor([len(table) - 2]))
+        of_fronts = (
+            part.index_select(0, buffers.row_of_front).unflatten(1, (network.buffer.num_layers, -1)).numpy()
+            for part in buffers.states
+        )  # [W + 1, layers, hidden] each
+        self._states = [list(zip(*layers, strict=True)) for layers in zip(*of_fronts, strict=True)]
+        self._table = np.delete(self._table, -2, axis=0)  # [W + 1, token] words and the end
         self._vector = self._table[0]
         """That of B0."""
         self._front = self._of_front(1)
@@ -217,8 +243,10 @@ class ComposingPlainParser(PlainParser):
     def _of_b0(self, front: int) -> Array:
         return self._front
 
-    def advance(self, transition: int, effects: Effects, top: int, front: int) -> None:
-        stack, arrays, read, move = self._stack, self._arrays, effects.stack_read, effects.stack_move
+    def advance(self, transition: int, top: int, front: int) -> None:
+        stack, arrays = self._stack, self._arrays
+        effects = arrays.effects[transition]
+        read, move = effects.stack_read, effects.stack_move
         vectors = [stack[-1].vector, stack[-2 if len(stack) > 1 else -1].vector, self._vector]
         composes = effects.composes
         if composes != Place.NOWHERE:
