@@ -129,8 +129,8 @@ class Parser:
             found = list(self.parse_all(words, probabilities=probabilities))
             return SentenceList(found, words.metadata) if isinstance(words, SentenceList) else found
         sentence: Any = words if isinstance(words, TokenList) else {"words": words, **tags}
-        [found] = self._parsed([sentence], probabilities, BATCH_SIZE)
-        return found
+        [tree] = self._parsed([sentence], probabilities, BATCH_SIZE)
+        return tree
 
     @overload
     def parse_all(

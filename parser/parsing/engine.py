@@ -5,21 +5,24 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from queue import Full
 from threading import Lock
 from time import monotonic
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from parser.batching.device import TooLongError, compute_alone_after_fork, one_memory_error
 from parser.parsing import BATCH_SIZE
+from parser.parsing.alone import AloneParser
 from parser.parsing.model import Model
-from parser.parsing.parsed_tree import ParsedTree
+from parser.parsing.parsed_tree import Arcs, ParsedTree
 from parser.parsing.predicted_tags import predicted_tags, votes_of
 from parser.parsing.reparsing import Reparser, SecondOpinion
 from parser.parsing.request import Request
-from parser.parsing.running_batch import Arcs, RunningBatch
+from parser.parsing.running_batch import RunningBatch
 from parser.parsing.scheduler import WINDOW, Scheduler, Source
 from parser.stepping.stepper import ReadSentences
 from parser.system.console import warn
@@ -28,6 +31,11 @@ from parser.treebank.sentence import Sentence
 
 GROUP_SENTENCES, GROUP_WORDS = 256, 8_192
 """Those whose words are encoded together, at most. More gain little, and others wait for them."""
+FEW = 32
+"""Sentences that are parsed one after the other on a CPU, which is faster than a batch of them."""
+SHARE_ALONE, MAX_CREDIT = 1 / 20, 200.0
+"""Words that may be parsed alone for each that the batch has parsed: a tenth of the time, as a word alone
+takes twice as long. And how many may come at once."""
 MAX_WAITING = 16 * WINDOW
 """Words that may wait, unless asked for otherwise."""
 READ_AHEAD = 2 * WINDOW
@@ -45,6 +53,19 @@ class _Running(NamedTuple):
     opinion: SecondOpinion | None
 
 
+class _Alone(NamedTuple):
+    running: _Running
+    tables: Sequence[Tensor]
+    """See `AloneParser.parse`."""
+
+
+class _Read(NamedTuple):
+    requests: Sequence[Request]
+    by_model: list[ReadSentences]
+    tags: list[Tags]
+    opinions: Sequence[SecondOpinion | None]
+
+
 class Engine:
     """Threads may share it: whichever waits for a tree computes for all, one at a time.
 
@@ -57,7 +78,11 @@ class Engine:
         self._batch: RunningBatch | None = None
         self._running: dict[int, _Running] = {}
         """By the slot in the batch."""
+        self._alone: deque[_Alone] = deque()
+        """Those that are read and are parsed one after the other."""
         self._joining: list[Request] = []
+        self._credit = MAX_CREDIT
+        """Words that may be parsed alone beside the batch."""
         self._most_words = math.inf
         """Of the sentences in the batch, as far as the memory is known to be enough."""
         self._reparser = Reparser.of(model)
@@ -106,8 +131,10 @@ class Engine:
             try:
                 with torch.inference_mode():
                     self._drop_cancelled()
-                    self._admit()
-                    self._advance()
+                    if not self._parse_few():
+                        self._admit()
+                        self._advance()
+                        self._parse_beside()
             except BaseException:
                 self._start_over()
                 raise
@@ -160,6 +187,53 @@ class Engine:
             if running.request.state == "cancelled" and self._batch:
                 self._batch.cancel(slot)
 
+    @cached_property
+    def _alone_parser(self) -> AloneParser:
+        return AloneParser(self._model.members)
+
+    def _parse_few(self) -> bool:
+        """Parse the next sentence alone, if there are few; returns whether there are."""
+        if self._running or self._model.device.type != "cpu":
+            return False
+        if not self._alone:
+            with self._scheduling:
+                group = self._scheduler.take(FEW, GROUP_WORDS) if len(self._scheduler) <= FEW else []
+            self._read_alone(group)
+            self._joining = []
+        return self._parse_alone()
+
+    def _parse_beside(self) -> None:
+        """Parse a sentence alone beside the batch, if it is of a source that has few."""
+        if self._running and self._credit > 0 and self._model.device.type == "cpu":
+            with self._scheduling:
+                group = self._scheduler.take_of_small(FEW)
+            self._credit -= sum(len(request.sentence) for request in group)
+            self._read_alone(group)
+            self._joining = []
+            self._parse_alone()
+
+    def _read_alone(self, group: Sequence[Request]) -> None:
+        """Let requests wait for `_parse_alone`; those whose sentences can not be read fail."""
+        self._joining = list(group)
+        for read in self._readable(group):
+            tables = zip(*(own.tables() for own in read.by_model), strict=True)
+            self._alone.extend(map(_Alone, map(_Running, read.requests, read.tags, read.opinions), tables))
+
+    def _parse_alone(self) -> bool:
+        """Parse a sentence that has been read; returns whether there was one."""
+        if not self._alone:
+            return False
+        running, tables = self._alone.popleft()
+        request = running.request
+        if not request.has_ended:
+            try:
+                arcs = self._alone_parser.parse(tables, request.probabilities)
+            except Exception as error:
+                request.fail(error)
+            else:
+                self._finish_all([(running, arcs)])
+        return True
+
     def _admit(self) -> None:
         """Let waiting sentences join the batch, if it will have room for them."""
         if self._batch and 2 * self._batch.waiting >= self._batch_size:
@@ -170,48 +244,54 @@ class Engine:
                 GROUP_SENTENCES, min(GROUP_WORDS, room), room if self._running else math.inf
             )
         self._joining = group
-        self._join(group)
+        for read in self._readable(group):
+            self._join(read)
         self._joining = []
 
     @property
     def _words_in_batch(self) -> int:
         return sum(len(running.request.sentence) for running in self._running.values())
 
-    def _join(self, group: Sequence[Request]) -> None:
-        """Let sentences join the batch. If they can not be read, halves are tried: each fails alone."""
-        if not group:
+    def _readable(self, group: Sequence[Request]) -> Iterator[_Read]:
+        """The sentences as models read them. If that fails, halves are tried: each sentence fails alone."""
+        if not group or not self._joining:  # which wait again since memory was too small
             return
         try:
             with one_memory_error():
-                read, tags = self._read([request.sentence for request in group])
-                opinions = self._opinions(group, read)
+                read = self._read(group)
         except Exception as error:
             if isinstance(error, torch.OutOfMemoryError):
-                self._relieve(group)
+                self._relieve()
             elif len(group) == 1:
                 group[0].fail(error)
             else:
-                self._join(group[: len(group) // 2])
-                self._join(group[len(group) // 2 :])
-            return
+                yield from self._readable(group[: len(group) // 2])
+                yield from self._readable(group[len(group) // 2 :])
+        else:
+            yield read
+
+    def _join(self, read: _Read) -> None:
         try:
             with one_memory_error():
                 self._batch = self._batch or RunningBatch(self._model.members, self._batch_size)
-                slots = self._batch.join(read, any(request.probabilities for request in group))
+                slots = self._batch.join(read.by_model, any(own.probabilities for own in read.requests))
         except torch.OutOfMemoryError:
-            self._relieve(group)
+            self._relieve()
             return
-        self._running |= dict(zip(slots, map(_Running, group, tags, opinions), strict=True))
+        self._running |= dict(zip(slots, map(_Running, read.requests, read.tags, read.opinions), strict=True))
+        joined = set(read.requests)
+        self._joining = [request for request in self._joining if request not in joined]
 
-    def _read(self, sentences: Sequence[Sentence]) -> tuple[list[ReadSentences], list[Tags]]:
+    def _read(self, group: Sequence[Request]) -> _Read:
         """The sentences as the models read them, and the tags that they choose together."""
+        sentences = [request.sentence for request in group]
         read, votes = [], []
         for model in self._model.members:
             tokens = model.vocabulary.encode_tokens(sentences)
             words, tag_scores = model.network.encode_distinct(tokens)
             read.append(ReadSentences(tokens, words))
             votes.append(votes_of(model.vocabulary, words, tag_scores))
-        return read, predicted_tags(votes, sentences)
+        return _Read(group, read, predicted_tags(votes, sentences), self._opinions(group, read))
 
     def _opinions(
         self, group: Sequence[Request], read: Sequence[ReadSentences]
@@ -233,8 +313,10 @@ class Engine:
                 self._batch.work()
                 found = self._batch.done()
         except torch.OutOfMemoryError:
-            self._relieve([])
+            self._relieve()
             return
+        for arcs in found.values():
+            self._credit = min(MAX_CREDIT, self._credit + SHARE_ALONE * len(arcs.heads))
         self._finish_all([(self._running.pop(slot), arcs) for slot, arcs in found.items()])
         if not self._running:
             self._batch = None
@@ -259,9 +341,9 @@ class Engine:
         else:
             request.finish(tree)
 
-    def _relieve(self, group: Sequence[Request]) -> None:
-        """Go on with fewer sentences at a time, since the memory is too small for them and the group."""
-        together = [*group, *(running.request for running in self._running.values())]
+    def _relieve(self) -> None:
+        """Go on with fewer sentences at a time, since the memory is too small for so many."""
+        together = [*self._joining, *(running.request for running in self._running.values())]
         torch.cuda.empty_cache()  # CUDA's libraries can not use what PyTorch keeps
         if len(together) == 1:
             self._batch, self._running, self._joining = None, {}, []
@@ -278,8 +360,13 @@ class Engine:
 
     def _start_over(self) -> None:
         """Leave the batch. What was in it waits again."""
-        unfinished = [*self._joining, *(running.request for running in self._running.values())]
+        unfinished = [
+            *self._joining,
+            *(alone.running.request for alone in self._alone),
+            *(running.request for running in self._running.values()),
+        ]
         self._batch, self._running, self._joining = None, {}, []
+        self._alone.clear()
         with self._scheduling:
             for request in reversed(unfinished):
                 if request.wait_again():

@@ -23,7 +23,7 @@ from parser.networks.label_scorer import LabelScorer
 from parser.networks.stack_parser import WordVectors
 from parser.parsing.eisner import projective_trees
 from parser.parsing.model import Model
-from parser.parsing.running_batch import Arcs
+from parser.parsing.parsed_tree import Arcs
 
 Floats = NDArray[np.float32]
 

@@ -24,6 +24,7 @@ from parser.networks.loss import ILLEGAL_SCORE
 from parser.parsing.arc_probabilities import ArcProbabilities
 from parser.parsing.ensemble import numbers_in
 from parser.parsing.model import Model
+from parser.parsing.parsed_tree import Arcs
 from parser.stepping.stepper import (
     EnsembleInference,
     InferenceStepper,
@@ -58,16 +59,6 @@ def mask_illegal(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
 def best_transitions(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
     """[batch] The legal transition of highest score; `no_op` when finished. scores: see `mask_illegal`."""
     return scores.argmax(1).masked_fill(inventory.system.finished(state), inventory.no_op)
-
-
-class Arcs(NamedTuple):
-    """What was found for a sentence."""
-
-    heads: list[int]
-    labels: list[int]
-    """Their numbers."""
-    probabilities: list[float]
-    """Empty unless asked for."""
 
 
 class _Slots(NamedTuple):

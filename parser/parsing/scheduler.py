@@ -96,6 +96,29 @@ class Scheduler:
     def _take_turn(self, source: Source) -> None:
         heapq.heappush(self._turns, (source.spent, next(self._ordinals), source))
 
+    def take_of_small(self, few: int) -> list[Request]:
+        """The next request, if it is there, of a source of which at most so many wait."""
+        for turn in sorted(self._turns):
+            source = turn[-1]
+            if len(source) <= few:
+                self._turns.remove(turn)
+                heapq.heapify(self._turns)
+                return list(filter(None, [self._pop(source)]))
+        return []
+
+    def _pop(self, source: Source) -> Request | None:
+        """The next request of a source that is not in the heap; None if that was cancelled."""
+        request = source.pop()
+        length = len(request.sentence)
+        self.words -= length
+        runs = request.begin()
+        if runs:
+            self._spent = source.spent
+            source.spent += length / source.weight
+        if len(source):
+            self._take_turn(source)
+        return request if runs else None
+
     def take(self, sentences: int, words: float, room: float = math.inf) -> list[Request]:
         """The next requests that have not been cancelled, at most so many sentences and words, or one longer.
 
@@ -107,14 +130,8 @@ class Scheduler:
             length = len(source.next().sentence)
             if length > room or (taken and length > words):
                 break
-            request = source.pop()
-            self.words -= length
             heapq.heappop(self._turns)
-            if request.begin():
+            if request := self._pop(source):
                 taken.append(request)
                 words, room = words - length, room - length
-                self._spent = source.spent
-                source.spent += length / source.weight
-            if len(source):
-                self._take_turn(source)
         return taken

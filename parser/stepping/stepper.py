@@ -40,6 +40,11 @@ class ReadSentences(NamedTuple):
         """How many they take in tables: one for each front, and one for what they share."""
         return self.tokens.words + len(self.tokens) + 1
 
+    def tables(self) -> list[Tensor]:
+        """Of each sentence [W + 2, token] The vectors of its words, of ROOT and of the end."""
+        *words, root_and_end = self.words.row.split([*self.tokens.lengths.tolist(), 2])
+        return [self.words.table.index_select(0, torch.cat([own, root_and_end])) for own in words]
+
 
 class Places(NamedTuple):
     """Where tables have the words of parsers; [batch] each.
@@ -423,7 +428,7 @@ class ComposingInference:
         stack.top += move
         self._history.advance(transitions)
 
-    def _compose(self, transitions: Tensor, effects: Effects, target: Tensor) -> None:
+    def _compose(self, transitions: Tensor, effects: Effects[Tensor], target: Tensor) -> None:
         """Put composed vectors where the transitions say.
 
         target: [batch] the heights of the rows that the transitions write.
@@ -463,7 +468,7 @@ class ComposingInference:
         added = from_buffer(self._network, self._buffer_lstm.output(previous), of_word)
         replace_rows(self._fronts, which, replaced, added)
 
-    def _write(self, effects: Effects, before: Tensor, written: Tensor) -> None:
+    def _write(self, effects: Effects[Tensor], before: Tensor, written: Tensor) -> None:
         """Write rows above the heights `before` [batch] of the stacks `written` [n]."""
         stack, target = self._stack, before + 1
         is_composed = effects.composes == Place.S0

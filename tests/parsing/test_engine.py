@@ -40,10 +40,16 @@ ACTIONS = st.one_of(
 )
 
 
-@given(actions=st.lists(ACTIONS, max_size=40), batch_size=st.integers(1, 5))
+@given(actions=st.lists(ACTIONS, max_size=40), batch_size=st.integers(1, 5), few=st.integers(0, 3))
 def test_any_order_of_arrivals_and_cancellations_gives_the_trees_of_sentences_alone(
-    parser, actions, batch_size
+    parser, actions, batch_size, few
 ):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(engine_module, "FEW", few)
+        _hand_in_and_cancel(parser, actions, batch_size)
+
+
+def _hand_in_and_cancel(parser, actions, batch_size):
     engine, requests, cancelled = Engine(parser, batch_size), [], set()
     sources = [None, Source(), Source(3)]
     for what, *values in actions:
@@ -95,7 +101,7 @@ def test_a_sentence_that_can_not_be_read_fails_alone(parser, monkeypatch):
 
 def test_what_was_in_the_batch_when_the_user_interrupted_is_parsed_later(parser, monkeypatch):
     engine = Engine(parser, batch_size=4)
-    requests = [engine.add(of(number, 5)) for number in range(40)]
+    requests = [engine.add(of(number, 5)) for number in range(90)]
     engine.step()
     work = RunningBatch.work
 

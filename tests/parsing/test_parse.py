@@ -11,6 +11,7 @@ from plain_parser import PlainParser, is_tree, sentence
 from random_parsers import model
 
 from parser.baselines.parsing import parse_batch, parse_one
+from parser.parsing import engine
 from parser.parsing.engine import Engine
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
@@ -24,16 +25,19 @@ def words(length):
     return sentence((0, *range(1, length)))
 
 
+ALONE = 2
+"""Stands for sentences that are parsed one after the other in plain numbers."""
 LENGTHS = [5, 1, 17, 3, 2, 2, 40, 9, 1, 6]
 
 
 @pytest.mark.parametrize("word_features", [False, True])
 @pytest.mark.parametrize("composition", [False, True])
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("batch_size", first_of([3, 1, 64]))
-def test_continuous_batching_gives_the_trees_of_a_plain_greedy_parser(
-    system, batch_size, composition, word_features
+@pytest.mark.parametrize("batch_size", [3, ALONE, *first_of([1, 64])[1:]])
+def test_each_way_of_parsing_gives_the_trees_of_a_plain_greedy_parser(
+    system, batch_size, composition, word_features, monkeypatch
 ):
+    monkeypatch.setattr(engine, "FEW", len(LENGTHS) if batch_size == ALONE else 0)
     parser = model(system, dtype=torch.double, composition=composition, word_features=word_features)
     sentences = [words(length) for length in LENGTHS]
     for one, tree in zip(sentences, parse(parser, sentences, batch_size, probabilities=True), strict=True):
@@ -46,10 +50,14 @@ def test_continuous_batching_gives_the_trees_of_a_plain_greedy_parser(
 
 
 @pytest.mark.parametrize("system", first_of(SYSTEMS))
+@pytest.mark.parametrize("few", [0, 32])
 @given(seed=st.integers(0, 1000), scale=st.sampled_from([0.0, 0.1, 3.0, 1e4]))
-def test_outputs_are_trees_with_one_root_for_any_weights(system, seed, scale):
+def test_outputs_are_trees_with_one_root_for_any_weights(system, few, seed, scale):
     torch.manual_seed(seed)
-    for tree in parse(model(system, scale), [words(length) for length in LENGTHS], batch_size=4):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(engine, "FEW", few)
+        trees = parse(model(system, scale), [words(length) for length in LENGTHS], batch_size=4)
+    for tree in trees:
         assert is_tree(tree.heads)
         assert is_projective(tree.heads)
         assert [label == "root" for label in tree.labels] == [head == 0 for head in tree.heads]
@@ -69,6 +77,7 @@ def test_the_device_gives_the_trees_of_the_cpu(system, device):
 @pytest.mark.parametrize("composition", [False, True])
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_what_a_gpu_computes_in_vain_changes_nothing(monkeypatch, system, composition):
+    monkeypatch.setattr(engine, "FEW", 0)
     parser = model(system, dtype=torch.double, composition=composition, word_features=True)
     sentences = [words(length) for length in LENGTHS]
     expected = parse(parser, sentences, batch_size=3)
@@ -92,12 +101,14 @@ def test_static_batches_and_single_sentences_give_the_same_trees(system, device)
         assert torch.equal(torch.cat([getattr(state, name)[:-1] for state in unbatched]).cpu(), expected)
 
 
-@given(st.lists(st.integers(1, 9), max_size=16), st.integers(1, 32), st.integers(1, 5))
-def test_streams_keep_the_order_for_any_read_ahead(lengths, read_ahead, batch_size):
+@given(st.lists(st.integers(1, 9), max_size=16), st.integers(1, 32), st.integers(1, 5), st.integers(0, 8))
+def test_streams_keep_the_order_for_any_read_ahead(lengths, read_ahead, batch_size, few):
     torch.manual_seed(0)
     parser = model(dtype=torch.double)
     sentences = [words(length) for length in lengths]
-    streamed = list(Engine(parser, batch_size).stream(iter(sentences), read_ahead=read_ahead))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(engine, "FEW", few)
+        streamed = list(Engine(parser, batch_size).stream(iter(sentences), read_ahead=read_ahead))
     assert [one for one, _ in streamed] == sentences
     assert [tree for _, tree in streamed] == parse(parser, sentences)
 
@@ -136,6 +147,7 @@ def test_a_sentence_of_ten_thousand_words():
     ("room", "message"), [(10, None), (4, "sentence made up: .* too little memory for a sentence of 5 words")]
 )
 def test_too_little_memory(monkeypatch, capsys, room, message):
+    monkeypatch.setattr(engine, "FEW", 0)
     join = RunningBatch.join
 
     def join_or_fail(batch, read, probabilities):
@@ -173,7 +185,9 @@ def test_steps_in_a_cuda_graph_give_the_same_trees(system, composition, word_fea
 
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_outputs_are_trees_for_scores_that_are_not_finite(system, number):
+@pytest.mark.parametrize("few", [0, 32])
+def test_outputs_are_trees_for_scores_that_are_not_finite(system, number, few, monkeypatch):
+    monkeypatch.setattr(engine, "FEW", few)
     broken = model(system)
     torch.nn.init.constant_(broken.network.scores.bias, number)
     for tree in parse(broken, [words(length) for length in LENGTHS], batch_size=4):

@@ -12,8 +12,9 @@ from small_parsers import SMALL
 
 from parser.config.settings import ArcSettings, NetworkSettings, ParserSettings
 from parser.parsing.model import Model
+from parser.parsing.parse import parse
+from parser.parsing.parsed_tree import Arcs
 from parser.parsing.reparsing import Reparser, SecondOpinion, with_bonus
-from parser.parsing.running_batch import Arcs
 from parser.treebank.conllu import read_treebank
 from parser.treebank.vocabulary import Vocabulary
 
@@ -131,3 +132,22 @@ def test_labels_have_the_numbers_of_the_first_model():
 def test_without_a_scorer_there_is_none():
     settings = ParserSettings(network=NetworkSettings(**SMALL, tag_sizes={}))
     assert Reparser.of(Model.build(settings, Vocabulary.build(SENTENCES, ["form"]), CPU)) is None
+
+
+@pytest.mark.parametrize("count", [1, len(SENTENCES)])
+def test_parsing_gives_these_trees_to_one_sentence_as_to_many(count):
+    model, number = with_bonus(MODEL, 1.0), MODEL.vocabulary.labels.number
+    sentences = SENTENCES[:count]
+    tokens = model.vocabulary.encode_tokens(sentences)
+    words, _ = model.network.encode_distinct(tokens)
+    reparser = Reparser.of(model)
+    own = [
+        Arcs(list(tree.heads), list(map(number, tree.labels)), [])
+        for tree in parse(with_bonus(MODEL, None), sentences)
+    ]
+    expected = reparser.reparse(reparser.opinions(tokens.lengths, [words]), own)
+    assert expected != own
+    found = parse(model, sentences, probabilities=True)
+    assert [list(tree.heads) for tree in found] == [tree.heads for tree in expected]
+    assert [list(map(number, tree.labels)) for tree in found] == [tree.labels for tree in expected]
+    assert all(0 < probability <= 1 for tree in found for probability in tree.probabilities)
