@@ -51,6 +51,24 @@ class WordVectors(NamedTuple):
     """[words + 2] The row of each word, of ROOT and of the end; on the host."""
 
 
+class ReadSentences(NamedTuple):
+    """Sentences as a network reads them."""
+
+    tokens: Tokens
+    """On the host."""
+    words: WordVectors
+
+    @property
+    def places(self) -> int:
+        """How many they take in tables: one for each front, and one for what they share."""
+        return self.tokens.words + len(self.tokens) + 1
+
+    def tables(self) -> list[Tensor]:
+        """Of each sentence [W + 2, token] The vectors of its words, of ROOT and of the end."""
+        *words, root_and_end = self.words.row.split([*self.tokens.lengths.tolist(), 2])
+        return [self.words.table.index_select(0, torch.cat([own, root_and_end])) for own in words]
+
+
 class StackParser(nn.Module):
     """LSTMs over the stack, the buffer and the previous transitions, and a scorer of transitions."""
 

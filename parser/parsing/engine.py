@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.device import TooLongError, compute_alone_after_fork, one_memory_error
+from parser.networks.stack_parser import ReadSentences
 from parser.parsing import BATCH_SIZE
 from parser.parsing.alone import AloneParser
 from parser.parsing.model import Model
@@ -24,7 +25,6 @@ from parser.parsing.reparsing import Reparser, SecondOpinion
 from parser.parsing.request import Request
 from parser.parsing.running_batch import RunningBatch
 from parser.parsing.scheduler import WINDOW, Scheduler, Source
-from parser.stepping.stepper import ReadSentences
 from parser.system.console import warn
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import Sentence

@@ -21,6 +21,7 @@ from torch import Tensor
 from parser.batching.cuda_graph import CudaGraphs, GraphedWork
 from parser.batching.device import to_device
 from parser.networks.loss import ILLEGAL_SCORE
+from parser.networks.stack_parser import ReadSentences
 from parser.parsing.arc_probabilities import ArcProbabilities
 from parser.parsing.ensemble import numbers_in
 from parser.parsing.model import Model
@@ -30,7 +31,6 @@ from parser.stepping.stepper import (
     InferenceStepper,
     Member,
     Places,
-    ReadSentences,
     inference_stepper,
     with_room,
 )

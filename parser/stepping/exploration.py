@@ -13,8 +13,8 @@ from torch import Tensor
 from parser.batching.ragged import Ragged
 from parser.config.settings import ExplorationSettings
 from parser.networks.loss import ILLEGAL_SCORE, best_right_and_wrong
-from parser.networks.stack_parser import StackParser
-from parser.stepping.stepper import Places, ReadSentences, inference_stepper
+from parser.networks.stack_parser import ReadSentences, StackParser
+from parser.stepping.stepper import Places, inference_stepper
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import DynamicOracle
 from parser.transitions.system import State

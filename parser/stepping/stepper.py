@@ -17,7 +17,7 @@ from torch import Tensor
 from parser.batching.device import to_device
 from parser.batching.functional import add_product, times_transposed, write_product
 from parser.batching.lstm import InferenceLSTM, LSTMStates, write_tanh
-from parser.networks.stack_parser import FEATURE_WORDS, StackParser, WordVectors
+from parser.networks.stack_parser import FEATURE_WORDS, ReadSentences, StackParser, WordVectors
 from parser.replay.batch import front_rows
 from parser.stepping.buffers import Buffers
 from parser.transitions.inventory import Effects, Inventory
@@ -26,24 +26,6 @@ from parser.treebank.vocabulary import Tokens
 
 AS_TOP, AS_BELOW, AS_FRONT = range(FEATURE_WORDS)
 """The places of words whose vectors are features: S0, S1 and B0."""
-
-
-class ReadSentences(NamedTuple):
-    """Sentences as a network reads them."""
-
-    tokens: Tokens
-    """On the host."""
-    words: WordVectors
-
-    @property
-    def places(self) -> int:
-        """How many they take in tables: one for each front, and one for what they share."""
-        return self.tokens.words + len(self.tokens) + 1
-
-    def tables(self) -> list[Tensor]:
-        """Of each sentence [W + 2, token] The vectors of its words, of ROOT and of the end."""
-        *words, root_and_end = self.words.row.split([*self.tokens.lengths.tolist(), 2])
-        return [self.words.table.index_select(0, torch.cat([own, root_and_end])) for own in words]
 
 
 class Places(NamedTuple):
